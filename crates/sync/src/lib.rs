@@ -1,0 +1,13 @@
+//! Locks and shared words for a kernel that has no operating system under it.
+//!
+//! Every room takes its atomics from [`atomic`], so that a model checker can stand in
+//! for the processor. [`Lock`] never sleeps in the common case; when its holder has been
+//! descheduled by the host, it waits through the hook of [`set_waiter`].
+#![no_std]
+
+pub mod atomic;
+mod lock;
+mod pad;
+
+pub use lock::{Guard, Lock, Waiter, set_waiter};
+pub use pad::CachePadded;

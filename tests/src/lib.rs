@@ -1,0 +1,1 @@
+//! Whole-program tests: the same program natively and under `entresol run`.
