@@ -2,12 +2,12 @@
 //!
 //! Every room takes its atomics from [`atomic`], so that a model checker can stand in
 //! for the processor. [`Lock`] never sleeps in the common case; when its holder has been
-//! descheduled by the host, it waits through the hook of [`set_waiter`].
+//! descheduled by the host, it waits through the hook of [`set_relax`].
 #![no_std]
 
 pub mod atomic;
 mod lock;
 mod pad;
 
-pub use lock::{Guard, Lock, Waiter, set_waiter};
+pub use lock::{Guard, Lock, Relax, relax, set_relax};
 pub use pad::CachePadded;

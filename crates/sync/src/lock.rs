@@ -1,57 +1,49 @@
-//! A lock of one word.
+//! A lock of one word: 0 free, 1 held.
 //!
-//! | value | meaning | who sets it |
-//! |---|---|---|
-//! | 0 `FREE` | nobody holds it | the holder, on release |
-//! | 1 `HELD` | held, nobody sleeps | the taker, from `FREE` |
-//! | 2 `CONTENDED` | held, somebody may sleep in the waiter's hook | a taker that has spun too long |
-//!
-//! Proof sketch (Drepper, "Futexes are tricky", mutex 2): a taker sleeps only after it
-//! swapped in `CONTENDED` and saw "not free", and only while the word is still
-//! `CONTENDED`. A release swaps in `FREE` and, if it found `CONTENDED`, wakes one
-//! sleeper, who takes the lock as `CONTENDED` again, because it cannot know whether others sleep.
+//! Taking it is one atomic exchange, releasing it one plain store, which is why a waiter
+//! is never woken: it looks again. A waiter spins for about 2 µs (a critical section of
+//! ours lasts well under one) and then asks the host to run somebody else between looks,
+//! because by then the holder has most likely been descheduled.
 
-use crate::atomic::{AtomicPtr, AtomicU32, Ordering, spin_hint};
+use crate::atomic::{AtomicBool, AtomicPtr, Ordering, spin_hint};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const CONTENDED: u32 = 2;
-
-/// How often a taker looks before it sleeps: about 2 µs.
+/// How often a taker looks before it asks the host for help: about 2 µs.
 const SPINS_MAX: u32 = 60;
 
-/// How to sleep on a word and wake a sleeper: the host's futex, or nothing in a simulator.
-#[derive(Debug)]
-pub struct Waiter {
-    /// Sleeps while the word holds the value; may return early.
-    pub wait: fn(&AtomicU32, u32),
-    /// Wakes one sleeper of the word.
-    pub wake: fn(&AtomicU32),
+/// Gives the processor to somebody else for a moment; the argument counts the calls of
+/// this waiter so far, so that the pauses can grow.
+pub type Relax = fn(u32);
+
+static RELAX: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Sets how every lock of this program waits for a holder that does not run.
+/// Without it they spin, which is right where one thread simulates everything.
+pub fn set_relax(relax: Relax) {
+    RELAX.store(relax as *mut (), Ordering::Release);
 }
 
-static WAITER: AtomicPtr<Waiter> = AtomicPtr::new(core::ptr::null_mut());
-
-/// Sets how all locks of this program sleep. Without it they only spin.
-pub fn set_waiter(waiter: &'static Waiter) {
-    WAITER.store(core::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
-}
-
-fn waiter() -> Option<&'static Waiter> {
-    let p = WAITER.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or came from a `&'static Waiter` in `set_waiter`.
-    unsafe { p.as_ref() }
+/// Waits a moment as `set_relax` says.
+pub fn relax(round: u32) {
+    let p = RELAX.load(Ordering::Acquire);
+    if p.is_null() {
+        spin_hint();
+    } else {
+        // SAFETY: a non-null pointer was made from a `Relax` in `set_relax`.
+        let f: Relax = unsafe { core::mem::transmute(p) };
+        f(round);
+    }
 }
 
 /// Mutual exclusion around a `T`. Not fair, not recursive; never held across a host call.
 #[derive(Debug, Default)]
 pub struct Lock<T> {
-    word: AtomicU32,
+    held: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the word lets one holder at a time reach the value.
+// SAFETY: `held` lets one holder at a time reach the value.
 unsafe impl<T: Send> Sync for Lock<T> {}
 // SAFETY: owning the lock is owning the value.
 unsafe impl<T: Send> Send for Lock<T> {}
@@ -59,13 +51,13 @@ unsafe impl<T: Send> Send for Lock<T> {}
 impl<T> Lock<T> {
     /// A free lock around `value`.
     pub const fn new(value: T) -> Lock<T> {
-        Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Lock { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Takes the lock.
     #[inline(always)]
     pub fn lock(&self) -> Guard<'_, T> {
-        if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self.held.swap(true, Ordering::Acquire) {
             self.lock_slow();
         }
         Guard { lock: self }
@@ -74,7 +66,7 @@ impl<T> Lock<T> {
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| Guard { lock: self })
+        (!self.held.swap(true, Ordering::Acquire)).then_some(Guard { lock: self })
     }
 
     /// The value, for whoever has the lock to themselves.
@@ -85,35 +77,16 @@ impl<T> Lock<T> {
     #[cold]
     #[inline(never)]
     fn lock_slow(&self) {
+        let mut round = 0;
         loop {
             for _ in 0..SPINS_MAX {
-                if self.word.load(Ordering::Relaxed) == FREE
-                    && self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                {
+                if !self.held.load(Ordering::Relaxed) && !self.held.swap(true, Ordering::Acquire) {
                     return;
                 }
                 spin_hint();
             }
-            let Some(waiter) = waiter() else { continue };
-            while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
-                (waiter.wait)(&self.word, CONTENDED);
-            }
-            return;
-        }
-    }
-
-    #[inline(always)]
-    fn unlock(&self) {
-        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
-            self.wake_sleeper();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wake_sleeper(&self) {
-        if let Some(waiter) = waiter() {
-            (waiter.wake)(&self.word);
+            relax(round);
+            round += 1;
         }
     }
 }
@@ -144,7 +117,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.lock.unlock();
+        self.lock.held.store(false, Ordering::Release);
     }
 }
 
