@@ -1,0 +1,58 @@
+//! FS base (the thread's local storage) and GS base (the carrier).
+
+use core::arch::asm;
+
+/// The FS base: the current thread's own.
+#[inline(always)]
+pub fn fs_base() -> u64 {
+    let v;
+    // SAFETY: reads a register; FSGSBASE was probed at start.
+    unsafe { asm!("rdfsbase {}", out(reg) v, options(nomem, nostack, preserves_flags)) };
+    v
+}
+
+/// Sets the FS base.
+///
+/// # Safety
+/// The value must be the one of the thread that is about to run on this carrier.
+#[inline(always)]
+pub unsafe fn set_fs_base(v: u64) {
+    // SAFETY: the image has no thread-local storage of its own that could move away.
+    unsafe { asm!("wrfsbase {}", in(reg) v, options(nomem, nostack, preserves_flags)) };
+}
+
+/// Sets the GS base: which carrier this host thread is.
+///
+/// # Safety
+/// `v` must point to a [`crate::Gs`] that lives as long as the host thread.
+#[inline(always)]
+pub unsafe fn set_gs_base(v: *const crate::Gs) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("wrgsbase {}", in(reg) v, options(nostack, preserves_flags)) };
+}
+
+/// This host thread's block.
+#[inline(always)]
+pub fn gs() -> *mut crate::Gs {
+    let v;
+    // SAFETY: every host thread of ours has a GS base that points to its block, whose
+    // field `this` is at offset 40.
+    unsafe { asm!("mov {}, gs:[40]", out(reg) v, options(nostack, preserves_flags, readonly)) };
+    v
+}
+
+/// Whether this host thread has a block at all.
+#[inline(always)]
+pub fn has_gs() -> bool {
+    let v: u64;
+    // SAFETY: reads a register; FSGSBASE was probed at start.
+    unsafe { asm!("rdgsbase {}", out(reg) v, options(nomem, nostack, preserves_flags)) };
+    v != 0
+}
+
+/// The processor's time-stamp counter.
+#[inline(always)]
+pub fn tsc() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

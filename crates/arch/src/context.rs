@@ -1,0 +1,179 @@
+//! A thread's saved state and a carrier's block: the two structures the assembly knows.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// How a thread must be resumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Kind {
+    /// It came by a system call from a place where no vector register is live:
+    /// general registers, control words and the FS base are all there is.
+    Call = 0,
+    /// It came by a system call from anywhere: xmm0–15 are in the carrier's block, the
+    /// rest of the vector state is still in the registers. Only for the carrier's current thread.
+    CallVectors = 1,
+    /// It was interrupted, or its vectors were saved for a switch: the whole extended
+    /// state is in `xbuf`, all general registers and the flags count.
+    Full = 2,
+}
+
+/// A thread's user state while it is in the kernel or off its CPU.
+///
+/// | field | written by | when |
+/// |---|---|---|
+/// | registers | trap entry, preemption, the kernel (results, frames) | the thread is claimed by that carrier |
+/// | `fs_base`, `mxcsr`, `fcw` | `Machine::save` | before the thread is visible as waiting |
+/// | `claim` | the resuming carrier (0 → carrier + 1), `save` (→ 0) | law 2: one owner |
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Context {
+    /// Registers in the order rax rbx rcx rdx rsi rdi rbp rsp r8 … r15.
+    pub r: [u64; 16],
+    /// Where the thread continues.
+    pub rip: u64,
+    /// Its flags (only [`Kind::Full`] restores them).
+    pub rflags: u64,
+    /// Its thread-local storage.
+    pub fs_base: u64,
+    /// Its SSE control word.
+    pub mxcsr: u32,
+    /// Its x87 control word.
+    pub fcw: u32,
+    /// Its extended state, or null. Kept until the next trap, so that a resume can start over.
+    pub xbuf: *mut u8,
+    /// How to resume it ([`Kind`]).
+    pub kind: u32,
+    /// 0, or 1 + the carrier that has it.
+    pub claim: AtomicU32,
+    /// The library whose system call this was (for counting).
+    pub library: u32,
+    /// The carrier's host call is on behalf of this thread (for directing interrupts).
+    pub host_carrier: AtomicU32,
+    /// The protection-key rights, where the program uses them.
+    pub pkru: u32,
+    /// Room to grow within the line.
+    pub spare: u32,
+}
+
+/// Indices into [`Context::r`].
+pub mod reg {
+    pub const RAX: usize = 0;
+    pub const RBX: usize = 1;
+    pub const RCX: usize = 2;
+    pub const RDX: usize = 3;
+    pub const RSI: usize = 4;
+    pub const RDI: usize = 5;
+    pub const RBP: usize = 6;
+    pub const RSP: usize = 7;
+    pub const R8: usize = 8;
+    pub const R9: usize = 9;
+    pub const R10: usize = 10;
+    pub const R11: usize = 11;
+    pub const R12: usize = 12;
+    pub const R13: usize = 13;
+    pub const R14: usize = 14;
+    pub const R15: usize = 15;
+}
+
+// SAFETY: whoever holds the claim has the fields to itself; `xbuf` goes with them.
+unsafe impl Sync for Context {}
+// SAFETY: as above.
+unsafe impl Send for Context {}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context {
+            r: [0; 16],
+            rip: 0,
+            rflags: 0x202,
+            fs_base: 0,
+            mxcsr: 0x1f80,
+            fcw: 0x37f,
+            xbuf: core::ptr::null_mut(),
+            kind: Kind::Call as u32,
+            claim: AtomicU32::new(0),
+            library: 0,
+            host_carrier: AtomicU32::new(0),
+            pkru: 0x5555_5554,
+            spare: 0,
+        }
+    }
+}
+
+impl Context {
+    /// The system call's number and arguments.
+    #[inline(always)]
+    pub fn call(&self) -> (u64, [u64; 6]) {
+        use reg::*;
+        let r = &self.r;
+        (r[RAX], [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]])
+    }
+
+    /// Takes the thread for a carrier; false if another has it.
+    #[inline(always)]
+    pub fn claim(&self, carrier: u32) -> bool {
+        self.claim.compare_exchange(0, carrier + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the thread back: everything is saved.
+    #[inline(always)]
+    pub fn release(&self) {
+        self.claim.store(0, Ordering::Release);
+    }
+}
+
+/// What `%gs` points to: the part of a carrier that assembly reaches by fixed offsets.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub struct Gs {
+    /// Where `jmp *%gs:0` goes: the last step of a full resume.
+    pub rip: u64,
+    /// The user's stack pointer between two instructions of the entry.
+    pub user_rsp: u64,
+    /// The state of the thread that runs here.
+    pub context: *mut Context,
+    /// The top of the kernel stack.
+    pub kernel_stack: u64,
+    /// Bits of [`pending`] that arrived while the kernel ran.
+    pub pending: AtomicU32,
+    /// 1 while an interrupt is asked of a host call that waits.
+    pub interrupt: AtomicU32,
+    /// The address of this block.
+    pub this: *mut Gs,
+    /// The carrier's number.
+    pub carrier: u32,
+    /// Non-zero in a vfork child: its calls pass straight to the host.
+    pub borrowed: u32,
+    /// Room up to the vectors.
+    pub spare: u64,
+    /// xmm0–15 of a thread that came by [`Kind::CallVectors`].
+    pub xmm: [u128; 16],
+}
+
+/// What arrived while the kernel ran ([`Gs::pending`]).
+pub mod pending {
+    /// The tick or another timer of this CPU.
+    pub const TIMER: u32 = 1;
+    /// A kick from another CPU.
+    pub const KICK: u32 = 2;
+}
+
+// SAFETY: other host threads touch the atomics only.
+unsafe impl Sync for Gs {}
+
+const _: () = {
+    assert!(offset_of!(Context, rip) == 128);
+    assert!(offset_of!(Context, rflags) == 136);
+    assert!(offset_of!(Context, xbuf) == 160);
+    assert!(offset_of!(Context, kind) == 168);
+    assert!(offset_of!(Context, library) == 176);
+    assert!(size_of::<Context>() == 192);
+    assert!(offset_of!(Gs, user_rsp) == 8);
+    assert!(offset_of!(Gs, context) == 16);
+    assert!(offset_of!(Gs, kernel_stack) == 24);
+    assert!(offset_of!(Gs, pending) == 32);
+    assert!(offset_of!(Gs, interrupt) == 36);
+    assert!(offset_of!(Gs, this) == 40);
+    assert!(offset_of!(Gs, xmm) == 64);
+};

@@ -1,0 +1,321 @@
+//! The way in and the way out.
+//!
+//! ```text
+//!   user code                        kernel stack of the carrier (empty at every entry)
+//!   ─────────                        ─────────
+//!   stub:  r11 = library
+//!          rcx = where to go on
+//!          jmp entry_call ─────────► registers → Context (through %gs:16)
+//!                                    rsp = %gs:24, call entresol_on_call(ctx)
+//!                                        │ returns the Context to resume
+//!   continues ◄───────────────────── resume: registers ← Context
+//! ```
+//!
+//! Not one instruction here writes to the user's stack (law 3).
+//!
+//! **Two windows.** A host signal (tick, kick) that arrives while the instruction pointer
+//! is in the image only leaves a mark in `Gs::pending`. `resume` looks at the mark as its
+//! first act, and between that look and the last `jmp` nobody would look again:
+//! so a signal that finds the instruction pointer in
+//! [`resume_start`]..[`resume_end`] restarts at [`again`], which is allowed because
+//! everything up to the jump is made from the `Context`, and that is still whole.
+//! The other window is that of a waiting host call, see [`host_call`].
+
+use crate::context::{Context, Gs};
+use core::arch::global_asm;
+
+global_asm!(
+    // ---- entry by a system call, no vector register live ------------------------------
+    ".globl entresol_entry_call",
+    ".hidden entresol_entry_call",
+    ".p2align 6",
+    "entresol_entry_call:",
+    "mov gs:[8], rsp",
+    "mov rsp, gs:[16]",
+    "mov dword ptr [rsp + 168], 0",
+    "2:",
+    "mov [rsp + 0], rax",
+    "mov [rsp + 8], rbx",
+    "mov [rsp + 16], rcx",
+    "mov [rsp + 24], rdx",
+    "mov [rsp + 32], rsi",
+    "mov [rsp + 40], rdi",
+    "mov [rsp + 48], rbp",
+    "mov [rsp + 64], r8",
+    "mov [rsp + 72], r9",
+    "mov [rsp + 80], r10",
+    "mov [rsp + 96], r12",
+    "mov [rsp + 104], r13",
+    "mov [rsp + 112], r14",
+    "mov [rsp + 120], r15",
+    "mov [rsp + 128], rcx",
+    "mov [rsp + 176], r11d",
+    "mov rax, gs:[8]",
+    "mov [rsp + 56], rax",
+    "mov rdi, rsp",
+    "mov rsp, gs:[24]",
+    "mov rsi, gs:[40]",
+    "call entresol_on_call",
+    "mov rdi, rax",
+    "jmp entresol_resume",
+    // ---- entry by a system call from anywhere: keep xmm0-15 ---------------------------
+    ".globl entresol_entry_vectors",
+    ".hidden entresol_entry_vectors",
+    ".p2align 6",
+    "entresol_entry_vectors:",
+    "mov gs:[8], rsp",
+    "mov rsp, gs:[40]",
+    "movaps [rsp + 64], xmm0",
+    "movaps [rsp + 80], xmm1",
+    "movaps [rsp + 96], xmm2",
+    "movaps [rsp + 112], xmm3",
+    "movaps [rsp + 128], xmm4",
+    "movaps [rsp + 144], xmm5",
+    "movaps [rsp + 160], xmm6",
+    "movaps [rsp + 176], xmm7",
+    "movaps [rsp + 192], xmm8",
+    "movaps [rsp + 208], xmm9",
+    "movaps [rsp + 224], xmm10",
+    "movaps [rsp + 240], xmm11",
+    "movaps [rsp + 256], xmm12",
+    "movaps [rsp + 272], xmm13",
+    "movaps [rsp + 288], xmm14",
+    "movaps [rsp + 304], xmm15",
+    "mov rsp, gs:[16]",
+    "mov dword ptr [rsp + 168], 1",
+    "jmp 2b",
+    // ---- entry from a host signal that found user code --------------------------------
+    // The handler has filled the Context and returned here, on the empty kernel stack.
+    ".globl entresol_entry_preempt",
+    ".hidden entresol_entry_preempt",
+    ".p2align 4",
+    "entresol_entry_preempt:",
+    "mov rsp, gs:[24]",
+    "mov rdi, gs:[16]",
+    "mov rsi, gs:[40]",
+    "call entresol_on_preempt",
+    "mov rdi, rax",
+    "jmp entresol_resume",
+    // ---- a new carrier begins ---------------------------------------------------------
+    ".globl entresol_entry_carrier",
+    ".hidden entresol_entry_carrier",
+    "entresol_entry_carrier:",
+    "mov rsp, gs:[24]",
+    "mov rdi, gs:[40]",
+    "call entresol_on_carrier",
+    "mov rdi, rax",
+    // ---- the way out: rdi = Context ---------------------------------------------------
+    ".globl entresol_resume",
+    ".hidden entresol_resume",
+    ".p2align 6",
+    "entresol_resume:",
+    "cmp dword ptr gs:[32], 0",
+    "jne entresol_again",
+    "cmp dword ptr [rdi + 168], 0",
+    "jne 4f",
+    "3:",
+    "mov rbx, [rdi + 8]",
+    "mov rdx, [rdi + 24]",
+    "mov rsi, [rdi + 32]",
+    "mov rbp, [rdi + 48]",
+    "mov r8, [rdi + 64]",
+    "mov r9, [rdi + 72]",
+    "mov r10, [rdi + 80]",
+    "mov r12, [rdi + 96]",
+    "mov r13, [rdi + 104]",
+    "mov r14, [rdi + 112]",
+    "mov r15, [rdi + 120]",
+    "mov rcx, [rdi + 128]",
+    "mov rax, [rdi + 0]",
+    "mov rsp, [rdi + 56]",
+    "mov rdi, [rdi + 40]",
+    "jmp rcx",
+    // vectors from the carrier's block, the rest as above
+    "4:",
+    "cmp dword ptr [rdi + 168], 1",
+    "jne 5f",
+    "mov rax, gs:[40]",
+    "movaps xmm0, [rax + 64]",
+    "movaps xmm1, [rax + 80]",
+    "movaps xmm2, [rax + 96]",
+    "movaps xmm3, [rax + 112]",
+    "movaps xmm4, [rax + 128]",
+    "movaps xmm5, [rax + 144]",
+    "movaps xmm6, [rax + 160]",
+    "movaps xmm7, [rax + 176]",
+    "movaps xmm8, [rax + 192]",
+    "movaps xmm9, [rax + 208]",
+    "movaps xmm10, [rax + 224]",
+    "movaps xmm11, [rax + 240]",
+    "movaps xmm12, [rax + 256]",
+    "movaps xmm13, [rax + 272]",
+    "movaps xmm14, [rax + 288]",
+    "movaps xmm15, [rax + 304]",
+    "jmp 3b",
+    // everything: extended state, flags, all general registers, jump through memory
+    "5:",
+    "mov rcx, [rdi + 160]",
+    "mov eax, -1",
+    "mov edx, -1",
+    "xrstor64 [rcx]",
+    "mov rax, [rdi + 128]",
+    "mov gs:[0], rax",
+    "push qword ptr [rdi + 136]",
+    "popfq",
+    "mov rax, [rdi + 0]",
+    "mov rbx, [rdi + 8]",
+    "mov rcx, [rdi + 16]",
+    "mov rdx, [rdi + 24]",
+    "mov rsi, [rdi + 32]",
+    "mov rbp, [rdi + 48]",
+    "mov r8, [rdi + 64]",
+    "mov r9, [rdi + 72]",
+    "mov r10, [rdi + 80]",
+    "mov r11, [rdi + 88]",
+    "mov r12, [rdi + 96]",
+    "mov r13, [rdi + 104]",
+    "mov r14, [rdi + 112]",
+    "mov r15, [rdi + 120]",
+    "mov rsp, [rdi + 56]",
+    "mov rdi, [rdi + 40]",
+    "jmp qword ptr gs:[0]",
+    ".globl entresol_resume_end",
+    ".hidden entresol_resume_end",
+    "entresol_resume_end:",
+    // ---- something arrived before the thread was back: look again ---------------------
+    ".globl entresol_again",
+    ".hidden entresol_again",
+    "entresol_again:",
+    "cld",
+    "mov rsp, gs:[24]",
+    "mov rdi, gs:[16]",
+    "mov rsi, gs:[40]",
+    "call entresol_on_again",
+    "mov rdi, rax",
+    "jmp entresol_resume",
+    // ---- a host call that may wait ----------------------------------------------------
+    // rdi = &[nr, a0..a5]. Between the look at Gs::interrupt and the instruction after
+    // `syscall`, an interrupt signal moves us to the label that answers -EINTR, so that an
+    // interrupt asked for just before the call is never lost.
+    ".globl entresol_host_call",
+    ".hidden entresol_host_call",
+    ".p2align 4",
+    "entresol_host_call:",
+    "mov rax, [rdi + 0]",
+    "mov rsi, [rdi + 16]",
+    "mov rdx, [rdi + 24]",
+    "mov r10, [rdi + 32]",
+    "mov r8, [rdi + 40]",
+    "mov r9, [rdi + 48]",
+    "mov rdi, [rdi + 8]",
+    ".globl entresol_host_window",
+    ".hidden entresol_host_window",
+    "entresol_host_window:",
+    "cmp dword ptr gs:[36], 0",
+    "jne entresol_host_interrupted",
+    "syscall",
+    ".globl entresol_host_window_end",
+    ".hidden entresol_host_window_end",
+    "entresol_host_window_end:",
+    "ret",
+    ".globl entresol_host_interrupted",
+    ".hidden entresol_host_interrupted",
+    "entresol_host_interrupted:",
+    "mov rax, -4",
+    "ret",
+    // ---- the restorer of our own handlers, byte for byte what debuggers look for -------
+    ".globl entresol_restorer",
+    ".hidden entresol_restorer",
+    ".p2align 4",
+    "nop",
+    "entresol_restorer:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05",
+    "ud2",
+    // ---- a new host thread, by clone, on the stack given --------------------------------
+    // rdi = flags, rsi = stack top, rdx = Gs, rcx = parent tid pointer.
+    // The child takes its GS base before anything else can happen to it.
+    ".globl entresol_clone_carrier",
+    ".hidden entresol_clone_carrier",
+    "entresol_clone_carrier:",
+    "mov r9, rdx",
+    "mov rdx, rcx",
+    "xor r10d, r10d",
+    "xor r8d, r8d",
+    "mov eax, 56",
+    "syscall",
+    "test rax, rax",
+    "jz 6f",
+    "ret",
+    "6:",
+    "wrgsbase r9",
+    "jmp entresol_entry_carrier",
+);
+
+unsafe extern "C" {
+    /// Where stubs jump to when no vector register is live.
+    pub fn entresol_entry_call();
+    /// Where stubs and dispatch go otherwise.
+    pub fn entresol_entry_vectors();
+    /// Where a preempting handler returns to.
+    pub fn entresol_entry_preempt();
+    fn entresol_resume();
+    fn entresol_resume_end();
+    fn entresol_again();
+    fn entresol_host_call(call: *const [u64; 7]) -> isize;
+    fn entresol_host_window();
+    fn entresol_host_window_end();
+    fn entresol_host_interrupted();
+    /// The restorer of every handler of ours.
+    pub fn entresol_restorer();
+    fn entresol_clone_carrier(flags: u64, stack: u64, gs: *mut Gs, ptid: *mut u32) -> isize;
+}
+
+/// The first address of the way out.
+pub fn resume_start() -> u64 {
+    entresol_resume as *const () as u64
+}
+
+/// One past the last address of the way out.
+pub fn resume_end() -> u64 {
+    entresol_resume_end as *const () as u64
+}
+
+/// Where a signal in the way out continues.
+pub fn again() -> u64 {
+    entresol_again as *const () as u64
+}
+
+/// Where an interrupt that finds the instruction pointer at `rip` must continue instead:
+/// `Some` if it is in the window of [`host_call`].
+pub fn interrupted(rip: u64) -> Option<u64> {
+    let window = entresol_host_window as *const () as u64..entresol_host_window_end as *const () as u64;
+    window.contains(&rip).then_some(entresol_host_interrupted as *const () as u64)
+}
+
+/// Makes a host call that may wait: `[number, six arguments]`. An interrupt asked for
+/// through [`Gs::interrupt`] and the interrupt signal ends it with `-EINTR`, whenever it comes.
+///
+/// # Safety
+/// As for [`crate::raw::syscall`]; the GS base must be a carrier's.
+pub unsafe fn host_call(call: &[u64; 7]) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { entresol_host_call(call) }
+}
+
+/// Clones a host thread that begins in `entresol_on_carrier` with the GS base `gs`.
+///
+/// # Safety
+/// `gs` must be complete (kernel stack, `this`) and live as long as the thread.
+pub unsafe fn clone_carrier(flags: u64, gs: *mut Gs, ptid: *mut u32) -> isize {
+    // SAFETY: the child runs on the kernel stack in `gs` alone.
+    unsafe { entresol_clone_carrier(flags, (*gs).kernel_stack, gs, ptid) }
+}
+
+/// Resumes a thread and never returns: for a host thread that does not come from an entry.
+///
+/// # Safety
+/// `context` must be claimed by this carrier and loaded.
+pub unsafe fn resume(context: *mut Context) -> ! {
+    // SAFETY: as the caller promises.
+    unsafe { core::arch::asm!("jmp entresol_resume", in("rdi") context, options(noreturn)) }
+}

@@ -1,0 +1,104 @@
+//! The frame in which the host delivers a signal to one of our handlers.
+//!
+//! Layout of `struct ucontext` and `struct sigcontext` of the x86-64 ABI
+//! (`arch/x86/include/uapi/asm/{ucontext,sigcontext}.h`).
+
+use crate::context::{Context, Kind, reg};
+
+/// `struct ucontext` as the host writes it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct HostFrame {
+    flags: u64,
+    link: u64,
+    stack: [u64; 3],
+    /// r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags.
+    gregs: [u64; 18],
+    segments: u64,
+    /// The processor's error code of a fault.
+    pub error: u64,
+    /// The processor's trap number of a fault.
+    pub trap: u64,
+    oldmask: u64,
+    /// The address that faulted.
+    pub cr2: u64,
+    fpstate: *mut u8,
+    reserved: [u64; 8],
+    /// The host mask to be restored.
+    pub sigmask: u64,
+}
+
+/// The host's index in `gregs` for each of ours.
+const HOST_INDEX: [usize; 16] = [13, 11, 14, 12, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7];
+const RIP: usize = 16;
+const EFLAGS: usize = 17;
+
+/// The software-reserved bytes of an extended frame: magic and size.
+const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+
+impl HostFrame {
+    /// Where the interrupted code stands.
+    pub fn rip(&self) -> u64 {
+        self.gregs[RIP]
+    }
+
+    /// Makes the interrupted code go on elsewhere.
+    pub fn set_rip(&mut self, rip: u64) {
+        self.gregs[RIP] = rip;
+    }
+
+    /// A general register, by our index.
+    pub fn reg(&self, i: usize) -> u64 {
+        self.gregs[HOST_INDEX[i]]
+    }
+
+    /// Sets a general register, by our index.
+    pub fn set_reg(&mut self, i: usize, v: u64) {
+        self.gregs[HOST_INDEX[i]] = v;
+    }
+
+    /// Copies the interrupted thread out of the frame: general registers, flags and the
+    /// extended state into `xbuf`.
+    ///
+    /// # Safety
+    /// The frame must be the host's; `xbuf` must hold [`crate::xstate::size`] bytes, 64-byte aligned.
+    pub unsafe fn copy_out(&self, to: &mut Context, xbuf: *mut u8) {
+        for (i, &h) in HOST_INDEX.iter().enumerate() {
+            to.r[i] = self.gregs[h];
+        }
+        to.rip = self.gregs[RIP];
+        to.rflags = self.gregs[EFLAGS];
+        to.kind = Kind::Full as u32;
+        to.xbuf = xbuf;
+        // SAFETY: the host's frame holds at least 512 bytes of state and says in its
+        // software-reserved words whether and how far it extends.
+        unsafe {
+            let magic = self.fpstate.add(464).cast::<u32>().read();
+            let size = self.fpstate.add(480).cast::<u32>().read() as usize;
+            if magic == FP_XSTATE_MAGIC1 {
+                let n = size.min(crate::xstate::size());
+                core::ptr::copy_nonoverlapping(self.fpstate, xbuf, n);
+                core::ptr::write_bytes(xbuf.add(512 + 16), 0, 48);
+            } else {
+                core::ptr::copy_nonoverlapping(self.fpstate, xbuf, 512);
+                core::ptr::write_bytes(xbuf.add(512), 0, 64);
+                xbuf.add(512).cast::<u64>().write(3);
+            }
+            // XRSTOR ignores these bytes; clear what the host left there.
+            core::ptr::write_bytes(xbuf.add(464), 0, 48);
+        }
+    }
+
+    /// Makes the handler's return land at `rip` on the stack `rsp`, with the processor's
+    /// initial extended state: a thread that is resumed next by a plain call finds x87
+    /// and the upper vector halves clean.
+    pub fn land(&mut self, rip: u64, rsp: u64) {
+        self.gregs[RIP] = rip;
+        self.gregs[HOST_INDEX[reg::RSP]] = rsp;
+        // Clear DF, TF, AC, RF; keep the always-one bit and IF.
+        self.gregs[EFLAGS] = 0x202;
+        self.fpstate = core::ptr::null_mut();
+    }
+}
+
+const _: () = assert!(core::mem::offset_of!(HostFrame, sigmask) == 296);

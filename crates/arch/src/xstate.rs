@@ -1,0 +1,116 @@
+//! Extended state: x87, SSE, AVX and whatever else the processor and the host agree on.
+
+use core::arch::asm;
+use core::arch::x86_64::__cpuid_count;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+static SIZE: AtomicU32 = AtomicU32::new(0);
+
+/// The size of an extended-state buffer in bytes, a multiple of 64.
+pub fn size() -> usize {
+    let known = SIZE.load(Ordering::Relaxed);
+    if known != 0 {
+        return known as usize;
+    }
+    // Leaf 0xd, subleaf 0: ebx is what the enabled features need, in the standard format.
+    let need = __cpuid_count(0xd, 0).ebx;
+    let size = (need.max(576) + 63) & !63;
+    SIZE.store(size, Ordering::Relaxed);
+    size as usize
+}
+
+/// Saves the whole extended state in the standard format.
+///
+/// # Safety
+/// `to` must be 64-byte aligned and hold [`size`] bytes.
+pub unsafe fn save(to: *mut u8) {
+    // SAFETY: the caller vouches for the buffer. XSAVE leaves the reserved part of the
+    // header alone, so it is cleared first: XRSTOR insists on zeros there.
+    unsafe {
+        core::ptr::write_bytes(to.add(512), 0, 64);
+        asm!("xsave64 [{}]", in(reg) to, in("eax") -1, in("edx") -1, options(nostack));
+    }
+}
+
+/// Puts xmm0–15 of a trap back into the registers.
+///
+/// # Safety
+/// `from` must be a carrier's vector area.
+pub unsafe fn load_xmm(from: *const [u128; 16]) {
+    // SAFETY: the area is 16-byte aligned; the kernel holds nothing in vector registers across this call.
+    unsafe {
+        asm!(
+            "movaps xmm0, [{p}]", "movaps xmm1, [{p} + 16]", "movaps xmm2, [{p} + 32]", "movaps xmm3, [{p} + 48]",
+            "movaps xmm4, [{p} + 64]", "movaps xmm5, [{p} + 80]", "movaps xmm6, [{p} + 96]", "movaps xmm7, [{p} + 112]",
+            "movaps xmm8, [{p} + 128]", "movaps xmm9, [{p} + 144]", "movaps xmm10, [{p} + 160]",
+            "movaps xmm11, [{p} + 176]", "movaps xmm12, [{p} + 192]", "movaps xmm13, [{p} + 208]",
+            "movaps xmm14, [{p} + 224]", "movaps xmm15, [{p} + 240]",
+            p = in(reg) from, options(nostack),
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _,
+            out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
+            out("xmm13") _, out("xmm14") _, out("xmm15") _,
+        );
+    }
+}
+
+/// Saves a trap's vectors for a switch: xmm0–15 come from the carrier's block, all else is
+/// still live. Leaves the registers in their initial state, as a thread that gave up the
+/// CPU by a plain call expects them.
+///
+/// # Safety
+/// As for [`save`] and [`load_xmm`].
+pub unsafe fn save_trap(to: *mut u8, xmm: *const [u128; 16]) {
+    // SAFETY: as the caller promises; one asm block, so that nothing comes between loading and saving.
+    unsafe {
+        core::ptr::write_bytes(to.add(512), 0, 64);
+        asm!(
+            "movaps xmm0, [{p}]", "movaps xmm1, [{p} + 16]", "movaps xmm2, [{p} + 32]", "movaps xmm3, [{p} + 48]",
+            "movaps xmm4, [{p} + 64]", "movaps xmm5, [{p} + 80]", "movaps xmm6, [{p} + 96]", "movaps xmm7, [{p} + 112]",
+            "movaps xmm8, [{p} + 128]", "movaps xmm9, [{p} + 144]", "movaps xmm10, [{p} + 160]",
+            "movaps xmm11, [{p} + 176]", "movaps xmm12, [{p} + 192]", "movaps xmm13, [{p} + 208]",
+            "movaps xmm14, [{p} + 224]", "movaps xmm15, [{p} + 240]",
+            "xsave64 [{to}]",
+            "fninit",
+            p = in(reg) xmm, to = in(reg) to, in("eax") -1, in("edx") -1, options(nostack),
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _,
+            out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
+            out("xmm13") _, out("xmm14") _, out("xmm15") _,
+        );
+    }
+}
+
+/// Saves the live extended state of a thread that came by a plain call, for a signal frame.
+///
+/// # Safety
+/// As for [`save`].
+pub unsafe fn save_live(to: *mut u8) {
+    // SAFETY: as the caller promises.
+    unsafe { save(to) }
+}
+
+/// The SSE and x87 control words.
+#[inline(always)]
+pub fn control_words() -> (u32, u32) {
+    let mut mxcsr = 0u32;
+    let mut fcw = 0u16;
+    // SAFETY: both store to locals.
+    unsafe {
+        asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut fcw,
+            options(nostack, preserves_flags));
+    }
+    (mxcsr, u32::from(fcw))
+}
+
+/// Loads the SSE and x87 control words.
+///
+/// # Safety
+/// They must be values that [`control_words`] gave or the architecture's initial ones.
+#[inline(always)]
+pub unsafe fn set_control_words(mxcsr: u32, fcw: u32) {
+    let fcw = fcw as u16;
+    // SAFETY: reserved bits are clear, as the caller promises.
+    unsafe {
+        asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const fcw,
+            options(nostack, preserves_flags, readonly));
+    }
+}
