@@ -1,0 +1,316 @@
+//! Carriers: the host threads that lend themselves to CPUs.
+//!
+//! A carrier either has a seat (it serves a CPU), is away in a host call without one, or is
+//! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
+
+use crate::os::{self, nr};
+use crate::{Host, handlers, kernel};
+use arch::{Gs, syscall};
+use core::mem::offset_of;
+use ids::{CpuId, Nanos};
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+/// The most carriers of a process.
+pub const CARRIERS_MAX: usize = 1 << 15;
+const KERNEL_STACK: usize = 64 << 10;
+const SIGNAL_STACK: usize = 64 << 10;
+const GUARD: usize = 4096;
+
+/// One carrier. `gs` is what its GS base points to.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub struct Carrier {
+    /// What assembly needs.
+    pub gs: Gs,
+    /// Its number: its place in the table.
+    pub number: u32,
+    /// The host's id of it; 0 before it has begun.
+    pub tid: AtomicU32,
+    /// The CPU it serves, plus one. Its own.
+    pub cpu: AtomicU32,
+    /// Asleep on this word: 0 sleep, 1 look.
+    pub park: AtomicU32,
+    /// A seat it has been given while it slept: CPU plus one. Swapped out by itself.
+    pub assigned: AtomicU32,
+    /// A kick is on its way; the receiver clears it before it looks.
+    pub kicked: AtomicBool,
+    /// Its host timer, -1 before the first use.
+    timer: AtomicI32,
+    /// A buffer for the next preemption. Its own; the handler takes it.
+    pub buffer: AtomicPtr<u8>,
+    /// The next spare.
+    next: AtomicU32,
+    /// What the host said about a fault in user code: number, code, address, error code.
+    pub fault: FaultInfo,
+    /// The program's mask in a vfork child.
+    pub borrowed_mask: AtomicU64,
+    signal_stack: *mut u8,
+}
+
+/// A fault that waits to be handled on the kernel stack.
+#[derive(Debug, Default)]
+pub struct FaultInfo {
+    /// The host's siginfo.
+    pub info: core::cell::UnsafeCell<[u64; 16]>,
+    /// Whether there is one.
+    pub pending: AtomicBool,
+}
+
+// SAFETY: other host threads touch the atomics only.
+unsafe impl Sync for Carrier {}
+
+const _: () = assert!(offset_of!(Carrier, gs) == 0);
+
+/// All carriers of the process and the list of spares.
+#[derive(Debug)]
+pub struct Carriers {
+    table: *mut AtomicPtr<Carrier>,
+    count: AtomicU32,
+    /// The first spare, plus one.
+    spares: Lock<u32>,
+}
+
+// SAFETY: the table's entries are atomics, the memory lives as long as the process.
+unsafe impl Sync for Carriers {}
+// SAFETY: as above.
+unsafe impl Send for Carriers {}
+
+impl Carriers {
+    /// No carriers yet; `None` without memory.
+    pub fn new() -> Option<Carriers> {
+        let table = os::map(CARRIERS_MAX * size_of::<AtomicPtr<Carrier>>())?.cast();
+        Some(Carriers { table, count: AtomicU32::new(0), spares: Lock::new(0) })
+    }
+
+    /// The carrier with that number.
+    pub fn get(&self, number: u32) -> &'static Carrier {
+        assert!(number < self.count.load(Acquire));
+        // SAFETY: numbers below the count have been filled, and carriers are never freed.
+        unsafe { &*(*self.table.add(number as usize)).load(Acquire) }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.count.load(Acquire)
+    }
+
+    /// A new carrier's memory, entered in the table.
+    pub fn create(&self) -> Option<&'static Carrier> {
+        // The lock also keeps numbers and the table in step.
+        let _guard = self.spares.lock();
+        let number = self.count.load(Relaxed);
+        if number as usize == CARRIERS_MAX {
+            return None;
+        }
+        let carrier = Carrier::map(number)?;
+        // SAFETY: within the table.
+        unsafe { (*self.table.add(number as usize)).store(carrier, Release) };
+        self.count.store(number + 1, Release);
+        // SAFETY: just made; never freed.
+        Some(unsafe { &*carrier })
+    }
+
+    /// Takes a spare that is asleep (or about to be).
+    pub fn take_spare(&self) -> Option<&'static Carrier> {
+        let mut first = self.spares.lock();
+        let number = first.checked_sub(1)?;
+        let carrier = self.get(number);
+        *first = carrier.next.load(Relaxed);
+        Some(carrier)
+    }
+
+    /// A spare, or a new carrier that will begin as one.
+    pub fn spare_or_new(&self, pid: i32) -> Option<&'static Carrier> {
+        self.take_spare().or_else(|| {
+            let carrier = self.create()?;
+            carrier.start(pid).then_some(carrier)
+        })
+    }
+
+    /// Puts a carrier on the list of spares.
+    pub fn give_spare(&self, carrier: &Carrier) {
+        let mut first = self.spares.lock();
+        carrier.next.store(*first, Relaxed);
+        *first = carrier.number + 1;
+    }
+}
+
+impl Carrier {
+    fn map(number: u32) -> Option<*mut Carrier> {
+        let block = size_of::<Carrier>().next_multiple_of(4096);
+        let total = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK + block;
+        let base = os::map(total)?;
+        // SAFETY: the layout, from low to high: guard, signal stack, guard, kernel stack, block.
+        unsafe {
+            os::guard(base, GUARD);
+            let signal_stack = base.add(GUARD);
+            os::guard(signal_stack.add(SIGNAL_STACK), GUARD);
+            let block_at = base.add(GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK);
+            let carrier: *mut Carrier = block_at.cast();
+            carrier.write(Carrier {
+                gs: Gs {
+                    rip: 0,
+                    user_rsp: 0,
+                    context: core::ptr::null_mut(),
+                    kernel_stack: block_at as u64,
+                    pending: AtomicU32::new(0),
+                    interrupt: AtomicU32::new(0),
+                    this: carrier.cast(),
+                    carrier: number,
+                    borrowed: 0,
+                    spare: 0,
+                    xmm: [0; 16],
+                },
+                number,
+                tid: AtomicU32::new(0),
+                cpu: AtomicU32::new(0),
+                park: AtomicU32::new(0),
+                assigned: AtomicU32::new(0),
+                kicked: AtomicBool::new(false),
+                timer: AtomicI32::new(-1),
+                buffer: AtomicPtr::new(core::ptr::null_mut()),
+                next: AtomicU32::new(0),
+                fault: FaultInfo::default(),
+                borrowed_mask: AtomicU64::new(0),
+                signal_stack,
+            });
+            Some(carrier)
+        }
+    }
+
+    /// A carrier block for a vfork child: not in the table.
+    pub fn borrowed(mask: u64) -> Option<*mut Carrier> {
+        let carrier = Carrier::map(u32::MAX)?;
+        // SAFETY: fresh and ours alone.
+        unsafe {
+            (*carrier).gs.borrowed = 1;
+            (*carrier).borrowed_mask.store(mask, Relaxed);
+        }
+        Some(carrier)
+    }
+
+    /// Frees the block of a vfork child that has left our memory.
+    ///
+    /// # Safety
+    /// The child must have made its exec or exit.
+    pub unsafe fn free_borrowed(carrier: *mut Carrier) {
+        let block = size_of::<Carrier>().next_multiple_of(4096);
+        let total = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK + block;
+        // SAFETY: the layout of `map`.
+        unsafe { os::unmap(carrier.cast::<u8>().add(block).sub(total), total) };
+    }
+
+    /// The carrier that runs this code.
+    #[inline(always)]
+    pub fn me() -> &'static Carrier {
+        // SAFETY: image code runs on carriers (and the service thread has a block of its own).
+        unsafe { &*arch::base::gs().cast::<Carrier>() }
+    }
+
+    /// The CPU it serves.
+    #[inline(always)]
+    pub fn cpu(&self) -> CpuId {
+        CpuId(self.cpu.load(Relaxed).wrapping_sub(1) as u16)
+    }
+
+    /// Clones the host thread. It begins as a spare.
+    fn start(&'static self, _pid: i32) -> bool {
+        // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
+        const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
+        let gs = core::ptr::from_ref(&self.gs).cast_mut();
+        // SAFETY: the block is complete and never freed.
+        unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 }
+    }
+
+    /// What every carrier does first on its host thread: mask, signal stack, dispatch.
+    pub fn settle(&self) {
+        self.tid.store(os::gettid() as u32, Release);
+        os::sigprocmask(2, handlers::CARRIER_MASK);
+        let stack = [self.signal_stack as u64, 0, SIGNAL_STACK as u64];
+        const PR_SET_TIMERSLACK: usize = 29;
+        // SAFETY: the stack is this carrier's own; the slack is this host thread's.
+        unsafe {
+            syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0);
+            syscall!(nr::PRCTL, PR_SET_TIMERSLACK, 1, 0, 0, 0);
+        }
+        handlers::dispatch_on();
+        self.refill();
+    }
+
+    /// Sees to it that the next preemption has a buffer.
+    #[inline(always)]
+    pub fn refill(&self) {
+        if self.buffer.load(Relaxed).is_null() {
+            self.buffer.store(kernel().m.buffers.take(), Relaxed);
+        }
+    }
+
+    /// Sets the host timer of this carrier, the caller.
+    pub fn set_timer(&self, at: Option<Nanos>) {
+        let mut id = self.timer.load(Relaxed);
+        if id < 0 {
+            id = self.create_timer();
+            self.timer.store(id, Relaxed);
+        }
+        let at = at.unwrap_or(Nanos::ZERO);
+        // A time in the past fires at once; zero would disarm.
+        let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
+        const TIMER_ABSTIME: usize = 1;
+        // SAFETY: the host reads the times.
+        unsafe { syscall!(nr::TIMER_SETTIME, id, TIMER_ABSTIME, spec.as_ptr(), 0) };
+    }
+
+    fn create_timer(&self) -> i32 {
+        const SIGEV_THREAD_ID: u32 = 4;
+        let mut event = [0u64; 8];
+        event[0] = os::COOKIE;
+        event[1] = os::SIGNAL_TICK as u64 | u64::from(SIGEV_THREAD_ID) << 32;
+        event[2] = u64::from(self.tid.load(Relaxed));
+        let mut id = -1i32;
+        // SAFETY: the host reads the event and fills the id.
+        let r = unsafe { syscall!(nr::TIMER_CREATE, 1, event.as_ptr(), &raw mut id) };
+        if r < 0 {
+            crate::report::fatal(format_args!("the host refused a timer for a carrier (error {})", -r));
+        }
+        id
+    }
+
+    /// The timer is gone: after a fork.
+    pub fn forget_timer(&self) {
+        self.timer.store(-1, Relaxed);
+    }
+
+    /// Makes it look at its words.
+    pub fn wake(&self) {
+        self.park.store(1, SeqCst);
+        os::futex_wake(&self.park);
+    }
+
+    /// Sleeps until somebody assigns a seat. The caller has put itself on the list of spares,
+    /// or somebody who took its seat has.
+    pub fn wait_for_seat(&self) -> CpuId {
+        loop {
+            let assigned = self.assigned.swap(0, SeqCst);
+            if assigned != 0 {
+                self.cpu.store(assigned, Relaxed);
+                return CpuId((assigned - 1) as u16);
+            }
+            self.park.store(0, SeqCst);
+            if self.assigned.load(SeqCst) == 0 {
+                os::futex_wait(&self.park, 0, None);
+            }
+        }
+    }
+
+    /// Gives it a seat and makes it take it.
+    pub fn assign(&self, cpu: CpuId) {
+        self.assigned.store(u32::from(cpu.0) + 1, SeqCst);
+        self.wake();
+    }
+}
+
+/// The machine's carriers.
+pub fn carriers(host: &Host) -> &Carriers {
+    &host.carriers
+}

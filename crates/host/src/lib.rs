@@ -1,0 +1,31 @@
+//! The real machine: what the kernel stands on when it runs inside a program on Linux.
+//!
+//! - [`carrier`]: the host threads that lend themselves to CPUs, and those that wait to.
+//! - [`seat`]: who serves which CPU; kicks; giving a CPU away before a host call that waits.
+//! - [`run`]: from a trap to the kernel and from its [`kernel::Next`] to a resumed thread.
+//! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
+//! - [`machine`]: the kernel's `trait Machine`, piece by piece.
+//! - [`process`]: exit, fork, vfork, exec.
+//! - [`service`]: the service thread.
+//!
+//! No rule of scheduling, time or signals lives here (law 1); what the scheduler decided is
+//! checked here (law 2).
+#![no_std]
+
+extern crate alloc;
+
+pub mod carrier;
+mod clock;
+mod contexts;
+pub mod exec;
+pub mod handlers;
+mod ids_file;
+pub mod machine;
+pub mod os;
+pub mod process;
+pub mod report;
+mod run;
+pub mod seat;
+pub mod service;
+
+pub use machine::{Host, kernel};

@@ -1,0 +1,154 @@
+//! The host calls that the machine makes for itself, with types.
+
+use arch::syscall;
+use core::sync::atomic::AtomicU32;
+use ids::Nanos;
+
+/// The host signal of tick and kick. Programs of glibc cannot own it: it is reserved for
+/// thread cancellation, which is ours.
+pub const SIGNAL_TICK: i32 = 32;
+/// The host signal that ends a host call.
+pub const SIGNAL_INTERRUPT: i32 = 33;
+/// What our own signals carry, so that nobody else's are mistaken for them.
+pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
+
+pub(crate) mod nr {
+    pub use abi::nr::*;
+}
+
+const FUTEX_WAIT_PRIVATE: usize = 128;
+const FUTEX_WAKE_PRIVATE: usize = 129;
+const PROT_NONE: usize = 0;
+const PROT_READ_WRITE: usize = 3;
+const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
+const MAP_NORESERVE: usize = 0x4000;
+
+/// Sleeps while the word holds `value`, at most `timeout`. May return early.
+pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Option<Nanos>) {
+    let ts = timeout.map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
+    let ts_ptr = ts.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
+    // SAFETY: the word and the time outlive the call.
+    unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAIT_PRIVATE, value, ts_ptr) };
+}
+
+/// Wakes one sleeper of the word.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the host only looks the address up.
+    unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAKE_PRIVATE, 1) };
+}
+
+/// Fresh zeroed pages, or `None`.
+pub fn map(len: usize) -> Option<*mut u8> {
+    // SAFETY: a new private mapping harms nobody.
+    let p = unsafe {
+        syscall!(nr::MMAP, 0, len, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0)
+    };
+    (p > 0).then_some(p as *mut u8)
+}
+
+/// Gives pages back.
+///
+/// # Safety
+/// Nobody may use them any more.
+pub unsafe fn unmap(p: *mut u8, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { syscall!(nr::MUNMAP, p, len) };
+}
+
+/// Makes pages inaccessible: a guard.
+///
+/// # Safety
+/// The pages must be ours and unused.
+pub unsafe fn guard(p: *mut u8, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { syscall!(nr::MPROTECT, p, len, PROT_NONE) };
+}
+
+/// A clock of the host, by its number.
+pub fn clock_gettime(clock: i32) -> Nanos {
+    let mut ts = [0u64; 2];
+    // SAFETY: the host fills `ts`.
+    unsafe { syscall!(nr::CLOCK_GETTIME, clock, ts.as_mut_ptr()) };
+    Nanos(ts[0].wrapping_mul(1_000_000_000).wrapping_add(ts[1]))
+}
+
+/// This process's id.
+pub fn getpid() -> i32 {
+    // SAFETY: has no effect.
+    unsafe { syscall!(nr::GETPID) as i32 }
+}
+
+/// This host thread's id.
+pub fn gettid() -> i32 {
+    // SAFETY: has no effect.
+    unsafe { syscall!(nr::GETTID) as i32 }
+}
+
+/// Sends one of our own signals, with the cookie, to a host thread of ours.
+pub fn signal_thread(pid: i32, tid: i32, signal: i32) {
+    const SI_QUEUE: i32 = -1;
+    let mut info = [0u8; 128];
+    info[0..4].copy_from_slice(&signal.to_ne_bytes());
+    info[8..12].copy_from_slice(&SI_QUEUE.to_ne_bytes());
+    info[24..32].copy_from_slice(&COOKIE.to_ne_bytes());
+    // SAFETY: the host copies `info`.
+    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) };
+}
+
+/// Sets this host thread's mask; gives the old one. `how`: 0 block, 1 unblock, 2 set.
+pub fn sigprocmask(how: i32, set: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both words are ours.
+    unsafe { syscall!(nr::RT_SIGPROCMASK, how, &raw const set, &raw mut old, 8) };
+    old
+}
+
+/// A host disposition.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostAction {
+    /// 0 default, 1 ignore, or the handler.
+    pub handler: u64,
+    /// SA_* flags.
+    pub flags: u64,
+    /// What the handler returns to.
+    pub restorer: u64,
+    /// Blocked while it runs.
+    pub mask: u64,
+}
+
+/// Sets a host disposition; gives the old one.
+pub fn sigaction(signal: i32, new: Option<&HostAction>) -> HostAction {
+    let mut old = HostAction::default();
+    let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: both structures are ours; the handlers given are image code.
+    unsafe { syscall!(nr::RT_SIGACTION, signal, new, &raw mut old, 8) };
+    old
+}
+
+/// The host CPUs this process may use.
+pub fn host_cpus() -> usize {
+    let mut mask = [0u64; 128];
+    // SAFETY: the host fills at most the length given.
+    let n = unsafe { syscall!(nr::SCHED_GETAFFINITY, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    let words = usize::try_from(n).unwrap_or(0) / 8;
+    mask[..words].iter().map(|w| w.count_ones() as usize).sum::<usize>().max(1)
+}
+
+/// Writes to the standard error stream, as far as it goes.
+pub fn write_error(bytes: &[u8]) {
+    // SAFETY: the host reads the bytes.
+    unsafe { syscall!(nr::WRITE, 2, bytes.as_ptr(), bytes.len()) };
+}
+
+/// Lets another host thread run; longer from the eleventh round on. See [`sync::set_relax`].
+pub fn relax(round: u32) {
+    if round < 10 {
+        // SAFETY: has no effect on memory.
+        unsafe { syscall!(nr::SCHED_YIELD) };
+    } else {
+        let pause = [0u64, 20_000];
+        // SAFETY: the host reads the time.
+        unsafe { syscall!(nr::NANOSLEEP, pause.as_ptr(), 0) };
+    }
+}

@@ -1,0 +1,129 @@
+//! Seats: who serves which CPU.
+//!
+//! One word per CPU: a state in the low two bits, the carrier's number above.
+//!
+//! | state | meaning | who may leave it, how |
+//! |---|---|---|
+//! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)` |
+//! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke), or a carrier that returns from a host call and takes the seat; c is then a spare |
+//! | `HOST(c)` | the CPU is idle and c is in a host call | anybody, by compare-exchange: c itself (it returned), or a kicker, who gives the seat to a spare; c then returns without a seat |
+//! | `EMPTY` | nobody has been needed yet | a kicker, by compare-exchange, for a spare |
+//!
+//! **No kick is lost.** A kicker makes the reason visible (the run queue) and then reads the
+//! seat; a carrier stores `PARKED` or `HOST` and then looks at the run queue once more; both
+//! with a full barrier between. So either the carrier sees the reason or the kicker sees the
+//! new state: it wakes a `PARKED` one through its word and replaces a `HOST` one. A
+//! `RUNNING` one gets a signal; if that finds it in the kernel, the mark in `Gs::pending`
+//! is looked at as the last act before user code, and before sleeping.
+
+use crate::carrier::{Carrier, Carriers};
+use crate::os;
+use ids::CpuId;
+use sync::CachePadded;
+use sync::atomic::{AtomicU32, Ordering::*, fence};
+
+const RUNNING: u32 = 0;
+const PARKED: u32 = 1;
+const HOST: u32 = 2;
+const EMPTY: u32 = 3;
+
+fn word(state: u32, carrier: u32) -> u32 {
+    carrier << 2 | state
+}
+
+/// The seats of all CPUs.
+#[derive(Debug)]
+pub struct Seats {
+    words: alloc::boxed::Box<[CachePadded<AtomicU32>]>,
+    pid: i32,
+}
+
+impl Seats {
+    /// Nobody sits anywhere.
+    pub fn new(cpus: usize, pid: i32) -> Seats {
+        Seats { words: (0..cpus).map(|_| CachePadded(AtomicU32::new(word(EMPTY, 0)))).collect(), pid }
+    }
+
+    fn of(&self, cpu: CpuId) -> &AtomicU32 {
+        &self.words[cpu.index()]
+    }
+
+    /// The first carrier sits down.
+    pub fn take_first(&self, cpu: CpuId, me: &Carrier) {
+        me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        self.of(cpu).store(word(RUNNING, me.number), SeqCst);
+    }
+
+    /// The CPU is idle and its carrier is about to sleep. A full barrier.
+    pub fn park(&self, cpu: CpuId, me: &Carrier) {
+        self.of(cpu).store(word(PARKED, me.number), SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Awake: whether the seat is still its own.
+    pub fn unpark(&self, cpu: CpuId, me: &Carrier) -> bool {
+        self.exchange(cpu, word(PARKED, me.number), word(RUNNING, me.number))
+    }
+
+    /// The CPU is idle and its carrier goes into a host call. A full barrier.
+    pub fn leave_for_host(&self, cpu: CpuId, me: &Carrier) {
+        self.of(cpu).store(word(HOST, me.number), SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Back from a host call: whether the seat is still its own.
+    pub fn return_from_host(&self, cpu: CpuId, me: &Carrier) -> bool {
+        self.exchange(cpu, word(HOST, me.number), word(RUNNING, me.number))
+    }
+
+    /// Takes the seat of a sleeping carrier, who becomes a spare.
+    pub fn take_parked(&self, cpu: CpuId, me: &Carrier, all: &Carriers) -> bool {
+        let now = self.of(cpu).load(Relaxed);
+        if now & 3 != PARKED || !self.exchange(cpu, now, word(RUNNING, me.number)) {
+            return false;
+        }
+        all.give_spare(all.get(now >> 2));
+        me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        true
+    }
+
+    /// Gives the CPU to a spare, for good. The caller sits there. False if there is no
+    /// spare and no memory for a new carrier.
+    pub fn hand_over(&self, cpu: CpuId, all: &Carriers) -> bool {
+        let Some(spare) = all.spare_or_new(self.pid) else { return false };
+        self.of(cpu).store(word(RUNNING, spare.number), SeqCst);
+        spare.assign(cpu);
+        true
+    }
+
+    fn exchange(&self, cpu: CpuId, from: u32, to: u32) -> bool {
+        self.of(cpu).compare_exchange(from, to, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Makes `cpu` enter the kernel.
+    pub fn kick(&self, cpu: CpuId, all: &Carriers) {
+        fence(SeqCst);
+        loop {
+            let now = self.of(cpu).load(SeqCst);
+            match now & 3 {
+                RUNNING => return self.signal(all.get(now >> 2)),
+                PARKED => return all.get(now >> 2).wake(),
+                _ => {
+                    let Some(spare) = all.spare_or_new(self.pid) else { return };
+                    if self.exchange(cpu, now, word(RUNNING, spare.number)) {
+                        return spare.assign(cpu);
+                    }
+                    all.give_spare(spare);
+                }
+            }
+        }
+    }
+
+    /// One signal is enough until its receiver has looked.
+    fn signal(&self, carrier: &Carrier) {
+        let tid = carrier.tid.load(Acquire);
+        if tid != 0 && !carrier.kicked.swap(true, AcqRel) {
+            os::signal_thread(self.pid, tid as i32, os::SIGNAL_TICK);
+        }
+    }
+}

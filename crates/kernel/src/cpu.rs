@@ -1,0 +1,161 @@
+//! What the kernel keeps for each CPU beside its run queue.
+
+use crate::machine::Machine;
+use crate::{Kernel, Kicks};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use sync::{CachePadded, Lock};
+use time::timeouts::TimeoutQueue;
+
+/// A CPU's own lines.
+#[derive(Debug, Default)]
+pub struct Cpu {
+    /// Sleeps and futex timeouts that this CPU serves.
+    pub timeouts: Lock<TimeoutQueue>,
+    /// Not later than the earliest timeout; MAX for none. Lowered under the lock above.
+    earliest: AtomicU64,
+    /// When the machine's timer of this CPU goes off; MAX for never. Written by the CPU.
+    armed: AtomicU64,
+    /// Whether the timer is set early enough for the next tick. Written by the CPU.
+    ticking: AtomicBool,
+    /// The last tick. Written by the CPU.
+    ticked: AtomicU64,
+    /// Somebody has asked this CPU to look at its tick since it last did.
+    asked: AtomicBool,
+    /// Counters. Written by the CPU.
+    pub count: CpuCounters,
+}
+
+/// What a CPU has done.
+#[derive(Debug, Default)]
+pub struct CpuCounters {
+    /// System calls answered or passed on, by library.
+    pub calls_by_library: [AtomicU64; LIBRARIES_MAX],
+    /// Calls passed on to the host.
+    pub passed: AtomicU64,
+    /// Host calls that had to wait.
+    pub waited: AtomicU64,
+    /// Ticks.
+    pub ticks: AtomicU64,
+    /// Kicks received.
+    pub kicks: AtomicU64,
+}
+
+/// Libraries that are counted apart; later ones share the last counter.
+pub const LIBRARIES_MAX: usize = 32;
+
+/// Adds to a counter that only this CPU writes.
+#[inline(always)]
+pub(crate) fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
+
+impl Cpu {
+    pub(crate) fn new() -> CachePadded<Cpu> {
+        let cpu = Cpu { armed: AtomicU64::new(u64::MAX), earliest: AtomicU64::new(u64::MAX), ..Cpu::default() };
+        CachePadded(cpu)
+    }
+
+    /// The earliest timeout, for a CPU that is about to be idle.
+    pub fn earliest(&self) -> Option<Nanos> {
+        self.timeouts.lock().earliest()
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Sets this CPU's timer to the earlier of the next tick and the earliest timeout.
+    /// A timer that is set too early is left alone: it goes off once for nothing, which
+    /// costs less than setting it at every switch.
+    #[inline(always)]
+    pub(crate) fn set_timer(&self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        let tick = self.sched.tick_needed(cpu) && !c.ticking.load(Relaxed);
+        if tick || c.earliest.load(Relaxed) < c.armed.load(Relaxed) {
+            self.set_timer_slow(cpu, tick);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_timer_slow(&self, cpu: CpuId, tick: bool) {
+        let c = self.cpu(cpu);
+        let mut want = Nanos(c.earliest.load(Relaxed)).min(Nanos(c.armed.load(Relaxed)));
+        if tick {
+            let (now, last) = (self.m.now(), Nanos(c.ticked.load(Relaxed)));
+            let next = if now.since(last) >= self.config.tick { now } else { last } + self.config.tick;
+            want = want.min(next);
+            c.ticking.store(true, Relaxed);
+        }
+        if want.0 < c.armed.load(Relaxed) {
+            self.arm(cpu, want);
+        }
+    }
+
+    fn arm(&self, cpu: CpuId, at: Nanos) {
+        self.cpu(cpu).armed.store(at.0, Relaxed);
+        self.m.arm(cpu, (at != Nanos::MAX).then_some(at));
+    }
+
+    /// Puts a timeout into the queue of `cpu`.
+    pub(crate) fn queue_timeout(&self, cpu: CpuId, t: ThreadIdx, at: Nanos, generation: u32) {
+        let c = self.cpu(cpu);
+        let mut queue = c.timeouts.lock();
+        queue.arm(t, at, generation);
+        if at.0 < c.earliest.load(Relaxed) {
+            c.earliest.store(at.0, Relaxed);
+        }
+    }
+
+    /// The CPU has another carrier, whose timer is not set.
+    pub(crate) fn forget_timer(&self, cpu: CpuId) {
+        self.cpu(cpu).armed.store(u64::MAX, Relaxed);
+        self.cpu(cpu).ticking.store(false, Relaxed);
+    }
+
+    /// The timer of this CPU has gone off: timeouts, then the tick.
+    pub(crate) fn on_timer(&self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        c.armed.store(u64::MAX, Relaxed);
+        c.ticking.store(false, Relaxed);
+        self.expire_timeouts(cpu);
+        {
+            let queue = c.timeouts.lock();
+            c.earliest.store(queue.earliest().unwrap_or(Nanos::MAX).0, Relaxed);
+        }
+        let now = self.m.now();
+        let last = Nanos(c.ticked.load(Relaxed));
+        // Half a tick of grace: a timer that went off a little early for a timeout need
+        // not tick twice.
+        if now.since(last).0 >= self.config.tick.0 / 2 {
+            bump(&c.count.ticks);
+            c.ticked.store(now.0, Relaxed);
+            self.sched.tick(cpu, now, &mut self.kicks(cpu));
+        }
+        // Timeouts left over by the bound are due already: the exit sets the timer for them.
+    }
+
+    /// A CPU that runs without a tick has just been given something to compete with:
+    /// it must set its timer itself.
+    pub(crate) fn tick_elsewhere(&self, cpu: CpuId, woken: ThreadIdx) {
+        let other = self.sched.cpu_of(woken);
+        if other == cpu {
+            return;
+        }
+        let c = self.cpu(other);
+        if !c.ticking.load(Relaxed) && self.sched.tick_needed(other) && !c.asked.swap(true, AcqRel) {
+            self.m.kick(other);
+        }
+    }
+
+    /// The CPU looks at everything that others may have asked of it.
+    pub(crate) fn answer_asked(&self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        if c.asked.load(Relaxed) {
+            c.asked.store(false, Release);
+        }
+    }
+
+    pub(crate) fn kicks(&self, me: CpuId) -> Kicks<'_, M> {
+        Kicks { m: &self.m, me }
+    }
+}

@@ -1,0 +1,299 @@
+//! Calls that the host answers and that may wait.
+//!
+//! Each is first tried in a form that cannot wait, where the host has one. If it must
+//! wait, its thread leaves the CPU as for any other wait, and the machine makes the call
+//! on a carrier that the CPU can spare ([`crate::Next::Host`]).
+
+use crate::machine::{Call, Machine};
+use crate::trap::{Next, Out};
+use crate::wait::Wait;
+use crate::{Kernel, cpu};
+use abi::{Errno, nr};
+use ids::{CpuId, ThreadIdx};
+use sched::Prev;
+use sync::atomic::Ordering::*;
+
+const RWF_NOWAIT: u64 = 8;
+const MSG_DONTWAIT: u64 = 0x40;
+const WNOHANG: u64 = 1;
+const LOCK_NB: u64 = 4;
+const IPC_NOWAIT: u64 = 0o4000;
+const SEEK_CUR: u64 = 1;
+/// The offset that means "the file's own position" to `preadv2(2)`.
+const CURRENT: u64 = u64::MAX;
+
+/// Whether the host may let this call wait for something that is not a disk.
+pub(crate) fn may_wait(nr: usize) -> bool {
+    matches!(
+        nr,
+        nr::READ
+            | nr::WRITE
+            | nr::READV
+            | nr::WRITEV
+            | nr::PREADV
+            | nr::PWRITEV
+            | nr::PREADV2
+            | nr::PWRITEV2
+            | nr::OPEN
+            | nr::OPENAT
+            | nr::OPENAT2
+            | nr::CREAT
+            | nr::POLL
+            | nr::PPOLL
+            | nr::SELECT
+            | nr::PSELECT6
+            | nr::EPOLL_WAIT
+            | nr::EPOLL_PWAIT
+            | nr::EPOLL_PWAIT2
+            | nr::ACCEPT
+            | nr::ACCEPT4
+            | nr::CONNECT
+            | nr::RECVFROM
+            | nr::SENDTO
+            | nr::RECVMSG
+            | nr::SENDMSG
+            | nr::RECVMMSG
+            | nr::SENDMMSG
+            | nr::WAIT4
+            | nr::WAITID
+            | nr::FLOCK
+            | nr::FCNTL
+            | nr::IOCTL
+            | nr::SEMOP
+            | nr::SEMTIMEDOP
+            | nr::MSGSND
+            | nr::MSGRCV
+            | nr::MQ_TIMEDSEND
+            | nr::MQ_TIMEDRECEIVE
+            | nr::FSYNC
+            | nr::FDATASYNC
+            | nr::SYNC
+            | nr::SYNCFS
+            | nr::MSYNC
+            | nr::SENDFILE
+            | nr::SPLICE
+            | nr::TEE
+            | nr::VMSPLICE
+            | nr::COPY_FILE_RANGE
+            | nr::IO_GETEVENTS
+            | nr::IO_PGETEVENTS
+            | nr::IO_URING_ENTER
+            | nr::GETRANDOM
+            | nr::CLOCK_NANOSLEEP
+            | nr::RT_SIGTIMEDWAIT
+            | nr::CLOSE
+            | nr::SHUTDOWN
+            | nr::FUTEX
+    )
+}
+
+/// What a first try says.
+enum Tried {
+    Done(isize),
+    MustWait,
+    /// So much is done already; this call is owed.
+    Rest(isize, Call),
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Makes the call without waiting if there is a way; else it has to wait.
+    pub(crate) fn try_host(&self, call: &Call) -> Out {
+        match self.try_without_waiting(call) {
+            Tried::Done(result) => Out::Done(result),
+            Tried::MustWait => Out::Host(*call, 0),
+            Tried::Rest(done, rest) => Out::Host(rest, done),
+        }
+    }
+
+    fn try_without_waiting(&self, call: &Call) -> Tried {
+        let a = &call.args;
+        match call.nr {
+            nr::READ => self.try_transfer(call, nr::PREADV2),
+            nr::WRITE => self.try_transfer(call, nr::PWRITEV2),
+            nr::READV => self.try_as(Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] }, a[0]),
+            nr::WRITEV => Tried::MustWait,
+            nr::RECVFROM => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }),
+            nr::RECVMSG => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | MSG_DONTWAIT) }),
+            nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
+            nr::POLL => self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, 0) }),
+            nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
+            nr::EPOLL_WAIT => self.or_wait_zero(Call { nr: call.nr, args: with(a, 3, 0) }),
+            nr::WAIT4 if a[2] & WNOHANG == 0 => self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, a[2] | WNOHANG) }),
+            nr::WAIT4 => Tried::Done(self.m.host(*call)),
+            nr::FLOCK if a[1] & LOCK_NB == 0 => self.or_wait(Call { nr: call.nr, args: with(a, 1, a[1] | LOCK_NB) }),
+            nr::MSGRCV => self.try_nomsg(call),
+            nr::MSGSND => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | IPC_NOWAIT) }),
+            nr::FCNTL if !fcntl_waits(a[1]) => Tried::Done(self.m.host(*call)),
+            nr::IOCTL if !ioctl_waits(a[1]) => Tried::Done(self.m.host(*call)),
+            nr::CLOSE | nr::SHUTDOWN => Tried::Done(self.m.host(*call)),
+            nr::OPEN | nr::OPENAT => self.try_open(call),
+            nr::GETRANDOM => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | 1) }),
+            _ => Tried::MustWait,
+        }
+    }
+
+    /// EAGAIN means "must wait".
+    fn or_wait(&self, call: Call) -> Tried {
+        match self.m.host(call) {
+            r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
+            r => Tried::Done(r),
+        }
+    }
+
+    /// 0 means "must wait".
+    fn or_wait_zero(&self, call: Call) -> Tried {
+        match self.m.host(call) {
+            0 => Tried::MustWait,
+            r => Tried::Done(r),
+        }
+    }
+
+    fn try_nomsg(&self, call: &Call) -> Tried {
+        if call.args[4] & IPC_NOWAIT != 0 {
+            return Tried::Done(self.m.host(*call));
+        }
+        match self.m.host(Call { nr: call.nr, args: with(&call.args, 4, call.args[4] | IPC_NOWAIT) }) {
+            r if r == Errno::ENOMSG.to_ret() => Tried::MustWait,
+            r => Tried::Done(r),
+        }
+    }
+
+    /// Opening waits for the other end of a FIFO and little else: only that waits. Asking for
+    /// O_NONBLOCK would stick to the descriptor, so only a look tells.
+    fn try_open(&self, call: &Call) -> Tried {
+        if self.m.opens_fifo(call) { Tried::MustWait } else { Tried::Done(self.m.host(*call)) }
+    }
+
+    /// `read(2)` and `write(2)` as vector calls with RWF_NOWAIT.
+    fn try_transfer(&self, call: &Call, vector: usize) -> Tried {
+        let [fd, addr, len, ..] = call.args;
+        if len == 0 {
+            return Tried::Done(self.m.host(*call));
+        }
+        let done = self.m.host_vector(vector, fd, addr, len, RWF_NOWAIT);
+        match done {
+            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
+            r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
+            r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => {
+                // A part is written; a blocking descriptor owes the rest.
+                if self.is_nonblocking(fd) {
+                    return Tried::Done(r);
+                }
+                Tried::Rest(r, Call { nr: call.nr, args: [fd, addr + r as u64, len - r as u64, 0, 0, 0] })
+            }
+            r => Tried::Done(r),
+        }
+    }
+
+    fn try_as(&self, attempt: Call, fd: u64) -> Tried {
+        match self.m.host(attempt) {
+            r if r == Errno::EAGAIN.to_ret() && self.is_nonblocking(fd) => Tried::Done(r),
+            r if r == Errno::EAGAIN.to_ret() || r == Errno::EOPNOTSUPP.to_ret() => Tried::MustWait,
+            r => Tried::Done(r),
+        }
+    }
+
+    fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
+        if self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::MustWait }
+    }
+
+    fn is_nonblocking(&self, fd: u64) -> bool {
+        const F_GETFL: u64 = 3;
+        const O_NONBLOCK: isize = 0o4000;
+        let flags = self.m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });
+        flags >= 0 && flags & O_NONBLOCK != 0
+    }
+
+    /// The host has no such form for this file: files with a position do not wait, streams do.
+    fn wait_if_stream(&self, call: &Call, fd: u64) -> Tried {
+        let position = self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
+        if position >= 0 || self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::MustWait }
+    }
+
+    /// A futex that other processes may share waits in the host's queue.
+    pub(crate) fn shared_futex(&self, call: &Call) -> Out {
+        use abi::futex::*;
+        match call.args[1] as u32 & FUTEX_CMD_MASK {
+            FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => Out::Host(*call, 0),
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+
+    /// The thread leaves the CPU for a host call.
+    pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
+        cpu::bump(&self.cpu(cpu).count.waited);
+        self.begin_wait(t, Wait::Host);
+        self.thread(t).wait.a.store(done as u64, Relaxed);
+        self.thread(t).wait.call.store(call.nr as u32, Relaxed);
+        let now = self.m.now();
+        let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
+        let busy = next.is_some() || self.cpu(cpu).earliest().is_some();
+        Next::Host { thread: t, call, busy }
+    }
+
+    /// A host call has returned; `from` is the CPU of the carrier that made it, or the
+    /// thread's last one.
+    pub fn host_returned(&self, from: CpuId, t: ThreadIdx, result: isize) {
+        let wait = &self.thread(t).wait;
+        wait.value.store(result as i64, Relaxed);
+        wait.set_done();
+        self.wake(from, t);
+    }
+
+    /// The host's result; after a part that was done at once, the sum, or the part alone if
+    /// the rest failed, as a write that was cut short says.
+    pub(crate) fn host_finished(&self, t: ThreadIdx) -> Option<isize> {
+        let wait = &self.thread(t).wait;
+        if !wait.done() {
+            return None;
+        }
+        let (result, part) = (wait.value.load(Relaxed) as isize, wait.a.load(Relaxed) as isize);
+        Some(match result {
+            r if part > 0 && r < 0 => part,
+            r if r == Errno::EINTR.to_ret() && restarts(wait.call.load(Relaxed) as usize) => Errno::ERESTARTSYS.to_ret(),
+            r => part + r,
+        })
+    }
+}
+
+/// Which calls a handler with SA_RESTART starts over (`signal(7)`).
+fn restarts(call: usize) -> bool {
+    !matches!(
+        call,
+        nr::POLL
+            | nr::PPOLL
+            | nr::SELECT
+            | nr::PSELECT6
+            | nr::EPOLL_WAIT
+            | nr::EPOLL_PWAIT
+            | nr::EPOLL_PWAIT2
+            | nr::SEMOP
+            | nr::SEMTIMEDOP
+            | nr::MSGSND
+            | nr::MSGRCV
+            | nr::RT_SIGTIMEDWAIT
+            | nr::CLOCK_NANOSLEEP
+            | nr::IO_GETEVENTS
+    )
+}
+
+fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
+    let mut b = *a;
+    b[i] = v;
+    b
+}
+
+fn fcntl_waits(cmd: u64) -> bool {
+    const F_SETLKW: u64 = 7;
+    const F_OFD_SETLKW: u64 = 38;
+    cmd == F_SETLKW || cmd == F_OFD_SETLKW
+}
+
+/// Terminal controls that wait for output to drain; all else is taken to be quick.
+fn ioctl_waits(request: u64) -> bool {
+    const TCSBRK: u64 = 0x5409;
+    const TCSETSW: u64 = 0x5403;
+    const TCSETSF: u64 = 0x5404;
+    const TCSBRKP: u64 = 0x5425;
+    matches!(request, TCSBRK | TCSETSW | TCSETSF | TCSBRKP)
+}

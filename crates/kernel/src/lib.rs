@@ -1,0 +1,140 @@
+//! The kernel of threads.
+//!
+//! Interrupt-style: a trap enters, is handled to the end without waiting, and leaves with
+//! what to do [`Next`]. Nothing here knows whether it stands on Linux or in the simulator;
+//! everything it needs from below is [`Machine`].
+//!
+//! Where to start reading: [`trap`] (the way of a trap through the kernel), [`wait`]
+//! (blocking is a state), then `syscall/` by family.
+//!
+//! Locks, in the order in which they may be taken: futex bucket → run queue (inside
+//! `sched`) → timeout queue; a thread's signals, the process's signals and the tables'
+//! locks are leaves.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod cpu;
+pub mod futex;
+mod host_call;
+pub mod machine;
+mod memory;
+mod signals;
+pub mod stats;
+mod syscall;
+pub mod thread;
+mod tid;
+pub mod trap;
+pub mod wait;
+
+use alloc::boxed::Box;
+use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
+use sched::Scheduler;
+use sync::CachePadded;
+
+pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Registers};
+pub use thread::{Thread, ThreadTable};
+pub use trap::{Next, Process, Trap};
+
+/// The most wake-ups in one go (law 4).
+pub const WAKES_MAX: usize = 64;
+
+/// The number of the private call that says which version answers; ENOSYS outside.
+pub const PRIVATE_VERSION: usize = 0x454e_0000;
+
+/// How the kernel is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How many CPUs.
+    pub cpus: usize,
+    /// The time between ticks.
+    pub tick: Nanos,
+    /// Real-time policies need the host's permission (`--rt=host`).
+    pub rt_host_rules: bool,
+    /// The process's id.
+    pub pid: Pid,
+}
+
+/// The kernel of one process.
+#[derive(Debug)]
+pub struct Kernel<M: Machine> {
+    /// The machine.
+    pub m: M,
+    /// The scheduler.
+    pub sched: Scheduler,
+    config: Config,
+    threads: ThreadTable,
+    cpus: Box<[CachePadded<cpu::Cpu>]>,
+    futexes: futex::FutexTable,
+    process: signals::ProcessState,
+    memory: memory::Memory,
+    timeout_room: sync::Lock<usize>,
+}
+
+/// The kernel could not be set up for want of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetUpFailed;
+
+impl<M: Machine> Kernel<M> {
+    /// A kernel without threads.
+    pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
+        let sched_config = sched::Config { cpus: config.cpus, ..sched::Config::default() };
+        let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
+        Ok(Kernel {
+            m,
+            sched,
+            threads: ThreadTable::new(),
+            cpus: (0..config.cpus).map(|_| cpu::Cpu::new()).collect(),
+            futexes: futex::FutexTable::new(),
+            process: signals::ProcessState::new(),
+            memory: memory::Memory::default(),
+            timeout_room: sync::Lock::new(0),
+            config,
+        })
+    }
+
+    /// How it was set up.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The thread in a slot.
+    #[inline(always)]
+    pub fn thread(&self, t: ThreadIdx) -> &Thread {
+        self.threads.get(t)
+    }
+
+    /// The table of threads.
+    pub fn threads(&self) -> &ThreadTable {
+        &self.threads
+    }
+
+    /// A CPU's own lines.
+    #[inline(always)]
+    pub fn cpu(&self, cpu: CpuId) -> &cpu::Cpu {
+        &self.cpus[cpu.index()]
+    }
+
+    /// A thread's id.
+    pub fn tid(&self, t: ThreadIdx) -> Tid {
+        Tid(self.thread(t).tid.load(sync::atomic::Ordering::Relaxed))
+    }
+}
+
+/// Passes the scheduler's kicks to the machine. The own CPU needs none: it looks at
+/// `need_resched` before it leaves the kernel.
+#[derive(Debug)]
+pub struct Kicks<'a, M: Machine> {
+    m: &'a M,
+    me: CpuId,
+}
+
+impl<M: Machine> sched::Kick for Kicks<'_, M> {
+    #[inline]
+    fn kick(&mut self, cpu: CpuId) {
+        if cpu != self.me {
+            self.m.kick(cpu);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the kernel stands on: the host, or a simulated machine (law 1: this is the whole seam).
+
+use abi::SigInfo;
+use ids::{CpuId, Nanos, ThreadIdx};
+
+/// The program's address cannot be read or written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault;
+
+/// There is no memory for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoMemory;
+
+/// A clock of the host that programs name in timeouts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// CLOCK_REALTIME.
+    Realtime,
+    /// CLOCK_MONOTONIC.
+    Monotonic,
+    /// CLOCK_BOOTTIME.
+    Boottime,
+    /// CLOCK_TAI.
+    Tai,
+}
+
+/// General registers, where the kernel must see them all: signal frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Registers {
+    /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15.
+    pub r: [u64; 16],
+    /// Where the thread continues.
+    pub rip: u64,
+    /// Its flags.
+    pub flags: u64,
+}
+
+/// A system call for the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// Its number.
+    pub nr: usize,
+    /// Its arguments.
+    pub args: [u64; 6],
+}
+
+/// The machine. Every method may be called on any CPU unless it says otherwise, with no
+/// lock held unless it says otherwise; none of them waits.
+pub trait Machine: Sync + Sized {
+    /// Scheduling time in nanoseconds: monotonic on each CPU, cheap.
+    fn now(&self) -> Nanos;
+    /// A clock of the host, exactly.
+    fn clock(&self, clock: Clock) -> Nanos;
+    /// Makes `cpu` enter the kernel soon ([`crate::Trap::Kick`]). May be lost only if that
+    /// CPU is in the kernel and will look at its run queue before it leaves.
+    fn kick(&self, cpu: CpuId);
+    /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC.
+    fn arm(&self, cpu: CpuId, at: Option<Nanos>);
+    /// A host call that cannot wait.
+    fn host(&self, call: Call) -> isize;
+    /// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer.
+    fn host_vector(&self, nr: usize, fd: u64, addr: u64, len: u64, flags: u64) -> isize;
+    /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
+    fn opens_fifo(&self, call: &Call) -> bool;
+    /// The soft limit of a resource of this process.
+    fn soft_limit(&self, resource: u64) -> u64;
+    /// Whether the host lets this process set any priority (CAP_SYS_NICE).
+    fn may_set_priorities(&self) -> bool;
+    /// The first of `n` thread ids that no other process of ours uses.
+    fn claim_ids(&self, n: i32) -> Option<i32>;
+    /// The size in bytes of a System V shared memory segment.
+    fn segment_size(&self, id: u64) -> Option<u64>;
+
+    /// Loads a word of the program. Allowed under a futex bucket's lock, as are the next two.
+    fn load_u32(&self, addr: u64) -> Result<u32, Fault>;
+    /// Stores a word of the program.
+    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault>;
+    /// Compares and exchanges a word of the program; gives what was there.
+    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault>;
+    /// Loads a long word.
+    fn load_u64(&self, addr: u64) -> Result<u64, Fault>;
+    /// Stores a long word.
+    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault>;
+    /// Copies from the program.
+    fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault>;
+    /// Copies to the program; a prefix may have been written on a fault.
+    fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
+
+    /// Makes sure that slot `t` has room for a thread's state.
+    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory>;
+    /// Makes `child` a copy of `parent`, the caller's current thread, that returns 0 from
+    /// its system call on the stack pointer (0: the parent's) and with the FS base given.
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>);
+    /// Saves what is left of the current thread's state, so that any CPU may resume it.
+    fn save(&self, t: ThreadIdx);
+    /// The result of the thread's system call. The caller has the thread to itself.
+    fn set_result(&self, t: ThreadIdx, value: isize);
+    /// The thread will make its system call again, with the same arguments, when it is resumed.
+    fn restart_call(&self, t: ThreadIdx, nr: usize);
+    /// The FS base of the current thread.
+    fn fs_base(&self, t: ThreadIdx) -> u64;
+    /// Sets the FS base of the current thread.
+    fn set_fs_base(&self, t: ThreadIdx, value: u64);
+    /// All general registers of the current thread.
+    fn registers(&self, t: ThreadIdx) -> Registers;
+    /// Sets all general registers; from now on all of them count at resume.
+    fn set_registers(&self, t: ThreadIdx, r: &Registers);
+    /// How large the extended state is in a signal frame, in bytes.
+    fn xstate_size(&self) -> usize;
+    /// Writes the thread's extended state to a signal frame.
+    fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault>;
+    /// Takes the thread's extended state from a signal frame; 0 means the initial state.
+    fn xstate_from_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault>;
+
+    /// Ends the host call in which `t` waits, if it does, with EINTR.
+    fn interrupt(&self, t: ThreadIdx);
+    /// Applies the default action of a fatal or stopping signal to the whole process.
+    fn default_action(&self, info: &SigInfo, action: Fatal);
+    /// Random bits.
+    fn random(&self) -> u64;
+}
+
+/// What a signal does to the process when nobody handles it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fatal {
+    /// It ends the process (with a core where the host makes one).
+    Terminate,
+    /// It stops the process.
+    Stop,
+}

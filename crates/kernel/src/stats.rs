@@ -1,0 +1,52 @@
+//! The summary of `--stats`.
+
+use crate::Kernel;
+use crate::machine::Machine;
+use ids::CpuId;
+use sync::atomic::Ordering::*;
+
+/// What the process has done, summed over its CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Threads started, and the most that lived at once.
+    pub threads_started: u64,
+    /// The most threads that lived at once.
+    pub threads_peak: u64,
+    /// Changes of the running thread.
+    pub switches: u64,
+    /// Switches that the running thread did not ask for.
+    pub preemptions: u64,
+    /// Threads that came to a CPU from another.
+    pub migrations: u64,
+    /// Wake-ups.
+    pub wakeups: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Kicks received.
+    pub kicks: u64,
+    /// System calls passed on to the host.
+    pub passed: u64,
+    /// Host calls that had to wait.
+    pub waited: u64,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Adds up the counters of all CPUs; exact when nothing runs.
+    pub fn stats(&self) -> Stats {
+        let (peak, started) = self.threads.totals();
+        let mut all = Stats { threads_peak: u64::from(peak), threads_started: started, ..Stats::default() };
+        for i in 0..self.config.cpus {
+            let cpu = CpuId(i as u16);
+            let (s, c) = (self.sched.stats(cpu), &self.cpu(cpu).count);
+            all.switches += s.switches;
+            all.preemptions += s.preemptions;
+            all.migrations += s.migrations_in;
+            all.wakeups += s.wakeups;
+            all.ticks += c.ticks.load(Relaxed);
+            all.kicks += c.kicks.load(Relaxed);
+            all.passed += c.passed.load(Relaxed);
+            all.waited += c.waited.load(Relaxed);
+        }
+        all
+    }
+}

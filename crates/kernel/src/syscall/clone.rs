@@ -1,0 +1,164 @@
+//! Threads begin and end: `clone(2)`, `clone3(2)`, `exit(2)`.
+
+use crate::machine::{Call, Machine};
+use crate::trap::{Out, Process};
+use crate::{Kernel, ThreadIdx};
+use abi::{CloneArgs, Errno, clone_flags as cf};
+use ids::CpuId;
+use sync::atomic::Ordering::*;
+
+/// The arguments that `fork(2)` and `vfork(2)` stand for.
+pub(crate) fn fork_args(vfork: bool) -> CloneArgs {
+    let flags = if vfork { cf::VM | cf::VFORK } else { 0 };
+    CloneArgs { flags, exit_signal: 17, ..CloneArgs::default() }
+}
+
+/// What CLONE_THREAD needs with it (`copy_process`): the same memory and handlers; and
+/// what we share among carriers, so cannot give apart.
+const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn sys_clone(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let mut args = CloneArgs::from_clone(a[0], a[1], a[2], a[3], a[4]);
+        args.exit_signal = a[0] & cf::CSIGNAL;
+        self.clone_any(cpu, t, &args)
+    }
+
+    pub(crate) fn sys_clone3(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let size = a[1] as usize;
+        if let Err(e) = CloneArgs::check_size(size) {
+            return e.into();
+        }
+        let mut bytes = [0; 4096];
+        if self.m.read(a[0], &mut bytes[..size]).is_err() {
+            return Errno::EFAULT.into();
+        }
+        match CloneArgs::from_bytes(&bytes[..size]) {
+            Ok(args) if (args.stack == 0) != (args.stack_size == 0) => Errno::EINVAL.into(),
+            Ok(args) => self.clone_any(cpu, t, &args),
+            Err(e) => e.into(),
+        }
+    }
+
+    fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
+        if args.flags & cf::THREAD == 0 {
+            return Out::Process(Process::Clone(*args));
+        }
+        if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
+            return Errno::EINVAL.into();
+        }
+        match self.clone_thread(cpu, t, args) {
+            Ok(tid) => Out::Done(tid as isize),
+            Err(e) => e.into(),
+        }
+    }
+
+    fn clone_thread(&self, cpu: CpuId, parent: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
+        let child = self.threads.allocate().ok_or(Errno::EAGAIN)?;
+        let prepared = self.prepare_child(parent, child, args);
+        let tid = match prepared {
+            Ok(tid) => tid,
+            Err(e) => {
+                self.threads.free(child);
+                return Err(e);
+            }
+        };
+        let top = args.stack.wrapping_add(args.stack_size);
+        let tls = (args.flags & cf::SETTLS != 0).then_some(args.tls);
+        self.m.clone_context(parent, child, top, tls);
+        if args.flags & cf::PARENT_SETTID != 0 {
+            let _ = self.m.store_u32(args.parent_tid, tid as u32);
+        }
+        if args.flags & cf::CHILD_SETTID != 0 {
+            let _ = self.m.store_u32(args.child_tid, tid as u32);
+        }
+        let now = self.m.now();
+        self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
+        self.tick_elsewhere(cpu, child);
+        Ok(tid)
+    }
+
+    /// Everything that can fail, before anybody can see the child.
+    fn prepare_child(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
+        self.m.reserve_context(child).map_err(|_| Errno::EAGAIN)?;
+        self.reserve_timeouts(child)?;
+        let mut attr = self.sched.attr(parent);
+        if attr.reset_on_fork {
+            attr = attr.after_fork();
+        }
+        self.sched.attach(child, &attr, self.sched.affinity(parent)).map_err(|_| Errno::EAGAIN)?;
+        let (new, old) = (self.thread(child), self.thread(parent));
+        new.reset(old.name_words());
+        self.inherit_signals(parent, child);
+        if args.flags & cf::CHILD_CLEARTID != 0 {
+            new.clear_child_tid.store(args.child_tid, Relaxed);
+        }
+        let tid = self.threads.assign_tid(child, || self.claim_tids()).ok_or(Errno::EAGAIN)?;
+        Ok(tid.0)
+    }
+
+    /// Room in every CPU's timeout queue, so that a sleep never allocates.
+    fn reserve_timeouts(&self, child: ThreadIdx) -> Result<(), Errno> {
+        let mut room = self.timeout_room.lock();
+        if child.index() < *room {
+            return Ok(());
+        }
+        let want = (child.index() + 1).next_power_of_two().max(64);
+        for cpu in self.cpus.iter() {
+            cpu.timeouts.lock().reserve(want).map_err(|_| Errno::EAGAIN)?;
+        }
+        *room = want;
+        Ok(())
+    }
+
+    /// A block of ids that no other process of ours has.
+    fn claim_tids(&self) -> Option<i32> {
+        self.m.claim_ids(crate::tid::BLOCK as i32)
+    }
+
+    /// `exit(2)`: the thread's robust futexes, its word for the joiner, then it is gone. The
+    /// last one takes the process with it.
+    pub(crate) fn sys_exit(&self, cpu: CpuId, t: ThreadIdx, status: i32) -> Out {
+        self.exit_robust(cpu, t);
+        self.exit_pi(cpu, t);
+        if self.threads.live() == 1 {
+            return Out::Process(Process::Exit(status));
+        }
+        self.m.save(t);
+        let thread = self.thread(t);
+        self.drop_signals(cpu, t);
+        let word = thread.clear_child_tid.load(Relaxed);
+        if word != 0 && self.m.store_u32(word, 0).is_ok() {
+            // Not private (`mm_release`): but nobody outside this process waits on a stack of ours.
+            if self.memory.is_shared(word) {
+                let args = [word, u64::from(abi::futex::FUTEX_WAKE), 1, 0, 0, 0];
+                self.m.host(Call { nr: abi::nr::FUTEX, args });
+            } else {
+                self.futex_wake_some(cpu, word, 1, u32::MAX);
+            }
+        }
+        Out::Exited
+    }
+
+    /// A dead thread has left its CPU: its slot is free.
+    pub(crate) fn bury(&self, t: ThreadIdx) {
+        self.sched.detach(t);
+        self.threads.free(t);
+    }
+
+    /// Makes the program's first thread, which already runs on `cpu`, ours.
+    pub fn adopt_main(&self, cpu: CpuId, name: [u64; 2]) -> Option<ThreadIdx> {
+        let t = self.threads.allocate()?;
+        self.m.reserve_context(t).ok()?;
+        self.reserve_timeouts(t).ok()?;
+        let all = ids::CpuMask::first(self.config.cpus);
+        self.sched.attach(t, &sched::Attr::default(), all).ok()?;
+        self.thread(t).reset(name);
+        self.threads.adopt_tid(t, ids::Tid(self.config.pid.0));
+        let now = self.m.now();
+        self.sched.wake_new(t, cpu, now, &mut self.kicks(cpu));
+        let chosen = self.sched.schedule(cpu, now, sched::Prev::Block, &mut self.kicks(cpu));
+        debug_assert_eq!(chosen, Some(t));
+        Some(t)
+    }
+}

@@ -1,0 +1,130 @@
+//! Who a thread is and what it has registered: ids, robust list, name, bases.
+
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use abi::Errno;
+use ids::{CpuId, ThreadIdx, Tid};
+use sync::atomic::Ordering::*;
+
+const PR_SET_NAME: u64 = 15;
+const PR_GET_NAME: u64 = 16;
+const PR_SET_TIMERSLACK: u64 = 29;
+const PR_GET_TIMERSLACK: u64 = 30;
+const PR_GET_TID_ADDRESS: u64 = 40;
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
+const ARCH_GET_FS: u64 = 0x1003;
+const ARCH_GET_GS: u64 = 0x1004;
+const DEFAULT_SLACK: u64 = 50_000;
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn sys_set_tid_address(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        self.thread(t).clear_child_tid.store(a[0], Relaxed);
+        Out::Done(self.tid(t).0 as isize)
+    }
+
+    pub(crate) fn sys_set_robust_list(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        if a[1] as usize != abi::futex::RobustListHead::SIZE {
+            return Errno::EINVAL.into();
+        }
+        self.thread(t).robust_list.store(a[0], Relaxed);
+        Out::Done(0)
+    }
+
+    pub(crate) fn sys_get_robust_list(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let target = match self.thread_or_self(t, a[0] as i32) {
+            Some(target) => target,
+            None => return Errno::ESRCH.into(),
+        };
+        let head = self.thread(target).robust_list.load(Relaxed);
+        let stored = self.m.store_u64(a[2], abi::futex::RobustListHead::SIZE as u64).and(self.m.store_u64(a[1], head));
+        if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    /// 0 or the own id is the caller; another id must be a thread of this process.
+    pub(crate) fn thread_or_self(&self, t: ThreadIdx, tid: i32) -> Option<ThreadIdx> {
+        if tid == 0 { Some(t) } else { self.threads.find(Tid(tid)) }
+    }
+
+    pub(crate) fn sys_prctl(&self, t: ThreadIdx, call: &Call) -> Out {
+        let thread = self.thread(t);
+        let a = &call.args;
+        match a[0] {
+            PR_SET_NAME => self.set_name(t, call),
+            PR_GET_NAME => {
+                let mut name = [0; 16];
+                name[..8].copy_from_slice(&thread.name[0].load(Relaxed).to_ne_bytes());
+                name[8..].copy_from_slice(&thread.name[1].load(Relaxed).to_ne_bytes());
+                if self.m.write(a[1], &name).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+            }
+            PR_SET_TIMERSLACK => {
+                let slack = if (a[1] as i64) <= 0 { DEFAULT_SLACK } else { a[1] };
+                thread.timer_slack.store(slack, Relaxed);
+                Out::Done(0)
+            }
+            PR_GET_TIMERSLACK => Out::Done(thread.timer_slack.load(Relaxed) as isize),
+            PR_GET_TID_ADDRESS => {
+                let word = thread.clear_child_tid.load(Relaxed);
+                if self.m.store_u64(a[1], word).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+            }
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+
+    /// The name is ours; the main thread's is also the process's in the host's eyes.
+    fn set_name(&self, t: ThreadIdx, call: &Call) -> Out {
+        let mut name = [0u8; 16];
+        // Up to 15 bytes, ending at a zero; the string may end just before unmapped memory.
+        for (i, byte) in name.iter_mut().take(15).enumerate() {
+            let mut one = [0];
+            if self.m.read(call.args[1].wrapping_add(i as u64), &mut one).is_err() {
+                return Errno::EFAULT.into();
+            }
+            if one[0] == 0 {
+                break;
+            }
+            *byte = one[0];
+        }
+        let (a, b) = name.split_at(8);
+        let word = |half: &[u8]| half.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+        self.thread(t).name[0].store(word(a), Relaxed);
+        self.thread(t).name[1].store(word(b), Relaxed);
+        if self.tid(t).0 == self.config.pid.0 {
+            self.m.host(*call);
+        }
+        Out::Done(0)
+    }
+
+    pub(crate) fn sys_arch_prctl(&self, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
+        match a[0] {
+            ARCH_SET_FS if a[1] >= 1 << 47 => Errno::EPERM.into(),
+            ARCH_SET_FS => {
+                self.m.set_fs_base(t, a[1]);
+                Out::Done(0)
+            }
+            ARCH_GET_FS => {
+                let stored = self.m.store_u64(a[1], self.m.fs_base(t));
+                if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+            }
+            // The GS base names the carrier; a program's own is not supported (CAVEATS).
+            ARCH_SET_GS => Errno::EPERM.into(),
+            ARCH_GET_GS => {
+                if self.m.store_u64(a[1], 0).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+            }
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+
+    pub(crate) fn sys_getcpu(&self, cpu: CpuId, a: &[u64; 6]) -> Out {
+        let mut ok = true;
+        if a[0] != 0 {
+            ok &= self.m.store_u32(a[0], u32::from(cpu.0)).is_ok();
+        }
+        if a[1] != 0 {
+            ok &= self.m.store_u32(a[1], 0).is_ok();
+        }
+        if ok { Out::Done(0) } else { Errno::EFAULT.into() }
+    }
+}

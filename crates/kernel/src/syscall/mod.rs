@@ -1,0 +1,95 @@
+//! System calls, one file a family. What is not listed here is the host's business and is
+//! passed on as it is.
+
+mod affinity;
+mod clone;
+mod futex;
+mod identity;
+mod policy;
+mod rseq;
+mod signal;
+mod sleep;
+
+use crate::machine::{Call, Machine};
+use crate::trap::{Out, Process};
+use crate::{Kernel, PRIVATE_VERSION, cpu};
+use abi::nr;
+use ids::{CpuId, ThreadIdx};
+
+impl<M: Machine> Kernel<M> {
+    /// Answers a system call of thread `t`, or says who will.
+    #[inline(always)]
+    pub(crate) fn syscall(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
+        match call.nr {
+            nr::FUTEX => self.sys_futex(cpu, t, call),
+            nr::SCHED_YIELD => Out::Yield(0),
+            nr::GETTID => Out::Done(self.tid(t).0 as isize),
+            nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
+            nr::RSEQ => self.sys_rseq(t, a),
+            nr::SET_ROBUST_LIST => self.sys_set_robust_list(t, a),
+            nr::CLONE3 => self.sys_clone3(cpu, t, a),
+            nr::EXIT => self.sys_exit(cpu, t, a[0] as i32),
+            nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => self.sys_sleep(cpu, t, call),
+            _ => self.syscall_rare(cpu, t, call),
+        }
+    }
+
+    #[inline(never)]
+    fn syscall_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
+        match call.nr {
+            nr::CLONE => self.sys_clone(cpu, t, a),
+            nr::FORK => Out::Process(Process::Clone(clone::fork_args(false))),
+            nr::VFORK => Out::Process(Process::Clone(clone::fork_args(true))),
+            nr::EXECVE | nr::EXECVEAT => Out::Process(Process::Exec(*call)),
+            nr::EXIT_GROUP => Out::Process(Process::Exit(a[0] as i32)),
+            nr::SET_TID_ADDRESS => self.sys_set_tid_address(t, a),
+            nr::GET_ROBUST_LIST => self.sys_get_robust_list(t, a),
+            nr::PRCTL => self.sys_prctl(t, call),
+            nr::ARCH_PRCTL => self.sys_arch_prctl(t, call),
+            nr::GETCPU => self.sys_getcpu(cpu, a),
+            nr::FUTEX_WAITV => self.sys_futex_waitv(cpu, t, a),
+            nr::FUTEX_WAKE => self.sys_futex2_wake(cpu, a),
+            nr::FUTEX_WAIT => self.sys_futex2_wait(cpu, t, a),
+            nr::FUTEX_REQUEUE => self.sys_futex2_requeue(cpu, a),
+            nr::SCHED_SETSCHEDULER => self.sys_sched_setscheduler(cpu, t, a),
+            nr::SCHED_GETSCHEDULER => self.sys_sched_getscheduler(t, call),
+            nr::SCHED_SETPARAM => self.sys_sched_setparam(cpu, t, a),
+            nr::SCHED_GETPARAM => self.sys_sched_getparam(t, call),
+            nr::SCHED_SETATTR => self.sys_sched_setattr(cpu, t, a),
+            nr::SCHED_GETATTR => self.sys_sched_getattr(t, call),
+            nr::SCHED_RR_GET_INTERVAL => self.sys_sched_rr_get_interval(t, call),
+            nr::SCHED_SETAFFINITY => self.sys_sched_setaffinity(cpu, t, call),
+            nr::SCHED_GETAFFINITY => self.sys_sched_getaffinity(t, call),
+            nr::GETPRIORITY => self.sys_getpriority(t, call),
+            nr::SETPRIORITY => self.sys_setpriority(cpu, t, call),
+            nr::RT_SIGACTION => self.sys_sigaction(t, a),
+            nr::RT_SIGRETURN => self.sys_sigreturn(t),
+            nr::RT_SIGPENDING => self.sys_sigpending(t, a),
+            nr::RT_SIGTIMEDWAIT => self.sys_sigtimedwait(cpu, t, a),
+            nr::RT_SIGSUSPEND => self.sys_sigsuspend(t, a),
+            nr::PAUSE => self.sys_pause(t),
+            nr::SIGALTSTACK => self.sys_sigaltstack(t, a),
+            nr::KILL => self.sys_kill(cpu, t, call),
+            nr::TKILL => self.sys_tkill(cpu, t, call),
+            nr::TGKILL => self.sys_tgkill(cpu, t, call),
+            nr::RT_SIGQUEUEINFO => self.sys_sigqueueinfo(cpu, t, call),
+            nr::RT_TGSIGQUEUEINFO => self.sys_tgsigqueueinfo(cpu, t, call),
+            nr::TIMER_CREATE => self.sys_timer_create(t, call),
+            nr::TIMER_DELETE => self.sys_timer_delete(call),
+            nr::MMAP => self.sys_mmap(call),
+            nr::MUNMAP => self.sys_munmap(call),
+            nr::MPROTECT => self.sys_mprotect(call),
+            nr::SHMAT => self.sys_shmat(call),
+            PRIVATE_VERSION => Out::Done(1),
+            _ => self.pass(cpu, call),
+        }
+    }
+
+    /// Passes a call on to the host: at once if it cannot wait, else as one that may.
+    fn pass(&self, cpu: CpuId, call: &Call) -> Out {
+        cpu::bump(&self.cpu(cpu).count.passed);
+        if crate::host_call::may_wait(call.nr) { self.try_host(call) } else { Out::Done(self.m.host(*call)) }
+    }
+}

@@ -1,0 +1,247 @@
+//! `sched_*(2)` but for affinity, and nice values. Checks in the order of Linux's
+//! `kernel/sched/syscalls.c`.
+
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use crate::{Kernel, ThreadIdx};
+use abi::{Errno, SchedAttr, Timespec, nr, sched_flags as sf};
+use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
+use sched::{Attr, AttrError, DeadlineParams};
+
+const RESET_ON_FORK: u32 = 0x4000_0000;
+const PRIO_PROCESS: u64 = 0;
+
+/// Of which thread a call speaks.
+enum Target {
+    Ours(ThreadIdx),
+    /// Not a thread of this process: the host knows it, or knows that there is none.
+    Foreign,
+}
+
+impl<M: Machine> Kernel<M> {
+    fn sched_target(&self, t: ThreadIdx, pid: i32) -> Target {
+        match pid {
+            0 => Target::Ours(t),
+            _ => self.threads().find(Tid(pid)).map_or(Target::Foreign, Target::Ours),
+        }
+    }
+
+    pub(crate) fn sys_sched_setscheduler(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let (pid, policy) = (a[0] as i32, a[1] as i32);
+        if policy < 0 || a[2] == 0 || pid < 0 {
+            return Errno::EINVAL.into();
+        }
+        let Ok(priority) = self.m.load_u32(a[2]) else { return Errno::EFAULT.into() };
+        self.set_policy(cpu, t, pid, policy as u32, priority as i32)
+    }
+
+    pub(crate) fn sys_sched_setparam(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let pid = a[0] as i32;
+        if a[1] == 0 || pid < 0 {
+            return Errno::EINVAL.into();
+        }
+        let Ok(priority) = self.m.load_u32(a[1]) else { return Errno::EFAULT.into() };
+        let Target::Ours(target) = self.sched_target(t, pid) else {
+            return Out::Done(self.m.host(Call { nr: nr::SCHED_SETPARAM, args: *a }));
+        };
+        let old = self.sched.attr(target);
+        let reset = if old.reset_on_fork { RESET_ON_FORK } else { 0 };
+        self.set_policy(cpu, t, pid, old.policy as u32 | reset, priority as i32)
+    }
+
+    fn set_policy(&self, cpu: CpuId, t: ThreadIdx, pid: i32, raw: u32, priority: i32) -> Out {
+        let Target::Ours(target) = self.sched_target(t, pid) else { return Errno::ESRCH.into() };
+        let old = self.sched.attr(target);
+        let Some(policy) = Policy::from_raw(raw & !RESET_ON_FORK) else { return Errno::EINVAL.into() };
+        let fits = if policy.is_rt() { (1..=99).contains(&priority) } else { priority == 0 };
+        if !fits || policy == Policy::Deadline {
+            return Errno::EINVAL.into();
+        }
+        let new = Attr {
+            policy,
+            rt: RtPriority(priority as u8),
+            reset_on_fork: raw & RESET_ON_FORK != 0,
+            deadline: None,
+            ..old
+        };
+        self.apply(cpu, target, &new)
+    }
+
+    fn apply(&self, cpu: CpuId, target: ThreadIdx, new: &Attr) -> Out {
+        if self.config.rt_host_rules {
+            if let Err(e) = self.host_permits(&self.sched.attr(target), new) {
+                return e.into();
+            }
+        }
+        let now = self.m.now();
+        match self.sched.set_attr(target, new, now, &mut self.kicks(cpu)) {
+            Ok(()) => Out::Done(0),
+            Err(AttrError::Invalid) => Errno::EINVAL.into(),
+            Err(AttrError::Busy) => Errno::EBUSY.into(),
+            Err(AttrError::NotPermitted) => Errno::EPERM.into(),
+        }
+    }
+
+    /// `--rt=host`: what the host would allow this process (`user_check_sched_setscheduler`).
+    fn host_permits(&self, old: &Attr, new: &Attr) -> Result<(), Errno> {
+        let limit = |resource| self.m.soft_limit(resource);
+        const RLIMIT_NICE: u64 = 13;
+        const RLIMIT_RTPRIO: u64 = 14;
+        if self.m.may_set_priorities() {
+            return Ok(());
+        }
+        let raised = u64::from(new.rt.0) > u64::from(old.rt.0) && u64::from(new.rt.0) > limit(RLIMIT_RTPRIO);
+        let entered = new.policy.is_rt() && new.policy != old.policy && limit(RLIMIT_RTPRIO) == 0;
+        let nicer = new.nice < old.nice && (20 - i64::from(new.nice.0)) as u64 > limit(RLIMIT_NICE);
+        let unreset = old.reset_on_fork && !new.reset_on_fork;
+        if raised || entered || nicer || unreset || new.policy == Policy::Deadline { Err(Errno::EPERM) } else { Ok(()) }
+    }
+
+    pub(crate) fn sys_sched_getscheduler(&self, t: ThreadIdx, call: &Call) -> Out {
+        let pid = call.args[0] as i32;
+        if pid < 0 {
+            return Errno::EINVAL.into();
+        }
+        match self.sched_target(t, pid) {
+            Target::Foreign => Out::Done(self.m.host(*call)),
+            Target::Ours(target) => {
+                let attr = self.sched.attr(target);
+                let reset = if attr.reset_on_fork { RESET_ON_FORK } else { 0 };
+                Out::Done((attr.policy as u32 | reset) as isize)
+            }
+        }
+    }
+
+    pub(crate) fn sys_sched_getparam(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [pid, to, ..] = call.args;
+        if to == 0 || (pid as i32) < 0 {
+            return Errno::EINVAL.into();
+        }
+        match self.sched_target(t, pid as i32) {
+            Target::Foreign => Out::Done(self.m.host(*call)),
+            Target::Ours(target) => {
+                let stored = self.m.store_u32(to, u32::from(self.sched.attr(target).rt.0));
+                if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+            }
+        }
+    }
+
+    pub(crate) fn sys_sched_setattr(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let [pid, from, flags, ..] = *a;
+        let pid = pid as i32;
+        if from == 0 || pid < 0 || flags as u32 != 0 {
+            return Errno::EINVAL.into();
+        }
+        let raw = match self.read_attr(from) {
+            Ok(raw) => raw,
+            Err(e) => return e.into(),
+        };
+        let Target::Ours(target) = self.sched_target(t, pid) else { return Errno::ESRCH.into() };
+        match attr_from(&raw, &self.sched.attr(target)) {
+            Ok(new) => self.apply(cpu, target, &new),
+            Err(e) => e.into(),
+        }
+    }
+
+    /// `sched_copy_attr`: a size that is not understood is answered with the one that is.
+    fn read_attr(&self, from: u64) -> Result<SchedAttr, Errno> {
+        let too_big = |e| {
+            if e == Errno::E2BIG {
+                let _ = self.m.store_u32(from, SchedAttr::SIZE as u32);
+            }
+            e
+        };
+        let size = self.m.load_u32(from).map_err(|_| Errno::EFAULT)?;
+        let size = SchedAttr::check_size(size).map_err(too_big)?;
+        let mut bytes = [0; 4096];
+        self.m.read(from, &mut bytes[..size]).map_err(|_| Errno::EFAULT)?;
+        SchedAttr::from_bytes(&bytes[..size]).map_err(too_big)
+    }
+
+    pub(crate) fn sys_sched_getattr(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [pid, to, size, flags, ..] = call.args;
+        let (pid, size) = (pid as i32, size as u32 as usize);
+        if to == 0 || pid < 0 || !(SchedAttr::SIZES[0]..=4096).contains(&size) || flags as u32 != 0 {
+            return Errno::EINVAL.into();
+        }
+        let Target::Ours(target) = self.sched_target(t, pid) else { return Out::Done(self.m.host(*call)) };
+        let bytes = attr_to(&self.sched.attr(target), size).to_bytes();
+        let n = size.min(bytes.len());
+        if self.m.write(to, &bytes[..n]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    pub(crate) fn sys_sched_rr_get_interval(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [pid, to, ..] = call.args;
+        if (pid as i32) < 0 {
+            return Errno::EINVAL.into();
+        }
+        let Target::Ours(target) = self.sched_target(t, pid as i32) else { return Out::Done(self.m.host(*call)) };
+        let interval = Timespec::from_nanos(self.sched.rr_interval(target));
+        if self.m.write(to, &interval.to_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    /// One of our threads: its own nice value, as Linux keeps it per thread. Whole groups and
+    /// other processes are the host's.
+    pub(crate) fn sys_getpriority(&self, t: ThreadIdx, call: &Call) -> Out {
+        match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
+            (PRIO_PROCESS, Target::Ours(target)) => Out::Done(20 - self.sched.attr(target).nice.0 as isize),
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+
+    pub(crate) fn sys_setpriority(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
+            (PRIO_PROCESS, Target::Ours(target)) => {
+                let nice = Nice::clamp_from(call.args[2] as i32);
+                let old = self.sched.attr(target);
+                match self.apply(cpu, target, &Attr { nice, ..old }) {
+                    // setpriority(2) says EACCES where sched_setattr(2) says EPERM.
+                    Out::Done(e) if e == Errno::EPERM.to_ret() => Errno::EACCES.into(),
+                    out => out,
+                }
+            }
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+}
+
+/// What `sched_setattr(2)` asks for (`__sched_setscheduler`).
+fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
+    if raw.flags & !sf::ALL != 0 || (raw.policy as i32) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let policy = if raw.flags & sf::KEEP_POLICY != 0 {
+        old.policy
+    } else {
+        Policy::from_raw(raw.policy).ok_or(Errno::EINVAL)?
+    };
+    let reset_on_fork = raw.flags & sf::RESET_ON_FORK != 0;
+    if raw.flags & sf::KEEP_PARAMS != 0 {
+        return Ok(Attr { policy, reset_on_fork, ..*old });
+    }
+    let priority = RtPriority(u8::try_from(raw.priority).map_err(|_| Errno::EINVAL)?);
+    let fits = if policy.is_rt() { (1..=99).contains(&priority.0) } else { priority.0 == 0 };
+    if !fits {
+        return Err(Errno::EINVAL);
+    }
+    let deadline = (policy == Policy::Deadline).then_some(DeadlineParams {
+        runtime: Nanos(raw.runtime),
+        deadline: Nanos(raw.deadline),
+        period: Nanos(raw.period),
+    });
+    let nice = if policy.is_fair() { Nice::clamp_from(raw.nice) } else { old.nice };
+    let slice = if policy.is_fair() { Nanos(raw.runtime) } else { Nanos::ZERO };
+    Ok(Attr { policy, nice, rt: priority, reset_on_fork, slice, deadline })
+}
+
+fn attr_to(attr: &Attr, size: usize) -> SchedAttr {
+    let size = size.min(SchedAttr::SIZE) as u32;
+    let flags = if attr.reset_on_fork { sf::RESET_ON_FORK } else { 0 };
+    let mut raw = SchedAttr { size, policy: attr.policy as u32, flags, ..SchedAttr::default() };
+    match attr.deadline {
+        Some(d) => (raw.runtime, raw.deadline, raw.period) = (d.runtime.0, d.deadline.0, d.period().0),
+        None if attr.policy.is_rt() => raw.priority = u32::from(attr.rt.0),
+        None => (raw.nice, raw.runtime) = (i32::from(attr.nice.0), attr.slice.0),
+    }
+    raw
+}

@@ -1,0 +1,91 @@
+//! Restartable sequences, emulated (`rseq(2)`, Linux's `kernel/rseq.c`).
+
+use crate::Kernel;
+use crate::machine::Machine;
+use crate::trap::Out;
+use abi::{Errno, rseq};
+use ids::{CpuId, ThreadIdx};
+use sync::atomic::Ordering::*;
+
+impl<M: Machine> Kernel<M> {
+    /// Registers or unregisters the area of a thread.
+    pub(crate) fn sys_rseq(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let thread = self.thread(t);
+        let [area, len, flags, signature, ..] = *a;
+        let known = thread.rseq.load(Relaxed);
+        if flags == u64::from(rseq::FLAG_UNREGISTER) {
+            if known == 0 || known != area {
+                return Errno::EINVAL.into();
+            }
+            if thread.rseq_signature.load(Relaxed) != signature as u32 {
+                return Errno::EPERM.into();
+            }
+            thread.rseq.store(0, Relaxed);
+            let gone = self.write_rseq_cpu(area, 0, rseq::CPU_ID_UNINITIALIZED);
+            return if gone { Out::Done(0) } else { Errno::EFAULT.into() };
+        }
+        if flags != 0 {
+            return Errno::EINVAL.into();
+        }
+        if known != 0 {
+            let same = known == area && thread.rseq_signature.load(Relaxed) == signature as u32;
+            return if same { Errno::EBUSY } else { Errno::EINVAL }.into();
+        }
+        if area == 0 || area % rseq::ALIGN as u64 != 0 || (len as usize) < rseq::ORIG_SIZE {
+            return Errno::EINVAL.into();
+        }
+        thread.rseq.store(area, Relaxed);
+        thread.rseq_signature.store(signature as u32, Relaxed);
+        thread.rseq_cpu.store(0, Relaxed);
+        Out::Done(0)
+    }
+
+    fn write_rseq_cpu(&self, area: u64, start: u32, cpu: u32) -> bool {
+        self.m.store_u32(area + rseq::CPU_ID_START as u64, start).is_ok()
+            && self.m.store_u32(area + rseq::CPU_ID as u64, cpu).is_ok()
+    }
+
+    /// The thread goes on after a preemption or on another CPU: the area learns the CPU,
+    /// and a critical section it was in is aborted (`rseq_ip_fixup`).
+    pub(crate) fn rseq_resume(&self, cpu: CpuId, t: ThreadIdx) {
+        let thread = self.thread(t);
+        let seen = u32::from(cpu.0) + 1;
+        if thread.rseq_cpu.swap(seen, Relaxed) == seen {
+            return;
+        }
+        let area = thread.rseq.load(Relaxed);
+        if area == 0 {
+            return;
+        }
+        let n = u32::from(cpu.0);
+        let ok = self.write_rseq_cpu(area, n, n)
+            && self.m.store_u32(area + rseq::NODE_ID as u64, 0).is_ok()
+            && self.m.store_u32(area + rseq::MM_CID as u64, n).is_ok()
+            && self.abort_section(t, area).is_ok();
+        if !ok {
+            self.force_fault(t, area);
+        }
+    }
+
+    fn abort_section(&self, t: ThreadIdx, area: u64) -> Result<(), crate::Fault> {
+        let at = self.m.load_u64(area + rseq::RSEQ_CS as u64)?;
+        if at == 0 {
+            return Ok(());
+        }
+        let mut bytes = [0; rseq::CriticalSection::SIZE];
+        self.m.read(at, &mut bytes)?;
+        let section = rseq::CriticalSection::from_bytes(&bytes);
+        let mut r = self.m.registers(t);
+        self.m.store_u64(area + rseq::RSEQ_CS as u64, 0)?;
+        if !section.contains(r.rip) {
+            return Ok(());
+        }
+        let signature = self.m.load_u32(section.abort_ip.wrapping_sub(4))?;
+        if !section.is_valid() || signature != self.thread(t).rseq_signature.load(Relaxed) {
+            return Err(crate::Fault);
+        }
+        r.rip = section.abort_ip;
+        self.m.set_registers(t, &r);
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! A thread as the kernel knows it, and the table of them all.
+
+use crate::futex::Node;
+use crate::wait::WaitState;
+use ids::{THREADS_MAX, ThreadIdx, Tid};
+use once_cell::race::OnceBox;
+use signal::ThreadSignals;
+use sync::Lock;
+use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+
+/// One thread. Its words belong to whoever runs it, unless they say otherwise.
+#[derive(Debug, Default)]
+pub struct Thread {
+    /// What programs call it; 0 while the slot is free. Anybody may read it.
+    pub tid: AtomicI32,
+    /// What it waits for.
+    pub wait: WaitState,
+    /// Its place in a futex queue: guarded by that queue's lock.
+    pub node: Node,
+    /// Bits of [`hint`]: anybody sets them, the thread clears them on its way to user code.
+    pub hint: AtomicU32,
+    /// `set_tid_address(2)`.
+    pub clear_child_tid: AtomicU64,
+    /// `set_robust_list(2)`.
+    pub robust_list: AtomicU64,
+    /// `rseq(2)`: the area, 0 for none.
+    pub rseq: AtomicU64,
+    /// The signature that must stand before an abort handler.
+    pub rseq_signature: AtomicU32,
+    /// The CPU it was last resumed on, plus one; 0 after a preemption. If it is another at
+    /// the next resume, the area is looked at.
+    pub rseq_cpu: AtomicU32,
+    /// `prctl(PR_SET_NAME)`: 15 bytes and a zero, as two words.
+    pub name: [AtomicU64; 2],
+    /// Timer slack as the program set it; ours is always the finest.
+    pub timer_slack: AtomicU64,
+    /// A copy of the mask of blocked signals, for those who choose a receiver.
+    pub blocked: AtomicU64,
+    /// Its signals. A leaf lock.
+    pub signals: Lock<ThreadSignals>,
+    /// The mutex it waits for and those it holds with inheritance.
+    pub pi: crate::futex::pi::ThreadPi,
+}
+
+/// Why a thread must look around before it goes on in user code.
+pub mod hint {
+    /// A signal may be deliverable.
+    pub const SIGNAL: u32 = 1;
+    /// The process is ending: the thread must not go on.
+    pub const EXIT: u32 = 2;
+}
+
+const CHUNK: usize = 64;
+const CHUNKS: usize = THREADS_MAX / CHUNK;
+
+/// All threads by slot. Slots are made in chunks that never move and are never freed.
+pub struct ThreadTable {
+    chunks: alloc::boxed::Box<[OnceBox<[Thread; CHUNK]>]>,
+    slots: Lock<Slots>,
+    ids: crate::tid::TidMap,
+    /// How many threads live.
+    live: AtomicU32,
+    /// The most that lived at once.
+    peak: AtomicU32,
+    /// How many were ever started.
+    started: AtomicU64,
+}
+
+impl core::fmt::Debug for ThreadTable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ThreadTable").field("live", &self.live).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    free: alloc::vec::Vec<u32>,
+    /// Slots from here on were never used.
+    fresh: u32,
+}
+
+impl ThreadTable {
+    /// An empty table whose first id is `first`.
+    pub fn new() -> ThreadTable {
+        let chunks = (0..CHUNKS).map(|_| OnceBox::new()).collect();
+        ThreadTable {
+            chunks,
+            slots: Lock::new(Slots::default()),
+            ids: crate::tid::TidMap::new(),
+            live: AtomicU32::new(0),
+            peak: AtomicU32::new(0),
+            started: AtomicU64::new(0),
+        }
+    }
+
+    /// The thread in a slot that has been used.
+    #[inline(always)]
+    pub fn get(&self, t: ThreadIdx) -> &Thread {
+        let chunk = self.chunks[t.index() / CHUNK].get().expect("a slot that was never made");
+        &chunk[t.index() % CHUNK]
+    }
+
+    /// A free slot; its chunk exists. Give it back with [`ThreadTable::free`].
+    pub fn allocate(&self) -> Option<ThreadIdx> {
+        let t = {
+            let mut slots = self.slots.lock();
+            match slots.free.pop() {
+                Some(i) => i,
+                None if (slots.fresh as usize) < THREADS_MAX => {
+                    // Room for every slot on the free list now, so that `free` cannot fail.
+                    let want = slots.fresh as usize + 1;
+                    if slots.free.capacity() < want {
+                        let more = want.next_power_of_two();
+                        slots.free.try_reserve_exact(more).ok()?;
+                    }
+                    slots.fresh += 1;
+                    slots.fresh - 1
+                }
+                None => return None,
+            }
+        };
+        let chunk = &self.chunks[t as usize / CHUNK];
+        if chunk.get().is_none() {
+            let _ = chunk.set(alloc::boxed::Box::new(core::array::from_fn(|_| Thread::default())));
+        }
+        let live = self.live.fetch_add(1, Relaxed) + 1;
+        self.peak.fetch_max(live, Relaxed);
+        self.started.fetch_add(1, Relaxed);
+        Some(ThreadIdx(t))
+    }
+
+    /// Takes a dead thread's slot back.
+    pub fn free(&self, t: ThreadIdx) {
+        let tid = Tid(self.get(t).tid.swap(0, Relaxed));
+        self.ids.release(tid);
+        self.live.fetch_sub(1, Relaxed);
+        self.slots.lock().free.push(t.0);
+    }
+
+    /// Gives `t` an id of ours; `None` if a new block of ids was needed and refused.
+    pub fn assign_tid(&self, t: ThreadIdx, claim_block: impl FnOnce() -> Option<i32>) -> Option<Tid> {
+        let tid = self.ids.assign(t, claim_block)?;
+        self.get(t).tid.store(tid.0, Release);
+        Some(tid)
+    }
+
+    /// Gives `t` the id that the host gave it: the main thread's.
+    pub fn adopt_tid(&self, t: ThreadIdx, tid: Tid) {
+        self.ids.adopt(tid, t);
+        self.get(t).tid.store(tid.0, Release);
+    }
+
+    /// The slot of a living thread with that id.
+    pub fn find(&self, tid: Tid) -> Option<ThreadIdx> {
+        let t = self.ids.find(tid)?;
+        (self.get(t).tid.load(Acquire) == tid.0).then_some(t)
+    }
+
+    /// All slots that may hold a living thread.
+    pub fn iter(&self) -> impl Iterator<Item = ThreadIdx> + '_ {
+        let fresh = self.slots.lock().fresh;
+        (0..fresh).map(ThreadIdx).filter(|&t| {
+            self.chunks[t.index() / CHUNK].get().is_some_and(|c| c[t.index() % CHUNK].tid.load(Relaxed) != 0)
+        })
+    }
+
+    /// How many threads live.
+    pub fn live(&self) -> u32 {
+        self.live.load(Relaxed)
+    }
+
+    /// The most that lived at once, and how many were started in all.
+    pub fn totals(&self) -> (u32, u64) {
+        (self.peak.load(Relaxed), self.started.load(Relaxed))
+    }
+}
+
+impl Default for ThreadTable {
+    fn default() -> Self {
+        ThreadTable::new()
+    }
+}
+
+impl Thread {
+    /// Prepares a slot for a new thread with the given name.
+    pub fn reset(&self, name: [u64; 2]) {
+        self.wait.reset();
+        self.hint.store(0, Relaxed);
+        self.clear_child_tid.store(0, Relaxed);
+        self.robust_list.store(0, Relaxed);
+        self.rseq.store(0, Relaxed);
+        self.rseq_cpu.store(0, Relaxed);
+        self.timer_slack.store(50_000, Relaxed);
+        for (to, from) in self.name.iter().zip(name) {
+            to.store(from, Relaxed);
+        }
+    }
+
+    /// The name as two words.
+    pub fn name_words(&self) -> [u64; 2] {
+        [self.name[0].load(Relaxed), self.name[1].load(Relaxed)]
+    }
+}

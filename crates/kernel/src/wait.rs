@@ -1,0 +1,242 @@
+//! Blocking is a state.
+//!
+//! A thread that must wait saves itself, says what it waits for, makes itself findable
+//! and leaves its CPU. Whoever ends the wait calls `wake` and nothing more; what the
+//! system call returns is worked out by the thread itself when it is chosen again
+//! ([`crate::Kernel::ready`]). So every wake-up may be spurious and none needs to know
+//! who else was about to wake.
+//!
+//! ```text
+//! waiter (on its CPU)                         waker (anywhere)
+//!   begin_wait: save, kind, generation+1,
+//!               prepare_block
+//!   publish: futex queue, timeout queue, …    take out of the queue / pop the timeout
+//!   schedule(Block)                           sched.wake
+//!   hint set? wake oneself                    (signals: set the hint first)
+//!   … chosen again: ready() → finished? result, go on : prepare_block, look, schedule
+//! ```
+//!
+//! Proof sketch for signals: the sender sets the hint, then calls `wake`. The waiter sets
+//! its mark (`prepare_block`), takes the run queue's lock (a full barrier on x86-64) and then
+//! looks at the hint. If it does not see the hint, its mark was visible before the
+//! sender's `wake` looked.
+
+use crate::Kernel;
+use crate::machine::{Clock, Machine};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Wait {
+    /// Nothing: it runs or wants to.
+    None = 0,
+    /// A futex word.
+    Futex = 1,
+    /// Several futex words.
+    FutexVector = 2,
+    /// A priority-inheriting futex.
+    FutexPi = 3,
+    /// A futex word, to be moved to a priority-inheriting one.
+    FutexRequeuePi = 4,
+    /// The end of a span.
+    Sleep = 5,
+    /// A host call made on its behalf.
+    Host = 6,
+    /// `sigtimedwait(2)`.
+    Signal = 7,
+    /// `sigsuspend(2)`, `pause(2)`.
+    Suspend = 8,
+    /// Nothing, but it has kernel work left to do: it is runnable.
+    Work = 9,
+}
+
+impl Wait {
+    fn from_raw(n: u32) -> Wait {
+        use Wait::*;
+        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work][n as usize]
+    }
+}
+
+/// Bits of the low half of [`WaitState::cause`].
+const TIMED_OUT: u64 = 1;
+const DONE: u64 = 2;
+
+/// The wait of one thread. Written by the thread's own CPU, but for `cause`.
+#[derive(Debug, Default)]
+pub struct WaitState {
+    kind: AtomicU32,
+    /// Generation in the high half, [`TIMED_OUT`] and [`DONE`] in the low half: a late
+    /// timeout cannot end the next wait.
+    cause: AtomicU64,
+    /// The CPU whose queue holds the timeout, plus one; 0 for none.
+    timer_cpu: AtomicU32,
+    /// When it times out by [`WaitState::clock`], in nanoseconds.
+    pub deadline: AtomicU64,
+    /// The clock of the deadline: 0 monotonic, 1 real time (looked at again at expiry).
+    pub clock: AtomicU32,
+    /// The result of a host call, or what the kind needs.
+    pub value: AtomicI64,
+    /// What the kind needs.
+    pub a: AtomicU64,
+    /// What the kind needs.
+    pub b: AtomicU64,
+    /// The system call's number, for restarts.
+    pub call: AtomicU32,
+}
+
+impl WaitState {
+    /// Back to "waits for nothing".
+    pub fn reset(&self) {
+        self.kind.store(0, Relaxed);
+        self.timer_cpu.store(0, Relaxed);
+    }
+
+    /// What the thread waits for.
+    #[inline(always)]
+    pub fn kind(&self) -> Wait {
+        let raw = self.kind.load(Relaxed);
+        if raw == 0 { Wait::None } else { Wait::from_raw(raw) }
+    }
+
+    pub(crate) fn set_kind(&self, kind: Wait) {
+        self.kind.store(kind as u32, Relaxed);
+    }
+
+    fn begin(&self, kind: Wait) {
+        let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
+        self.cause.store(generation << 32, Release);
+        self.kind.store(kind as u32, Relaxed);
+    }
+
+    fn generation(&self) -> u32 {
+        (self.cause.load(Relaxed) >> 32) as u32
+    }
+
+    /// Sets a cause if the wait is still that one.
+    fn set_cause(&self, generation: Option<u32>, bit: u64) -> bool {
+        self.cause
+            .fetch_update(AcqRel, Acquire, |c| generation.is_none_or(|g| (c >> 32) as u32 == g).then_some(c | bit))
+            .is_ok()
+    }
+
+    /// Whether the deadline has passed.
+    pub fn timed_out(&self) -> bool {
+        self.cause.load(Acquire) & TIMED_OUT != 0
+    }
+
+    /// Whether the awaited thing has been done.
+    pub fn done(&self) -> bool {
+        self.cause.load(Acquire) & DONE != 0
+    }
+
+    /// Says that the awaited thing has been done.
+    pub fn set_done(&self) {
+        self.set_cause(None, DONE);
+    }
+}
+
+/// When a wait ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deadline {
+    /// The time by `clock`.
+    pub at: Nanos,
+    /// CLOCK_MONOTONIC or CLOCK_REALTIME.
+    pub clock: Clock,
+}
+
+impl Deadline {
+    /// A span from now, which no clock step can change.
+    pub fn after<M: Machine>(m: &M, span: Nanos) -> Deadline {
+        Deadline { at: m.clock(Clock::Monotonic) + span, clock: Clock::Monotonic }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The current thread is about to wait. After this it may be resumed anywhere as soon
+    /// as a waker can find it, so the caller publishes it next and then lets the CPU go.
+    pub(crate) fn begin_wait(&self, t: ThreadIdx, kind: Wait) {
+        self.m.save(t);
+        self.thread(t).wait.begin(kind);
+        self.sched.prepare_block(t);
+    }
+
+    /// Takes a wait back that was not published.
+    pub(crate) fn cancel_wait(&self, t: ThreadIdx) {
+        self.thread(t).wait.reset();
+        self.sched.cancel_block(t);
+    }
+
+    /// Gives the current wait of `t` a deadline, kept by `cpu`, the caller's own.
+    pub(crate) fn arm_timeout(&self, cpu: CpuId, t: ThreadIdx, deadline: Deadline) {
+        let wait = &self.thread(t).wait;
+        wait.deadline.store(deadline.at.0, Relaxed);
+        wait.clock.store(u32::from(deadline.clock != Clock::Monotonic), Relaxed);
+        wait.timer_cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        let at = self.on_monotonic(deadline);
+        self.queue_timeout(cpu, t, at, wait.generation());
+    }
+
+    fn on_monotonic(&self, deadline: Deadline) -> Nanos {
+        if deadline.clock == Clock::Monotonic {
+            return deadline.at;
+        }
+        self.m.clock(Clock::Monotonic) + deadline.at.since(self.m.clock(deadline.clock))
+    }
+
+    /// Takes the timeout of a wait out of its queue.
+    pub(crate) fn disarm_timeout(&self, t: ThreadIdx) {
+        let timer_cpu = &self.thread(t).wait.timer_cpu;
+        let cpu = timer_cpu.load(Relaxed);
+        if cpu != 0 {
+            timer_cpu.store(0, Relaxed);
+            self.cpu(CpuId((cpu - 1) as u16)).timeouts.lock().cancel(t);
+        }
+    }
+
+    /// Wakes the threads whose time has come on this CPU, at most 64 (law 4).
+    pub(crate) fn expire_timeouts(&self, cpu: CpuId) {
+        let now = self.m.clock(Clock::Monotonic);
+        for _ in 0..64 {
+            let Some((t, generation)) = self.cpu(cpu).timeouts.lock().pop_expired(now) else { return };
+            let wait = &self.thread(t).wait;
+            if wait.clock.load(Relaxed) != 0 && wait.generation() == generation {
+                // A clock that was set back: never early by the clock that was named.
+                let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock: Clock::Realtime };
+                let at = self.on_monotonic(deadline);
+                if at > now {
+                    self.queue_timeout(cpu, t, at, generation);
+                    continue;
+                }
+            }
+            if wait.set_cause(Some(generation), TIMED_OUT) {
+                self.wake(cpu, t);
+            }
+        }
+    }
+
+    /// Makes `t` runnable if it waits. `cpu` is the caller's own.
+    #[inline]
+    pub(crate) fn wake(&self, cpu: CpuId, t: ThreadIdx) -> bool {
+        let now = self.m.now();
+        self.wake_at(cpu, t, now)
+    }
+
+    #[inline]
+    pub(crate) fn wake_at(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> bool {
+        let mut kicks = self.kicks(cpu);
+        let woken = self.sched.wake(t, cpu, now, &mut kicks);
+        if woken {
+            self.tick_elsewhere(cpu, t);
+        }
+        woken
+    }
+
+    /// The end of a wait: the thread, current on this CPU or about to be, gets its result.
+    pub(crate) fn finish_wait(&self, t: ThreadIdx, result: isize) {
+        self.disarm_timeout(t);
+        self.thread(t).wait.set_kind(Wait::None);
+        self.m.set_result(t, result);
+    }
+}
