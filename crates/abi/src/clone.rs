@@ -1,0 +1,162 @@
+use crate::Errno;
+use crate::bytes::get_u64;
+
+/// Flags of `clone(2)` and `clone3(2)`, all as 64 bits.
+pub mod clone_flags {
+    use linux_raw_sys::general as linux;
+
+    macro_rules! flags {
+        ($($name:ident = $raw:ident),* $(,)?) => {
+            $(
+                #[doc = concat!("`", stringify!($raw), "`")]
+                pub const $name: u64 = linux::$raw as u64;
+            )*
+        };
+    }
+
+    flags! {
+        VM = CLONE_VM,
+        FS = CLONE_FS,
+        FILES = CLONE_FILES,
+        SIGHAND = CLONE_SIGHAND,
+        PIDFD = CLONE_PIDFD,
+        PTRACE = CLONE_PTRACE,
+        VFORK = CLONE_VFORK,
+        PARENT = CLONE_PARENT,
+        THREAD = CLONE_THREAD,
+        NEWNS = CLONE_NEWNS,
+        SYSVSEM = CLONE_SYSVSEM,
+        SETTLS = CLONE_SETTLS,
+        PARENT_SETTID = CLONE_PARENT_SETTID,
+        CHILD_CLEARTID = CLONE_CHILD_CLEARTID,
+        DETACHED = CLONE_DETACHED,
+        UNTRACED = CLONE_UNTRACED,
+        CHILD_SETTID = CLONE_CHILD_SETTID,
+        NEWCGROUP = CLONE_NEWCGROUP,
+        NEWUTS = CLONE_NEWUTS,
+        NEWIPC = CLONE_NEWIPC,
+        NEWUSER = CLONE_NEWUSER,
+        NEWPID = CLONE_NEWPID,
+        NEWNET = CLONE_NEWNET,
+        IO = CLONE_IO,
+        CLEAR_SIGHAND = CLONE_CLEAR_SIGHAND,
+        INTO_CGROUP = CLONE_INTO_CGROUP,
+        NEWTIME = CLONE_NEWTIME,
+    }
+
+    /// The bits of the old call that hold the exit signal (`CSIGNAL`).
+    pub const CSIGNAL: u64 = 0xFF;
+    /// All namespace flags.
+    pub const NAMESPACES: u64 = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME;
+}
+
+/// `struct clone_args` of `clone3(2)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct CloneArgs {
+    /// [`clone_flags`], without a signal.
+    pub flags: u64,
+    /// Where to store a pid file descriptor.
+    pub pidfd: u64,
+    /// Where to store the child's tid in the child.
+    pub child_tid: u64,
+    /// Where to store the child's tid in the parent.
+    pub parent_tid: u64,
+    /// Signal to the parent at exit.
+    pub exit_signal: u64,
+    /// Lowest address of the stack.
+    pub stack: u64,
+    /// Length of the stack in bytes.
+    pub stack_size: u64,
+    /// The new FS base.
+    pub tls: u64,
+    /// Address of an array of wanted pids.
+    pub set_tid: u64,
+    /// Length of that array.
+    pub set_tid_size: u64,
+    /// Descriptor of the cgroup to enter.
+    pub cgroup: u64,
+}
+
+impl CloneArgs {
+    /// Sizes of the three published versions.
+    pub const SIZES: [usize; 3] = [64, 80, 88];
+    /// The size this kernel knows.
+    pub const SIZE: usize = 88;
+
+    /// Checks the size argument before anything is read (`copy_clone_args_from_user`):
+    /// E2BIG above a page, EINVAL below the first version.
+    pub const fn check_size(size: usize) -> Result<(), Errno> {
+        match size {
+            0..64 => Err(Errno::EINVAL),
+            64..=4096 => Ok(()),
+            _ => Err(Errno::E2BIG),
+        }
+    }
+
+    /// Reads a structure of any version; E2BIG if something is set behind what is known
+    /// (`copy_struct_from_user`). `b.len()` passed [`CloneArgs::check_size`].
+    pub fn from_bytes(b: &[u8]) -> Result<CloneArgs, Errno> {
+        CloneArgs::check_size(b.len())?;
+        if b.iter().skip(CloneArgs::SIZE).any(|&x| x != 0) {
+            return Err(Errno::E2BIG);
+        }
+        let field = |i: usize| if i * 8 + 8 <= b.len() { get_u64(b, i * 8) } else { 0 };
+        Ok(CloneArgs {
+            flags: field(0),
+            pidfd: field(1),
+            child_tid: field(2),
+            parent_tid: field(3),
+            exit_signal: field(4),
+            stack: field(5),
+            stack_size: field(6),
+            tls: field(7),
+            set_tid: field(8),
+            set_tid_size: field(9),
+            cgroup: field(10),
+        })
+    }
+
+    /// The arguments of the old `clone(2)` in x86-64's order; its stack is given by the
+    /// highest address, which goes to `stack` with size 0.
+    pub const fn from_clone(flags: u64, stack: u64, parent_tid: u64, child_tid: u64, tls: u64) -> CloneArgs {
+        CloneArgs {
+            flags: flags & 0xFFFF_FFFF & !clone_flags::CSIGNAL,
+            pidfd: parent_tid,
+            child_tid,
+            parent_tid,
+            exit_signal: flags & clone_flags::CSIGNAL,
+            stack,
+            stack_size: 0,
+            tls,
+            set_tid: 0,
+            set_tid_size: 0,
+            cgroup: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_is_read() {
+        let mut b = [0u8; 96];
+        b[0] = 1;
+        b[80] = 9;
+        assert_eq!(CloneArgs::from_bytes(&b[..64]).unwrap().cgroup, 0);
+        assert_eq!(CloneArgs::from_bytes(&b[..88]).unwrap().cgroup, 9);
+        assert!(CloneArgs::from_bytes(&b).is_ok());
+        b[90] = 1;
+        assert_eq!(CloneArgs::from_bytes(&b), Err(Errno::E2BIG));
+        assert_eq!(CloneArgs::from_bytes(&b[..63]), Err(Errno::EINVAL));
+        assert_eq!(CloneArgs::check_size(4097), Err(Errno::E2BIG));
+    }
+
+    #[test]
+    fn the_old_call_carries_its_signal_in_the_flags() {
+        let a = CloneArgs::from_clone(clone_flags::VM | 17, 0x1000, 1, 2, 3);
+        assert_eq!((a.flags, a.exit_signal, a.parent_tid, a.child_tid, a.tls), (clone_flags::VM, 17, 1, 2, 3));
+    }
+}

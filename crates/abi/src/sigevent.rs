@@ -1,0 +1,83 @@
+use crate::bytes::{get_i32, get_u64, put_i32, put_u64};
+use crate::{Errno, Signal};
+use ids::Tid;
+
+/// How a timer or a message queue tells (`sigev_notify`), taken apart and checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notify {
+    /// SIGEV_SIGNAL or SIGEV_THREAD (which libc builds on signals): to the process.
+    Process(Signal),
+    /// SIGEV_SIGNAL | SIGEV_THREAD_ID: to this thread.
+    Thread(Signal, Tid),
+    /// SIGEV_NONE.
+    None,
+}
+
+/// `struct sigevent`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SigEvent {
+    /// `sigev_value`.
+    pub value: u64,
+    /// `sigev_signo`.
+    pub signo: i32,
+    /// `sigev_notify`.
+    pub notify: i32,
+    /// `sigev_notify_thread_id`, the first word of the union.
+    pub tid: i32,
+}
+
+impl SigEvent {
+    /// The size in memory.
+    pub const SIZE: usize = 64;
+    /// `SIGEV_SIGNAL`.
+    pub const SIGNAL: i32 = 0;
+    /// `SIGEV_NONE`.
+    pub const NONE: i32 = 1;
+    /// `SIGEV_THREAD`.
+    pub const THREAD: i32 = 2;
+    /// `SIGEV_THREAD_ID`.
+    pub const THREAD_ID: i32 = 4;
+
+    /// Reads the structure.
+    pub fn from_bytes(b: &[u8; 64]) -> SigEvent {
+        SigEvent { value: get_u64(b, 0), signo: get_i32(b, 8), notify: get_i32(b, 12), tid: get_i32(b, 16) }
+    }
+
+    /// Writes the structure.
+    pub fn to_bytes(&self) -> [u8; 64] {
+        let mut b = [0; 64];
+        put_u64(&mut b, 0, self.value);
+        put_i32(&mut b, 8, self.signo);
+        put_i32(&mut b, 12, self.notify);
+        put_i32(&mut b, 16, self.tid);
+        b
+    }
+
+    /// What is asked for; EINVAL for an unknown way or a bad signal (`good_sigevent`; that
+    /// the thread belongs to the caller is for the caller to check). SIGEV_NONE takes any signal.
+    pub fn check(&self) -> Result<Notify, Errno> {
+        let signal = || Signal::from_raw(self.signo).ok_or(Errno::EINVAL);
+        match self.notify {
+            SigEvent::NONE => Ok(Notify::None),
+            SigEvent::SIGNAL | SigEvent::THREAD => Ok(Notify::Process(signal()?)),
+            SigEvent::THREAD_ID => Ok(Notify::Thread(signal()?, Tid(self.tid))),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_checked() {
+        let ev = |notify, signo| SigEvent { notify, signo, tid: 7, value: 0 }.check();
+        assert_eq!(ev(0, 9), Ok(Notify::Process(Signal::KILL)));
+        assert_eq!(ev(1, -4), Ok(Notify::None));
+        assert_eq!(ev(4, 34), Ok(Notify::Thread(Signal::from_raw(34).unwrap(), Tid(7))));
+        for (notify, signo) in [(0, 0), (0, 65), (2, -1), (4, 0), (3, 1), (5, 1), (6, 1), (-1, 1)] {
+            assert_eq!(ev(notify, signo), Err(Errno::EINVAL), "{notify} {signo}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+use crate::{AltStack, Pending};
+use abi::{Errno, SigSet, clone_flags};
+
+/// What a thread knows of signals: its masks, its own queue, its alternate stack.
+#[derive(Debug)]
+pub struct ThreadSignals {
+    /// Signals that wait.
+    pub(crate) blocked: SigSet,
+    /// The mask as it was, while the thread waits in sigtimedwait with some signals let
+    /// through (`real_blocked`); empty otherwise.
+    pub(crate) real_blocked: SigSet,
+    /// The mask to come back to when a call with a mask of its own ends (`saved_sigmask`).
+    pub(crate) saved: Option<SigSet>,
+    /// Signals sent to this thread.
+    pub(crate) private: Pending,
+    /// The flush that this queue has last been settled for.
+    pub(crate) settled: u64,
+    /// The alternate stack.
+    pub altstack: AltStack,
+}
+
+/// `how` of `sigprocmask(2)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MaskHow {
+    /// Add to the mask.
+    Block,
+    /// Take from the mask.
+    Unblock,
+    /// Replace the mask.
+    Set,
+}
+
+impl MaskHow {
+    /// The meaning of the argument; EINVAL for an unknown one.
+    pub const fn from_raw(how: i32) -> Result<MaskHow, Errno> {
+        match how {
+            0 => Ok(MaskHow::Block),
+            1 => Ok(MaskHow::Unblock),
+            2 => Ok(MaskHow::Set),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The mask that results; SIGKILL and SIGSTOP are never in it.
+    pub const fn apply(self, old: SigSet, set: SigSet) -> SigSet {
+        match self {
+            MaskHow::Block => SigSet(old.0 | set.0).blockable(),
+            MaskHow::Unblock => old.without(set),
+            MaskHow::Set => set.blockable(),
+        }
+    }
+}
+
+impl ThreadSignals {
+    /// The first thread of a program, with the mask it starts with.
+    pub const fn new(blocked: SigSet) -> ThreadSignals {
+        ThreadSignals {
+            blocked: blocked.blockable(),
+            real_blocked: SigSet::EMPTY,
+            saved: None,
+            private: Pending::EMPTY,
+            settled: 0,
+            altstack: AltStack::NONE,
+        }
+    }
+
+    /// The signals of a thread or process that this thread creates with these clone flags
+    /// (`copy_process`): the same mask, nothing pending, and an alternate stack of its own
+    /// address space only: a thread starts without one, a vfork or fork child keeps it.
+    pub const fn for_child(&self, flags: u64) -> ThreadSignals {
+        let shares_memory = flags & (clone_flags::VM | clone_flags::VFORK) == clone_flags::VM;
+        ThreadSignals {
+            altstack: if shares_memory { AltStack::NONE } else { self.altstack },
+            ..ThreadSignals::new(self.blocked)
+        }
+    }
+
+    /// The mask in force.
+    #[inline(always)]
+    pub const fn blocked(&self) -> SigSet {
+        self.blocked
+    }
+
+    /// The mask to store in a signal frame: the one before a call with a mask of its own
+    /// (`sigmask_to_save`).
+    pub const fn mask_to_save(&self) -> SigSet {
+        match self.saved {
+            Some(mask) => mask,
+            None => self.blocked,
+        }
+    }
+}
