@@ -1,0 +1,197 @@
+//! Fair threads over several CPUs: idle CPUs fetch, busy ones even out from time to time.
+
+use crate::cpu::Idle;
+use crate::fair::Placement;
+use crate::{Kick, Prev, Scheduler};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sync::atomic::Ordering;
+
+/// How many waiting threads an idle CPU looks at before it gives up on a queue.
+const MOST_LOOKS: u32 = 8;
+/// How many queues one search visits.
+const MOST_QUEUES: usize = 64;
+/// The pause after the first nudge in vain, and the longest.
+const PAUSE_MIN: u64 = 50_000;
+const PAUSE_MAX: u64 = 1_000_000;
+
+impl Scheduler {
+    /// An idle CPU looks for work: its own queue first, then other CPUs'. It takes a fair thread that has
+    /// waited for `Config::pull_after`; what it returns is current on `cpu`.
+    pub fn idle_pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> Option<ThreadIdx> {
+        let me = &self.cpus[cpu.index()];
+        if self.domain.overload_count() > 0 && !self.domain.absent.contains(cpu) {
+            self.pull_rt(cpu, now);
+        }
+        if me.need_resched() || me.seen.queued.get() > 0 {
+            return self.schedule(cpu, now, Prev::Preempted, k);
+        }
+        self.pull_fair(cpu, now)
+    }
+
+    /// Takes a fair thread from another CPU and makes it current here.
+    pub(crate) fn pull_fair(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
+        if self.cpus.len() == 1 || self.domain.absent.contains(cpu) {
+            return None;
+        }
+        let t = self.steal(cpu, now)?;
+        let mut h = self.lock(cpu);
+        h.rq.stats.pulls += 1;
+        h.rq.stats.migrations_in += 1;
+        h.enqueue(t, self.table.get(t), now, Placement::Moved, false);
+        // Something more urgent may have come in the meantime.
+        let next = h.pick(now);
+        if let Some(n) = next {
+            h.cpu.seen.need_resched.store(false, Ordering::Release);
+            h.set_idle(None);
+            h.rq.stats.switches += 1;
+            h.begin(n, self.table.get(n), now);
+        }
+        self.settle_nudge(cpu, true);
+        h.publish();
+        next
+    }
+
+    /// Takes a waiting fair thread from the CPU that has most of them.
+    fn steal(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
+        let n = self.cpus.len();
+        let start = if n <= MOST_QUEUES { cpu.index() + 1 } else { self.domain.turn().index() };
+        let waiting = |c: usize| self.cpus[c].seen.fair_waiting.get();
+        let others = (0..n.min(MOST_QUEUES)).map(|i| (start + i) % n).filter(|&c| c != cpu.index());
+        let victim = others.filter(|&c| waiting(c) > 0).max_by_key(|&c| waiting(c))?;
+        let mut h = self.lock(CpuId(victim as u16));
+        h.account(now);
+        let (rq, table) = (&mut *h.rq, &self.table);
+        let after = if rq.absent { Nanos::ZERO } else { self.config.pull_after };
+        let bit = 1 << (cpu.index() % 64);
+        let t = rq.fair.find_allowed(table, bit, MOST_LOOKS, |t, e| {
+            table.allows(t, e, cpu) && now.since(Nanos(e.queued_at.get())) >= after
+        })?;
+        h.dequeue(t, table.get(t));
+        h.publish();
+        Some(t)
+    }
+
+    /// Says how an idle CPU spends its time from now on. False: there is work, do not park; look at
+    /// `need_resched` and `idle_pull` again.
+    pub fn idle_state(&self, cpu: CpuId, idle: Idle) -> bool {
+        let mut h = self.lock(cpu);
+        if h.rq.current.is_some() || h.cpu.need_resched() || h.cpu.seen.queued.get() > 0 {
+            return false;
+        }
+        if idle == Idle::Parked {
+            self.settle_nudge(cpu, false);
+        }
+        h.set_idle(Some(idle));
+        true
+    }
+
+    /// Fair threads wait on `busy`: wakes one parked CPU to help, if none is on its way already, and not more
+    /// often than was useful lately.
+    pub(crate) fn nudge(&self, busy: CpuId, from: CpuId, now: Nanos, k: &mut impl Kick) {
+        let d = &self.domain;
+        let words = d.parked.len();
+        if self.cpus.len() == 1 || (0..words).all(|i| d.parked.word(i) == 0) {
+            return;
+        }
+        let Some(target) = crate::cpuset::first_from(words, busy, |i| d.parked.word(i) & !d.absent.word(i)) else {
+            return;
+        };
+        let pace = &self.cpus[from.index()].nudges;
+        if pace.useful.get() != 0 {
+            pace.useful.set(0);
+            pace.pause.set(0);
+        } else if now.0 < pace.not_before.get() {
+            return;
+        }
+        let out = d.nudge.load(Ordering::Relaxed);
+        if out != 0 && !is_lost(out, now) {
+            return;
+        }
+        let word = encode(now, from, target);
+        if d.nudge.compare_exchange(out, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return;
+        }
+        // No further nudge from this CPU for a while; twice as long each time.
+        pace.pause.set((pace.pause.get() * 2).clamp(PAUSE_MIN, PAUSE_MAX));
+        pace.not_before.set(now.0.saturating_add(pace.pause.get()));
+        pace.count.add(1);
+        k.kick(target);
+    }
+
+    /// The CPU that was nudged has found something to do, or has not: in the first case the CPU that
+    /// nudged it may do so again at once.
+    fn settle_nudge(&self, cpu: CpuId, found: bool) {
+        let d = &self.domain;
+        let out = d.nudge.load(Ordering::Relaxed);
+        if out & OUTSTANDING == 0 || out & 0xffff != u64::from(cpu.0) {
+            return;
+        }
+        let from = (out & !OUTSTANDING) as u32 >> 16;
+        if d.nudge.compare_exchange(out, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() && found {
+            self.cpus[from as usize].nudges.useful.set(1);
+        }
+    }
+
+    /// Evens out: takes some waiting fair threads from the CPU with the greatest load, if that is
+    /// more than one thread's weight above this one's.
+    pub(crate) fn balance(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
+        let n = self.cpus.len();
+        let start = self.domain.turn().index();
+        let load = |c: usize| self.cpus[c].seen.load.get();
+        let busiest = (0..n.min(MOST_QUEUES))
+            .map(|i| (start + i) % n)
+            .filter(|&c| c != cpu.index() && self.cpus[c].seen.fair_waiting.get() > 0)
+            .max_by_key(|&c| load(c));
+        let Some(src) = busiest else { return };
+        if load(src) <= load(cpu.index()) {
+            return;
+        }
+        for _ in 0..MOST_LOOKS {
+            let gap = load(src).saturating_sub(load(cpu.index()));
+            if !self.balance_one(cpu, CpuId(src as u16), gap, now, k) {
+                return;
+            }
+        }
+    }
+
+    fn balance_one(&self, cpu: CpuId, src: CpuId, gap: u64, now: Nanos, k: &mut impl Kick) -> bool {
+        let mut h = self.lock(src);
+        h.account(now);
+        let table = &self.table;
+        let bit = 1 << (cpu.index() % 64);
+        let found = h
+            .rq
+            .fair
+            .find_allowed(table, bit, MOST_LOOKS, |t, e| table.allows(t, e, cpu) && u64::from(e.weight.get()) < gap);
+        let Some(t) = found else { return false };
+        h.dequeue(t, table.get(t));
+        h.publish();
+        drop(h);
+        let mut h = self.lock(cpu);
+        h.account(now);
+        h.rq.stats.migrations_in += 1;
+        h.rq.stats.pulls += 1;
+        let e = table.get(t);
+        h.enqueue(t, e, now, Placement::Moved, false);
+        let kick = h.beats_current(t, e) && h.request();
+        h.publish();
+        drop(h);
+        if kick {
+            k.kick(cpu);
+        }
+        true
+    }
+}
+
+/// In the nudge word: there is one. Below it the CPU that nudged (bits 16..31) and the one that was (0..16),
+/// above it (32..64) when, in units of 2^20 ns.
+const OUTSTANDING: u64 = 1 << 31;
+
+fn encode(now: Nanos, from: CpuId, target: CpuId) -> u64 {
+    (now.0 >> 20) << 32 | OUTSTANDING | u64::from(from.0) << 16 | u64::from(target.0)
+}
+
+/// Whether the nudge is so old that its kick must have been lost: more than 1 ms.
+fn is_lost(word: u64, now: Nanos) -> bool {
+    ((now.0 >> 20) as u32).wrapping_sub((word >> 32) as u32) >= 2
+}

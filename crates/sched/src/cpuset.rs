@@ -1,0 +1,74 @@
+//! A set of CPUs that many CPUs change and read without a lock.
+
+use crate::OutOfMemory;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use ids::CpuId;
+use sync::atomic::{AtomicU64, Ordering};
+
+/// `len` default values, or no memory.
+pub(crate) fn try_boxed<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Result<Box<[T]>, OutOfMemory> {
+    let mut v = Vec::new();
+    v.try_reserve_exact(len).map_err(|_| OutOfMemory)?;
+    v.extend((0..len).map(&mut make));
+    Ok(v.into_boxed_slice())
+}
+
+/// One bit a CPU.
+#[derive(Debug)]
+pub(crate) struct CpuSet {
+    words: Box<[AtomicU64]>,
+}
+
+impl CpuSet {
+    pub(crate) fn new(cpus: usize) -> Result<CpuSet, OutOfMemory> {
+        Ok(CpuSet { words: try_boxed(cpus.div_ceil(64), |_| AtomicU64::new(0))? })
+    }
+
+    pub(crate) fn insert(&self, cpu: CpuId) {
+        self.words[cpu.index() / 64].fetch_or(1 << (cpu.index() % 64), Ordering::AcqRel);
+    }
+
+    pub(crate) fn remove(&self, cpu: CpuId) {
+        self.words[cpu.index() / 64].fetch_and(!(1 << (cpu.index() % 64)), Ordering::AcqRel);
+    }
+
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        self.word(cpu.index() / 64) >> (cpu.index() % 64) & 1 != 0
+    }
+
+    pub(crate) fn word(&self, i: usize) -> u64 {
+        self.words[i].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
+    }
+}
+
+/// The first CPU of the set `word(0), word(1), …` of `len` words, searching from `start` on and
+/// round again.
+pub(crate) fn first_from(len: usize, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
+    let (first, bit) = (start.index() / 64 % len, start.index() % 64);
+    let high = u64::MAX << bit;
+    let pick = |i: usize, m: u64| (m != 0).then(|| CpuId((i * 64 + m.trailing_zeros() as usize) as u16));
+    pick(first, word(first) & high)
+        .or_else(|| (1..len).find_map(|d| pick((first + d) % len, word((first + d) % len))))
+        .or_else(|| pick(first, word(first) & !high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_starts_anywhere_and_goes_round() {
+        let words = [1u64 << 3, 0, 1 << 1];
+        let find = |start| first_from(3, CpuId(start), |i| words[i]);
+        assert_eq!(find(0), Some(CpuId(3)));
+        assert_eq!(find(4), Some(CpuId(129)));
+        assert_eq!(find(130), Some(CpuId(3)));
+        assert_eq!(first_from(1, CpuId(5), |_| 1 << 2), Some(CpuId(2)));
+        assert_eq!(first_from(1, CpuId(5), |_| 0), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! The deadline class: constant bandwidth servers (Abeni and Buttazzo 1998) under
+//! earliest deadline first (`kernel/sched/deadline.c`).
+//!
+//! A thread reserves `runtime` in every `period`. Each job has an absolute deadline and a
+//! budget; when the budget is used up the thread is throttled until its next period, so it
+//! can never take more than it reserved, whatever it does.
+
+use crate::entity::Entity;
+use crate::table::Table;
+use crate::tree::Tree;
+use ids::{Nanos, ThreadIdx};
+
+/// The deadline threads of one CPU that do not run.
+#[derive(Debug)]
+pub(crate) struct DeadlineQueue {
+    /// By absolute deadline.
+    ready: Tree,
+    /// Out of budget, by the time of their replenishment.
+    throttled: Tree,
+}
+
+impl DeadlineQueue {
+    pub(crate) const fn new() -> DeadlineQueue {
+        DeadlineQueue { ready: Tree::new(), throttled: Tree::new() }
+    }
+
+    /// How many could run.
+    #[inline(always)]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.ready.len()
+    }
+
+    /// How many are out of budget.
+    #[inline(always)]
+    pub(crate) fn throttled(&self) -> u32 {
+        self.throttled.len()
+    }
+
+    /// The one with the earliest deadline.
+    pub(crate) fn first(&self) -> Option<ThreadIdx> {
+        self.ready.first()
+    }
+
+    /// Adds `t`: ready, or throttled if it has no budget.
+    pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx, now: Nanos) {
+        let e = table.get(t);
+        e.vruntime.set(0);
+        if let Some(d) = e.boosted_deadline() {
+            e.key.set(clamp_key(d.0));
+        } else if e.dl.budget.get() > 0 {
+            e.key.set(clamp_key(e.dl.absolute.get()));
+        } else if next_period(e) <= now.0 {
+            replenish(e, now);
+            e.key.set(clamp_key(e.dl.absolute.get()));
+        } else {
+            e.dl.throttled.set(1);
+            e.key.set(clamp_key(next_period(e)));
+            self.throttled.insert(table, t);
+            return;
+        }
+        self.ready.insert(table, t);
+    }
+
+    /// Removes `t`, wherever it is.
+    pub(crate) fn remove(&mut self, table: &Table, t: ThreadIdx) {
+        let e = table.get(t);
+        if e.dl.throttled.get() != 0 {
+            e.dl.throttled.set(0);
+            self.throttled.remove(table, t);
+        } else {
+            self.ready.remove(table, t);
+        }
+    }
+
+    /// When the next throttled thread gets a new budget.
+    pub(crate) fn next_replenishment(&self, table: &Table) -> Option<Nanos> {
+        self.throttled.first().map(|t| Nanos(table.get(t).key.get() as u64))
+    }
+
+    /// Gives one throttled thread whose time has come its new budget; says whether there was one.
+    pub(crate) fn replenish_one(&mut self, table: &Table, now: Nanos) -> bool {
+        match self.throttled.first() {
+            Some(t) if table.get(t).key.get() as u64 <= now.0 => {
+                self.remove(table, t);
+                self.insert(table, t, now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ready threads that a CPU with this folded mask bit might take.
+    pub(crate) fn find_allowed(
+        &self,
+        table: &Table,
+        bit: u64,
+        most: u32,
+        visit: impl FnMut(ThreadIdx, &Entity) -> bool,
+    ) -> Option<ThreadIdx> {
+        self.ready.find_allowed(table, bit, most, visit)
+    }
+}
+
+/// A job begins (or goes on) after a wait: the rule of the constant bandwidth server
+/// (`update_dl_entity`). The old budget and deadline are kept if using them up would not
+/// exceed the reserved bandwidth.
+pub(crate) fn begin_job(e: &Entity, now: Nanos) {
+    if e.boosted_deadline().is_some() && e.dl.runtime.get() == 0 {
+        return;
+    }
+    let (runtime, relative) = (e.dl.runtime.get(), e.dl.relative.get());
+    let absolute = e.dl.absolute.get();
+    let left = absolute.saturating_sub(now.0);
+    let budget = e.dl.budget.get().max(0) as u64;
+    // budget / left > runtime / relative, in units of 1024 ns as Linux does.
+    let too_much =
+        u128::from(budget >> 10) * u128::from(relative >> 10) > u128::from(left >> 10) * u128::from(runtime >> 10);
+    if absolute >= now.0 && absolute != 0 && !too_much {
+        return;
+    }
+    if absolute > now.0 && relative != e.dl.period.get() {
+        // The revised wake-up rule for constrained deadlines: keep the deadline, shrink the budget.
+        e.dl.budget.set((u128::from(left) * u128::from(runtime) / u128::from(relative.max(1))) as i64);
+    } else {
+        e.dl.absolute.set(now.0.saturating_add(relative));
+        e.dl.budget.set(runtime as i64);
+    }
+}
+
+/// The running thread has used `delta` nanoseconds; true when its budget is used up.
+pub(crate) fn charge(e: &Entity, delta: u64) -> bool {
+    if e.boosted_deadline().is_some() {
+        return false;
+    }
+    e.dl.budget.set(e.dl.budget.get().saturating_sub_unsigned(delta));
+    e.dl.budget.get() <= 0
+}
+
+/// The running thread gives the rest of its budget away (`yield_task_dl`).
+pub(crate) fn give_way(e: &Entity) {
+    if e.boosted_deadline().is_none() {
+        e.dl.budget.set(0);
+    }
+}
+
+/// The key by which a thread that may run is compared.
+pub(crate) fn deadline_of(e: &Entity) -> u64 {
+    e.boosted_deadline().map_or(e.dl.absolute.get(), |d| d.0)
+}
+
+/// When a thread without budget gets a new one: when its deadline's period ends.
+fn next_period(e: &Entity) -> u64 {
+    e.dl.absolute.get().saturating_sub(e.dl.relative.get()).saturating_add(e.dl.period.get())
+}
+
+/// A new period: deadlines move on until there is budget; one that is late all the same begins afresh.
+fn replenish(e: &Entity, now: Nanos) {
+    let (runtime, period) = (e.dl.runtime.get() as i64, e.dl.period.get());
+    let periods = (-e.dl.budget.get()).max(0) / runtime.max(1) + 1;
+    e.dl.budget.set(e.dl.budget.get() + periods * runtime);
+    e.dl.absolute.set(e.dl.absolute.get().saturating_add(periods as u64 * period));
+    if e.dl.absolute.get() < now.0 {
+        e.dl.absolute.set(now.0.saturating_add(e.dl.relative.get()));
+        e.dl.budget.set(runtime);
+    }
+}
+
+fn clamp_key(nanos: u64) -> i64 {
+    nanos.min(i64::MAX as u64) as i64
+}

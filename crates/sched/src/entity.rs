@@ -1,0 +1,330 @@
+//! What the scheduler knows of one thread.
+//!
+//! # Who owns the fields
+//! | `state`, `home` | owner of all other fields |
+//! |---|---|
+//! | `home` has `ON_RQ` | the holder of the lock of the run queue `home` names |
+//! | `BLOCKED` | nobody may write; claim it first |
+//! | `WAKING`, `CHANGING`, `CHANGING_WOKEN` | whoever made it so (the last: who made it `CHANGING`) |
+//! | runnable, `home` without `ON_RQ` | whoever took it off its queue and carries it to another |
+//!
+//! `README.md` beside this file has the protocol and why it holds.
+
+use crate::attr::{Attr, Urgency};
+use crate::field::{FieldI64, FieldU8, FieldU32, FieldU64};
+use crate::weight;
+use core::cmp::Reverse;
+use ids::{CpuId, Nanos, Nice, Policy, RtPriority, ThreadIdx};
+use sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// Values of [`Entity::state`].
+pub(crate) mod state {
+    /// No thread has this slot.
+    pub(crate) const FREE: u8 = 0;
+    /// Running, queued, or on the way between two queues.
+    pub(crate) const RUNNABLE: u8 = 1;
+    /// Current on its CPU, and has said that it is about to wait.
+    pub(crate) const WAITING: u8 = 2;
+    /// Waits.
+    pub(crate) const BLOCKED: u8 = 3;
+    /// A waker has it and will queue it.
+    pub(crate) const WAKING: u8 = 4;
+    /// Waits; somebody changes its attributes.
+    pub(crate) const CHANGING: u8 = 5;
+    /// As `CHANGING`, and woken meanwhile: the changer finishes the wake-up.
+    pub(crate) const CHANGING_WOKEN: u8 = 6;
+    /// Has exited.
+    pub(crate) const DEAD: u8 = 7;
+}
+
+/// In [`Entity::home`]: current on, or queued at, the CPU in the low 16 bits.
+pub(crate) const ON_RQ: u32 = 1 << 16;
+
+/// Scheduling classes, most urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub(crate) enum Class {
+    Stop = 0,
+    Deadline = 1,
+    Rt = 2,
+    Fair = 3,
+}
+
+/// Links into one list or tree: the tree's left, right and parent, or a list's next and previous.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    pub left: FieldU32,
+    pub right: FieldU32,
+    pub parent: FieldU32,
+}
+
+/// One thread's scheduling state. The first line is what a walk through the tree reads,
+/// the second what a switch or wake-up needs besides, the third the rest.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Entity {
+    /// What the tree is ordered by: virtual deadline (fair), deadline or replenishment time (deadline).
+    pub key: FieldI64,
+    /// Virtual run time, weighted nanoseconds.
+    pub vruntime: FieldI64,
+    /// Smallest `vruntime` in the subtree below and with this entity.
+    pub min_vruntime: FieldI64,
+    /// Union of the first mask words in the subtree (folded: see `Table::fold`).
+    pub subtree_mask: FieldU64,
+    /// The first word of the affinity mask.
+    pub mask: FieldU64,
+    pub links: Links,
+    /// The tree's heap order: a fixed, well-mixed number.
+    pub rank: FieldU32,
+    pub weight: FieldU32,
+    pub inverse: FieldU32,
+
+    pub state: AtomicU8,
+    class: FieldU8,
+    /// Level in the real-time queue: 0 stop, 1 = priority 99 … 99 = priority 1.
+    pub level: FieldU8,
+    policy: FieldU8,
+    pub home: AtomicU32,
+    /// Times the affinity mask allows more than one CPU: 0 or 1.
+    pub movable: FieldU8,
+    /// The slice in nanoseconds.
+    pub slice: FieldU32,
+    /// How long it usually runs between two waits, nanoseconds, a decaying average.
+    pub usual_run: FieldU32,
+    /// CPU time so far.
+    pub runtime: FieldU64,
+    /// `runtime` when it last began to be runnable.
+    pub runtime_at_wake: FieldU64,
+    /// Lag (how much virtual time it was owed) when it left its queue.
+    pub lag: FieldI64,
+    /// When it was put into a queue.
+    pub queued_at: FieldU64,
+    /// Links of the list of pushable real-time threads.
+    pub push_next: FieldU32,
+    pub push_prev: FieldU32,
+
+    /// What is left of the RR slice.
+    pub rr_left: FieldU64,
+    nice: FieldU8,
+    rt: FieldU8,
+    reset_on_fork: FieldU8,
+    custom_slice: FieldU32,
+    /// Boost: see `encode_boost`.
+    boost: FieldU64,
+    /// Reserved bandwidth, 2^-20 of a CPU; under the admission lock.
+    pub reserved: FieldU32,
+    pub dl: DeadlineState,
+}
+
+/// Constant-bandwidth-server state of a deadline thread.
+#[derive(Debug, Default)]
+pub(crate) struct DeadlineState {
+    pub runtime: FieldU64,
+    pub relative: FieldU64,
+    pub period: FieldU64,
+    /// What is left of the present job's budget; negative after an overrun.
+    pub budget: FieldI64,
+    /// Absolute deadline of the present job.
+    pub absolute: FieldU64,
+    /// 1 while it waits for its replenishment.
+    pub throttled: FieldU8,
+}
+
+impl Entity {
+    pub(crate) fn new(index: u32) -> Entity {
+        Entity {
+            key: FieldI64::default(),
+            vruntime: FieldI64::default(),
+            min_vruntime: FieldI64::default(),
+            subtree_mask: FieldU64::default(),
+            mask: FieldU64::default(),
+            links: Links::default(),
+            rank: FieldU32::new(mix(index)),
+            weight: FieldU32::new(weight::NICE_0),
+            inverse: FieldU32::new(weight::inverse(weight::NICE_0)),
+            state: AtomicU8::new(state::FREE),
+            class: FieldU8::new(Class::Fair as u8),
+            level: FieldU8::default(),
+            policy: FieldU8::default(),
+            home: AtomicU32::new(0),
+            movable: FieldU8::default(),
+            slice: FieldU32::default(),
+            usual_run: FieldU32::default(),
+            runtime: FieldU64::default(),
+            runtime_at_wake: FieldU64::default(),
+            lag: FieldI64::default(),
+            queued_at: FieldU64::default(),
+            push_next: FieldU32::new(ThreadIdx::NONE.0),
+            push_prev: FieldU32::new(ThreadIdx::NONE.0),
+            rr_left: FieldU64::default(),
+            nice: FieldU8::default(),
+            rt: FieldU8::default(),
+            reset_on_fork: FieldU8::default(),
+            custom_slice: FieldU32::default(),
+            boost: FieldU64::default(),
+            reserved: FieldU32::default(),
+            dl: DeadlineState::default(),
+        }
+    }
+
+    /// Forgets the thread that had the slot before.
+    pub(crate) fn reset(&self) {
+        self.boost.set(0);
+        self.usual_run.set(0);
+        self.runtime.set(0);
+        self.runtime_at_wake.set(0);
+        self.lag.set(0);
+        self.vruntime.set(0);
+        self.key.set(0);
+        self.dl.throttled.set(0);
+        self.dl.absolute.set(0);
+    }
+
+    /// The CPU it is on, or was on last.
+    #[inline(always)]
+    pub(crate) fn cpu(&self) -> CpuId {
+        CpuId(self.home.load(Ordering::Relaxed) as u16)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_home(&self, cpu: CpuId, on_rq: bool) {
+        self.home.store(u32::from(cpu.0) | if on_rq { ON_RQ } else { 0 }, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn class(&self) -> Class {
+        match self.class.get() {
+            0 => Class::Stop,
+            1 => Class::Deadline,
+            2 => Class::Rt,
+            _ => Class::Fair,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_fair(&self) -> bool {
+        self.class.get() == Class::Fair as u8
+    }
+
+    /// Whether it lives in the real-time queue (the stop class is its level 0).
+    #[inline(always)]
+    pub(crate) fn in_rt_queue(&self) -> bool {
+        matches!(self.class(), Class::Stop | Class::Rt)
+    }
+
+    #[inline(always)]
+    pub(crate) fn policy(&self) -> Policy {
+        Policy::from_raw(u32::from(self.policy.get())).unwrap_or(Policy::Other)
+    }
+
+    /// The virtual length of its slice.
+    #[inline(always)]
+    pub(crate) fn virtual_slice(&self) -> i64 {
+        weight::to_virtual(u64::from(self.slice.get()), self.inverse.get())
+    }
+
+    pub(crate) fn attr(&self) -> Attr {
+        let policy = self.policy();
+        let params = crate::attr::DeadlineParams {
+            runtime: Nanos(self.dl.runtime.get()),
+            deadline: Nanos(self.dl.relative.get()),
+            period: Nanos(self.dl.period.get()),
+        };
+        Attr {
+            policy,
+            nice: Nice(self.nice.get() as i8),
+            rt: RtPriority(self.rt.get()),
+            reset_on_fork: self.reset_on_fork.get() != 0,
+            slice: Nanos(u64::from(self.custom_slice.get())),
+            deadline: (policy == Policy::Deadline).then_some(params),
+        }
+    }
+
+    /// Takes over `attr`; the caller owns the entity, and it is in no queue.
+    pub(crate) fn set_attr(&self, attr: &Attr, base_slice: u64, rr_slice: Nanos) {
+        self.policy.set(attr.policy as u8);
+        self.nice.set(attr.nice.0 as u8);
+        self.rt.set(attr.rt.0);
+        self.reset_on_fork.set(u8::from(attr.reset_on_fork));
+        let custom = if attr.slice.0 == 0 { 0 } else { attr.slice.0.clamp(100_000, 100_000_000) };
+        self.custom_slice.set(custom as u32);
+        self.slice.set(if custom == 0 { base_slice.min(100_000_000) } else { custom } as u32);
+        let w = weight::weight(attr.policy, attr.nice);
+        self.weight.set(w);
+        self.inverse.set(weight::inverse(w));
+        self.rr_left.set(rr_slice.0);
+        if let Some(p) = &attr.deadline {
+            self.dl.runtime.set(p.runtime.0);
+            self.dl.relative.set(p.deadline.0);
+            self.dl.period.set(p.period().0);
+            self.dl.budget.set(0);
+            self.dl.absolute.set(0);
+        }
+        self.derive_class();
+    }
+
+    /// Takes over a boost; the caller owns the entity, and it is in no queue.
+    pub(crate) fn set_boost(&self, boost: Option<Urgency>) {
+        self.boost.set(match boost {
+            None | Some(Urgency::Fair) => 0,
+            Some(Urgency::Rt(p)) => u64::from(p.0.clamp(1, 99)),
+            Some(Urgency::Deadline(Reverse(d))) => d.0.clamp(BOOST_DEADLINE_MIN, u64::MAX - 1),
+            Some(Urgency::Stop) => u64::MAX,
+        });
+        self.derive_class();
+    }
+
+    /// Whether it runs on somebody else's deadline: then its own budget does not count.
+    pub(crate) fn boosted_deadline(&self) -> Option<Nanos> {
+        match self.boost_urgency() {
+            Urgency::Deadline(Reverse(d)) => Some(d),
+            _ => None,
+        }
+    }
+
+    fn boost_urgency(&self) -> Urgency {
+        match self.boost.get() {
+            0 => Urgency::Fair,
+            u64::MAX => Urgency::Stop,
+            p if p < BOOST_DEADLINE_MIN => Urgency::Rt(RtPriority(p as u8)),
+            d => Urgency::Deadline(Reverse(Nanos(d))),
+        }
+    }
+
+    fn own_urgency(&self) -> Urgency {
+        match self.policy() {
+            Policy::Fifo | Policy::RoundRobin => Urgency::Rt(RtPriority(self.rt.get())),
+            Policy::Deadline => Urgency::Deadline(Reverse(Nanos(self.dl.absolute.get()))),
+            _ => Urgency::Fair,
+        }
+    }
+
+    /// The urgency that counts: its own or a boost, whichever is greater.
+    pub(crate) fn urgency(&self) -> Urgency {
+        self.own_urgency().max(self.boost_urgency())
+    }
+
+    fn derive_class(&self) {
+        let (class, level) = match self.urgency() {
+            Urgency::Stop => (Class::Stop, 0),
+            Urgency::Deadline(_) => (Class::Deadline, 0),
+            Urgency::Rt(p) => (Class::Rt, 100 - p.0),
+            Urgency::Fair => (Class::Fair, 0),
+        };
+        self.class.set(class as u8);
+        self.level.set(level);
+    }
+}
+
+/// Encoded boosts below this are real-time priorities: no deadline is as early as 128 ns.
+const BOOST_DEADLINE_MIN: u64 = 128;
+
+/// A bijection that scatters neighbouring indices (the finalizer of MurmurHash3).
+fn mix(index: u32) -> u32 {
+    let mut h = index.wrapping_mul(0x9E37_79B1);
+    h ^= h >> 16;
+    h = h.wrapping_mul(0x85EB_CA6B);
+    h ^= h >> 13;
+    h = h.wrapping_mul(0xC2B2_AE35);
+    h ^ (h >> 16)
+}

@@ -1,0 +1,291 @@
+//! The fair class: EEVDF, earliest eligible virtual deadline first
+//! (Stoica and Abdel-Wahab 1995; `kernel/sched/fair.c` since 6.6).
+//!
+//! Every thread has a virtual run time that advances by its CPU time divided by its
+//! weight. The weighted mean V of all is what an ideal machine would have given each;
+//! `lag = V - vruntime` is what a thread is owed. Threads that are owed something
+//! (`vruntime ≤ V`) are *eligible*; of those the one whose virtual deadline (`vruntime` +
+//! slice / weight) is earliest runs.
+//!
+//! V is kept as Σ (vruntime − base) · weight and Σ weight, so that eligibility needs a
+//! multiplication only. A division happens when a thread comes or goes, and not even then
+//! while the sum of the weights is a power of two.
+//!
+//! One difference from Linux: a thread that goes to sleep while it owes leaves the queue
+//! at once. Linux keeps it there ("delayed dequeue") until V has caught up, so that sleeping
+//! does not pay a debt; here the same comes from its next placement: not before its old
+//! `vruntime` as long as V has not reached it.
+
+use crate::entity::Entity;
+use crate::table::Table;
+use crate::tree::Tree;
+use crate::weight::to_virtual;
+use ids::{CpuId, ThreadIdx};
+
+/// When the virtual times of a queue have moved this far from `base`, it follows: 16 ms of nice 0.
+const REBASE_AFTER: i64 = 1 << 24;
+
+/// How a thread comes into a fair queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Placement {
+    /// Its first run: half a slice, so that a new thread joins the competition easily.
+    Initial,
+    /// After a wait, keeping its lag.
+    Wake,
+    /// From another CPU, or after a change of attributes: keeps its lag, and what was left to its deadline.
+    Moved,
+}
+
+/// The fair threads of one CPU: one that may be running, and those that wait.
+#[derive(Debug)]
+pub(crate) struct FairQueue {
+    /// A single waiting thread needs no tree.
+    solo: Option<ThreadIdx>,
+    tree: Tree,
+    /// Waiting threads.
+    waiting: u32,
+    /// Origin of `sum`, near V.
+    base: i64,
+    /// Σ (vruntime − base) · weight, the running thread included.
+    sum: i64,
+    /// Σ weight, the running thread included.
+    load: i64,
+    /// The running thread is not preempted by another fair one before its vruntime gets here
+    /// (RUN_TO_PARITY), while it is eligible.
+    protected_until: i64,
+    /// The shortest slice among those that came since the queue was empty.
+    shortest_slice: u32,
+}
+
+impl FairQueue {
+    pub(crate) const fn new() -> FairQueue {
+        FairQueue {
+            solo: None,
+            tree: Tree::new(),
+            waiting: 0,
+            base: 0,
+            sum: 0,
+            load: 0,
+            protected_until: 0,
+            shortest_slice: u32::MAX,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// V: the weighted mean of all virtual run times.
+    fn mean(&self) -> i64 {
+        self.base
+            + match self.load as u64 {
+                0 => 0,
+                w if w.is_power_of_two() => self.sum >> w.trailing_zeros(),
+                _ => self.sum.div_euclid(self.load),
+            }
+    }
+
+    /// Whether a thread with this virtual run time is owed time.
+    #[inline(always)]
+    fn eligible(&self, vruntime: i64) -> bool {
+        i128::from(self.sum) >= i128::from(vruntime - self.base) * i128::from(self.load)
+    }
+
+    /// The running thread `e` has used `delta` nanoseconds.
+    #[inline]
+    pub(crate) fn charge(&mut self, e: &Entity, delta: u64) {
+        let dv = to_virtual(delta, e.inverse.get());
+        self.advance(e, dv);
+    }
+
+    #[inline]
+    fn advance(&mut self, e: &Entity, dv: i64) {
+        let v = e.vruntime.get() + dv;
+        e.vruntime.set(v);
+        self.sum += dv * i64::from(e.weight.get());
+        if v - self.base > REBASE_AFTER {
+            self.rebase();
+        }
+    }
+
+    #[cold]
+    fn rebase(&mut self) {
+        let to = self.mean();
+        self.sum -= (to - self.base) * self.load;
+        self.base = to;
+    }
+
+    /// `e` joins those that compete here; if it is to wait, `insert` it then.
+    pub(crate) fn join(&mut self, e: &Entity, cpu: CpuId, how: Placement) {
+        self.place(e, cpu, how);
+        let w = i64::from(e.weight.get());
+        self.sum += (e.vruntime.get() - self.base) * w;
+        self.load += w;
+        self.shortest_slice = self.shortest_slice.min(e.slice.get());
+    }
+
+    /// Chooses `vruntime` and deadline of a thread that joins (`place_entity`).
+    fn place(&self, e: &Entity, cpu: CpuId, how: Placement) {
+        let mean = self.mean();
+        let slice = e.virtual_slice();
+        let lag = e.lag.get().clamp(-2 * slice, 2 * slice);
+        let vruntime = if lag < 0 && how == Placement::Wake && e.cpu() == cpu {
+            // A debt is paid by the time that went on without it, not by sleeping alone.
+            e.vruntime.get().clamp(mean, mean - lag)
+        } else if self.load == 0 {
+            mean
+        } else {
+            // Joining moves V towards the joiner; undo that, so that it is owed `lag` afterwards.
+            let w = i64::from(e.weight.get());
+            mean - if lag == 0 { 0 } else { lag.saturating_add(scale(lag, w, self.load)) }
+        };
+        let to_deadline = match how {
+            Placement::Initial => slice / 2,
+            Placement::Wake => slice,
+            Placement::Moved => (e.key.get()).clamp(0, slice),
+        };
+        e.vruntime.set(vruntime);
+        e.key.set(vruntime + to_deadline);
+    }
+
+    /// The entity leaves the competition; if it waits, `remove` it first. Its lag is kept in it,
+    /// and with `relative` (it moves) its deadline becomes relative.
+    pub(crate) fn leave(&mut self, e: &Entity, relative: bool) {
+        let v = e.vruntime.get();
+        let mean = self.mean();
+        let limit = 2 * e.virtual_slice();
+        e.lag.set((mean - v).clamp(-limit, limit));
+        if relative {
+            e.key.set(e.key.get() - v);
+        }
+        let w = i64::from(e.weight.get());
+        self.sum -= (v - self.base) * w;
+        self.load -= w;
+        if self.load == 0 {
+            self.base = mean.max(self.base);
+            self.sum = 0;
+            self.shortest_slice = u32::MAX;
+        }
+    }
+
+    /// Adds `t` to those that wait; it competes already.
+    #[inline]
+    pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx) {
+        self.waiting += 1;
+        if self.waiting == 1 {
+            self.solo = Some(t);
+            return;
+        }
+        if let Some(other) = self.solo.take() {
+            self.tree.insert(table, other);
+        }
+        self.tree.insert(table, t);
+    }
+
+    /// Takes `t` from those that wait; it goes on competing.
+    #[inline]
+    pub(crate) fn remove(&mut self, table: &Table, t: ThreadIdx) {
+        self.waiting -= 1;
+        if self.solo == Some(t) {
+            self.solo = None;
+        } else {
+            self.tree.remove(table, t);
+        }
+    }
+
+    /// Who should run: `None` means the running thread `current`, or nobody.
+    #[inline]
+    pub(crate) fn choose(&self, table: &Table, current: Option<&Entity>) -> Option<ThreadIdx> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let current = current.filter(|e| self.eligible(e.vruntime.get()));
+        if current.is_some_and(|e| e.vruntime.get() < self.protected_until) {
+            return None;
+        }
+        let best = match self.solo {
+            Some(t) => Some(t).filter(|_| current.is_none() || self.eligible(table.get(t).vruntime.get())),
+            None => self.tree.first_eligible(table, |v| self.eligible(v)),
+        };
+        match (current, best) {
+            (Some(e), Some(t)) => (table.get(t).key.get() < e.key.get()).then_some(t),
+            // Rounding can leave nobody eligible: then the earliest deadline has to do.
+            (None, None) => self.tree.first(),
+            (_, best) => best,
+        }
+    }
+
+    /// `e` begins to run.
+    #[inline]
+    pub(crate) fn begin(&mut self, e: &Entity) {
+        self.renew_if_used_up(e);
+        let own = e.slice.get();
+        let part = if self.shortest_slice < own {
+            to_virtual(u64::from(self.shortest_slice), e.inverse.get())
+        } else {
+            i64::MAX / 2
+        };
+        self.protected_until = e.key.get().min(e.vruntime.get().saturating_add(part));
+    }
+
+    /// Gives `e` a new deadline if it has used its slice; says whether it had.
+    #[inline]
+    pub(crate) fn renew_if_used_up(&self, e: &Entity) -> bool {
+        let v = e.vruntime.get();
+        if v < e.key.get() {
+            return false;
+        }
+        e.key.set(v + e.virtual_slice());
+        true
+    }
+
+    /// The running thread gives way (`yield_task_fair`): it pretends to have used its slice.
+    #[inline]
+    pub(crate) fn give_way(&mut self, e: &Entity) {
+        if self.eligible(e.vruntime.get()) {
+            self.advance(e, e.key.get() - e.vruntime.get());
+            e.key.set(e.vruntime.get() + e.virtual_slice());
+        }
+        self.protected_until = i64::MIN;
+    }
+
+    /// A thread with a shorter slice and an earlier deadline may end the protection (PREEMPT_SHORT).
+    pub(crate) fn end_protection_for(&mut self, woken: &Entity, current: &Entity) {
+        if woken.slice.get() < current.slice.get()
+            && woken.key.get() < current.key.get()
+            && self.eligible(woken.vruntime.get())
+        {
+            self.protected_until = i64::MIN;
+        }
+    }
+
+    /// The running thread has lost its protection.
+    pub(crate) fn unprotect(&mut self) {
+        self.protected_until = i64::MIN;
+    }
+
+    /// Waiting threads allowed on a CPU with this folded mask bit, by deadline.
+    pub(crate) fn find_allowed(
+        &self,
+        table: &Table,
+        bit: u64,
+        most: u32,
+        mut visit: impl FnMut(ThreadIdx, &Entity) -> bool,
+    ) -> Option<ThreadIdx> {
+        match self.solo {
+            Some(t) => Some(t).filter(|&t| visit(t, table.get(t))),
+            None => self.tree.find_allowed(table, bit, most, visit),
+        }
+    }
+
+    /// `load`, for comparing CPUs.
+    pub(crate) fn load(&self) -> i64 {
+        self.load
+    }
+}
+
+/// `lag · w / load`.
+fn scale(lag: i64, w: i64, load: i64) -> i64 {
+    if w == load { lag } else { lag.saturating_mul(w) / load }
+}

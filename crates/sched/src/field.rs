@@ -1,0 +1,40 @@
+//! Fields that one owner at a time writes and anybody may look at.
+//!
+//! Who owns an entity's fields is said in `entity.rs`. The owner's lock orders the
+//! accesses, so each is a relaxed atomic: a plain load or store for the processor.
+
+use sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+macro_rules! field {
+    ($name:ident, $atomic:ty, $value:ty) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct $name($atomic);
+
+        impl $name {
+            pub(crate) const fn new(value: $value) -> $name {
+                $name(<$atomic>::new(value))
+            }
+            #[inline(always)]
+            pub(crate) fn get(&self) -> $value {
+                self.0.load(Ordering::Relaxed)
+            }
+            #[inline(always)]
+            pub(crate) fn set(&self, value: $value) {
+                self.0.store(value, Ordering::Relaxed);
+            }
+        }
+    };
+}
+
+field!(FieldU8, AtomicU8, u8);
+field!(FieldU32, AtomicU32, u32);
+field!(FieldU64, AtomicU64, u64);
+field!(FieldI64, AtomicI64, i64);
+
+impl FieldU64 {
+    /// Adds for the owner: not one atomic step.
+    #[inline(always)]
+    pub(crate) fn add(&self, n: u64) {
+        self.set(self.get().wrapping_add(n));
+    }
+}

@@ -1,0 +1,217 @@
+//! The scheduler: which thread runs on which CPU, and when that changes.
+//!
+//! Classes, most urgent first: *stop* (what the kernel must finish), *deadline* (reserved
+//! bandwidth, earliest deadline first), *real time* (priorities 99..1, FIFO or round
+//! robin), *fair* (a share by weight), *idle* (nothing to do).
+//!
+//! The room is pure: time comes in as an argument, decisions go out as return values,
+//! and CPUs that must look at their queues again are named to a [`Kick`]. It knows threads by their
+//! [`ThreadIdx`] only, and does not allocate after [`Scheduler::attach`].
+//!
+//! Where to start reading: `README.md` (the protocol of waiting and waking), then
+//! `schedule.rs`, `wake.rs`, `push_pull.rs`; the classes are `rt.rs`, `fair.rs`, `deadline.rs`;
+//! `queue.rs` has the steps they are combined by.
+//!
+//! # What a caller must know
+//! * A CPU calls [`Scheduler::schedule`] when it has been asked to ([`Scheduler::need_resched`],
+//!   looked at on the way out of every trap), when its thread gives up the CPU, and when it is idle and
+//!   [`Scheduler::idle_pull`] or `need_resched` says so.
+//! * `wake` kicks remote CPUs only; for the waker's own CPU `need_resched` is enough.
+//!   The other methods may name any CPU to the [`Kick`], the caller's own as well.
+//! * A spinning idle CPU is not kicked for fair threads: it must look at `need_resched`. Before it parks
+//!   it says so by [`Scheduler::idle_state`] and stays awake if that returns false.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod admission;
+mod attr;
+mod balance;
+mod change;
+mod config;
+mod cpu;
+mod cpuset;
+mod deadline;
+mod deadline_balance;
+mod domain;
+mod entity;
+mod fair;
+mod field;
+mod push_pull;
+mod queue;
+mod rt;
+mod schedule;
+mod server;
+mod table;
+mod tick;
+mod tree;
+mod wake;
+mod weight;
+
+pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
+pub use config::{Config, OutOfMemory};
+pub use cpu::{CpuStats, Idle};
+
+use alloc::boxed::Box;
+use cpu::Cpu;
+use domain::Domain;
+use entity::state;
+use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
+use queue::Held;
+use server::FairServer;
+use sync::atomic::Ordering;
+use table::Table;
+
+/// Told which CPUs must look at their run queue again. Called with no run-queue lock held.
+pub trait Kick {
+    /// `cpu` must call [`Scheduler::schedule`] or, if it is parked, look for work.
+    fn kick(&mut self, cpu: CpuId);
+}
+
+/// Why a CPU's thread comes to the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prev {
+    /// It could go on.
+    Preempted,
+    /// It gives way to its equals (`sched_yield(2)`).
+    Yield,
+    /// It waits, if its [`Scheduler::prepare_block`] still stands; else it stays runnable.
+    Block,
+    /// It is gone.
+    Exit,
+}
+
+/// The scheduler of one set of CPUs.
+#[derive(Debug)]
+pub struct Scheduler {
+    cpus: Box<[Cpu]>,
+    table: Table,
+    domain: Domain,
+    admission: admission::Admission,
+    config: Config,
+}
+
+impl Scheduler {
+    /// A scheduler with all CPUs present and idle.
+    pub fn new(config: &Config) -> Result<Scheduler, OutOfMemory> {
+        let mut config = config.clone();
+        config.cpus = config.cpus.clamp(1, ids::CPUS_MAX);
+        Ok(Scheduler {
+            cpus: cpuset::try_boxed(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
+            table: Table::new(config.cpus)?,
+            domain: Domain::new(config.cpus)?,
+            admission: admission::Admission::new(&config),
+            config,
+        })
+    }
+
+    /// Makes room for `t` with these attributes, which must be valid, and this mask. It waits:
+    /// `wake_new` lets it run. Deadline attributes are taken by [`Scheduler::set_attr`] only.
+    pub fn attach(&self, t: ThreadIdx, attr: &Attr, mask: CpuMask) -> Result<(), OutOfMemory> {
+        self.table.reserve(t)?;
+        let e = self.table.get(t);
+        let attr = if attr.is_valid() && attr.policy != Policy::Deadline { *attr } else { Attr::DEFAULT };
+        e.reset();
+        e.set_attr(&attr, self.config.base_slice(), self.config.rr_slice);
+        let all = CpuMask::first(self.cpus.len());
+        let mask = mask.and(&all);
+        let mask = if mask.is_empty() { all } else { mask };
+        e.set_home(mask.lowest().unwrap_or(CpuId(0)), false);
+        self.table.set_mask(t, &mask);
+        e.state.store(state::BLOCKED, Ordering::Release);
+        Ok(())
+    }
+
+    /// Forgets `t`, which has exited or never run.
+    pub fn detach(&self, t: ThreadIdx) {
+        if let Some(e) = self.table.find(t) {
+            self.admission.release(e);
+            e.state.store(state::FREE, Ordering::Release);
+        }
+    }
+
+    /// The thread that has `cpu`.
+    #[inline]
+    pub fn current(&self, cpu: CpuId) -> Option<ThreadIdx> {
+        self.cpus[cpu.index()].current()
+    }
+
+    /// Whether `cpu` must call `schedule`. One load.
+    #[inline(always)]
+    pub fn need_resched(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].need_resched()
+    }
+
+    /// How many threads wait on `cpu`, runnable. Lock-free.
+    #[inline]
+    pub fn queued(&self, cpu: CpuId) -> u32 {
+        self.cpus[cpu.index()].seen.queued.get()
+    }
+
+    /// The idle CPUs: those that look for work by themselves and those that are parked. Lock-free, a hint.
+    pub fn idle_cpus(&self) -> impl Iterator<Item = CpuId> + '_ {
+        let d = &self.domain;
+        (0..self.cpus.len()).map(|c| CpuId(c as u16)).filter(|&c| d.spinning.contains(c) || d.parked.contains(c))
+    }
+
+    /// The attributes of `t`.
+    pub fn attr(&self, t: ThreadIdx) -> Attr {
+        self.table.get(t).attr()
+    }
+
+    /// The affinity mask of `t`.
+    pub fn affinity(&self, t: ThreadIdx) -> CpuMask {
+        self.table.mask(t)
+    }
+
+    /// What `sched_rr_get_interval(2)` says of `t`: zero for FIFO, else its slice.
+    pub fn rr_interval(&self, t: ThreadIdx) -> Nanos {
+        let e = self.table.get(t);
+        match e.policy() {
+            Policy::Fifo | Policy::Deadline => Nanos::ZERO,
+            Policy::RoundRobin => self.config.rr_slice,
+            _ => Nanos(u64::from(e.slice.get())),
+        }
+    }
+
+    /// The CPU `t` is on, or was on last.
+    pub fn cpu_of(&self, t: ThreadIdx) -> CpuId {
+        self.table.get(t).cpu()
+    }
+
+    /// The CPU time of `t` up to `now`. Exact while its CPU does not schedule at the same moment.
+    pub fn runtime(&self, t: ThreadIdx, now: Nanos) -> Nanos {
+        let e = self.table.get(t);
+        let cpu = e.cpu();
+        if self.current(cpu) != Some(t) {
+            return Nanos(e.runtime.get());
+        }
+        let h = self.lock(cpu);
+        let running = if h.rq.current == t { now.0.saturating_sub(h.rq.accounted) } else { 0 };
+        Nanos(e.runtime.get() + running)
+    }
+
+    /// The counters of `cpu`.
+    pub fn stats(&self, cpu: CpuId) -> CpuStats {
+        let h = self.lock(cpu);
+        CpuStats { nudges: h.cpu.nudges.count.get(), ..h.rq.stats }
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(&self, id: CpuId) -> Held<'_> {
+        let cpu = &self.cpus[id.index()];
+        Held { s: self, id, cpu, rq: cpu.queue.lock() }
+    }
+
+    /// Both run queues, locked in the order of their ids.
+    pub(crate) fn lock_two(&self, a: CpuId, b: CpuId) -> (Held<'_>, Held<'_>) {
+        if a < b {
+            let a = self.lock(a);
+            (a, self.lock(b))
+        } else {
+            let b = self.lock(b);
+            (self.lock(a), b)
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Choosing what a CPU runs next.
+
+use crate::cpu::{Idle, rank};
+use crate::deadline;
+use crate::entity::{Class, Entity, state};
+use crate::fair::Placement;
+use crate::queue::Held;
+use crate::{Kick, Prev, Scheduler};
+use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use sync::atomic::Ordering;
+
+impl Scheduler {
+    /// Gives the CPU to whoever should have it now; `None` is idle. `prev` says what becomes of the
+    /// thread that had it. Clears `need_resched`.
+    ///
+    /// Fetches real-time threads from other CPUs when the priority drops here, gives waiting
+    /// ones away after a switch, and looks for a fair thread elsewhere before it idles.
+    #[must_use]
+    pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
+        let mut h = self.lock(cpu);
+        h.cpu.seen.need_resched.store(false, Ordering::Release);
+        h.account(now);
+        if let Some(e) = h.current()
+            && e.is_fair()
+            && h.rq.rt.len == 0
+            && h.rq.deadline.waiting() + h.rq.deadline.throttled() == 0
+            && !h.rq.exile
+        {
+            let next = h.schedule_fair(e, now, prev);
+            if next.is_some() {
+                return next;
+            }
+            drop(h);
+            return self.pull_fair(cpu, now);
+        }
+        self.schedule_any(h, now, prev, k)
+    }
+
+    fn schedule_any<'a>(&'a self, mut h: Held<'a>, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
+        let cpu = h.id;
+        let before = h.cpu.seen.running.get();
+        let last = h.rq.current;
+        let (stays, exiled) = h.put_prev(now, prev);
+        if h.rq.best_rank(None) > before && before < rank::FAIR && self.domain.overload_count() > 0 {
+            h.publish();
+            drop(h);
+            self.pull_rt(cpu, now);
+            h = self.lock(cpu);
+        }
+        let next = h.pick(now);
+        if let Some(t) = next {
+            h.set_idle(None);
+            h.begin(t, self.table.get(t), now);
+            if t != last {
+                h.rq.stats.switches += 1;
+                h.rq.stats.preemptions += u64::from(stays);
+            }
+        } else {
+            h.set_idle(Some(Idle::Spinning));
+        }
+        h.publish();
+        let push = h.rq.overloaded && next.is_some_and(|t| self.table.get(t).in_rt_queue());
+        drop(h);
+        if let Some(t) = exiled {
+            self.resettle(t, cpu, now, k);
+        }
+        if push {
+            self.push_rt(cpu, now, k);
+        }
+        next.or_else(|| self.pull_fair(cpu, now))
+    }
+}
+
+impl Held<'_> {
+    /// The common case: a fair thread had the CPU and there are only fair ones. `None` leaves
+    /// the CPU idle.
+    #[inline(always)]
+    fn schedule_fair(&mut self, e: &Entity, now: Nanos, prev: Prev) -> Option<ThreadIdx> {
+        let last = self.rq.current;
+        let stays = match prev {
+            Prev::Preempted => true,
+            Prev::Yield => {
+                self.rq.fair.give_way(e);
+                true
+            }
+            Prev::Block => !self.try_block(last, e),
+            Prev::Exit => {
+                self.exit(last, e);
+                false
+            }
+        };
+        let s = self.s;
+        // Who yields does not compete with those it yields to.
+        let rival = stays && prev != Prev::Yield;
+        let Some(next) = self.rq.fair.choose(&s.table, rival.then_some(e)) else {
+            if stays {
+                self.rq.fair.begin(e);
+                return Some(last);
+            }
+            self.set_idle(Some(Idle::Spinning));
+            self.publish();
+            return None;
+        };
+        self.rq.fair.remove(&s.table, next);
+        if stays {
+            self.rq.fair.renew_if_used_up(e);
+            self.rq.fair.insert(&s.table, last);
+            e.queued_at.set(now.0);
+            self.rq.stats.preemptions += 1;
+        }
+        self.rq.stats.switches += 1;
+        self.begin(next, s.table.get(next), now);
+        self.publish();
+        Some(next)
+    }
+
+    /// Disposes of the running thread as `prev` says; nobody is current afterwards. Says whether it
+    /// stays runnable, and names it if it must go to another CPU.
+    fn put_prev(&mut self, now: Nanos, prev: Prev) -> (bool, Option<ThreadIdx>) {
+        let Some(e) = self.current() else { return (false, None) };
+        let t = self.rq.current;
+        let gone = match prev {
+            Prev::Preempted => false,
+            Prev::Yield => {
+                self.give_way(t, e);
+                false
+            }
+            Prev::Block => self.try_block(t, e),
+            Prev::Exit => {
+                self.exit(t, e);
+                true
+            }
+        };
+        if gone {
+            self.rq.exile = false;
+            return (false, None);
+        }
+        self.vacate();
+        if core::mem::take(&mut self.rq.exile) && !self.s.table.allows(t, e, self.id) {
+            self.leave_running(t, e, true);
+            e.set_home(self.id, false);
+            return (true, Some(t));
+        }
+        self.rotate(t, e);
+        self.put_back(t, e, now);
+        (true, None)
+    }
+
+    fn give_way(&mut self, t: ThreadIdx, e: &Entity) {
+        match e.class() {
+            Class::Fair => self.rq.fair.give_way(e),
+            Class::Rt | Class::Stop => self.rq.rt.to_tail(&self.s.table, t),
+            Class::Deadline => deadline::give_way(e),
+        }
+    }
+
+    /// A round-robin thread whose slice is over moves behind its equals.
+    fn rotate(&mut self, t: ThreadIdx, e: &Entity) {
+        if e.class() == Class::Fair {
+            self.rq.fair.renew_if_used_up(e);
+        } else if e.class() == Class::Rt && e.policy() == Policy::RoundRobin && e.rr_left.get() == 0 {
+            e.rr_left.set(self.s.config.rr_slice.0);
+            self.rq.rt.to_tail(&self.s.table, t);
+        }
+    }
+
+    /// Ends the running of a thread that has marked itself as waiting: true if the mark still stood.
+    /// See README.md: everything in the entity is put in order before the one step that
+    /// lets wakers have it.
+    #[inline(always)]
+    fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
+        if e.state.load(Ordering::Acquire) != state::WAITING {
+            return false;
+        }
+        let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
+        let usual = e.usual_run.get();
+        e.usual_run.set(usual - usual / 8 + run / 8);
+        self.leave_running(t, e, false);
+        e.set_home(self.id, false);
+        self.vacate();
+        if e.state.compare_exchange(state::WAITING, state::BLOCKED, Ordering::Release, Ordering::Acquire).is_ok() {
+            return true;
+        }
+        self.rq.current = t;
+        self.cpu.seen.current.store(t.0, Ordering::Release);
+        e.set_home(self.id, true);
+        self.rejoin_after_failed_block(t, e);
+        false
+    }
+
+    #[cold]
+    fn rejoin_after_failed_block(&mut self, t: ThreadIdx, e: &Entity) {
+        let now = Nanos(self.rq.accounted);
+        e.key.set(e.key.get() - e.vruntime.get());
+        self.rejoin_running(t, e, now, true);
+    }
+
+    fn exit(&mut self, t: ThreadIdx, e: &Entity) {
+        self.leave_running(t, e, false);
+        e.set_home(self.id, false);
+        self.vacate();
+        e.state.store(state::DEAD, Ordering::Release);
+    }
+}
+
+impl Scheduler {
+    /// Finds a place for a runnable thread that was taken off `from`'s queue.
+    pub(crate) fn resettle(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) {
+        self.activate(t, from, now, Placement::Moved, k);
+    }
+}

@@ -1,0 +1,244 @@
+//! What each call promises, one small scene each.
+
+use entresol_sched::{Attr, Config, Idle, Kick, Prev, Scheduler, Urgency};
+use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
+
+const MS: u64 = 1_000_000;
+
+#[derive(Default)]
+struct Kicks(Vec<CpuId>);
+
+impl Kick for Kicks {
+    fn kick(&mut self, cpu: CpuId) {
+        self.0.push(cpu);
+    }
+}
+
+/// A scheduler and its clock.
+struct Scene {
+    s: Scheduler,
+    now: u64,
+    kicks: Kicks,
+}
+
+const C0: CpuId = CpuId(0);
+const C1: CpuId = CpuId(1);
+
+fn t(n: u32) -> ThreadIdx {
+    ThreadIdx(n)
+}
+
+impl Scene {
+    fn new(cpus: usize) -> Scene {
+        let config = Config { cpus, rt_throttle: false, ..Config::default() };
+        Scene { s: Scheduler::new(&config).unwrap(), now: MS, kicks: Kicks::default() }
+    }
+
+    /// A new runnable thread.
+    fn start(&mut self, n: u32, attr: Attr, mask: CpuMask, from: CpuId) {
+        self.s.attach(t(n), &attr, mask).unwrap();
+        self.s.wake_new(t(n), from, Nanos(self.now), &mut self.kicks);
+    }
+
+    fn run(&mut self, cpu: CpuId, prev: Prev) -> Option<u32> {
+        self.now += 10;
+        self.s.schedule(cpu, Nanos(self.now), prev, &mut self.kicks).map(|t| t.0)
+    }
+
+    fn block(&mut self, cpu: CpuId) -> Option<u32> {
+        self.s.prepare_block(self.s.current(cpu).unwrap());
+        self.run(cpu, Prev::Block)
+    }
+
+    fn wake(&mut self, n: u32, from: CpuId) -> bool {
+        self.now += 10;
+        self.s.wake(t(n), from, Nanos(self.now), &mut self.kicks)
+    }
+
+    fn tick(&mut self, cpu: CpuId, after: u64) -> bool {
+        self.now += after;
+        self.s.tick(cpu, Nanos(self.now), &mut self.kicks);
+        self.s.need_resched(cpu)
+    }
+
+    /// Lets every CPU that was asked to schedule do so.
+    fn settle(&mut self) {
+        let n = 2;
+        while let Some(c) = (0..n).map(CpuId).find(|&c| self.s.need_resched(c)) {
+            let _ = self.run(c, Prev::Preempted);
+        }
+    }
+
+    fn current(&self, cpu: CpuId) -> Option<u32> {
+        self.s.current(cpu).map(|t| t.0)
+    }
+}
+
+#[test]
+fn fifo_keeps_order_and_a_preempted_thread_keeps_its_place() {
+    let mut m = Scene::new(1);
+    let all = CpuMask::first(1);
+    (0..3).for_each(|n| m.start(n, Attr::fifo(10), all.clone(), C0));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    m.start(9, Attr::fifo(20), all, C0);
+    assert!(m.s.need_resched(C0));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(9));
+    assert_eq!(m.block(C0), Some(0), "it was preempted, not sent to the tail");
+    assert_eq!(m.run(C0, Prev::Yield), Some(1), "a yield goes behind its equals");
+    assert_eq!(m.block(C0), Some(2));
+    assert_eq!(m.block(C0), Some(0));
+}
+
+#[test]
+fn round_robin_rotates_only_at_the_end_of_its_slice() {
+    let mut m = Scene::new(1);
+    (0..2).for_each(|n| m.start(n, Attr::round_robin(5), CpuMask::first(1), C0));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    assert!(!m.tick(C0, 60 * MS));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0), "a preemption does not rotate");
+    assert!(m.tick(C0, 50 * MS));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(1));
+    assert_eq!(m.s.rr_interval(t(0)), Nanos::from_millis(100));
+}
+
+#[test]
+fn classes_come_in_order() {
+    let mut m = Scene::new(1);
+    let all = CpuMask::first(1);
+    m.start(0, Attr::DEFAULT, all.clone(), C0);
+    m.start(1, Attr::fifo(1), all.clone(), C0);
+    m.start(2, Attr::fifo(99), all, C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(2));
+    m.s.set_boost(t(0), Some(Urgency::Stop), Nanos(m.now), &mut m.kicks);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    m.s.set_boost(t(0), None, Nanos(m.now), &mut m.kicks);
+    assert!(m.s.need_resched(C0));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(2));
+    assert_eq!(m.block(C0), Some(1));
+    assert_eq!(m.block(C0), Some(0));
+    assert_eq!(m.block(C0), None);
+}
+
+#[test]
+fn one_of_two_wakers_wins_and_an_early_wake_keeps_the_thread_running() {
+    let mut m = Scene::new(1);
+    (0..2).for_each(|n| m.start(n, Attr::fifo(3), CpuMask::first(1), C0));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    assert!(!m.wake(0, C0), "it does not wait");
+    m.s.prepare_block(t(0));
+    assert!(m.wake(0, C0));
+    assert!(!m.wake(0, C0));
+    assert_eq!(m.run(C0, Prev::Block), Some(0), "woken before it had gone");
+    assert_eq!(m.block(C0), Some(1));
+    assert!(m.wake(0, C0));
+    assert!(!m.wake(0, C0));
+    m.s.prepare_block(t(1));
+    m.s.cancel_block(t(1));
+    assert_eq!(m.run(C0, Prev::Block), Some(1), "the mark was taken back");
+}
+
+#[test]
+fn a_woken_real_time_thread_is_pushed_where_it_can_run() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    m.start(0, Attr::fifo(50), CpuMask::only(C0), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    m.start(1, Attr::DEFAULT, CpuMask::only(C1), C1);
+    assert_eq!(m.run(C1, Prev::Preempted), Some(1));
+    m.start(2, Attr::fifo(10), all, C0);
+    assert_eq!(m.s.cpu_of(t(2)), C1);
+    assert_eq!(m.kicks.0, [C1], "and thread 1's start, on the starter's own CPU, kicks nobody");
+}
+
+#[test]
+fn a_preempted_real_time_thread_is_pushed_after_the_switch() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    m.start(0, Attr::fifo(10), all.clone(), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    m.start(1, Attr::fifo(50), CpuMask::only(C0), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(1));
+    assert_eq!(m.s.cpu_of(t(0)), C1);
+    assert!(m.s.need_resched(C1));
+    assert_eq!(m.run(C1, Prev::Preempted), Some(0));
+}
+
+#[test]
+fn a_cpu_whose_priority_drops_pulls() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    for (n, p) in [(0, 50), (1, 40)] {
+        m.start(n, Attr::fifo(p), CpuMask::only(CpuId(n as u16)), CpuId(n as u16));
+        assert_eq!(m.run(CpuId(n as u16), Prev::Preempted), Some(n));
+    }
+    m.start(2, Attr::fifo(30), all.clone(), C0);
+    m.start(3, Attr::fifo(20), all, C0);
+    assert_eq!(m.s.queued(C0) + m.s.queued(C1), 2);
+    assert_eq!(m.block(C1), Some(2));
+    assert_eq!(m.block(C1), Some(3));
+}
+
+#[test]
+fn an_idle_cpu_takes_what_has_waited_long_enough() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    m.start(0, Attr::DEFAULT, CpuMask::only(C0), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    assert!(m.s.idle_state(C1, Idle::Parked));
+    m.start(1, Attr::DEFAULT, CpuMask::only(C0), C0);
+    m.s.set_affinity(t(1), all, Nanos(m.now), &mut m.kicks).unwrap();
+    assert_eq!(m.s.queued(C0), 1);
+    assert_eq!(m.s.idle_pull(C1, Nanos(m.now + 1_000), &mut m.kicks), None, "maybe a hand-over");
+    assert_eq!(m.s.idle_pull(C1, Nanos(m.now + 4_000), &mut m.kicks), Some(t(1)));
+    assert_eq!(m.s.cpu_of(t(1)), C1);
+    assert_eq!(m.current(C1), Some(1));
+}
+
+#[test]
+fn a_thread_moved_off_its_cpu_leaves_when_that_cpu_schedules() {
+    let mut m = Scene::new(2);
+    m.start(0, Attr::DEFAULT, CpuMask::first(2), C0);
+    m.settle();
+    let (here, there) = if m.current(C0) == Some(0) { (C0, C1) } else { (C1, C0) };
+    m.s.set_affinity(t(0), CpuMask::only(there), Nanos(m.now), &mut m.kicks).unwrap();
+    assert_eq!(m.current(here), Some(0));
+    assert!(m.s.need_resched(here));
+    assert_eq!(m.run(here, Prev::Preempted), None);
+    assert!(m.s.need_resched(there));
+    assert_eq!(m.run(there, Prev::Preempted), Some(0));
+    assert!(m.s.set_affinity(t(0), CpuMask::only(CpuId(7)), Nanos(m.now), &mut m.kicks).is_err());
+}
+
+#[test]
+fn fair_threads_share_by_weight() {
+    let mut m = Scene::new(1);
+    let all = CpuMask::first(1);
+    let nice = [0, 0, 5, -5];
+    for (n, nice) in nice.into_iter().enumerate() {
+        m.start(n as u32, Attr::fair(Policy::Other, nice), all.clone(), C0);
+    }
+    let _ = m.run(C0, Prev::Preempted);
+    for _ in 0..20_000 {
+        if m.tick(C0, MS / 4) {
+            let _ = m.run(C0, Prev::Preempted);
+        }
+    }
+    let got: Vec<u64> = (0..4).map(|n| m.s.runtime(t(n), Nanos(m.now)).0).collect();
+    let total: u64 = got.iter().sum();
+    let weights = [1024, 1024, 335, 3121];
+    for (g, w) in got.iter().zip(weights) {
+        let share = g * 1000 / total;
+        let due = w * 1000 / weights.iter().sum::<u64>();
+        assert!(share.abs_diff(due) <= 5, "{share} of 1000, {due} due; {got:?}");
+    }
+}
+
+#[test]
+fn two_yielding_threads_alternate() {
+    let mut m = Scene::new(1);
+    (0..2).for_each(|n| m.start(n, Attr::DEFAULT, CpuMask::first(1), C0));
+    let first = m.run(C0, Prev::Preempted).unwrap();
+    for i in 0..100 {
+        assert_eq!(m.run(C0, Prev::Yield), Some((first + 1 + i) % 2));
+    }
+}
