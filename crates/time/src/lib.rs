@@ -5,6 +5,10 @@
 //! signal or wakes a thread; a function answers *what* is due and the kernel does it.
 //!
 //! * [`timeouts`]: the sleeps and futex timeouts of one CPU's threads.
+//! * [`cpu`]: CPU time of threads and processes, and its timers and limits.
+//! * [`real`]: ITIMER_REAL and `alarm`.
+//! * [`ClockId`]: which clocks there are and what each can do.
+//! * [`heap`]: the queue under all of them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,8 +16,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod clock_id;
+pub mod cpu;
 mod error;
+pub mod heap;
+pub mod real;
 pub mod timeouts;
 
-pub use error::OutOfMemory;
+pub use clock_id::{ClockId, CpuClockId, CpuTarget, Who};
+pub use error::{Error, OutOfMemory};
 pub use timeouts::TimeoutQueue;
