@@ -63,10 +63,15 @@ impl Branches {
         suspects.sort_unstable_by_key(|suspect| suspect.to);
 
         let mut entries = Vec::new();
-        for offset in code.entries.iter().filter_map(|&entry| code.offset(entry)).filter(|&to| is_near(to)) {
-            entries.try_reserve(1)?;
-            entries.push(offset as u32);
-        }
+        let mut memory = Ok(());
+        code.functions.entries(&mut |entry| {
+            let Some(offset) = code.offset(entry).filter(|&to| is_near(to)) else { return };
+            match entries.try_reserve(1) {
+                Ok(()) => entries.push(offset as u32),
+                Err(error) => memory = Err(error),
+            }
+        });
+        memory?;
         entries.sort_unstable();
         Ok(Self { suspects, entries })
     }

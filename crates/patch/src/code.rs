@@ -11,20 +11,31 @@ pub trait Functions {
     /// The last function that begins at or before `address`, and the address where the
     /// next one begins (`u64::MAX` if there is none).
     fn last_from(&self, address: u64) -> Option<(Function, u64)>;
+
+    /// Visits addresses that other objects may jump to: the exported functions.
+    fn entries(&self, visit: &mut dyn FnMut(u64));
 }
 
-/// Functions in the order of their addresses.
+/// Functions in the order of their addresses, all of them exported.
 impl Functions for [Function] {
     fn last_from(&self, address: u64) -> Option<(Function, u64)> {
         let after = self.partition_point(|function| function.start <= address);
         let function = self.get(after.checked_sub(1)?)?.clone();
         Some((function, self.get(after).map_or(u64::MAX, |next| next.start)))
     }
+
+    fn entries(&self, visit: &mut dyn FnMut(u64)) {
+        self.iter().for_each(|function| visit(function.start));
+    }
 }
 
 impl<const N: usize> Functions for [Function; N] {
     fn last_from(&self, address: u64) -> Option<(Function, u64)> {
         self.as_slice().last_from(address)
+    }
+
+    fn entries(&self, visit: &mut dyn FnMut(u64)) {
+        self.as_slice().entries(visit);
     }
 }
 
@@ -40,9 +51,6 @@ pub struct Code<'a> {
     /// The object's read-only data, where compilers put the tables of `switch`: run-time
     /// address and bytes of each segment.
     pub data: &'a [(u64, &'a [u8])],
-    /// Addresses that other objects may jump to (the object's exported symbols), in any
-    /// order.
-    pub entries: &'a [u64],
 }
 
 impl<'a> Code<'a> {

@@ -6,7 +6,7 @@
 //!
 //! This room only reads bytes and writes bytes; who maps and protects them is not its
 //! business. In order:
-//! 1. `elf`: what lies where in an object that is already in memory.
+//! 1. [`elf`]: what lies where in an object that is already in memory.
 //! 2. [`plan`]: which `syscall`s can be replaced, and by how many bytes.
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write.
 //!
@@ -20,6 +20,7 @@ extern crate alloc;
 mod branches;
 mod code;
 mod decode;
+pub mod elf;
 mod liveness;
 mod plan;
 mod site;
