@@ -1,0 +1,24 @@
+//! ELF objects (64-bit, little-endian, x86-64), in memory or in a file.
+//!
+//! [`headers`] reads the program headers of an object; the caller turns them into
+//! [`Segments`], slices of memory at run-time addresses; an [`Object`] answers questions
+//! about them. [`classify`] looks at a file and says what kind of program it is.
+//!
+//! Every read is checked against the slices: a hostile file gives wrong answers or errors,
+//! never a panic, and no loop is longer than its input.
+//!
+//! Formats: the System V ABI, its x86-64 supplement, and the Linux Standard Base (for the
+//! exception frames).
+
+mod header;
+mod object;
+mod program;
+mod read;
+mod symbols;
+mod unwind;
+
+pub use header::{BadElf, ProgramHeader, headers};
+pub use object::{Object, Segments};
+pub use program::{Program, ProgramKind, classify};
+pub use symbols::Symbol;
+pub use unwind::FunctionTable;

@@ -1,0 +1,188 @@
+//! An ELF object as it lies in memory.
+
+use super::header::{BadElf, ProgramHeader, headers};
+use super::read;
+use super::symbols::{Dynamic, Symbol};
+use super::unwind::FunctionTable;
+use crate::code::{Code, Function, Functions};
+
+/// Most segments that are kept; linkers make four or five.
+const SEGMENTS_MAX: usize = 16;
+
+/// Readable memory of an object: run-time address and bytes of each piece.
+#[derive(Clone, Copy, Default)]
+pub struct Segments<'a> {
+    pieces: [(u64, &'a [u8]); SEGMENTS_MAX],
+    len: usize,
+}
+
+impl<'a> Segments<'a> {
+    /// No memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a piece; beyond the sixteenth it is left out, and what lies in it is not found.
+    pub fn push(&mut self, address: u64, bytes: &'a [u8]) {
+        if let Some(piece) = self.pieces.get_mut(self.len) {
+            *piece = (address, bytes);
+            self.len += 1;
+        }
+    }
+
+    /// What the segments of a file would be in memory if it were loaded at `bias`,
+    /// without the zeros behind them.
+    ///
+    /// # Errors
+    /// As [`headers`].
+    pub fn of_file(file: &'a [u8], bias: u64) -> Result<Self, BadElf> {
+        let mut segments = Self::new();
+        for header in headers(file)?.filter(|header| header.kind == ProgramHeader::LOAD) {
+            let bytes = read::range(file, header.offset, header.file_len).ok_or(BadElf::Truncated)?;
+            segments.push(bias.wrapping_add(header.address), bytes);
+        }
+        Ok(segments)
+    }
+
+    /// The pieces, in the order in which they were added.
+    pub fn pieces(&self) -> &[(u64, &'a [u8])] {
+        &self.pieces[..self.len]
+    }
+
+    /// The bytes from `address` to the end of its piece.
+    pub fn from(&self, address: u64) -> Option<&'a [u8]> {
+        self.pieces().iter().find_map(|(start, bytes)| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|rest| !rest.is_empty())
+        })
+    }
+}
+
+/// An object: its headers, its memory, and how far from its link address it was loaded.
+#[derive(Clone, Copy)]
+pub struct Object<'a> {
+    bias: u64,
+    headers: &'a [u8],
+    segments: Segments<'a>,
+    functions: Option<FunctionTable<'a>>,
+    dynamic: Dynamic,
+}
+
+impl<'a> Object<'a> {
+    /// The object whose ELF header and program headers lie in `headers`.
+    ///
+    /// # Errors
+    /// As [`headers`](super::headers()).
+    pub fn new(bias: u64, headers: &'a [u8], segments: Segments<'a>) -> Result<Self, BadElf> {
+        let mut object = Self { bias, headers, segments, functions: None, dynamic: Dynamic::default() };
+        for header in super::headers(headers)? {
+            let address = bias.wrapping_add(header.address);
+            match header.kind {
+                ProgramHeader::EH_FRAME => object.functions = FunctionTable::new(&object.segments, address),
+                ProgramHeader::DYNAMIC => object.dynamic = Dynamic::read(&object.segments, address, bias),
+                _ => {}
+            }
+        }
+        Ok(object)
+    }
+
+    /// The object in a file, as if loaded at `bias`.
+    ///
+    /// # Errors
+    /// As [`headers`](super::headers()).
+    pub fn of_file(file: &'a [u8], bias: u64) -> Result<Self, BadElf> {
+        Self::new(bias, file, Segments::of_file(file, bias)?)
+    }
+
+    /// What is added to a linked address to get the run-time address.
+    pub fn bias(&self) -> u64 {
+        self.bias
+    }
+
+    /// The memory that was given.
+    pub fn segments(&self) -> &Segments<'a> {
+        &self.segments
+    }
+
+    /// The program headers.
+    pub fn headers(&self) -> impl Iterator<Item = ProgramHeader> + 'a {
+        let headers = super::headers(self.headers).into_iter();
+        headers.flatten()
+    }
+
+    /// The executable segments, ready to be planned.
+    pub fn code(&self) -> impl Iterator<Item = Code<'_>> {
+        let executable =
+            |header: &ProgramHeader| header.kind == ProgramHeader::LOAD && header.allows(ProgramHeader::EXECUTE);
+        self.headers().filter(executable).filter_map(|header| {
+            let address = self.bias.wrapping_add(header.address);
+            let bytes = self.segments.from(address)?;
+            let len = usize::try_from(header.file_len).ok()?.min(bytes.len());
+            Some(Code { bytes: &bytes[..len], address, functions: self, data: self.segments.pieces() })
+        })
+    }
+
+    /// The table of its functions, if it has one.
+    pub fn functions(&self) -> Option<&FunctionTable<'a>> {
+        self.functions.as_ref()
+    }
+
+    /// `DT_SONAME`: the name under which others need it.
+    pub fn soname(&self) -> Option<&'a [u8]> {
+        self.dynamic.soname(&self.segments)
+    }
+
+    /// The defined dynamic symbol of this name, whatever its version.
+    pub fn symbol(&self, name: &[u8]) -> Option<Symbol<'a>> {
+        self.dynamic.find(&self.segments, self.bias, name)
+    }
+
+    /// All defined dynamic symbols.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol<'a>> + '_ {
+        self.dynamic.symbols(&self.segments, self.bias)
+    }
+
+    /// The linker's fingerprint of the contents (`NT_GNU_BUILD_ID`).
+    pub fn build_id(&self) -> Option<&'a [u8]> {
+        const NT_GNU_BUILD_ID: u32 = 3;
+        self.note(b"GNU\0", NT_GNU_BUILD_ID)
+    }
+
+    /// The contents of the first note with this owner (zero included) and type.
+    pub fn note(&self, owner: &[u8], kind: u32) -> Option<&'a [u8]> {
+        self.headers().filter(|header| header.kind == ProgramHeader::NOTE).find_map(|header| {
+            let bytes = self.segments.from(self.bias.wrapping_add(header.address))?;
+            let len = usize::try_from(header.file_len).ok()?.min(bytes.len());
+            find_note(&bytes[..len], owner, kind)
+        })
+    }
+}
+
+/// Notes follow each other, each padded to four bytes (the eight-byte ones of
+/// `.note.gnu.property` have a segment of their own, which this reads without harm).
+fn find_note<'a>(mut bytes: &'a [u8], owner: &[u8], kind: u32) -> Option<&'a [u8]> {
+    const HEADER: usize = 12;
+    loop {
+        let (owner_len, len) = (read::u32(bytes, 0)? as usize, read::u32(bytes, 4)? as usize);
+        let this_kind = read::u32(bytes, 8)?;
+        let contents_at = HEADER.checked_add(owner_len.checked_next_multiple_of(4)?)?;
+        let end = contents_at.checked_add(len)?;
+        let this_owner = bytes.get(HEADER..HEADER.checked_add(owner_len)?)?;
+        if this_kind == kind && this_owner == owner {
+            return bytes.get(contents_at..end);
+        }
+        bytes = bytes.get(end.checked_next_multiple_of(4)?..)?;
+    }
+}
+
+impl Functions for Object<'_> {
+    fn last_from(&self, address: u64) -> Option<(Function, u64)> {
+        self.functions.as_ref()?.last_from(&self.segments, address)
+    }
+
+    fn entries(&self, visit: &mut dyn FnMut(u64)) {
+        for symbol in self.symbols().filter(|symbol| symbol.is_function) {
+            visit(symbol.address);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Functions by their exception frames.
+//!
+//! Compilers describe every function for the unwinder, static and nameless ones too, and
+//! the linker adds a sorted table (`.eh_frame_hdr`): the best list of functions that a
+//! stripped object has. Linux Standard Base, "Exception Frames".
+
+use super::object::Segments;
+use super::read;
+use crate::code::Function;
+
+/// The sorted table of an object's functions.
+#[derive(Clone, Copy)]
+pub struct FunctionTable<'a> {
+    /// Run-time address of the header; the table's numbers count from it.
+    address: u64,
+    /// Pairs of numbers: where a function begins, where its frame description lies.
+    entries: &'a [u8],
+}
+
+const ENTRY_LEN: usize = 8;
+/// `DW_EH_PE_udata4`.
+const UDATA4: u8 = 0x03;
+/// `DW_EH_PE_datarel | DW_EH_PE_sdata4`.
+const DATAREL_SDATA4: u8 = 0x3b;
+/// `DW_EH_PE_omit`.
+const OMIT: u8 = 0xff;
+
+impl<'a> FunctionTable<'a> {
+    /// The table behind the `PT_GNU_EH_FRAME` header at `address`; `None` if it has
+    /// another form than linkers write today.
+    pub(super) fn new(segments: &Segments<'a>, address: u64) -> Option<Self> {
+        let bytes = segments.from(address)?;
+        let [version, frame, count, table] = read::array(bytes, 0)?;
+        if version != 1 || count != UDATA4 || table != DATAREL_SDATA4 {
+            return None;
+        }
+        let count_at = 4 + encoded_len(frame)?;
+        let count = read::u32(bytes, count_at)? as usize;
+        let entries = bytes.get(count_at + 4..)?;
+        Some(Self { address, entries: entries.get(..count.checked_mul(ENTRY_LEN)?)? })
+    }
+
+    /// How many functions there are.
+    pub fn len(&self) -> usize {
+        self.entries.len() / ENTRY_LEN
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn number(&self, at: usize) -> Option<u64> {
+        Some(self.address.wrapping_add_signed(read::i32(self.entries, at)? as i64))
+    }
+
+    /// Where the function with this index begins.
+    pub fn start(&self, index: usize) -> Option<u64> {
+        self.number(index.checked_mul(ENTRY_LEN)?)
+    }
+
+    pub(super) fn last_from(&self, segments: &Segments<'_>, address: u64) -> Option<(Function, u64)> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.start(middle)? <= address {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let index = low.checked_sub(1)?;
+        let start = self.start(index)?;
+        let frame = self.number(index * ENTRY_LEN + 4)?;
+        let end = start.checked_add(function_len(segments, frame)?)?;
+        Some((start..end, self.start(low).unwrap_or(u64::MAX)))
+    }
+}
+
+/// The number of code bytes that the frame description at `address` covers.
+///
+/// `None` also for signal trampolines (augmentation `S`): glibc lets theirs begin one byte
+/// too early, where no instruction begins.
+fn function_len(segments: &Segments<'_>, address: u64) -> Option<u64> {
+    let bytes = segments.from(address)?;
+    let back = read::u32(bytes, 4)?;
+    let encoding = pointer_encoding(segments.from(address.checked_add(4)?.checked_sub(back as u64)?)?)?;
+    let len = encoded_len(encoding)?;
+    let at = 8 + len;
+    match len {
+        2 => read::u16(bytes, at).map(u64::from),
+        4 => read::u32(bytes, at).map(u64::from),
+        _ => read::u64(bytes, at),
+    }
+}
+
+/// How a common information entry says that its frames write their addresses.
+fn pointer_encoding(bytes: &[u8]) -> Option<u8> {
+    let (is_common, version) = (read::u32(bytes, 4)? == 0, *bytes.get(8)?);
+    if !is_common || (version != 1 && version != 3) {
+        return None;
+    }
+    let augmentation = read::string(bytes, 9)?;
+    let mut at = 9 + augmentation.len() + 1;
+    // Code alignment, data alignment, return address register.
+    at = skip_leb128(bytes, skip_leb128(bytes, at)?)?;
+    at = if version == 1 { at + 1 } else { skip_leb128(bytes, at)? };
+    let (&first, letters) = augmentation.split_first()?;
+    if first != b'z' || letters.contains(&b'S') {
+        return None;
+    }
+    at = skip_leb128(bytes, at)?;
+    for letter in letters {
+        match letter {
+            b'R' => return bytes.get(at).copied(),
+            b'L' => at += 1,
+            b'P' => at += 1 + encoded_len(*bytes.get(at)?)?,
+            b'B' => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn skip_leb128(bytes: &[u8], mut at: usize) -> Option<usize> {
+    while bytes.get(at)? & 0x80 != 0 {
+        at += 1;
+    }
+    Some(at + 1)
+}
+
+/// The length of a pointer with this encoding (`DW_EH_PE_…`).
+fn encoded_len(encoding: u8) -> Option<usize> {
+    if encoding == OMIT {
+        return Some(0);
+    }
+    match encoding & 0x7 {
+        0 | 4 => Some(8),
+        2 => Some(2),
+        3 => Some(4),
+        _ => None,
+    }
+}

@@ -1,0 +1,364 @@
+//! Finds the system calls of a piece of code and decides how each can be replaced.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::branches::{Branches, REACH};
+use crate::code::{Code, Trust};
+use crate::decode::{Flow, Instruction, Map, decode};
+use crate::liveness::vectors_dead;
+use crate::site::{Form, JUMP_LEN, SYSCALL_LEN, Site};
+use crate::stub::is_conditional_jump;
+
+/// Instructions that move to the stub from before and from after a `syscall`, at most.
+const BEFORE_MAX: usize = 4;
+const AFTER_MAX: usize = 3;
+/// Bytes that move from either side, at most.
+const MOVED_LEN_MAX: usize = 24;
+const _: () = assert!(MOVED_LEN_MAX + JUMP_LEN < REACH);
+
+/// `mov $15, %rax` before the `syscall` of a signal restorer: debuggers and unwinders know
+/// signal frames by these bytes, so they stay.
+const RESTORER: [u8; 7] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
+
+/// What was found, in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Byte pairs `0f 05`.
+    pub pairs: u32,
+    /// Those that are `syscall` instructions for sure.
+    pub syscalls: u32,
+    /// `syscall`s that can be replaced.
+    pub sites: u32,
+    /// Pairs outside any function, or in one that could not be decoded.
+    pub unknown: u32,
+    /// `syscall`s left alone because their neighbours cannot move.
+    pub no_room: u32,
+    /// Signal restorers, left alone on purpose.
+    pub restorers: u32,
+}
+
+/// Appends to `out`, in the order of addresses, every `syscall` of `code` that can be
+/// replaced safely.
+///
+/// # Errors
+/// No memory for a few kilobytes of notes or for the sites.
+pub fn plan(code: &Code<'_>, trust: Trust, out: &mut Vec<Site>) -> Result<Census, TryReserveError> {
+    let pairs = pairs(code.bytes)?;
+    let branches = Branches::find(code, &pairs)?;
+    let mut census = Census { pairs: pairs.len() as u32, ..Census::default() };
+    let mut body = Body::default();
+    let mut rest = pairs.as_slice();
+    while let Some(&first) = rest.first() {
+        let decoded = body.read(code, first as usize)?;
+        let inside = rest.partition_point(|&pair| (pair as usize) < body.range.end).max(1);
+        let (these, others) = rest.split_at(inside);
+        rest = others;
+        if !decoded {
+            census.unknown += these.len() as u32;
+            continue;
+        }
+        let mut free_from = body.range.start;
+        for &pair in these {
+            let Some(index) = body.syscall(pair as usize) else { continue };
+            census.syscalls += 1;
+            if code.bytes[..pair as usize].ends_with(&RESTORER) {
+                census.restorers += 1;
+                continue;
+            }
+            let Some(window) = body.window(code, &branches, index, free_from) else {
+                census.no_room += 1;
+                continue;
+            };
+            free_from = window.bytes.end;
+            census.sites += 1;
+            out.try_reserve(1)?;
+            out.push(body.site(code, trust, &branches, index, &window));
+        }
+    }
+    Ok(census)
+}
+
+/// Offsets of all byte pairs `0f 05`.
+fn pairs(bytes: &[u8]) -> Result<Vec<u32>, TryReserveError> {
+    /// Long enough for vector instructions, short enough to look through again.
+    const BLOCK: usize = 64;
+    let mut found = Vec::new();
+    let mut start = 0;
+    while start + 1 < bytes.len() {
+        let end = (start + BLOCK).min(bytes.len() - 1);
+        let (firsts, seconds) = (&bytes[start..end], &bytes[start + 1..end + 1]);
+        let is_pair = |(a, b): (&u8, &u8)| (*a == 0x0f) & (*b == 0x05);
+        if firsts.iter().zip(seconds).fold(false, |any, pair| any | is_pair(pair)) {
+            let here = firsts.iter().zip(seconds).enumerate().filter(|(_, pair)| is_pair(*pair));
+            for (at, _) in here {
+                found.try_reserve(1)?;
+                found.push((start + at) as u32);
+            }
+        }
+        start = end;
+    }
+    Ok(found)
+}
+
+/// An instruction and its offset into the code.
+#[derive(Clone, Copy)]
+struct Placed {
+    at: u32,
+    i: Instruction,
+}
+
+impl Placed {
+    fn bytes<'a>(&self, code: &Code<'a>) -> &'a [u8] {
+        &code.bytes[self.at as usize..self.end()]
+    }
+
+    fn end(&self) -> usize {
+        self.at as usize + self.i.len as usize
+    }
+}
+
+/// The replaced bytes of a site, by instructions and by offsets.
+struct Window {
+    instructions: Range<usize>,
+    bytes: Range<usize>,
+}
+
+/// The function that is being looked at. Kept from one to the next for its memory.
+#[derive(Default)]
+struct Body {
+    range: Range<usize>,
+    instructions: Vec<Placed>,
+    /// One bit for each byte: a branch of this function goes there.
+    targets: Vec<u64>,
+}
+
+impl Body {
+    /// Decodes the function around `offset`; false if that cannot be done to its end.
+    fn read(&mut self, code: &Code<'_>, offset: usize) -> Result<bool, TryReserveError> {
+        self.instructions.clear();
+        self.targets.clear();
+        self.range = offset..offset + 1;
+        let Some((function, next)) = code.functions.last_from(code.address + offset as u64) else { return Ok(false) };
+        let (Some(start), Some(last)) = (code.offset(function.start), code.offset(function.end.wrapping_sub(1))) else {
+            return Ok(false);
+        };
+        let end = last + 1;
+        // clone() ends its unwind information before its syscall, because nothing above
+        // the child's frame can be unwound; the code goes on. It does if the last
+        // instruction falls through.
+        let (limit, gap) = if offset < end {
+            (end, false)
+        } else {
+            let Some(limit) = code.offset(next) else { return Ok(false) };
+            (limit, true)
+        };
+        self.range = start..limit;
+        let words = (limit - start) / 64 + 1;
+        self.targets.try_reserve(words)?;
+        self.targets.resize(words, 0);
+
+        let mut at = start;
+        let mut has_indirect_jump = false;
+        while at < limit {
+            let Some(i) = decode(&code.bytes[at..limit]) else { return Ok(false) };
+            let placed = Placed { at: at as u32, i };
+            at = placed.end();
+            let flow = i.flow(placed.bytes(code));
+            match flow {
+                Flow::Branch(by) | Flow::Jump(by) | Flow::Call(by) => self.mark(at.wrapping_add_signed(by as isize)),
+                Flow::JumpIndirect => has_indirect_jump = true,
+                _ => {}
+            }
+            if gap && at >= end && placed.at < end as u32 && (at != end || flow != Flow::Next) {
+                return Ok(false);
+            }
+            self.instructions.try_reserve(1)?;
+            self.instructions.push(placed);
+        }
+        if has_indirect_jump {
+            self.mark_tables(code);
+        }
+        Ok(true)
+    }
+
+    fn mark(&mut self, target: usize) {
+        if self.range.contains(&target) {
+            let bit = target - self.range.start;
+            self.targets[bit / 64] |= 1 << (bit % 64);
+        }
+    }
+
+    fn is_target(&self, offset: usize) -> bool {
+        let bit = offset - self.range.start;
+        self.targets[bit / 64] >> (bit % 64) & 1 != 0
+    }
+
+    /// Marks the targets of `switch` tables: compilers write `lea table(%rip)` and then
+    /// jump to the table's address plus an entry of it. Their length is not written down;
+    /// a table ends where its entries no longer name code.
+    fn mark_tables(&mut self, code: &Code<'_>) {
+        const ENTRIES_MAX: u64 = 1024;
+        for index in 0..self.instructions.len() {
+            let placed = self.instructions[index];
+            if placed.i.map != Map::Primary || placed.i.opcode != 0x8d || placed.i.rip_displacement == 0 {
+                continue;
+            }
+            let at = placed.at as usize + placed.i.rip_displacement as usize;
+            let Some(Ok(displacement)) = code.bytes.get(at..at + 4).map(<[u8; 4]>::try_from) else { continue };
+            let end = code.address + placed.end() as u64;
+            let table = end.wrapping_add_signed(i32::from_le_bytes(displacement) as i64);
+            for entry in 0..ENTRIES_MAX {
+                let Some(by) = code.data_i32(table.wrapping_add(entry * 4)) else { break };
+                let Some(target) = code.offset(table.wrapping_add_signed(by as i64)) else { break };
+                self.mark(target);
+            }
+        }
+    }
+
+    /// The instruction that starts at `offset`, if it is a `syscall` without prefixes.
+    fn syscall(&self, offset: usize) -> Option<usize> {
+        let index = self.instructions.binary_search_by_key(&(offset as u32), |placed| placed.at).ok()?;
+        let i = &self.instructions[index].i;
+        let plain = i.map == Map::Secondary && i.opcode == 0x05 && i.len as usize == SYSCALL_LEN;
+        plain.then_some(index)
+    }
+
+    /// The best bytes to replace around the `syscall` at `index`: rather before it than
+    /// after it, because what stands after it costs a second jump; and few of them.
+    fn window(&self, code: &Code<'_>, branches: &Branches, index: usize, free_from: usize) -> Option<Window> {
+        let before = self.movable_before(code, index, free_from);
+        let after = self.movable_after(code, index);
+        let one_side = (1..=before).map(|before| (before, 0)).chain((1..=after).map(|after| (0, after)));
+        let both = (1..=before).flat_map(|before| (1..=after).map(move |after| (before, after)));
+        for (before, after) in one_side.chain(both) {
+            let instructions = index - before..index + 1 + after;
+            let start = self.instructions[instructions.start].at as usize;
+            let end = self.instructions[instructions.end - 1].end();
+            if end - start < JUMP_LEN || (start + 1..end).any(|offset| self.is_target(offset)) {
+                continue;
+            }
+            if !branches.reach_from_outside(code, &self.range, start + 1..end) {
+                return Some(Window { instructions, bytes: start..end });
+            }
+        }
+        None
+    }
+
+    /// How many instructions directly before the `syscall` at `index` may move.
+    fn movable_before(&self, code: &Code<'_>, index: usize, free_from: usize) -> usize {
+        let syscall_at = self.instructions[index].at as usize;
+        let mut count = 0;
+        while count < BEFORE_MAX && count < index {
+            let placed = &self.instructions[index - count - 1];
+            let start = placed.at as usize;
+            if start < free_from || syscall_at - start > MOVED_LEN_MAX || !placed.i.is_movable(placed.bytes(code)) {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// How many instructions directly after the `syscall` at `index` may move. A jump or
+    /// a return may be the last of them.
+    fn movable_after(&self, code: &Code<'_>, index: usize) -> usize {
+        let syscall_end = self.instructions[index].end();
+        for count in 0..AFTER_MAX {
+            let Some(placed) = self.instructions.get(index + count + 1) else { return count };
+            let bytes = placed.bytes(code);
+            if placed.end() - syscall_end > MOVED_LEN_MAX {
+                return count;
+            }
+            let leaves = match placed.i.flow(bytes) {
+                Flow::Jump(_) => true,
+                Flow::Branch(_) => is_conditional_jump(&placed.i),
+                Flow::Return => placed.i.prefixes == 0,
+                _ => false,
+            };
+            if leaves {
+                return count + 1;
+            }
+            if !placed.i.is_movable(bytes) {
+                return count;
+            }
+        }
+        AFTER_MAX
+    }
+
+    fn site(&self, code: &Code<'_>, trust: Trust, branches: &Branches, index: usize, window: &Window) -> Site {
+        let syscall = &self.instructions[index];
+        let before = syscall.at as usize - window.bytes.start;
+        let after = window.bytes.end - syscall.end();
+        let form = match (window.instructions.start == index, after == 0) {
+            (true, _) => Form::After,
+            (false, false) => Form::Around,
+            (false, true) if before == 5 && self.instructions[index - 1].i.opcode == 0xb8 => Form::Number,
+            (false, true) => Form::Before,
+        };
+        Site {
+            address: code.address + window.bytes.start as u64,
+            before: before as u8,
+            after: after as u8,
+            form,
+            vectors_dead: vectors_dead(code, trust, code.address + syscall.end() as u64),
+            number: self.number(code, branches, index),
+        }
+    }
+
+    /// The constant that the code before the `syscall` at `index` moves to eax, if nothing
+    /// can jump between the two.
+    fn number(&self, code: &Code<'_>, branches: &Branches, index: usize) -> Option<u32> {
+        const LOOK_BACK: usize = 8;
+        let syscall_at = self.instructions[index].at as usize;
+        for placed in self.instructions[..index].iter().rev().take(LOOK_BACK) {
+            if self.is_target(placed.end()) {
+                return None;
+            }
+            let bytes = placed.bytes(code);
+            if let Some(number) = sets_eax(&placed.i, bytes) {
+                let entered = branches.reach_from_outside(code, &self.range, placed.end()..syscall_at + 1);
+                return (!entered).then_some(number);
+            }
+            if may_write_rax(&placed.i) {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// The constant that the instruction puts into eax.
+fn sets_eax(i: &Instruction, bytes: &[u8]) -> Option<u32> {
+    let constant = || Some(u32::from_le_bytes(bytes.get(bytes.len() - 4..)?.try_into().ok()?));
+    match (i.map, i.opcode) {
+        (Map::Primary, 0xb8) if i.rex == 0 && i.immediate_len == 4 => constant(),
+        (Map::Primary, 0xc7) if i.rm() == Some(0) && i.immediate_len == 4 => constant(),
+        (Map::Primary, 0x31 | 0x33) if i.rm() == Some(0) && i.reg() == 0 && i.prefixes == 0 => Some(0),
+        _ => None,
+    }
+}
+
+/// False only for common instructions that certainly leave rax as it is.
+fn may_write_rax(i: &Instruction) -> bool {
+    let register_is_rax = i.rex & 1 == 0 && i.opcode & 7 == 0;
+    // Without REX, register 4 of a byte instruction is ah.
+    if i.rex == 0 && (i.rm() == Some(4) || i.reg() == 4) && i.opcode & 1 == 0 && i.map == Map::Primary {
+        return true;
+    }
+    match (i.map, i.opcode) {
+        // Arithmetic and moves with the register field as their source, then as their target.
+        (Map::Primary, 0x00..=0x3b) if i.opcode & 7 < 2 => i.rm() == Some(0),
+        (Map::Primary, 0x00..=0x3b) if i.opcode & 7 < 4 => i.reg() == 0,
+        (Map::Primary, 0x88 | 0x89 | 0xc6 | 0xc7 | 0x80 | 0x81 | 0x83 | 0xc0 | 0xc1 | 0xd0..=0xd3) => i.rm() == Some(0),
+        (Map::Primary, 0x63 | 0x8a | 0x8b | 0x8d) => i.reg() == 0,
+        (Map::Primary, 0x84 | 0x85 | 0x90 | 0xa8 | 0xa9 | 0x50..=0x57 | 0x68 | 0x6a) => false,
+        (Map::Primary, 0xb0..=0xbf) => register_is_rax || i.opcode == 0xb4,
+        (Map::Primary, 0x58..=0x5f) => register_is_rax,
+        (Map::Secondary, 0x1f) => false,
+        (Map::Secondary, 0x90..=0x9f) => i.rm() == Some(0),
+        (Map::Secondary, 0x40..=0x4f | 0xb6 | 0xb7 | 0xbe | 0xbf | 0xaf) => i.reg() == 0,
+        _ => true,
+    }
+}
