@@ -110,7 +110,9 @@ impl<M: Machine> Kernel<M> {
         match call.nr {
             nr::READ => self.try_transfer(call, nr::PREADV2),
             nr::WRITE => self.try_transfer(call, nr::PWRITEV2),
-            nr::READV => self.try_as(Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] }, a[0]),
+            nr::READV => {
+                self.try_as(Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] }, a[0])
+            }
             nr::WRITEV => Tried::MustWait,
             nr::RECVFROM => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }),
             nr::RECVMSG => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | MSG_DONTWAIT) }),
@@ -118,7 +120,9 @@ impl<M: Machine> Kernel<M> {
             nr::POLL => self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, 0) }),
             nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
             nr::EPOLL_WAIT => self.or_wait_zero(Call { nr: call.nr, args: with(a, 3, 0) }),
-            nr::WAIT4 if a[2] & WNOHANG == 0 => self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, a[2] | WNOHANG) }),
+            nr::WAIT4 if a[2] & WNOHANG == 0 => {
+                self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, a[2] | WNOHANG) })
+            }
             nr::WAIT4 => Tried::Done(self.m.host(*call)),
             nr::FLOCK if a[1] & LOCK_NB == 0 => self.or_wait(Call { nr: call.nr, args: with(a, 1, a[1] | LOCK_NB) }),
             nr::MSGRCV => self.try_nomsg(call),
@@ -214,7 +218,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn shared_futex(&self, call: &Call) -> Out {
         use abi::futex::*;
         match call.args[1] as u32 & FUTEX_CMD_MASK {
-            FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => Out::Host(*call, 0),
+            FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => {
+                Out::Host(*call, 0)
+            }
             _ => Out::Done(self.m.host(*call)),
         }
     }
@@ -250,7 +256,9 @@ impl<M: Machine> Kernel<M> {
         let (result, part) = (wait.value.load(Relaxed) as isize, wait.a.load(Relaxed) as isize);
         Some(match result {
             r if part > 0 && r < 0 => part,
-            r if r == Errno::EINTR.to_ret() && restarts(wait.call.load(Relaxed) as usize) => Errno::ERESTARTSYS.to_ret(),
+            r if r == Errno::EINTR.to_ret() && restarts(wait.call.load(Relaxed) as usize) => {
+                Errno::ERESTARTSYS.to_ret()
+            }
             r => part + r,
         })
     }

@@ -33,7 +33,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
-pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Registers};
+pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
 

@@ -1,7 +1,9 @@
 //! What the kernel stands on: the host, or a simulated machine (law 1: this is the whole seam).
 
-use abi::SigInfo;
+use abi::frame::Registers;
+use abi::{Errno, SigEvent, SigInfo, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
+use signal::frame::{ExtendedState, Restorable};
 
 /// The program's address cannot be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,17 +24,6 @@ pub enum Clock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-}
-
-/// General registers, where the kernel must see them all: signal frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Registers {
-    /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15.
-    pub r: [u64; 16],
-    /// Where the thread continues.
-    pub rip: u64,
-    /// Its flags.
-    pub flags: u64,
 }
 
 /// A system call for the host.
@@ -93,10 +84,13 @@ pub trait Machine: Sync + Sized {
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>);
     /// Saves what is left of the current thread's state, so that any CPU may resume it.
     fn save(&self, t: ThreadIdx);
+    /// The result that was set last.
+    fn result(&self, t: ThreadIdx) -> u64;
     /// The result of the thread's system call. The caller has the thread to itself.
     fn set_result(&self, t: ThreadIdx, value: isize);
-    /// The thread will make its system call again, with the same arguments, when it is resumed.
-    fn restart_call(&self, t: ThreadIdx, nr: usize);
+    /// The thread will make a system call again when it is resumed, with the same arguments:
+    /// its own, or this one instead.
+    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>);
     /// The FS base of the current thread.
     fn fs_base(&self, t: ThreadIdx) -> u64;
     /// Sets the FS base of the current thread.
@@ -105,17 +99,30 @@ pub trait Machine: Sync + Sized {
     fn registers(&self, t: ThreadIdx) -> Registers;
     /// Sets all general registers; from now on all of them count at resume.
     fn set_registers(&self, t: ThreadIdx, r: &Registers);
-    /// How large the extended state is in a signal frame, in bytes.
-    fn xstate_size(&self) -> usize;
+    /// The form of the extended state in signal frames.
+    fn extended_state(&self) -> ExtendedState;
     /// Writes the thread's extended state to a signal frame.
     fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault>;
-    /// Takes the thread's extended state from a signal frame; 0 means the initial state.
-    fn xstate_from_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault>;
+    /// Takes the thread's extended state from a signal frame; `None` means the initial state.
+    fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault>;
 
     /// Ends the host call in which `t` waits, if it does, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
-    /// Applies the default action of a fatal or stopping signal to the whole process.
-    fn default_action(&self, info: &SigInfo, action: Fatal);
+    /// Ends or stops the whole process as the host does by this signal. Returns if it was
+    /// stopped and goes on.
+    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
+    /// The host shall ignore this signal, or not, as the program does: exec hands it on, and
+    /// for SIGCHLD it decides about zombies (`no_zombies` is SA_NOCLDWAIT).
+    fn set_ignored(&self, signal: Signal, ignored: bool, no_zombies: bool);
+    /// A host call on this carrier has just failed in a way that the host accompanies with
+    /// `signal` to the calling host thread: takes it, and says whether it was there.
+    fn collect(&self, signal: Signal) -> bool;
+    /// The smallest signal stack the processor needs (AT_MINSIGSTKSZ).
+    fn min_signal_stack(&self) -> u64;
+    /// The real user id of the process.
+    fn uid(&self) -> u32;
+    /// A host timer with this event; its id.
+    fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno>;
     /// Random bits.
     fn random(&self) -> u64;
 }

@@ -34,12 +34,20 @@ pub struct Thread {
     pub name: [AtomicU64; 2],
     /// Timer slack as the program set it; ours is always the finest.
     pub timer_slack: AtomicU64,
-    /// A copy of the mask of blocked signals, for those who choose a receiver.
-    pub blocked: AtomicU64,
-    /// Its signals. A leaf lock.
-    pub signals: Lock<ThreadSignals>,
+    /// Its signals. Taken after the process's.
+    pub signals: SignalState,
     /// The mutex it waits for and those it holds with inheritance.
     pub pi: crate::futex::pi::ThreadPi,
+}
+
+/// A thread's signals under their lock.
+#[derive(Debug)]
+pub struct SignalState(pub Lock<ThreadSignals>);
+
+impl Default for SignalState {
+    fn default() -> SignalState {
+        SignalState(Lock::new(ThreadSignals::new(abi::SigSet::EMPTY)))
+    }
 }
 
 /// Why a thread must look around before it goes on in user code.
@@ -162,6 +170,12 @@ impl ThreadTable {
         (0..fresh).map(ThreadIdx).filter(|&t| {
             self.chunks[t.index() / CHUNK].get().is_some_and(|c| c[t.index() % CHUNK].tid.load(Relaxed) != 0)
         })
+    }
+
+    /// The slot after `t`, going round.
+    pub fn after(&self, t: ThreadIdx) -> ThreadIdx {
+        let fresh = self.slots.lock().fresh;
+        ThreadIdx(if t.0 + 1 >= fresh { 0 } else { t.0 + 1 })
     }
 
     /// How many threads live.

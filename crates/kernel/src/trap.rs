@@ -152,7 +152,11 @@ impl<M: Machine> Kernel<M> {
                 self.m.set_result(t, result);
                 self.give_up(cpu, t, Prev::Yield)
             }
-            Out::Exited => self.schedule(cpu, Prev::Exit),
+            Out::Exited => {
+                let next = self.schedule(cpu, Prev::Exit);
+                self.bury(t);
+                next
+            }
             Out::Restored => {
                 if self.sched.need_resched(cpu) {
                     return self.give_up(cpu, t, Prev::Preempted);

@@ -238,5 +238,9 @@ impl<M: Machine> Kernel<M> {
         self.disarm_timeout(t);
         self.thread(t).wait.set_kind(Wait::None);
         self.m.set_result(t, result);
+        // A result that says how to restart is for the signal's delivery only.
+        if (-516..=-512).contains(&result) {
+            self.thread(t).hint.fetch_or(crate::thread::hint::SIGNAL, AcqRel);
+        }
     }
 }

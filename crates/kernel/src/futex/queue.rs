@@ -2,6 +2,7 @@ use crate::Kernel;
 use crate::machine::Machine;
 use alloc::boxed::Box;
 use ids::ThreadIdx;
+use sched::Urgency;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use sync::{CachePadded, Guard, Lock};
 
@@ -106,11 +107,20 @@ impl FutexTable {
     }
 }
 
+/// The order of a queue: deadline and real-time threads by urgency, all others alike.
+fn rank(urgency: Urgency) -> u32 {
+    match urgency {
+        Urgency::Stop | Urgency::Deadline(_) => 0,
+        Urgency::Rt(priority) => 100 - u32::from(priority.0),
+        Urgency::Fair => 100,
+    }
+}
+
 impl<M: Machine> Kernel<M> {
     /// Joins a queue, behind everybody at least as urgent.
     pub(crate) fn enqueue(&self, bucket: &mut Bucket, t: ThreadIdx, addr: u64, bitset: u32) {
         let node = &self.thread(t).node;
-        let rank = self.sched.urgency(t).rank();
+        let rank = rank(self.sched.urgency(t));
         node.addr.store(addr, Relaxed);
         node.bitset.store(bitset, Relaxed);
         node.rank.store(rank, Relaxed);

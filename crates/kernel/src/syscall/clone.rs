@@ -84,7 +84,7 @@ impl<M: Machine> Kernel<M> {
         self.reserve_timeouts(child)?;
         let mut attr = self.sched.attr(parent);
         if attr.reset_on_fork {
-            attr = attr.after_fork();
+            attr = sched::Attr::DEFAULT;
         }
         self.sched.attach(child, &attr, self.sched.affinity(parent)).map_err(|_| Errno::EAGAIN)?;
         let (new, old) = (self.thread(child), self.thread(parent));
@@ -152,7 +152,7 @@ impl<M: Machine> Kernel<M> {
         self.m.reserve_context(t).ok()?;
         self.reserve_timeouts(t).ok()?;
         let all = ids::CpuMask::first(self.config.cpus);
-        self.sched.attach(t, &sched::Attr::default(), all).ok()?;
+        self.sched.attach(t, &sched::Attr::DEFAULT, all).ok()?;
         self.thread(t).reset(name);
         self.threads.adopt_tid(t, ids::Tid(self.config.pid.0));
         let now = self.m.now();

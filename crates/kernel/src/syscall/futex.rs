@@ -46,10 +46,6 @@ impl<M: Machine> Kernel<M> {
         self.m.read(addr, &mut bytes).map_err(|_| Errno::EFAULT)?;
         let at = Timespec::from_bytes(&bytes).to_nanos()?;
         let clock = if op & FUTEX_CLOCK_REALTIME != 0 { Clock::Realtime } else { Clock::Monotonic };
-        Ok(Some(if absolute {
-            Deadline { at, clock }
-        } else {
-            Deadline { at: at + self.m.clock(clock), clock }
-        }))
+        Ok(Some(if absolute { Deadline { at, clock } } else { Deadline { at: at + self.m.clock(clock), clock } }))
     }
 }

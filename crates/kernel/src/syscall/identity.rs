@@ -111,7 +111,11 @@ impl<M: Machine> Kernel<M> {
             // The GS base names the carrier; a program's own is not supported (CAVEATS).
             ARCH_SET_GS => Errno::EPERM.into(),
             ARCH_GET_GS => {
-                if self.m.store_u64(a[1], 0).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+                if self.m.store_u64(a[1], 0).is_err() {
+                    Errno::EFAULT.into()
+                } else {
+                    Out::Done(0)
+                }
             }
             _ => Out::Done(self.m.host(*call)),
         }

@@ -1,0 +1,378 @@
+//! Signals: the pure room `signal` put to work. Sending finds the thread and makes it look;
+//! delivery builds the frame on the thread's way to user code.
+//!
+//! Locks: the process's signals, then one thread's. User memory is not touched under them.
+
+use crate::machine::{Fatal, Machine};
+use crate::thread::hint;
+use crate::wait::Wait;
+use crate::{Kernel, Thread};
+use abi::frame::Registers;
+use abi::{Errno, SigInfo, Signal};
+use alloc::collections::BTreeMap;
+use ids::{CpuId, ThreadIdx};
+use signal::frame::{self, FramePlan};
+use signal::{
+    Action, Candidate, Delivery, Dispositions, Fate, Force, NoTimers, ProcessSignals, Quota, Restart, Retarget,
+    SearchStep, Sent, Target, ThreadState, Wake,
+};
+use sync::Lock;
+use sync::atomic::{AtomicI32, Ordering::*};
+
+/// What the process knows of signals.
+pub struct ProcessState {
+    pub(crate) signals: Lock<ProcessSignals>,
+    /// Host timers that are aimed at one of our threads, by the host's id.
+    pub(crate) aimed_timers: Lock<BTreeMap<i32, i32>>,
+    exit_status: AtomicI32,
+}
+
+impl core::fmt::Debug for ProcessState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ProcessState").field("aimed_timers", &self.aimed_timers).finish_non_exhaustive()
+    }
+}
+
+impl ProcessState {
+    pub(crate) fn new() -> ProcessState {
+        ProcessState {
+            signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)),
+            aimed_timers: Lock::default(),
+            exit_status: AtomicI32::new(0),
+        }
+    }
+
+    pub(crate) fn exit_status(&self) -> i32 {
+        self.exit_status.load(Relaxed)
+    }
+}
+
+/// Results of system calls that only exist inside a kernel: they say how to restart.
+fn restart_code(result: u64) -> Option<Errno> {
+    let e = (result as i64).checked_neg()?;
+    (512..=516).contains(&e).then_some(Errno(e as i32))
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Whether a waiting thread must give up its wait for a signal.
+    pub(crate) fn interrupted(&self, t: ThreadIdx) -> bool {
+        let thread = self.thread(t);
+        if thread.hint.load(Acquire) & hint::SIGNAL == 0 {
+            return false;
+        }
+        let process = self.process.signals.lock();
+        let deliverable = !process.deliverable(&thread.signals.0.lock()).is_empty();
+        if !deliverable {
+            thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
+            // Sent between the two? The sender sets the hint under the lock we hold.
+        }
+        deliverable
+    }
+
+    /// The same for the machine, before and after a host call.
+    pub fn host_interrupted(&self, t: ThreadIdx) -> bool {
+        self.interrupted(t)
+    }
+
+    fn state_of(&self, t: ThreadIdx) -> ThreadState {
+        let running = self.sched.current(self.sched.cpu_of(t)) == Some(t);
+        ThreadState { thread: t, running, exiting: self.thread(t).tid.load(Relaxed) == 0, stopped: false }
+    }
+
+    fn quota(&self) -> Quota {
+        const RLIMIT_SIGPENDING: u64 = 11;
+        Quota { limit: self.m.soft_limit(RLIMIT_SIGPENDING), elsewhere: 0 }
+    }
+
+    /// Sends a signal to one thread.
+    pub(crate) fn send_to_thread(&self, cpu: CpuId, t: ThreadIdx, info: SigInfo) -> Result<(), Errno> {
+        let state = self.state_of(t);
+        let quota = self.quota();
+        let sent = {
+            let mut process = self.process.signals.lock();
+            let mut signals = self.thread(t).signals.0.lock();
+            let candidate = process.candidate(&signals, state);
+            let sent = process.send(Target::Thread(&mut signals, candidate), info, quota)?;
+            if matches!(sent.wake, Wake::Thread(_)) {
+                self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            sent
+        };
+        self.after_sending(cpu, sent, info, t);
+        Ok(())
+    }
+
+    /// Sends a signal to the process. `from` is the thread that sends, if it is one of ours.
+    pub(crate) fn send_to_process(&self, cpu: CpuId, from: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
+        let Some(first) = from.or_else(|| self.threads().iter().next()) else { return Ok(()) };
+        let state = self.state_of(first);
+        let quota = self.quota();
+        let sent = {
+            let mut process = self.process.signals.lock();
+            let candidate = process.candidate(&self.thread(first).signals.0.lock(), state);
+            process.send(Target::Process(candidate), info, quota)?
+        };
+        self.after_sending(cpu, sent, info, first);
+        Ok(())
+    }
+
+    fn after_sending(&self, cpu: CpuId, sent: Sent, info: SigInfo, first: ThreadIdx) {
+        if sent.fate == Fate::Ignored {
+            return;
+        }
+        match sent.wake {
+            Wake::Nobody => {}
+            Wake::Thread(t) => self.notify(cpu, t),
+            Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
+            Wake::Search(signal) => self.search_receiver(cpu, signal, first, info),
+        }
+    }
+
+    fn search_receiver(&self, cpu: CpuId, signal: Signal, first: ThreadIdx, info: SigInfo) {
+        let mut search = {
+            let process = self.process.signals.lock();
+            process.search(signal, first, self.threads().live() as usize)
+        };
+        loop {
+            let step = {
+                let mut process = self.process.signals.lock();
+                let asked = |p: &ProcessSignals, t| self.candidate_for(p, t);
+                // The process's state is borrowed by the search; candidates are judged by a
+                // copy of nothing but the threads' own state.
+                let look: alloc::vec::Vec<(ThreadIdx, Candidate)> =
+                    self.threads().iter().filter_map(|t| Some((t, asked(&process, t)?))).collect();
+                search.step(
+                    &mut process,
+                    crate::WAKES_MAX,
+                    |t| look.iter().find(|(u, _)| *u == t).map(|(_, c)| *c),
+                    |t| self.threads().after(t),
+                )
+            };
+            match step {
+                SearchStep::More => {}
+                SearchStep::Done(Wake::Thread(t)) => return self.notify(cpu, t),
+                SearchStep::Done(Wake::EndProcess(_)) => {
+                    return self.m.default_action(first, &info, Fatal::Terminate);
+                }
+                SearchStep::Done(_) => return,
+            }
+        }
+    }
+
+    fn candidate_for(&self, process: &ProcessSignals, t: ThreadIdx) -> Option<Candidate> {
+        let state = self.state_of(t);
+        (!state.exiting).then(|| process.candidate(&self.thread(t).signals.0.lock(), state))
+    }
+
+    /// Makes a thread look at its signals, wherever it is.
+    pub(crate) fn notify(&self, cpu: CpuId, t: ThreadIdx) {
+        let thread = self.thread(t);
+        thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+        if thread.wait.kind() == Wait::Host {
+            return self.m.interrupt(t);
+        }
+        if !self.wake(cpu, t) {
+            let on = self.sched.cpu_of(t);
+            if on != cpu && self.sched.current(on) == Some(t) {
+                self.m.kick(on);
+            }
+        }
+        // It may have begun a host call between the look and the wake.
+        if thread.wait.kind() == Wait::Host {
+            self.m.interrupt(t);
+        }
+    }
+
+    /// Other threads shall take what this one no longer can.
+    pub(crate) fn retarget(&self, cpu: CpuId, me: ThreadIdx, mut left: Retarget) {
+        if left.is_done() {
+            return;
+        }
+        for t in self.threads().iter().filter(|&t| t != me) {
+            let offered = {
+                let process = self.process.signals.lock();
+                self.candidate_for(&process, t).is_some_and(|c| left.offer(&c))
+            };
+            if offered {
+                self.notify(cpu, t);
+            }
+            if left.is_done() {
+                return;
+            }
+        }
+    }
+
+    /// The process gets a signal that the host received for it.
+    pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) {
+        let aimed = if info.code() == abi::si_code::TIMER {
+            self.process.aimed_timers.lock().get(&info.timer_id()).copied()
+        } else {
+            None
+        };
+        // A full queue is the sender's business; the host has accepted the signal already.
+        let _ = match aimed {
+            None => self.send_to_process(cpu, None, info),
+            Some(tid) => match self.threads().find(ids::Tid(tid)) {
+                Some(t) => self.send_to_thread(cpu, t, info),
+                None => Ok(()),
+            },
+        };
+    }
+
+    /// The current thread has done what the processor refuses: its signal cannot be escaped.
+    pub fn fault(&self, t: ThreadIdx, info: SigInfo) {
+        let state = self.state_of(t);
+        let sent = {
+            let mut process = self.process.signals.lock();
+            let mut signals = self.thread(t).signals.0.lock();
+            process.force(&mut signals, state, info, Force::Current)
+        };
+        // Whatever it wakes: this thread is on its way out of the kernel and looks.
+        drop(sent);
+        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+    }
+
+    /// SIGSEGV for an address of the program's that the kernel needed and could not use.
+    pub(crate) fn force_fault(&self, t: ThreadIdx, addr: u64) {
+        self.fault(t, SigInfo::fault(Signal::SEGV, abi::si_code::SEGV_MAPERR, addr));
+    }
+
+    /// On the way to user code: handlers, default actions, restarts (`arch_do_signal_or_restart`).
+    pub(crate) fn deliver_signals(&self, cpu: CpuId, t: ThreadIdx) {
+        let thread = self.thread(t);
+        loop {
+            thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
+            let action = self.next_action(thread);
+            match action {
+                Action::None => {
+                    let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
+                    self.retarget(cpu, t, left);
+                    if self.process.signals.lock().deliverable(&thread.signals.0.lock()).is_empty() {
+                        return self.restart_without_handler(t);
+                    }
+                }
+                Action::More => {}
+                Action::Handler(delivery) => {
+                    self.run_handler(cpu, t, &delivery);
+                }
+                Action::Stop(signal) => self.m.default_action(t, &SigInfo::kernel(signal), Fatal::Stop),
+                Action::Terminate { info, .. } => {
+                    self.restart_without_handler(t);
+                    self.m.default_action(t, &info, Fatal::Terminate);
+                    return;
+                }
+                Action::Exit => return,
+            }
+        }
+    }
+
+    fn next_action(&self, thread: &Thread) -> Action {
+        let mut process = self.process.signals.lock();
+        process.next_action(&mut thread.signals.0.lock(), &mut NoTimers)
+    }
+
+    fn restart_without_handler(&self, t: ThreadIdx) {
+        let Some(code) = restart_code(self.m.result(t)) else { return };
+        match signal::restart(code, None) {
+            Restart::Return(e) => self.m.set_result(t, e.to_ret()),
+            Restart::Again => self.m.restart_call(t, None),
+            Restart::Continue => self.m.restart_call(t, Some(abi::nr::RESTART_SYSCALL)),
+        }
+    }
+
+    fn run_handler(&self, cpu: CpuId, t: ThreadIdx, delivery: &Delivery) {
+        if let Some(code) = restart_code(self.m.result(t)) {
+            match signal::restart(code, Some(&delivery.action)) {
+                Restart::Return(e) => self.m.set_result(t, e.to_ret()),
+                Restart::Again | Restart::Continue => self.m.restart_call(t, None),
+            }
+        }
+        let interrupted = self.m.registers(t);
+        let thread = self.thread(t);
+        let left = match self.write_frame(t, delivery, &interrupted) {
+            Some(entry) => {
+                self.m.set_registers(t, &entry);
+                self.process.signals.lock().delivered(&mut thread.signals.0.lock(), delivery)
+            }
+            None => {
+                let state = self.state_of(t);
+                let sent = {
+                    let mut process = self.process.signals.lock();
+                    process.frame_failed(&mut thread.signals.0.lock(), state, delivery)
+                };
+                drop(sent);
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+                Retarget::NONE
+            }
+        };
+        self.retarget(cpu, t, left);
+    }
+
+    /// The frame on the thread's stack; the registers to enter the handler with.
+    fn write_frame(&self, t: ThreadIdx, delivery: &Delivery, interrupted: &Registers) -> Option<Registers> {
+        let state = self.m.extended_state();
+        let plan = FramePlan::new(delivery, interrupted.rsp, state).ok()?;
+        self.m.xstate_to_frame(t, plan.fpstate).ok()?;
+        self.m.write(plan.fpstate + abi::frame::SW_RESERVED as u64, &state.sw_bytes().to_bytes()).ok()?;
+        if let Some((at, magic)) = state.magic2() {
+            self.m.write(plan.fpstate + at, &magic).ok()?;
+        }
+        self.m.write(plan.frame, &plan.bytes(delivery, interrupted)).ok()?;
+        Some(plan.entry(delivery, interrupted))
+    }
+
+    /// `rt_sigreturn(2)`: the thread goes on as the frame says. SIGSEGV if it says nonsense.
+    pub(crate) fn return_from_handler(&self, cpu: CpuId, t: ThreadIdx) {
+        let now = self.m.registers(t);
+        let at = frame::address_at_sigreturn(now.rsp);
+        let mut bytes = [0; abi::frame::SIZE];
+        let read = self.m.read(at, &mut bytes).ok();
+        let returned = read.and_then(|()| frame::read(&bytes, now.eflags, USER_END).ok());
+        let Some(returned) = returned else { return self.force_fault(t, at) };
+        if self.restore_xstate(t, returned.fpstate).is_err() {
+            return self.force_fault(t, returned.fpstate);
+        }
+        self.m.set_registers(t, &returned.registers);
+        let thread = self.thread(t);
+        let left = {
+            let mut process = self.process.signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let left = process.sigreturn(&mut signals, returned.mask, returned.stack, returned.registers.rsp);
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            left
+        };
+        self.retarget(cpu, t, left);
+    }
+
+    fn restore_xstate(&self, t: ThreadIdx, at: u64) -> Result<(), crate::Fault> {
+        if at == 0 {
+            return self.m.xstate_from_frame(t, None);
+        }
+        let mut sw = [0; 48];
+        self.m.read(at + abi::frame::SW_RESERVED as u64, &mut sw)?;
+        let sw = abi::frame::FpSwBytes::from_bytes(&sw);
+        let state = frame::restorable(self.m.extended_state(), &sw, |offset| self.m.load_u32(at + offset))?;
+        self.m.xstate_from_frame(t, Some((at, state)))
+    }
+
+    /// A new thread starts with its creator's mask.
+    pub(crate) fn inherit_signals(&self, parent: ThreadIdx, child: ThreadIdx) {
+        let flags = abi::clone_flags::VM | abi::clone_flags::THREAD;
+        let inherited = self.thread(parent).signals.0.lock().for_child(flags);
+        *self.thread(child).signals.0.lock() = inherited;
+    }
+
+    /// An exiting thread no longer takes signals; what it would have taken finds another.
+    pub(crate) fn drop_signals(&self, cpu: CpuId, t: ThreadIdx) {
+        let left = {
+            let mut process = self.process.signals.lock();
+            process.exit_thread(&mut self.thread(t).signals.0.lock())
+        };
+        self.retarget(cpu, t, left);
+    }
+}
+
+/// One past the highest address of user space.
+const USER_END: u64 = 1 << 47;

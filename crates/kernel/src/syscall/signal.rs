@@ -1,0 +1,350 @@
+//! The calls about signals: arguments and their errors in Linux's order (`kernel/signal.c`).
+
+use crate::machine::{Call, Machine};
+use crate::thread::hint;
+use crate::trap::Out;
+use crate::wait::{Deadline, Wait};
+use crate::{Kernel, ThreadIdx};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigEvent, SigInfo, SigSet, Signal, StackT, Timespec};
+use ids::{CpuId, Tid};
+use signal::{MaskHow, NoTimers, Taken};
+use sync::atomic::Ordering::*;
+
+impl<M: Machine> Kernel<M> {
+    fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
+        self.m.load_u64(addr).map(SigSet).map_err(|_| Errno::EFAULT)
+    }
+
+    pub(crate) fn sys_sigprocmask(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let [how, set, old, size, ..] = *a;
+        if let Err(e) = SigSet::check_size(size as usize) {
+            return e.into();
+        }
+        let change = match (set != 0).then(|| self.read_set(set)).transpose() {
+            Ok(change) => change,
+            Err(e) => return e.into(),
+        };
+        let how = match change.map(|_| MaskHow::from_raw(how as i32)).transpose() {
+            Ok(how) => how,
+            Err(e) => return e.into(),
+        };
+        let before = match (how, change) {
+            (Some(how), Some(change)) => self.set_mask(t, how, change),
+            _ => self.thread(t).signals.0.lock().blocked(),
+        };
+        if old != 0 && self.m.store_u64(old, before.0).is_err() {
+            return Errno::EFAULT.into();
+        }
+        Out::Done(0)
+    }
+
+    fn set_mask(&self, t: ThreadIdx, how: MaskHow, set: SigSet) -> SigSet {
+        let thread = self.thread(t);
+        let (before, left) = {
+            let mut process = self.process.signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let result = process.set_mask(&mut signals, how, set);
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            result
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+        before
+    }
+
+    pub(crate) fn sys_sigaction(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let [signal, new, old, size, ..] = *a;
+        if let Err(e) = SigSet::check_size(size as usize) {
+            return e.into();
+        }
+        let mut action = None;
+        if new != 0 {
+            let mut bytes = [0; SigAction::SIZE];
+            if self.m.read(new, &mut bytes).is_err() {
+                return Errno::EFAULT.into();
+            }
+            action = Some(SigAction::from_bytes(&bytes));
+        }
+        let Some(signal) = Signal::from_raw(signal as i32) else { return Errno::EINVAL.into() };
+        let before = {
+            let mut process = self.process.signals.lock();
+            match action {
+                None => process.actions().get(signal),
+                Some(action) => match process.set_action(signal, action) {
+                    Ok(change) => change.old,
+                    Err(e) => return e.into(),
+                },
+            }
+        };
+        if let Some(action) = action {
+            let ignored = action.handler == SIG_IGN;
+            let no_zombies = signal == Signal::CHLD && action.flags.has(SaFlags::NOCLDWAIT);
+            if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
+                self.m.set_ignored(signal, ignored, no_zombies);
+            }
+        }
+        let _ = t;
+        if old != 0 && self.m.write(old, &before.to_bytes()).is_err() {
+            return Errno::EFAULT.into();
+        }
+        Out::Done(0)
+    }
+
+    pub(crate) fn sys_sigreturn(&self, cpu: CpuId, t: ThreadIdx) -> Out {
+        self.return_from_handler(cpu, t);
+        Out::Restored
+    }
+
+    pub(crate) fn sys_sigpending(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        if a[1] as usize > SigSet::SIZE {
+            return Errno::EINVAL.into();
+        }
+        let set = {
+            let process = self.process.signals.lock();
+            process.pending(&self.thread(t).signals.0.lock())
+        };
+        let bytes = set.0.to_le_bytes();
+        if self.m.write(a[0], &bytes[..a[1] as usize]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    pub(crate) fn sys_sigaltstack(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let mut bytes = [0; StackT::SIZE];
+        if a[0] != 0 && self.m.read(a[0], &mut bytes).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let sp = self.m.registers(t).rsp;
+        let before = {
+            let mut signals = self.thread(t).signals.0.lock();
+            let before = signals.altstack.report(sp);
+            if a[0] != 0 {
+                let min = 2048u64.max(self.m.min_signal_stack());
+                if let Err(e) = signals.altstack.set(StackT::from_bytes(&bytes), sp, min) {
+                    return e.into();
+                }
+            }
+            before
+        };
+        if a[1] != 0 && self.m.write(a[1], &before.to_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    pub(crate) fn sys_sigsuspend(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        if let Err(e) = SigSet::check_size(a[1] as usize) {
+            return e.into();
+        }
+        let mask = match self.read_set(a[0]) {
+            Ok(mask) => mask,
+            Err(e) => return e.into(),
+        };
+        self.begin_wait(t, Wait::Suspend);
+        let thread = self.thread(t);
+        let left = {
+            let mut process = self.process.signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let left = process.begin_mask(&mut signals, mask.blockable());
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            left
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+        Out::Blocked
+    }
+
+    pub(crate) fn sys_pause(&self, t: ThreadIdx) -> Out {
+        self.begin_wait(t, Wait::Suspend);
+        Out::Blocked
+    }
+
+    pub(crate) fn suspend_finished(&self, t: ThreadIdx) -> Option<isize> {
+        self.interrupted(t).then_some(Errno::ERESTARTNOHAND.to_ret())
+    }
+
+    pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+        let [set, info, timeout, size, ..] = *a;
+        if let Err(e) = SigSet::check_size(size as usize) {
+            return e.into();
+        }
+        let wanted = match self.read_set(set) {
+            Ok(set) => set.blockable(),
+            Err(e) => return e.into(),
+        };
+        let mut span = None;
+        if timeout != 0 {
+            let mut bytes = [0; Timespec::SIZE];
+            if self.m.read(timeout, &mut bytes).is_err() {
+                return Errno::EFAULT.into();
+            }
+            match Timespec::from_bytes(&bytes).to_nanos() {
+                Ok(n) => span = Some(n),
+                Err(e) => return e.into(),
+            }
+        }
+        if let Some(taken) = self.take_signal(t, wanted) {
+            return Out::Done(self.report_taken(info, &taken));
+        }
+        if span == Some(ids::Nanos::ZERO) {
+            return Errno::EAGAIN.into();
+        }
+        self.begin_wait(t, Wait::Signal);
+        let thread = self.thread(t);
+        thread.wait.a.store(wanted.0, Relaxed);
+        thread.wait.b.store(info, Relaxed);
+        {
+            let mut process = self.process.signals.lock();
+            let mut signals = thread.signals.0.lock();
+            process.begin_wait(&mut signals, wanted);
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+        }
+        if let Some(span) = span {
+            self.arm_timeout(cpu, t, Deadline::after(&self.m, span));
+        }
+        Out::Blocked
+    }
+
+    fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
+        loop {
+            let taken = {
+                let mut process = self.process.signals.lock();
+                process.take(&mut self.thread(t).signals.0.lock(), wanted, &mut NoTimers)
+            };
+            match taken {
+                Taken::Signal(info) => return Some(info),
+                Taken::Nothing => return None,
+                Taken::More => {}
+            }
+        }
+    }
+
+    fn report_taken(&self, to: u64, info: &SigInfo) -> isize {
+        if to != 0 && self.m.write(to, &info.to_bytes()).is_err() {
+            return Errno::EFAULT.to_ret();
+        }
+        info.signo() as isize
+    }
+
+    pub(crate) fn sigwait_finished(&self, t: ThreadIdx) -> Option<isize> {
+        let timed_out = self.thread(t).wait.timed_out();
+        if !timed_out && !self.interrupted(t) {
+            return None;
+        }
+        let thread = self.thread(t);
+        let (wanted, to) = (SigSet(thread.wait.a.load(Relaxed)), thread.wait.b.load(Relaxed));
+        let left = {
+            let mut process = self.process.signals.lock();
+            process.end_wait(&mut thread.signals.0.lock())
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+        Some(match self.take_signal(t, wanted) {
+            Some(info) => self.report_taken(to, &info),
+            None if timed_out => Errno::EAGAIN.to_ret(),
+            None => Errno::EINTR.to_ret(),
+        })
+    }
+
+    pub(crate) fn sys_kill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let (pid, signal) = (call.args[0] as i32, call.args[1] as i32);
+        if pid != self.config.pid.0 || signal == 0 {
+            return Out::Done(self.m.host(*call));
+        }
+        let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
+        let info = SigInfo::user(signal, pid, self.m.uid());
+        Out::from(self.send_to_process(cpu, Some(t), info).map(|()| 0))
+    }
+
+    pub(crate) fn sys_tkill(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
+        self.signal_thread(cpu, self.config.pid.0, call.args[0] as i32, call.args[1] as i32, call)
+    }
+
+    pub(crate) fn sys_tgkill(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
+        self.signal_thread(cpu, call.args[0] as i32, call.args[1] as i32, call.args[2] as i32, call)
+    }
+
+    fn signal_thread(&self, cpu: CpuId, pid: i32, tid: i32, signal: i32, call: &Call) -> Out {
+        if pid <= 0 || tid <= 0 {
+            return Errno::EINVAL.into();
+        }
+        let target = self.threads().find(Tid(tid));
+        let Some(target) = target.filter(|_| pid == self.config.pid.0) else {
+            return Out::Done(self.m.host(*call));
+        };
+        if signal == 0 {
+            return Out::Done(0);
+        }
+        let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
+        let info = SigInfo::tkill(signal, pid, self.m.uid());
+        Out::from(self.send_to_thread(cpu, target, info).map(|()| 0))
+    }
+
+    pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let [pid, signal, from, ..] = call.args;
+        if pid as i32 != self.config.pid.0 || signal as i32 == 0 {
+            return Out::Done(self.m.host(*call));
+        }
+        Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_process(cpu, Some(t), i)).map(|()| 0))
+    }
+
+    pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
+        let [pid, tid, signal, from, ..] = call.args;
+        let target = self.threads().find(Tid(tid as i32));
+        let Some(target) = target.filter(|_| pid as i32 == self.config.pid.0) else {
+            return Out::Done(self.m.host(*call));
+        };
+        Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_thread(cpu, target, i)).map(|()| 0))
+    }
+
+    fn read_info(&self, from: u64, signal: i32) -> Result<SigInfo, Errno> {
+        let mut bytes = [0; 128];
+        self.m.read(from, &mut bytes).map_err(|_| Errno::EFAULT)?;
+        let signal = Signal::from_raw(signal).ok_or(Errno::EINVAL)?;
+        Ok(SigInfo::from_bytes(&bytes)?.with_signal(signal))
+    }
+
+    /// A timer aimed at one of our threads is the process's in the host's eyes; when its
+    /// signal arrives it is sent on to the thread.
+    pub(crate) fn sys_timer_create(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [clock, event, id, ..] = call.args;
+        let mut bytes = [0; SigEvent::SIZE];
+        if event == 0 || self.m.read(event, &mut bytes).is_err() {
+            return Out::Done(self.m.host(*call));
+        }
+        let mut wanted = SigEvent::from_bytes(&bytes);
+        if wanted.notify != SigEvent::THREAD_ID {
+            return Out::Done(self.m.host(*call));
+        }
+        let Some(target) = self.threads().find(Tid(wanted.tid)) else { return Errno::EINVAL.into() };
+        let _ = t;
+        let tid = self.tid(target).0;
+        wanted.notify = SigEvent::SIGNAL;
+        match self.m.create_timer(clock, &wanted) {
+            Ok(timer) => {
+                self.process.aimed_timers.lock().insert(timer, tid);
+                if self.m.store_u32(id, timer as u32).is_err() {
+                    self.m.host(Call { nr: abi::nr::TIMER_DELETE, args: [timer as u64, 0, 0, 0, 0, 0] });
+                    return Errno::EFAULT.into();
+                }
+                Out::Done(0)
+            }
+            Err(e) => e.into(),
+        }
+    }
+
+    pub(crate) fn sys_timer_delete(&self, call: &Call) -> Out {
+        self.process.aimed_timers.lock().remove(&(call.args[0] as i32));
+        Out::Done(self.m.host(*call))
+    }
+
+    /// `restart_syscall(2)`: a sleep that a signal without handler interrupted goes on to
+    /// its old deadline.
+    pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx) -> Out {
+        let wait = &self.thread(t).wait;
+        let (at, rem) = (ids::Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));
+        self.begin_wait(t, Wait::Sleep);
+        self.thread(t).wait.a.store(rem, Relaxed);
+        self.thread(t).wait.b.store(0, Relaxed);
+        self.arm_timeout(cpu, t, Deadline { at, clock: crate::Clock::Monotonic });
+        Out::Blocked
+    }
+}
