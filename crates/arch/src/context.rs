@@ -52,8 +52,8 @@ pub struct Context {
     pub host_carrier: AtomicU32,
     /// The protection-key rights, where the program uses them.
     pub pkru: u32,
-    /// Room to grow within the line.
-    pub spare: u32,
+    /// The number of its system call, for restarts.
+    pub call: u32,
 }
 
 /// Indices into [`Context::r`].
@@ -96,7 +96,7 @@ impl Default for Context {
             library: 0,
             host_carrier: AtomicU32::new(0),
             pkru: 0x5555_5554,
-            spare: 0,
+            call: 0,
         }
     }
 }
@@ -168,6 +168,7 @@ const _: () = {
     assert!(offset_of!(Context, xbuf) == 160);
     assert!(offset_of!(Context, kind) == 168);
     assert!(offset_of!(Context, library) == 176);
+    assert!(offset_of!(Context, call) == 188);
     assert!(size_of::<Context>() == 192);
     assert!(offset_of!(Gs, user_rsp) == 8);
     assert!(offset_of!(Gs, context) == 16);

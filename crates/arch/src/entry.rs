@@ -35,6 +35,7 @@ global_asm!(
     "mov dword ptr [rsp + 168], 0",
     "2:",
     "mov [rsp + 0], rax",
+    "mov [rsp + 188], eax",
     "mov [rsp + 8], rbx",
     "mov [rsp + 16], rcx",
     "mov [rsp + 24], rdx",

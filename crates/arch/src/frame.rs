@@ -89,6 +89,13 @@ impl HostFrame {
         }
     }
 
+    /// Makes the handler's return go to `rip` on the stack `rsp`, the extended state untouched.
+    pub fn divert(&mut self, rip: u64, rsp: u64) {
+        self.gregs[RIP] = rip;
+        self.gregs[HOST_INDEX[reg::RSP]] = rsp;
+        self.gregs[EFLAGS] = 0x202;
+    }
+
     /// Makes the handler's return land at `rip` on the stack `rsp`, with the processor's
     /// initial extended state: a thread that is resumed next by a plain call finds x87
     /// and the upper vector halves clean.

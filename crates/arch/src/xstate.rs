@@ -114,3 +114,44 @@ pub unsafe fn set_control_words(mxcsr: u32, fcw: u32) {
             options(nostack, preserves_flags, readonly));
     }
 }
+
+/// The components that the host has enabled (XCR0).
+pub fn features() -> u64 {
+    let (lo, hi): (u32, u32);
+    // SAFETY: the host enables XSAVE on every processor that we start on.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") lo, out("edx") hi, options(nomem, nostack)) };
+    u64::from(hi) << 32 | u64::from(lo)
+}
+
+const HEADER: usize = 512;
+
+/// Makes a buffer stand for the initial state.
+pub fn init(buffer: &mut [u8]) {
+    buffer[..HEADER + 64].fill(0);
+    buffer[0..2].copy_from_slice(&0x37fu16.to_le_bytes());
+    buffer[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
+}
+
+/// Which components a buffer holds.
+pub fn components(buffer: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&buffer[HEADER..HEADER + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// Says which components a buffer holds; the others start afresh.
+pub fn claim_components(buffer: &mut [u8], components: u64) {
+    buffer[HEADER..HEADER + 8].copy_from_slice(&components.to_le_bytes());
+}
+
+/// Makes a buffer that a program has written acceptable to XRSTOR, which faults on
+/// reserved bits: mxcsr, the header's other words, components nobody enabled.
+pub fn sanitize(buffer: &mut [u8]) {
+    let used = components(buffer) & features();
+    buffer[HEADER..HEADER + 64].fill(0);
+    claim_components(buffer, used);
+    let mut word = [0; 4];
+    word.copy_from_slice(&buffer[24..28]);
+    let mxcsr = u32::from_le_bytes(word) & 0xffff;
+    buffer[24..28].copy_from_slice(&mxcsr.to_le_bytes());
+}

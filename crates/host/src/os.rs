@@ -40,9 +40,8 @@ pub fn futex_wake(word: &AtomicU32) {
 /// Fresh zeroed pages, or `None`.
 pub fn map(len: usize) -> Option<*mut u8> {
     // SAFETY: a new private mapping harms nobody.
-    let p = unsafe {
-        syscall!(nr::MMAP, 0, len, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0)
-    };
+    let p =
+        unsafe { syscall!(nr::MMAP, 0, len, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0) };
     (p > 0).then_some(p as *mut u8)
 }
 

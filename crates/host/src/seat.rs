@@ -127,3 +127,10 @@ impl Seats {
         }
     }
 }
+
+impl Seats {
+    /// Whether the carrier serves the CPU: it could not give it away.
+    pub fn is_mine(&self, cpu: CpuId, me: &Carrier) -> bool {
+        self.of(cpu).load(Relaxed) == word(RUNNING, me.number)
+    }
+}

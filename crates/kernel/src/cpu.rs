@@ -107,6 +107,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The CPU has another carrier, whose timer is not set.
+    pub fn seat_changed(&self, cpu: CpuId) {
+        self.forget_timer(cpu);
+    }
+
     pub(crate) fn forget_timer(&self, cpu: CpuId) {
         self.cpu(cpu).armed.store(u64::MAX, Relaxed);
         self.cpu(cpu).ticking.store(false, Relaxed);

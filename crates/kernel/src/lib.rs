@@ -22,7 +22,7 @@ pub mod machine;
 mod memory;
 mod signals;
 pub mod stats;
-mod syscall;
+pub mod syscall;
 pub mod thread;
 mod tid;
 pub mod trap;

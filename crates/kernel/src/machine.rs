@@ -114,9 +114,6 @@ pub trait Machine: Sync + Sized {
     /// The host shall ignore this signal, or not, as the program does: exec hands it on, and
     /// for SIGCHLD it decides about zombies (`no_zombies` is SA_NOCLDWAIT).
     fn set_ignored(&self, signal: Signal, ignored: bool, no_zombies: bool);
-    /// A host call on this carrier has just failed in a way that the host accompanies with
-    /// `signal` to the calling host thread: takes it, and says whether it was there.
-    fn collect(&self, signal: Signal) -> bool;
     /// The smallest signal stack the processor needs (AT_MINSIGSTKSZ).
     fn min_signal_stack(&self) -> u64;
     /// The real user id of the process.

@@ -219,6 +219,29 @@ impl<M: Machine> Kernel<M> {
         };
     }
 
+    /// A signal that the host sent to the host thread which made a call for `t`.
+    pub fn host_signal(&self, t: ThreadIdx, info: SigInfo) {
+        // A standard signal cannot be refused.
+        let _ = self.send_to_thread(CpuId::NONE, t, info);
+    }
+
+    /// The mask of a thread.
+    pub fn blocked(&self, t: ThreadIdx) -> abi::SigSet {
+        self.thread(t).signals.0.lock().blocked()
+    }
+
+    /// What the program starts with: the mask of its first thread, and the signals that were
+    /// ignored for it.
+    pub fn set_initial_signals(&self, t: ThreadIdx, blocked: abi::SigSet, ignored: abi::SigSet) {
+        *self.thread(t).signals.0.lock() = signal::ThreadSignals::new(blocked);
+        let mut process = self.process.signals.lock();
+        for s in ignored.iter() {
+            let action = abi::SigAction { handler: abi::SIG_IGN, ..abi::SigAction::DEFAULT };
+            // SIGKILL and SIGSTOP cannot be ignored, so they are not in the set.
+            let _ = process.set_action(s, action);
+        }
+    }
+
     /// The current thread has done what the processor refuses: its signal cannot be escaped.
     pub fn fault(&self, t: ThreadIdx, info: SigInfo) {
         let state = self.state_of(t);

@@ -147,18 +147,66 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Makes the program's first thread, which already runs on `cpu`, ours.
-    pub fn adopt_main(&self, cpu: CpuId, name: [u64; 2]) -> Option<ThreadIdx> {
+    pub fn adopt_main(&self, cpu: CpuId) -> Option<ThreadIdx> {
         let t = self.threads.allocate()?;
         self.m.reserve_context(t).ok()?;
         self.reserve_timeouts(t).ok()?;
         let all = ids::CpuMask::first(self.config.cpus);
         self.sched.attach(t, &sched::Attr::DEFAULT, all).ok()?;
-        self.thread(t).reset(name);
+        self.thread(t).reset([0; 2]);
         self.threads.adopt_tid(t, ids::Tid(self.config.pid.0));
         let now = self.m.now();
         self.sched.wake_new(t, cpu, now, &mut self.kicks(cpu));
         let chosen = self.sched.schedule(cpu, now, sched::Prev::Block, &mut self.kicks(cpu));
-        debug_assert_eq!(chosen, Some(t));
-        Some(t)
+        (chosen == Some(t)).then_some(t)
     }
+
+    /// What a forked child has of its parent, taken before the fork.
+    pub fn inheritance(&self, t: ThreadIdx) -> Inheritance {
+        let thread = self.thread(t);
+        Inheritance {
+            name: thread.name_words(),
+            rseq: thread.rseq.load(Relaxed),
+            rseq_signature: thread.rseq_signature.load(Relaxed),
+            timer_slack: thread.timer_slack.load(Relaxed),
+            attr: self.sched.attr(t),
+            affinity: self.sched.affinity(t),
+            signals: thread.signals.0.lock().for_child(0),
+            process: self.process.signals.lock().for_child(false),
+            shared: self.memory.shared_ranges(),
+        }
+    }
+
+    /// Gives the main thread of a forked child what it inherits.
+    pub fn take_inheritance(&self, t: ThreadIdx, from: Inheritance) {
+        let thread = self.thread(t);
+        for (to, word) in thread.name.iter().zip(from.name) {
+            to.store(word, Relaxed);
+        }
+        thread.rseq.store(from.rseq, Relaxed);
+        thread.rseq_signature.store(from.rseq_signature, Relaxed);
+        thread.timer_slack.store(from.timer_slack, Relaxed);
+        *thread.signals.0.lock() = from.signals;
+        *self.process.signals.lock() = from.process;
+        self.memory.inherit_shared(&from.shared);
+        let attr = if from.attr.reset_on_fork { sched::Attr::DEFAULT } else { from.attr };
+        let now = self.m.now();
+        let cpu = self.sched.cpu_of(t);
+        // A deadline is not inherited (the fork was refused) and the mask was valid before.
+        let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
+        let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
+    }
+}
+
+/// What a forked child has of its parent.
+pub struct Inheritance {
+    name: [u64; 2],
+    rseq: u64,
+    rseq_signature: u32,
+    timer_slack: u64,
+    attr: sched::Attr,
+    affinity: ids::CpuMask,
+    signals: signal::ThreadSignals,
+    process: signal::ProcessSignals,
+    shared: alloc::vec::Vec<(u64, u64)>,
 }

@@ -2,7 +2,7 @@
 //! passed on as it is.
 
 mod affinity;
-mod clone;
+pub mod clone;
 mod futex;
 mod identity;
 mod policy;

@@ -1,0 +1,178 @@
+//! `execve(2)`: the new program comes up as ours, too.
+//!
+//! The program's environment does not show us; at exec the two variables that bring the
+//! image up are added to what the program gave. A file that cannot carry the image (static,
+//! 32-bit, privileged) gets nothing added and runs natively.
+
+use crate::os::{self, nr};
+use abi::Errno;
+use alloc::vec::Vec;
+use arch::{syscall, user};
+use kernel::Call;
+
+/// The most bytes of one environment string that are looked at for our names.
+const NAME_MAX: usize = 16;
+/// The most strings of an environment.
+const STRINGS_MAX: usize = 1 << 20;
+
+/// What a new program is given so that the image comes up in it.
+#[derive(Debug, Clone, Default)]
+pub struct Handover {
+    /// `LD_AUDIT=` or `LD_PRELOAD=` and the image's path, with a final zero.
+    pub loader: Vec<u8>,
+    /// `ENTRESOL_OPTIONS=` and its value, with a final zero.
+    pub options: Vec<u8>,
+}
+
+/// Makes the call; returns only if it failed.
+pub fn exec(handover: &Handover, call: &Call) -> isize {
+    let (envp_at, dir, path) = match call.nr {
+        nr::EXECVE => (2, -100, call.args[0]),
+        _ => (3, call.args[0] as i32 as isize, call.args[1]),
+    };
+    let mut args = call.args;
+    let empty_path = call.nr == nr::EXECVEAT && call.args[4] & 0x1000 != 0;
+    if handover.loader.is_empty() || !can_carry(dir, path, empty_path, 0) {
+        return host(call.nr, args);
+    }
+    match environment(handover, args[envp_at]) {
+        Ok(env) => {
+            args[envp_at] = env.pointers.as_ptr() as u64;
+            host(call.nr, args)
+        }
+        Err(e) => e.to_ret(),
+    }
+}
+
+fn host(nr: usize, args: [u64; 6]) -> isize {
+    // SAFETY: the program's own call; it returns only on failure, with nothing changed.
+    unsafe { arch::raw::syscall(nr, args.map(|a| a as usize)) }
+}
+
+struct Environment {
+    pointers: Vec<u64>,
+    /// Keeps a joined loader string alive until the call.
+    _joined: Option<Vec<u8>>,
+}
+
+/// The program's environment and ours. Strings are not copied, only their addresses.
+fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
+    let mut pointers = Vec::new();
+    let mut joined = None;
+    let name = handover.loader.iter().position(|&b| b == b'=').map_or(0, |i| i + 1);
+    let mut at = envp;
+    while envp != 0 {
+        let string = user::load_u64(at).map_err(|_| Errno::EFAULT)?;
+        if string == 0 {
+            break;
+        }
+        let mut start = [0u8; NAME_MAX];
+        let seen = read_prefix(string, &mut start);
+        if start[..seen].starts_with(&handover.loader[..name]) {
+            joined = Some(join(&handover.loader, string + name as u64));
+        } else if !b"ENTRESOL_OPTIONS".starts_with(&start[..seen]) || seen < NAME_MAX {
+            pointers.push(string);
+        }
+        if pointers.len() > STRINGS_MAX {
+            return Err(Errno::E2BIG);
+        }
+        at += 8;
+    }
+    pointers.push(joined.as_ref().unwrap_or(&handover.loader).as_ptr() as u64);
+    pointers.push(handover.options.as_ptr() as u64);
+    pointers.push(0);
+    Ok(Environment { pointers, _joined: joined })
+}
+
+fn read_prefix(at: u64, to: &mut [u8]) -> usize {
+    for i in 0..to.len() {
+        if user::read(at + i as u64, &mut to[i..=i]).is_err() || to[i] == 0 {
+            return i;
+        }
+    }
+    to.len()
+}
+
+/// Our loader string with the program's own list behind it.
+fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
+    let mut all = loader[..loader.len() - 1].to_vec();
+    all.push(b':');
+    let mut byte = [0];
+    while user::read(rest, &mut byte).is_ok() && byte[0] != 0 && all.len() < 4096 {
+        all.push(byte[0]);
+        rest += 1;
+    }
+    all.push(0);
+    all
+}
+
+const HEAD: usize = 4096;
+
+/// Whether the image can come up in the file: a 64-bit program with glibc's loader, or a
+/// script whose interpreter is one. What cannot be read is left to the host.
+fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
+    const O_RDONLY_CLOEXEC: usize = 0o2000000;
+    // SAFETY: the path is the program's; the descriptor is closed below.
+    let fd = if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, O_RDONLY_CLOEXEC, 0) } };
+    if fd < 0 {
+        return true;
+    }
+    let mut head = [0u8; HEAD];
+    let mut stat = [0u32; 36];
+    // SAFETY: both buffers are ours.
+    let n = unsafe {
+        syscall!(nr::FSTAT, fd, stat.as_mut_ptr());
+        let n = syscall!(nr::PREAD64, fd, head.as_mut_ptr(), HEAD, 0);
+        if !empty_path {
+            syscall!(nr::CLOSE, fd);
+        }
+        n
+    };
+    const SET_ID: u32 = 0o6000;
+    if stat[6] & SET_ID != 0 {
+        return false;
+    }
+    let head = &head[..usize::try_from(n).unwrap_or(0)];
+    if head.starts_with(b"#!") {
+        return script_interpreter(head)
+            .is_some_and(|p| depth < 4 && can_carry(-100, p.as_ptr() as u64, false, depth + 1));
+    }
+    has_glibc_loader(head)
+}
+
+/// The interpreter's path with a final zero.
+fn script_interpreter(head: &[u8]) -> Option<Vec<u8>> {
+    let line = head[2..].split(|&b| b == b'\n').next()?;
+    let word = line.split(|&b| b == b' ' || b == b'\t').find(|w| !w.is_empty())?;
+    let mut path = word.to_vec();
+    path.push(0);
+    Some(path)
+}
+
+/// An ELF file for x86-64 whose PT_INTERP, within the first page, is not musl's.
+fn has_glibc_loader(head: &[u8]) -> bool {
+    let word = |at: usize| head.get(at..at + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+    let half = |at: usize| head.get(at..at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
+    const EM_X86_64: u16 = 62;
+    const PT_INTERP: u64 = 3;
+    if !head.starts_with(b"\x7fELF\x02\x01") || half(18) != EM_X86_64 {
+        return false;
+    }
+    let (start, size, count) = (word(32).unwrap_or(0) as usize, usize::from(half(54)), usize::from(half(56)));
+    (0..count).any(|i| {
+        let at = start + i * size;
+        if word(at).map(|w| w & 0xffff_ffff) != Some(PT_INTERP) {
+            return false;
+        }
+        let (offset, len) = (word(at + 8).unwrap_or(0) as usize, word(at + 32).unwrap_or(0) as usize);
+        head.get(offset..offset + len).is_some_and(|name| !name.windows(7).any(|w| w == b"ld-musl"))
+    })
+}
+
+/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
+pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64) -> isize {
+    let before = os::sigprocmask(2, mask);
+    let r = exec(handover, call);
+    os::sigprocmask(2, before);
+    r
+}

@@ -1,0 +1,214 @@
+//! The host's signals.
+//!
+//! Every handler runs on the carrier's signal stack with all signals blocked, looks at
+//! where the carrier was, and does one of three things: leave a mark (the carrier is in the
+//! kernel and will look), change where the carrier goes on (the entry, a fixup, the kernel
+//! stack), or report and end the process.
+
+use crate::carrier::Carrier;
+use crate::os::{self, HostAction};
+use crate::report;
+use arch::context::{pending, reg};
+use arch::frame::HostFrame;
+use arch::{entry, syscall, user};
+use sync::atomic::{AtomicU64, Ordering::*};
+
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+const SIGILL: i32 = 4;
+const SIGTRAP: i32 = 5;
+const SIGBUS: i32 = 7;
+const SIGFPE: i32 = 8;
+const SIGSEGV: i32 = 11;
+const SIGSYS: i32 = 31;
+
+/// The signals of faults.
+pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+/// What carriers block: everything but faults, dispatch, tick and interrupt.
+pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
+/// What a carrier blocks in a host call that waits: the tick, too.
+pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
+/// What the service thread takes.
+pub const SERVICE_SET: u64 = CARRIER_MASK;
+
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SI_TIMER: i32 = -2;
+const SYS_USER_DISPATCH: i32 = 2;
+
+static TEXT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Says where the image's text lies: one range, which dispatch lets through.
+pub fn set_text(start: u64, end: u64) {
+    TEXT[0].store(start, Relaxed);
+    TEXT[1].store(end, Relaxed);
+}
+
+fn in_image(rip: u64) -> bool {
+    (TEXT[0].load(Relaxed)..TEXT[1].load(Relaxed)).contains(&rip)
+}
+
+/// Turns system call dispatch on for this host thread.
+pub fn dispatch_on() {
+    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+    let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
+    // SAFETY: from here on system calls outside the image arrive at our handler.
+    let r = unsafe { syscall!(os::nr::PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, 0) };
+    if r < 0 {
+        report::fatal(format_args!("the host refused system call dispatch (error {})", -r));
+    }
+}
+
+/// Installs the handlers of the process.
+pub fn install() {
+    let action = |handler: u64| HostAction {
+        handler,
+        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK,
+        restorer: entry::entresol_restorer as *const () as u64,
+        mask: !0,
+    };
+    os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
+    os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
+    os::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
+    for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV] {
+        os::sigaction(signal, Some(&action(on_fault as *const () as u64)));
+    }
+}
+
+/// The parts of the host's siginfo that we look at.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct HostInfo {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    pad: i32,
+    fields: [u64; 14],
+}
+
+impl HostInfo {
+    /// The value of a queued signal or timer.
+    fn value(&self) -> u64 {
+        self.fields[1]
+    }
+}
+
+/// Tick and kick.
+unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.value() != os::COOKIE || !arch::base::has_gs() {
+        return;
+    }
+    let me = Carrier::me();
+    let bits = if info.code == SI_TIMER { pending::TIMER } else { pending::KICK };
+    if bits == pending::KICK {
+        me.kicked.store(false, Release);
+    }
+    me.gs.pending.fetch_or(bits, AcqRel);
+    let rip = frame.rip();
+    if !in_image(rip) {
+        preempt(me, frame);
+    } else if (entry::resume_start()..entry::resume_end()).contains(&rip) {
+        frame.divert(entry::again(), me.gs.kernel_stack);
+    }
+}
+
+/// Takes the thread's state out of the frame; the carrier goes on in the kernel.
+/// False if there is no memory for it: the thread goes on and the next tick tries again.
+fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
+    // SAFETY: the carrier is in user code, so it has a current thread, whose context is its own.
+    let context = unsafe { &mut *me.gs.context };
+    let mut buffer = context.xbuf;
+    if buffer.is_null() {
+        buffer = me.buffer.swap(core::ptr::null_mut(), Relaxed);
+        if buffer.is_null() {
+            return false;
+        }
+    }
+    // SAFETY: the frame is the host's, the buffer one of ours.
+    unsafe { frame.copy_out(context, buffer) };
+    frame.land(entry::entresol_entry_preempt as *const () as u64, me.gs.kernel_stack);
+    true
+}
+
+/// Ends a host call.
+unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.value() != os::COOKIE {
+        return;
+    }
+    if let Some(to) = entry::interrupted(frame.rip()) {
+        frame.set_rip(to);
+    }
+}
+
+/// A system call from a place that is not patched.
+unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.code != SYS_USER_DISPATCH {
+        return fault(info, frame);
+    }
+    let rip = frame.rip();
+    frame.set_reg(reg::RCX, rip);
+    frame.set_reg(reg::R11, u64::from(crate::run::DISPATCHED));
+    frame.set_rip(entry::entresol_entry_vectors as *const () as u64);
+}
+
+/// Faults, and those signals sent by somebody.
+unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    fault(info, frame);
+}
+
+fn fault(info: &HostInfo, frame: &mut HostFrame) {
+    let rip = frame.rip();
+    if in_image(rip) {
+        if let Some(to) = user::fixup(rip) {
+            return frame.set_rip(to);
+        }
+        if info.code <= 0 {
+            // Sent, not caused: it is for the program, later.
+            return crate::service::sent_fault(info_bytes(info));
+        }
+        report::fatal(format_args!(
+            "internal fault: signal {} at {:#x} (image + {:#x}), address {:#x}, stack {:#x}",
+            info.signal,
+            rip,
+            rip - TEXT[0].load(Relaxed),
+            info.fields[0],
+            frame.reg(reg::RSP)
+        ));
+    }
+    if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 {
+        // A vfork child: as the host would do it.
+        return die_again(info.signal);
+    }
+    let me = Carrier::me();
+    if !preempt(me, frame) {
+        report::fatal(format_args!("no memory to handle signal {} at {rip:#x}", info.signal));
+    }
+    // SAFETY: only this carrier uses it, and it is not pending now.
+    unsafe { (*me.fault.info.get()).as_mut_ptr().cast::<HostInfo>().write(*info) };
+    me.fault.pending.store(true, Relaxed);
+    me.gs.pending.fetch_or(pending::KICK, AcqRel);
+}
+
+/// The host's siginfo as bytes.
+pub fn info_bytes(info: &HostInfo) -> [u8; 128] {
+    // SAFETY: plain data of that size.
+    unsafe { core::ptr::read(core::ptr::from_ref(info).cast()) }
+}
+
+const _: () = assert!(size_of::<HostInfo>() == 128);
+
+/// Lets the instruction fault again, with the default action this time.
+pub fn die_again(signal: i32) {
+    os::sigaction(signal, Some(&HostAction::default()));
+}

@@ -1,0 +1,482 @@
+//! `trait Machine` on Linux.
+
+use crate::carrier::{Carrier, Carriers};
+use crate::clock::Clock as Scheduling;
+use crate::contexts::{Contexts, StateBuffers};
+use crate::os::{self, nr};
+use crate::seat::Seats;
+use crate::{exec, handlers, ids_file};
+use abi::frame::Registers;
+use abi::{Errno, SigEvent, SigInfo, Signal};
+use alloc::boxed::Box;
+use arch::context::reg;
+use arch::{Context, Kind, base, syscall, user, xstate};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
+use signal::frame::{ExtendedState, Restorable};
+use sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+
+/// The machine of this process.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) contexts: Contexts,
+    pub(crate) buffers: StateBuffers,
+    pub(crate) carriers: Carriers,
+    pub(crate) seats: Seats,
+    clock: Scheduling,
+    /// The process's id.
+    pub pid: i32,
+    uid: u32,
+    /// What exec must hand on.
+    pub handover: exec::Handover,
+    /// The thread whose fault is being handled, plus one, and the signal.
+    faulting: AtomicU64,
+    min_signal_stack: u64,
+}
+
+static KERNEL: AtomicPtr<Kernel<Host>> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The kernel of this process.
+#[inline(always)]
+pub fn kernel() -> &'static Kernel<Host> {
+    // SAFETY: set once before the first trap, replaced only in a fork child before its
+    // first trap; never freed.
+    unsafe { &*KERNEL.load(Relaxed) }
+}
+
+/// Whether there is a kernel yet.
+pub fn is_up() -> bool {
+    !KERNEL.load(Relaxed).is_null()
+}
+
+/// Makes `k` the kernel of this process.
+pub fn set_kernel(k: Box<Kernel<Host>>) {
+    KERNEL.store(Box::into_raw(k), Release);
+}
+
+impl Host {
+    /// The machine for `cpus` CPUs; `None` without memory.
+    pub fn new(cpus: usize, handover: exec::Handover, min_signal_stack: u64) -> Option<Host> {
+        let pid = os::getpid();
+        // SAFETY: has no effect.
+        let uid = unsafe { syscall!(nr::GETUID) } as u32;
+        Some(Host {
+            contexts: Contexts::new()?,
+            buffers: StateBuffers::default(),
+            carriers: Carriers::new()?,
+            seats: Seats::new(cpus, pid),
+            clock: Scheduling::new(),
+            pid,
+            uid,
+            handover,
+            faulting: AtomicU64::new(0),
+            min_signal_stack,
+        })
+    }
+
+    /// The carriers.
+    pub fn carriers(&self) -> &Carriers {
+        &self.carriers
+    }
+
+    /// The seats.
+    pub fn seats(&self) -> &Seats {
+        &self.seats
+    }
+
+    /// The smallest signal stack, for a child's machine.
+    pub(crate) fn signal_stack_min(&self) -> u64 {
+        self.min_signal_stack
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    fn context(&self, t: ThreadIdx) -> &mut Context {
+        // SAFETY: contexts live for ever; the kernel asks only for threads that the calling
+        // CPU has to itself (current, new, or taken out of a queue).
+        unsafe { &mut *self.contexts.get(t) }
+    }
+
+    /// The thread faults, and its signal may be fatal.
+    pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo) {
+        self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
+    }
+
+    /// A failed call may come with a signal to the calling host thread: it is the thread's.
+    #[inline]
+    pub(crate) fn accompany(&self, t: ThreadIdx, result: isize) -> isize {
+        if result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret() {
+            self.accompany_slow(t);
+        }
+        result
+    }
+
+    #[cold]
+    fn accompany_slow(&self, t: ThreadIdx) {
+        let set = 1u64 << (Signal::PIPE.raw() - 1) | 1 << (Signal::XFSZ.raw() - 1);
+        let now = [0u64; 2];
+        loop {
+            // SAFETY: set and time are ours.
+            let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+            match Signal::from_raw(r as i32) {
+                Some(signal) if r > 0 => kernel().host_signal(t, SigInfo::user(signal, self.pid, self.uid)),
+                _ => return,
+            }
+        }
+    }
+
+    /// Makes all of the thread's state count at resume, with the extended state in a buffer.
+    fn make_full(&self, c: &mut Context) {
+        if c.kind == Kind::Full as u32 {
+            return;
+        }
+        if c.xbuf.is_null() {
+            c.xbuf = self.buffers.take();
+            if c.xbuf.is_null() {
+                crate::report::fatal(format_args!("no memory for a thread's vector registers"));
+            }
+        }
+        // SAFETY: the buffer is fresh; the vectors are live (or in the block) on this carrier.
+        unsafe {
+            if c.kind == Kind::CallVectors as u32 {
+                xstate::save_trap(c.xbuf, &raw const (*base::gs()).xmm);
+            } else {
+                xstate::save_live(c.xbuf);
+            }
+        }
+        c.kind = Kind::Full as u32;
+        c.rflags = 0x202;
+        c.r[reg::RCX] = c.rip;
+        c.r[reg::R11] = 0x202;
+    }
+}
+
+impl Machine for Host {
+    #[inline(always)]
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn clock(&self, clock: Clock) -> Nanos {
+        os::clock_gettime(match clock {
+            Clock::Realtime => 0,
+            Clock::Monotonic => 1,
+            Clock::Boottime => 7,
+            Clock::Tai => 11,
+        })
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        self.seats.kick(cpu, &self.carriers);
+    }
+
+    fn arm(&self, _cpu: CpuId, at: Option<Nanos>) {
+        self.clock.keep();
+        Carrier::me().set_timer(at);
+    }
+
+    #[inline(always)]
+    fn host(&self, call: Call) -> isize {
+        // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
+        let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
+        if r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret() {
+            if let Some(t) = kernel().sched.current(Carrier::me().cpu()) {
+                self.accompany_slow(t);
+            }
+        }
+        r
+    }
+
+    fn host_vector(&self, nr: usize, fd: u64, addr: u64, len: u64, flags: u64) -> isize {
+        let vector = [addr, len];
+        let args = [fd, vector.as_ptr() as u64, 1, u64::MAX, u64::MAX, flags];
+        self.host(Call { nr, args })
+    }
+
+    fn opens_fifo(&self, call: &Call) -> bool {
+        const S_IFMT: u32 = 0o170000;
+        const S_IFIFO: u32 = 0o010000;
+        const O_NONBLOCK: u64 = 0o4000;
+        const AT_FDCWD: u64 = -100i64 as u64;
+        let a = &call.args;
+        let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };
+        if flags & O_NONBLOCK != 0 {
+            return false;
+        }
+        let mut stat = [0u32; 36];
+        // SAFETY: `struct stat` has 144 bytes; st_mode is the word at byte 24.
+        let r = unsafe { syscall!(nr::NEWFSTATAT, dir, path, stat.as_mut_ptr(), 0) };
+        r == 0 && stat[6] & S_IFMT == S_IFIFO
+    }
+
+    fn soft_limit(&self, resource: u64) -> u64 {
+        let mut limits = [0u64; 2];
+        // SAFETY: the host fills the two words.
+        unsafe { syscall!(nr::PRLIMIT64, 0, resource, 0, limits.as_mut_ptr()) };
+        limits[0]
+    }
+
+    fn may_set_priorities(&self) -> bool {
+        const VERSION_3: u32 = 0x2008_0522;
+        const CAP_SYS_NICE: u32 = 23;
+        let header = [VERSION_3, 0];
+        let mut data = [0u32; 6];
+        // SAFETY: header and data have the sizes of that version.
+        let r = unsafe { syscall!(nr::CAPGET, header.as_ptr(), data.as_mut_ptr()) };
+        r == 0 && data[0] >> CAP_SYS_NICE & 1 != 0
+    }
+
+    fn claim_ids(&self, n: i32) -> Option<i32> {
+        Some(ids_file::claim(n, self.uid))
+    }
+
+    fn segment_size(&self, id: u64) -> Option<u64> {
+        const IPC_STAT: usize = 2;
+        // shm_segsz follows the permissions, which take 48 bytes.
+        let mut ds = [0u64; 16];
+        // SAFETY: `struct shmid64_ds` has 112 bytes.
+        let r = unsafe { syscall!(nr::SHMCTL, id, IPC_STAT, ds.as_mut_ptr()) };
+        (r >= 0).then_some(ds[6])
+    }
+
+    #[inline(always)]
+    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
+        user::load_u32(addr).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
+        user::store_u32(addr, value).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        user::cas_u32(addr, old, new).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
+        user::load_u64(addr).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
+        user::store_u64(addr, value).map_err(|_| Fault)
+    }
+    fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
+        user::read(addr, to).map_err(|_| Fault)
+    }
+    fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault> {
+        user::write(addr, from).map_err(|_| Fault)
+    }
+
+    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
+        self.contexts.reserve(t).ok_or(NoMemory)
+    }
+
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
+        let p = self.context(parent);
+        // Control words, if the parent came by a plain call, are live in the registers.
+        let (mxcsr, fcw) = xstate::control_words();
+        if p.kind == Kind::CallVectors as u32 {
+            // A child inherits vectors, too; where they are live the parent's are saved for both.
+            self.make_full(p);
+        }
+        let c = self.context(child);
+        c.r = p.r;
+        c.rip = p.rip;
+        c.rflags = 0x202;
+        c.kind = p.kind;
+        c.call = p.call;
+        c.fs_base = tls.unwrap_or_else(base::fs_base);
+        (c.mxcsr, c.fcw) = (mxcsr, fcw);
+        c.r[reg::RAX] = 0;
+        if stack != 0 {
+            c.r[reg::RSP] = stack;
+        }
+        if p.kind == Kind::Full as u32 && !p.xbuf.is_null() {
+            if c.xbuf.is_null() {
+                c.xbuf = self.buffers.take();
+            }
+            // SAFETY: both buffers have the size.
+            unsafe { core::ptr::copy_nonoverlapping(p.xbuf, c.xbuf, xstate::size()) };
+        }
+        c.release();
+    }
+
+    #[inline(always)]
+    fn save(&self, t: ThreadIdx) {
+        let c = self.context(t);
+        c.fs_base = base::fs_base();
+        if c.kind == Kind::Call as u32 {
+            (c.mxcsr, c.fcw) = xstate::control_words();
+        } else if c.kind == Kind::CallVectors as u32 {
+            self.make_full(c);
+        }
+        c.release();
+    }
+
+    #[inline(always)]
+    fn set_result(&self, t: ThreadIdx, value: isize) {
+        self.context(t).r[reg::RAX] = value as u64;
+    }
+
+    fn result(&self, t: ThreadIdx) -> u64 {
+        self.context(t).r[reg::RAX]
+    }
+
+    /// The thread goes to the common entry once more, as if the site had jumped there.
+    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        let c = self.context(t);
+        let call = instead.unwrap_or(c.call as usize);
+        let fast = c.kind == Kind::Call as u32;
+        self.reload(c);
+        self.make_full(c);
+        c.r[reg::RAX] = call as u64;
+        c.r[reg::RCX] = c.rip;
+        c.r[reg::R11] = u64::from(c.library);
+        let entry = if fast { arch::entry::entresol_entry_call } else { arch::entry::entresol_entry_vectors };
+        c.rip = entry as *const () as u64;
+    }
+
+    fn fs_base(&self, _t: ThreadIdx) -> u64 {
+        base::fs_base()
+    }
+
+    fn set_fs_base(&self, t: ThreadIdx, value: u64) {
+        self.context(t).fs_base = value;
+        // SAFETY: the current thread's own choice.
+        unsafe { base::set_fs_base(value) };
+    }
+
+    fn registers(&self, t: ThreadIdx) -> Registers {
+        let c = self.context(t);
+        let r = &c.r;
+        Registers {
+            r8: r[reg::R8],
+            r9: r[reg::R9],
+            r10: r[reg::R10],
+            r11: r[reg::R11],
+            r12: r[reg::R12],
+            r13: r[reg::R13],
+            r14: r[reg::R14],
+            r15: r[reg::R15],
+            rdi: r[reg::RDI],
+            rsi: r[reg::RSI],
+            rbp: r[reg::RBP],
+            rbx: r[reg::RBX],
+            rdx: r[reg::RDX],
+            rax: r[reg::RAX],
+            rcx: r[reg::RCX],
+            rsp: r[reg::RSP],
+            rip: c.rip,
+            eflags: if c.kind == Kind::Full as u32 { c.rflags } else { 0x202 },
+            ..Registers::default()
+        }
+    }
+
+    fn set_registers(&self, t: ThreadIdx, n: &Registers) {
+        let c = self.context(t);
+        self.reload(c);
+        self.make_full(c);
+        c.r = [
+            n.rax, n.rbx, n.rcx, n.rdx, n.rsi, n.rdi, n.rbp, n.rsp, n.r8, n.r9, n.r10, n.r11, n.r12, n.r13, n.r14,
+            n.r15,
+        ];
+        c.rip = n.rip;
+        c.rflags = n.eflags & !0x100 | 0x202;
+    }
+
+    fn extended_state(&self) -> ExtendedState {
+        ExtendedState::Xsave { size: xstate::size() as u32, features: xstate::features() }
+    }
+
+    fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault> {
+        let c = self.context(t);
+        self.reload(c);
+        self.make_full(c);
+        // SAFETY: the buffer has that size.
+        let bytes = unsafe { core::slice::from_raw_parts(c.xbuf, xstate::size()) };
+        self.write(addr, bytes)
+    }
+
+    fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault> {
+        let c = self.context(t);
+        self.reload(c);
+        self.make_full(c);
+        // SAFETY: the buffer has that size and is this thread's.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(c.xbuf, xstate::size()) };
+        xstate::init(bytes);
+        match from {
+            None => {}
+            Some((at, Restorable::Fxsave)) => {
+                self.read(at, &mut bytes[..512])?;
+                xstate::claim_components(bytes, 3);
+            }
+            Some((at, Restorable::Xsave { size, features })) => {
+                let n = (size as usize).min(bytes.len());
+                self.read(at, &mut bytes[..n])?;
+                let used = xstate::components(bytes) & features;
+                xstate::claim_components(bytes, used);
+            }
+        }
+        xstate::sanitize(bytes);
+        Ok(())
+    }
+
+    fn interrupt(&self, t: ThreadIdx) {
+        let carrier = self.context(t).host_carrier.load(SeqCst);
+        if carrier == 0 {
+            return;
+        }
+        let carrier = self.carriers.get(carrier - 1);
+        carrier.gs.interrupt.store(1, SeqCst);
+        os::signal_thread(self.pid, carrier.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
+    }
+
+    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
+        let signal = info.signo();
+        let fault = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
+        if fault && action == Fatal::Terminate {
+            // The instruction faults again, and the host sees the program's own state.
+            return handlers::die_again(signal);
+        }
+        crate::process::suffer(signal, action);
+    }
+
+    fn set_ignored(&self, signal: Signal, ignored: bool, no_zombies: bool) {
+        const SA_NOCLDWAIT: u64 = 2;
+        let bit = 1u64 << (signal.raw() - 1);
+        if handlers::SERVICE_SET & bit == 0 {
+            return;
+        }
+        let flags = if no_zombies { SA_NOCLDWAIT } else { 0 };
+        os::sigaction(signal.raw(), Some(&os::HostAction { handler: u64::from(ignored), flags, ..Default::default() }));
+    }
+
+    fn min_signal_stack(&self) -> u64 {
+        self.min_signal_stack
+    }
+
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno> {
+        let bytes = event.to_bytes();
+        let mut id = 0i32;
+        // SAFETY: the host reads the event and fills the id.
+        let r = unsafe { syscall!(nr::TIMER_CREATE, clock, bytes.as_ptr(), &raw mut id) };
+        Errno::from_ret(r).map(|_| id)
+    }
+
+    fn random(&self) -> u64 {
+        base::tsc().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Host {
+    /// A thread that was saved for a wait has its control words in the context, not in the
+    /// registers: load them before its extended state is captured from there.
+    fn reload(&self, c: &mut Context) {
+        if c.kind == Kind::Call as u32 && c.claim.load(Relaxed) == 0 {
+            // SAFETY: they were saved from this very thread.
+            unsafe { xstate::set_control_words(c.mxcsr, c.fcw) };
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What concerns the whole process: its end, its children, the next program.
+
+use crate::carrier::Carrier;
+use crate::machine::{Host, kernel, set_kernel};
+use crate::os::{self, HostAction, nr};
+use crate::{exec, handlers, service};
+use abi::{CloneArgs, Errno, clone_flags as cf};
+use alloc::boxed::Box;
+use arch::context::reg;
+use arch::{Context, Gs, syscall};
+use core::sync::atomic::AtomicPtr;
+use ids::CpuId;
+use kernel::{Call, Config, Fatal, Kernel, Next, Process};
+use sync::atomic::Ordering::*;
+
+/// What the image wants to be told about the life of the process.
+#[derive(Debug)]
+pub struct Hooks {
+    /// The process ends: the summary.
+    pub at_exit: fn(),
+    /// Runs its argument with the allocator held, so that a child finds it whole.
+    pub with_allocator_held: fn(&mut dyn FnMut()),
+}
+
+static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Sets the hooks.
+pub fn set_hooks(hooks: &'static Hooks) {
+    HOOKS.store(core::ptr::from_ref(hooks).cast_mut(), Release);
+}
+
+fn hooks() -> Option<&'static Hooks> {
+    // SAFETY: null or a `&'static Hooks`.
+    unsafe { HOOKS.load(Acquire).as_ref() }
+}
+
+/// Carries out what the kernel leaves to the machine.
+pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
+    let result = match what {
+        Process::Exit(status) => exit(status),
+        Process::Exec(call) => {
+            let t = kernel().current(me.cpu());
+            let mask = kernel().blocked(t);
+            exec::exec_with_mask(&kernel().m.handover, &call, mask.0)
+        }
+        Process::Clone(args) if args.flags & cf::VM != 0 => borrow_memory(me, &args),
+        Process::Clone(args) => return fork(me, &args),
+    };
+    kernel().process_done(me.cpu(), result)
+}
+
+/// Ends the process.
+pub fn exit(status: i32) -> ! {
+    if let Some(hooks) = hooks() {
+        (hooks.at_exit)();
+    }
+    loop {
+        // SAFETY: ends everything.
+        unsafe { syscall!(nr::EXIT_GROUP, status) };
+    }
+}
+
+/// Ends the process by SIGABRT, whatever the program wants of it.
+pub fn abort() -> ! {
+    const SIGABRT: i32 = 6;
+    suffer(SIGABRT, Fatal::Terminate);
+    loop {
+        // SAFETY: as in `exit`.
+        unsafe { syscall!(nr::EXIT_GROUP, 134) };
+    }
+}
+
+/// Lets the host do to the process what it does by default for this signal.
+pub(crate) fn suffer(signal: i32, action: Fatal) {
+    let before = os::sigaction(signal, Some(&HostAction::default()));
+    // SAFETY: the signal is for this host thread and arrives when it is let through.
+    unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
+    os::sigprocmask(1, 1 << (signal - 1));
+    // Only a stop comes back, when the process goes on.
+    os::sigprocmask(2, handlers::CARRIER_MASK);
+    if action == Fatal::Stop {
+        os::sigaction(signal, Some(&before));
+    }
+}
+
+/// fork: the child gets a kernel of its own, with one thread. The parent's kernel is not
+/// looked at in the child, so it does not matter who held which of its locks.
+fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
+    let k = kernel();
+    let t = k.current(me.cpu());
+    let inherited = k.inheritance(t);
+    // The host's part: no CHILD_CLEARTID, which would be about the host thread.
+    let mut raw = CloneArgs { flags: args.flags & !cf::CHILD_CLEARTID, stack: 0, stack_size: 0, ..*args };
+    raw.set_tid_size = 0;
+    let mut result = 0;
+    let mut call = || {
+        // SAFETY: the child has a copy of all memory and goes on right here.
+        result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
+    };
+    match hooks() {
+        Some(hooks) => (hooks.with_allocator_held)(&mut call),
+        None => call(),
+    }
+    if result != 0 {
+        return kernel().process_done(me.cpu(), result);
+    }
+    // SAFETY: the parent's context, copied; nobody else runs in this process.
+    let parent = unsafe { core::ptr::read(k.m.contexts.get(t)) };
+    let host = Host::new(k.config().cpus, k.m.handover.clone(), k.m.signal_stack_min());
+    let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
+    let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
+    set_kernel(Box::new(new));
+    let k = kernel();
+    let t = begin(k.config().pid.0);
+    k.take_inheritance(t, inherited);
+    if args.flags & cf::CHILD_CLEARTID != 0 {
+        k.thread(t).clear_child_tid.store(args.child_tid, Relaxed);
+    }
+    let mine = k.m.contexts.get(t);
+    let me = Carrier::me();
+    // SAFETY: the new thread's context, which this carrier has claimed.
+    unsafe {
+        let claim = (*mine).claim.load(Relaxed);
+        core::ptr::write(mine, parent);
+        (*mine).claim.store(claim, Relaxed);
+        (*mine).host_carrier.store(0, Relaxed);
+        if args.stack != 0 {
+            (*mine).r[reg::RSP] = args.stack + args.stack_size;
+        }
+    }
+    k.process_done(me.cpu(), 0)
+}
+
+/// Makes the calling host thread the first carrier, on the first CPU, and its user thread
+/// the main thread. The kernel has been set.
+pub fn begin(pid: i32) -> ids::ThreadIdx {
+    let k = kernel();
+    let Some(me) = k.m.carriers().create() else { crate::report::fatal(format_args!("no memory for a carrier")) };
+    // SAFETY: from now on this host thread is that carrier.
+    unsafe { arch::base::set_gs_base(&raw const me.gs) };
+    me.tid.store(pid as u32, Release);
+    let cpu = CpuId(0);
+    k.m.seats().take_first(cpu, me);
+    let Some(t) = k.adopt_main(cpu) else { crate::report::fatal(format_args!("no memory for the main thread")) };
+    let context = k.m.contexts.get(t);
+    // SAFETY: the thread runs here and now; its block is ours alone.
+    unsafe {
+        let gs = core::ptr::from_ref(&me.gs).cast_mut();
+        (*gs).context = context;
+        (*context).claim(me.number);
+    }
+    me.settle();
+    service::start();
+    t
+}
+
+/// vfork and its kin: the child runs in our memory until it execs or exits. It gets a
+/// carrier block of its own, in which every call passes straight to the host.
+fn borrow_memory(me: &'static Carrier, args: &CloneArgs) -> isize {
+    if args.flags & cf::VFORK == 0 {
+        // A process that shares memory for good: nobody could say whose threads are whose.
+        return Errno::ENOSYS.to_ret();
+    }
+    let k = kernel();
+    let t = k.current(me.cpu());
+    let Some(child) = Carrier::borrowed(k.blocked(t).0) else { return Errno::ENOMEM.to_ret() };
+    let mut context = Context::default();
+    // SAFETY: the current thread's context and block are this carrier's; the child's are fresh.
+    unsafe {
+        let parent = k.m.contexts.get(t);
+        context.r = (*parent).r;
+        (context.rip, context.rflags, context.kind) = ((*parent).rip, 0x202, (*parent).kind);
+        context.r[reg::RAX] = 0;
+        if args.stack != 0 {
+            context.r[reg::RSP] = args.stack + args.stack_size;
+        }
+        if context.kind == arch::Kind::Full as u32 {
+            context.xbuf = (*parent).xbuf;
+        }
+        let gs: *mut Gs = &raw mut (*child).gs;
+        (*gs).xmm = me.gs.xmm;
+        (*gs).context = &raw mut context;
+        let flags = args.flags & !(cf::CHILD_CLEARTID | cf::SETTLS) | args.exit_signal;
+        let ptid = if args.flags & cf::PIDFD != 0 { args.pidfd } else { args.parent_tid };
+        // Comes back when the child has left our memory.
+        let r = arch::entry::clone_carrier(flags, gs, ptid as *mut u32);
+        Carrier::free_borrowed(child);
+        r
+    }
+}
+
+/// A call of a vfork child.
+pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
+    let a = call.args;
+    let result = match call.nr {
+        nr::EXECVE | nr::EXECVEAT => exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed)),
+        nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
+        // SAFETY: the child's own call.
+        _ => unsafe { arch::raw::syscall(call.nr, a.map(|x| x as usize)) },
+    };
+    c.r[reg::RAX] = result as u64;
+}
+
+/// The child's mask comes into force at its exec; until then it takes no signals, as its
+/// handlers would run in its parent's memory.
+fn borrowed_mask(me: &Carrier, a: &[u64; 6]) -> isize {
+    let old = me.borrowed_mask.load(Relaxed);
+    if a[1] != 0 {
+        let Ok(set) = arch::user::load_u64(a[1]) else { return Errno::EFAULT.to_ret() };
+        let new = match a[0] as i32 {
+            0 => old | set,
+            1 => old & !set,
+            2 => set,
+            _ => return Errno::EINVAL.to_ret(),
+        };
+        me.borrowed_mask.store(new, Relaxed);
+    }
+    if a[2] != 0 && arch::user::store_u64(a[2], old).is_err() {
+        return Errno::EFAULT.to_ret();
+    }
+    0
+}

@@ -1,0 +1,51 @@
+//! The last words of a process that cannot go on, and the arguments to print.
+
+use crate::os;
+use core::fmt::{self, Write};
+
+/// Collects text and writes it in one go, so that lines of several carriers do not mix.
+#[derive(Debug)]
+pub struct Line {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line { bytes: [0; 512], len: 0 }
+    }
+}
+
+impl Line {
+    /// Writes what was collected to the standard error stream.
+    pub fn flush(&mut self) {
+        os::write_error(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        for chunk in s.as_bytes().chunks(512) {
+            if self.len + chunk.len() > self.bytes.len() {
+                self.flush();
+            }
+            self.bytes[self.len..self.len + chunk.len()].copy_from_slice(chunk);
+            self.len += chunk.len();
+        }
+        Ok(())
+    }
+}
+
+/// Prints one line on the standard error stream.
+pub fn say(args: fmt::Arguments<'_>) {
+    let mut line = Line::default();
+    let _ = writeln!(line, "entresol: {args}");
+    line.flush();
+}
+
+/// Ends the process with a report: SIGABRT, so that there is a core where cores are made.
+pub fn fatal(args: fmt::Arguments<'_>) -> ! {
+    say(args);
+    crate::process::abort()
+}

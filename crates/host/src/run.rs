@@ -1,0 +1,252 @@
+//! From a trap to the kernel, and from the kernel's decision to a resumed thread.
+//!
+//! All of this runs on the carrier's kernel stack, which is empty at every entry. Nothing
+//! here waits but [`idle`] and the host call of [`host_call`].
+
+use crate::carrier::Carrier;
+use crate::machine::kernel;
+use crate::{handlers, os, process, report};
+use abi::SigInfo;
+use arch::context::pending;
+use arch::{Context, Kind, base, entry, xstate};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Call, Next, Trap};
+use sched::Idle;
+use sync::atomic::Ordering::*;
+
+/// The library number of calls that came by dispatch.
+pub const DISPATCHED: u32 = 0;
+
+/// How often an idle CPU looks around before its carrier sleeps: about 20 µs.
+const IDLE_LOOKS: u32 = 300;
+
+/// A system call: from [`entry::entresol_entry_call`] and its twin.
+#[unsafe(no_mangle)]
+extern "C" fn entresol_on_call(context: *mut Context, me: &'static Carrier) -> *mut Context {
+    // SAFETY: the entry filled the current thread's context, which this carrier has claimed.
+    let c = unsafe { &mut *context };
+    let (nr, args) = c.call();
+    let call = Call { nr: nr as usize, args };
+    if me.gs.borrowed != 0 {
+        process::borrowed_call(me, c, call);
+        return context;
+    }
+    if !c.xbuf.is_null() {
+        release_buffer(me, c);
+    }
+    let cpu = me.cpu();
+    count(cpu, c.library);
+    follow(me, kernel().trap(cpu, Trap::Call(call)))
+}
+
+#[inline(always)]
+fn count(cpu: CpuId, library: u32) {
+    let counters = &kernel().cpu(cpu).count.calls_by_library;
+    let counter = &counters[(library as usize).min(counters.len() - 1)];
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
+
+/// The buffer of a preemption that the thread has come back from.
+#[cold]
+fn release_buffer(me: &Carrier, c: &mut Context) {
+    let buffer = core::mem::replace(&mut c.xbuf, core::ptr::null_mut());
+    if me.buffer.load(Relaxed).is_null() {
+        me.buffer.store(buffer, Relaxed);
+    } else {
+        kernel().m.buffers.give(buffer);
+    }
+}
+
+/// A host signal found user code: from [`entry::entresol_entry_preempt`].
+#[unsafe(no_mangle)]
+extern "C" fn entresol_on_preempt(context: *mut Context, me: &'static Carrier) -> *mut Context {
+    me.refill();
+    if me.fault.pending.swap(false, Relaxed) {
+        // SAFETY: written by the handler on this carrier just now; plain data.
+        let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
+        let t = kernel().current(me.cpu());
+        let info = SigInfo::from_bytes(&bytes).unwrap_or_else(|_| {
+            report::fatal(format_args!("the host gave an unreadable siginfo"));
+        });
+        kernel().m.note_fault(t, &info);
+        kernel().fault(t, info);
+    }
+    entresol_on_again(context, me)
+}
+
+/// A mark was left while the thread was on its way out: from `entresol_again`.
+#[unsafe(no_mangle)]
+extern "C" fn entresol_on_again(_context: *mut Context, me: &'static Carrier) -> *mut Context {
+    follow(me, interrupted(me))
+}
+
+fn interrupted(me: &Carrier) -> Next {
+    let bits = me.gs.pending.swap(0, AcqRel);
+    let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
+    kernel().trap(me.cpu(), trap)
+}
+
+/// A new carrier begins: from `entresol_entry_carrier`.
+#[unsafe(no_mangle)]
+extern "C" fn entresol_on_carrier(me: &'static Carrier) -> *mut Context {
+    match me.gs.borrowed {
+        0 => {}
+        crate::service::SERVICE => crate::service::run(me),
+        _ => return me.gs.context,
+    }
+    me.settle();
+    let cpu = me.wait_for_seat();
+    follow(me, kernel().trap(cpu, Trap::Seated))
+}
+
+/// Does what the kernel decided until a thread can be resumed.
+#[inline(always)]
+fn follow(me: &'static Carrier, next: Next) -> *mut Context {
+    match next {
+        Next::Run(t) => load(me, t),
+        other => follow_slow(me, other),
+    }
+}
+
+#[inline(never)]
+fn follow_slow(me: &'static Carrier, mut next: Next) -> *mut Context {
+    loop {
+        next = match next {
+            Next::Run(t) => return load(me, t),
+            Next::Idle { until } => idle(me, until),
+            Next::Host { thread, call, busy } => host_call(me, thread, call, busy),
+            Next::Process(what) => process::carry_out(me, what),
+        };
+    }
+}
+
+/// Makes `t` the thread of this carrier (law 2: by an atomic claim).
+#[inline(always)]
+fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
+    let context = kernel().m.contexts.get(t);
+    // SAFETY: contexts live for ever; the claim decides who may touch the rest.
+    let c = unsafe { &mut *context };
+    let mine = me.number + 1;
+    if c.claim.load(Relaxed) == mine {
+        return context;
+    }
+    if !c.claim(me.number) {
+        resumed_twice(me, t, c.claim.load(Relaxed));
+    }
+    // SAFETY: the thread is ours now; what was saved of it is loaded.
+    unsafe {
+        base::set_fs_base(c.fs_base);
+        if c.kind != Kind::Full as u32 {
+            xstate::set_control_words(c.mxcsr, c.fcw);
+        }
+        (*base::gs()).context = context;
+    }
+    context
+}
+
+#[cold]
+fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
+    report::fatal(format_args!(
+        "thread {} ({t:?}) was to be resumed on {:?} by carrier {}, but carrier {} has it; the process ends \
+         before it is corrupted",
+        kernel().tid(t).0,
+        me.cpu(),
+        me.number,
+        owner.wrapping_sub(1)
+    ))
+}
+
+/// Nothing to run: look around for a while, then sleep until kicked or until the time.
+fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
+    let cpu = me.cpu();
+    let k = kernel();
+    for _ in 0..IDLE_LOOKS {
+        if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
+            return interrupted(me);
+        }
+        if let Some(next) = k.idle_look(cpu) {
+            return next;
+        }
+        for _ in 0..8 {
+            sync::atomic::spin_hint();
+        }
+    }
+    me.park.store(0, SeqCst);
+    k.sched.idle_state(cpu, Idle::Parked);
+    k.m.seats.park(cpu, me);
+    let due = |until: Option<Nanos>| until.map(|at| at.since(os::clock_gettime(1)));
+    let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
+    let mut left = due(until);
+    while !look && left != Some(Nanos::ZERO) && me.park.load(SeqCst) == 0 && me.gs.pending.load(SeqCst) == 0 {
+        os::futex_wait(&me.park, 0, left);
+        left = due(until);
+    }
+    if k.m.seats.unpark(cpu, me) {
+        k.sched.idle_state(cpu, Idle::Spinning);
+        let timer = left == Some(Nanos::ZERO) || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
+        return k.trap(cpu, Trap::Interrupt { timer, kick: true });
+    }
+    // Somebody who came back from a host call has the seat; this carrier is a spare.
+    me.gs.pending.store(0, Relaxed);
+    let cpu = me.wait_for_seat();
+    k.trap(cpu, Trap::Seated)
+}
+
+/// A host call that may wait. The thread is off the CPU. If the CPU has nothing else to
+/// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
+fn host_call(me: &'static Carrier, t: ThreadIdx, call: Call, busy: bool) -> Next {
+    let k = kernel();
+    let cpu = me.cpu();
+    let mut seated = !busy;
+    if seated {
+        k.m.seats.leave_for_host(cpu, me);
+        let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
+        if wanted && k.m.seats.return_from_host(cpu, me) {
+            seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
+        }
+    } else {
+        seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
+    }
+    let result = waiting_call(me, t, call);
+    if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
+        return k.trap(cpu, Trap::HostReturn { thread: t, result });
+    }
+    if k.m.seats.take_parked(cpu, me, &k.m.carriers) {
+        k.sched.idle_state(cpu, Idle::Spinning);
+        k.seat_changed(cpu);
+        return k.trap(cpu, Trap::HostReturn { thread: t, result });
+    }
+    me.cpu.store(0, Relaxed);
+    k.m.carriers.give_spare(me);
+    k.host_returned(CpuId::NONE, t, result);
+    let cpu = me.wait_for_seat();
+    k.trap(cpu, Trap::Seated)
+}
+
+/// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
+/// take ends it early.
+fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
+    let k = kernel();
+    // SAFETY: contexts live for ever; this word is atomic.
+    let host_carrier = unsafe { &(*k.m.contexts.get(t)).host_carrier };
+    host_carrier.store(me.number + 1, SeqCst);
+    let a = call.args;
+    let words = [call.nr as u64, a[0], a[1], a[2], a[3], a[4], a[5]];
+    os::sigprocmask(2, handlers::WAITING_MASK);
+    let result = loop {
+        if k.host_interrupted(t) {
+            break abi::Errno::EINTR.to_ret();
+        }
+        // SAFETY: the program's own call, on its behalf.
+        let r = unsafe { entry::host_call(&words) };
+        me.gs.interrupt.store(0, SeqCst);
+        // An interrupt meant for an earlier call of this carrier is no reason to return.
+        if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
+            break r;
+        }
+    };
+    host_carrier.store(0, SeqCst);
+    me.gs.interrupt.store(0, SeqCst);
+    os::sigprocmask(2, handlers::CARRIER_MASK);
+    k.m.accompany(t, result)
+}

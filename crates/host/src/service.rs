@@ -1,0 +1,67 @@
+//! The service thread: the one host thread that takes the program's asynchronous signals.
+//!
+//! It blocks them and asks for them with `rt_sigtimedwait`, so no handler is needed, no call
+//! of a carrier is ever interrupted by one, and the host's dispositions stay as the
+//! program wants its children to find them. It is asleep unless a signal arrives.
+
+use crate::carrier::Carrier;
+use crate::machine::kernel;
+use crate::os::{self, nr};
+use crate::{handlers, report};
+use abi::SigInfo;
+use arch::syscall;
+use ids::CpuId;
+use sync::atomic::{AtomicU32, Ordering::*};
+
+static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
+
+/// Starts it. Its block is a carrier's that never gets a seat.
+pub fn start() {
+    let Some(carrier) = kernel().m.carriers.create() else { return };
+    SERVICE_TID.store(0, Relaxed);
+    // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
+    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
+    let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
+    // SAFETY: nobody else uses the block; 2 marks it as the service thread's.
+    let r = unsafe {
+        (*gs).borrowed = SERVICE;
+        arch::entry::clone_carrier(FLAGS, gs, SERVICE_TID.as_ptr())
+    };
+    if r < 0 {
+        report::say(format_args!("no service thread (error {}): signals from outside will not arrive", -r));
+    }
+}
+
+/// The mark of the service thread in [`arch::Gs::borrowed`].
+pub const SERVICE: u32 = 2;
+
+/// What it does for ever.
+pub fn run(_me: &'static Carrier) -> ! {
+    os::sigprocmask(2, !handlers::FAULTS);
+    loop {
+        let mut info = [0u8; 128];
+        let set = handlers::SERVICE_SET;
+        // SAFETY: both are ours.
+        let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), 0, 8) };
+        if r <= 0 {
+            continue;
+        }
+        deliver(info);
+    }
+}
+
+fn deliver(bytes: [u8; 128]) {
+    if let Ok(info) = SigInfo::from_bytes(&bytes) {
+        // It has no CPU: every CPU that must look is kicked.
+        kernel().signal_from_host(CpuId::NONE, info);
+    }
+}
+
+/// A signal of the fault kind that somebody sent while the kernel ran: it comes again, to
+/// the service thread.
+pub fn sent_fault(info: [u8; 128]) {
+    let pid = os::getpid();
+    let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+    // SAFETY: the host copies the information.
+    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, SERVICE_TID.load(Relaxed), signal, info.as_ptr()) };
+}
