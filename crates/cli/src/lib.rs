@@ -1,0 +1,3 @@
+//! The `entresol` command.
+
+pub mod embedded;

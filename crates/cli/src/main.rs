@@ -1,0 +1,5 @@
+//! The `entresol` command.
+
+fn main() {
+    println!("{}", entresol_cli::embedded::IMAGE.len());
+}
