@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use sha2::{Digest, Sha256};
+
 /// Prefixes of variables that speak of the outer build and must not reach the nested one.
 const FOREIGN_PREFIXES: &[&str] =
     &["CARGO_PROFILE_", "CARGO_CFG_", "CARGO_FEATURE_", "CARGO_PKG_", "CARGO_BUILD_", "CARGO_TARGET_", "DEP_"];
@@ -39,6 +41,7 @@ fn main() {
     let embedded = out.join("libentresol.so");
     if env::var_os("DOCS_RS").is_some() {
         fs::write(&embedded, b"").expect("OUT_DIR is writable");
+        println!("cargo::rustc-env=ENTRESOL_IMAGE_HASH=none");
         return;
     }
     if variable("TARGET") != "x86_64-unknown-linux-gnu" {
@@ -48,7 +51,10 @@ fn main() {
     let wrapper = out.join("image");
     write_wrapper(&wrapper);
     let built = build(&wrapper, &out.join("image-target"));
-    copy_if_changed(&built, &embedded);
+    let bytes = fs::read(&built).expect("the library was just built");
+    write_if_changed(&embedded, &bytes);
+    // The installed file is named by its content, so that builds of different versions never meet.
+    println!("cargo::rustc-env=ENTRESOL_IMAGE_HASH={}", short_hash(&bytes));
     watch_sources(&built.with_extension("d"));
 }
 
@@ -158,6 +164,6 @@ fn write_if_changed(path: &Path, bytes: &[u8]) {
     }
 }
 
-fn copy_if_changed(from: &Path, to: &Path) {
-    write_if_changed(to, &fs::read(from).expect("the library was just built"));
+fn short_hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
