@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::probe::Probe;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The whole command line.
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         entresol run -- python3 server.py     run a program\n  \
         entresol run --stats -- xz -T2 file   run it and say what happened\n  \
         entresol doctor                       can this machine do it?\n  \
+        entresol demo                         what is it good for?\n  \
         entresol doctor /usr/bin/python3      and this program?"
 )]
 pub struct Arguments {
@@ -30,6 +32,13 @@ pub enum Task {
     Run(RunArguments),
     /// Say what this machine and a program allow, and what to do where they do not
     Doctor(DoctorArguments),
+    /// Show in half a minute what Entresol does, beside the same programs run natively
+    Demo(DemoArguments),
+    /// Measure costs, by turns under Entresol and natively
+    Bench(BenchArguments),
+    /// One of the measuring programs of `bench` and `demo`
+    #[command(hide = true)]
+    Probe(ProbeArguments),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  entresol completions bash > ~/.local/share/bash-completion/completions/entresol"
@@ -108,6 +117,40 @@ pub enum Enter {
 pub struct DoctorArguments {
     /// A program to look at
     pub program: Option<OsString>,
+}
+
+/// `entresol demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol demo\n  entresol demo --cpus 1")]
+pub struct DemoArguments {
+    /// Number of CPUs for Entresol's side [default: as many as the host's affinity mask has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
+    pub cpus: Option<u32>,
+}
+
+/// `entresol bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol bench\n  entresol bench threads --quick --json figures.json")]
+pub struct BenchArguments {
+    /// What to measure [default: everything]
+    #[arg(value_name = "GROUP", value_parser = crate::bench::group_names())]
+    pub groups: Vec<String>,
+    /// Fewer repetitions: at most two minutes instead of ten
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the figures to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `entresol probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArguments {
+    /// Which one
+    pub name: Probe,
+    /// Fewer repetitions
+    #[arg(long)]
+    pub quick: bool,
 }
 
 /// `entresol completions`.

@@ -1,12 +1,13 @@
 //! The `entresol` command: everything is in the library part.
-//!
-//! `main` is C's, not Rust's: the standard library's start-up would ignore SIGPIPE and open /dev/null in place
-//! of closed standard streams, and the program that `run` executes would inherit both.
-#![no_main]
 
-/// Called by the C library's start-up code. Rust's standard library has the arguments already: on glibc it reads
-/// them in a constructor.
-#[unsafe(no_mangle)]
-extern "C" fn main(_argc: core::ffi::c_int, _argv: *const *const core::ffi::c_char) -> core::ffi::c_int {
+use std::process::ExitCode;
+
+// SAFETY: `.init_array` holds pointers to functions that the C library calls before `main`; this one needs nothing
+// that is set up later.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER: extern "C" fn() = entresol_cli::inherited::remember;
+
+fn main() -> ExitCode {
     entresol_cli::main()
 }

@@ -11,7 +11,7 @@ use crate::install::InstallError;
 use crate::machine::Lack;
 use crate::program::Obstacle;
 use crate::resolve::{ResolveError, resolve};
-use crate::{STATUS_REFUSED, environment, install, machine, program, style};
+use crate::{STATUS_REFUSED, environment, inherited, install, machine, program, style};
 
 /// Exit status of a program that is not there, as shells use it.
 const STATUS_MISSING: i32 = 127;
@@ -110,6 +110,7 @@ fn become_program(path: &Path, by_shell: bool, command: &[OsString], entries: &[
     }
     let arguments = pointers(&arguments);
     let entries = pointers(entries);
+    inherited::close_streams();
     // SAFETY: all are strings that end with a zero byte, in arrays that end with null.
     unsafe { libc::execve(loaded.as_ptr(), arguments.as_ptr(), entries.as_ptr()) };
     let why = io::Error::last_os_error();
