@@ -151,15 +151,17 @@ fn xz(side: Side, program: &Path, input: &Path) -> anyhow::Result<Outcome> {
 /// 25 MB that compress like text, the same every time: two blocks for xz, one a thread.
 fn write_words(path: &Path) -> std::io::Result<()> {
     const BYTES: usize = 25_000_000;
+    const VOCABULARY: u64 = 1_000;
+    let words: Vec<String> = (1..=VOCABULARY).map(|number| format!("{:x} ", number * number * 0x9e37)).collect();
     let mut file = BufWriter::new(File::create(path)?);
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut written = 0;
     while written < BYTES {
-        // xorshift64: the words only have to repeat irregularly.
+        // xorshift64: the words only have to repeat irregularly. The smaller of two draws makes some frequent.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        let word = format!("{:x} ", state % 50_021 * 2_654_435_761);
+        let word = &words[((state >> 32) % VOCABULARY).min(state % VOCABULARY / 8) as usize];
         file.write_all(word.as_bytes())?;
         written += word.len();
     }
