@@ -13,14 +13,13 @@ fn rounds(quick: bool) -> usize {
 }
 
 /// Runs `first` and `second` as two threads on one CPU; the first one's answer is the figure.
-fn on_one_cpu(first: impl Fn() -> f64 + Sync, second: impl Fn() + Sync) -> Result<f64, String> {
-    let cpu = pthread::cpus()[0];
-    thread::scope(|scope| {
-        let second = scope.spawn(|| pthread::pin(cpu).map(|()| second()));
-        let first = scope.spawn(|| pthread::pin(cpu).map(|()| first()));
-        second.join().expect("the second thread does not panic")?;
-        first.join().expect("the first thread does not panic")
-    })
+fn on_one_cpu(first: impl FnOnce() -> f64 + Send, second: impl FnOnce() + Send) -> Result<f64, String> {
+    // Threads inherit their creator's CPUs.
+    pthread::pin(pthread::cpus()[0])?;
+    Ok(thread::scope(|scope| {
+        scope.spawn(second);
+        scope.spawn(first).join().expect("the measuring thread does not panic")
+    }))
 }
 
 /// Nanoseconds from one thread's yield until the other runs. Counted are yields after which the other thread has

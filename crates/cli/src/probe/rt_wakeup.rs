@@ -12,11 +12,29 @@ const PRIORITY: i32 = 50;
 /// Time between wake-ups, spent spinning by the waker.
 const PAUSE_NS: u64 = 300_000;
 
+/// Nobody has rung.
+const SILENT: u32 = 0;
+/// Somebody has.
+const RUNG: u32 = 1;
+/// One of the two threads cannot take part.
+const OVER: u32 = 2;
+
 struct Bell {
-    /// 0: nobody rang, 1: somebody did, 2: it is over.
+    /// One of the three above.
     rung: AtomicU32,
     rung_at_ns: AtomicU64,
     answered: AtomicBool,
+}
+
+impl Bell {
+    fn end(&self) {
+        self.rung.store(OVER, Ordering::Release);
+        futex::wake_one(&self.rung);
+    }
+
+    fn is_over(&self) -> bool {
+        self.rung.load(Ordering::Acquire) == OVER
+    }
 }
 
 /// Microseconds from just before the waker's futex call, on one CPU, to the real-time thread's first instruction on
@@ -24,7 +42,7 @@ struct Bell {
 pub(super) fn measure(quick: bool) -> Measured {
     let samples = if quick { 1_000 } else { 3_000 };
     let cpus = pthread::cpus();
-    let bell = Bell { rung: AtomicU32::new(0), rung_at_ns: AtomicU64::new(0), answered: AtomicBool::new(true) };
+    let bell = Bell { rung: AtomicU32::new(SILENT), rung_at_ns: AtomicU64::new(0), answered: AtomicBool::new(true) };
     let finished = AtomicBool::new(false);
     let mut latencies_us = thread::scope(|scope| {
         let sleeper = scope.spawn(|| answer(&bell, cpus[0], samples));
@@ -38,7 +56,14 @@ pub(super) fn measure(quick: bool) -> Measured {
                 }
             });
         }
-        let waker = scope.spawn(|| pthread::pin(last[0]).map(|()| ring(&bell, samples)));
+        let waker = scope.spawn(|| {
+            let pinned = pthread::pin(last[0]);
+            match &pinned {
+                Ok(()) => ring(&bell, samples),
+                Err(_) => bell.end(),
+            }
+            pinned
+        });
         let rung = waker.join().expect("the waker does not panic");
         finished.store(true, Ordering::Relaxed);
         let latencies = sleeper.join().expect("the sleeper does not panic");
@@ -52,19 +77,17 @@ pub(super) fn measure(quick: bool) -> Measured {
 
 /// The real-time thread.
 fn answer(bell: &Bell, cpu: usize, samples: usize) -> Result<Vec<f64>, String> {
-    // A refused thread answers no bell, so it says that it is over.
-    let ready = pthread::pin(cpu).and_then(|()| pthread::become_fifo(PRIORITY));
-    if ready.is_err() {
-        bell.rung.store(2, Ordering::Release);
-    }
-    ready?;
+    pthread::pin(cpu).and_then(|()| pthread::become_fifo(PRIORITY)).inspect_err(|_| bell.end())?;
     let mut latencies_us = Vec::with_capacity(samples);
     while latencies_us.len() < samples {
-        while bell.rung.load(Ordering::Acquire) == 0 {
-            futex::wait(&bell.rung, 0);
+        while bell.rung.load(Ordering::Acquire) == SILENT {
+            futex::wait(&bell.rung, SILENT);
         }
         let now = now_ns();
-        bell.rung.store(0, Ordering::Relaxed);
+        if bell.is_over() {
+            return Err("the thread that wakes could not be placed".into());
+        }
+        bell.rung.store(SILENT, Ordering::Relaxed);
         latencies_us.push(now.saturating_sub(bell.rung_at_ns.load(Ordering::Relaxed)) as f64 / 1e3);
         bell.answered.store(true, Ordering::Release);
     }
@@ -75,7 +98,7 @@ fn answer(bell: &Bell, cpu: usize, samples: usize) -> Result<Vec<f64>, String> {
 fn ring(bell: &Bell, samples: usize) {
     for _ in 0..samples {
         while !bell.answered.swap(false, Ordering::Acquire) {
-            if bell.rung.load(Ordering::Acquire) == 2 {
+            if bell.is_over() {
                 return;
             }
             hint::spin_loop();
@@ -84,11 +107,11 @@ fn ring(bell: &Bell, samples: usize) {
         while now_ns() < until {
             hint::spin_loop();
         }
-        if bell.rung.load(Ordering::Acquire) == 2 {
+        if bell.is_over() {
             return;
         }
         bell.rung_at_ns.store(now_ns(), Ordering::Relaxed);
-        bell.rung.store(1, Ordering::Release);
+        bell.rung.store(RUNG, Ordering::Release);
         futex::wake_one(&bell.rung);
     }
 }
