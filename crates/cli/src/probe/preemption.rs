@@ -26,7 +26,7 @@ pub(super) fn measure(quick: bool) -> Measured {
                     // The other thread ran after this look: the first look since then is the next one.
                     now = now_ns();
                 }
-                gaps.push((now - last) as f64);
+                gaps.push(now.saturating_sub(last) as f64);
             }
             last_look.store(now & !1 | own, Ordering::Relaxed);
             if now > end {
