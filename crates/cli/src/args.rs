@@ -1,0 +1,168 @@
+//! What can be asked on the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::probe::Probe;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "entresol",
+    version,
+    about = "Runs an unmodified program's threads on a preemptive scheduler of its own, without any privilege",
+    after_help = "Examples:\n  \
+        entresol run -- python3 server.py     run a program\n  \
+        entresol run --stats -- xz -T2 file   run it and say what happened\n  \
+        entresol doctor                       can this machine do it?\n  \
+        entresol demo                         what is it good for?\n  \
+        entresol doctor /usr/bin/python3      and this program?"
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub task: Task,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Run a program with its threads scheduled by Entresol
+    Run(RunArguments),
+    /// Say what this machine and a program allow, and what to do where they do not
+    Doctor(DoctorArguments),
+    /// Show in half a minute what Entresol does, beside the same programs run natively
+    Demo(DemoArguments),
+    /// Measure costs, by turns under Entresol and natively
+    Bench(BenchArguments),
+    /// One of the measuring programs of `bench` and `demo`
+    #[command(hide = true)]
+    Probe(ProbeArguments),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  entresol completions bash > ~/.local/share/bash-completion/completions/entresol"
+    )]
+    Completions(CompletionsArguments),
+    /// Write the embedded image to a file, for debuggers and for checking it
+    #[command(hide = true)]
+    Image(ImageArguments),
+}
+
+/// `entresol run`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "entresol run [OPTIONS] [--] PROGRAM [ARGS]...",
+    after_help = "Exit status: the program's own. 127 if there is no such program, 126 if it cannot be executed,\n\
+        125 if Entresol cannot run it (the reason is printed), as with env(1) and timeout(1).\n\n\
+        Examples:\n  \
+        entresol run -- ./server --port 80           as many CPUs as the host lets this process use\n  \
+        entresol run --cpus 1 -- python3 app.py      on one CPU\n  \
+        entresol run --rt=host -- chrt -f 10 ./app   FIFO only where the host would allow it\n  \
+        entresol run --stats -- sort --parallel=4 f  print a summary at the end"
+)]
+pub struct RunArguments {
+    /// Number of CPUs to schedule on [default: as many as the host's affinity mask has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
+    pub cpus: Option<u32>,
+    /// Scheduler ticks in a second on a CPU where threads compete [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub hz: Option<u32>,
+    /// Who may use real-time policies: every thread, or only those that the host would let
+    #[arg(long, value_name = "RULE")]
+    pub rt: Option<RealTime>,
+    /// Print a summary on standard error at the end
+    #[arg(long)]
+    pub stats: bool,
+    /// What to do with a program that Entresol cannot run, instead of exit status 125
+    #[arg(long, value_name = "HOW")]
+    pub fallback: Option<Fallback>,
+    /// How the image enters the program
+    #[arg(long, value_name = "WAY", default_value = "audit")]
+    pub enter: Enter,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+/// Whose rules decide about real-time policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RealTime {
+    /// Every thread may use them: they order threads inside the program only
+    Allow,
+    /// The host's limits and privileges decide, as they do natively
+    Host,
+}
+
+/// What becomes of a program that Entresol cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fallback {
+    /// Run it without Entresol and say so
+    Native,
+}
+
+/// By which of the dynamic linker's doors the image enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Enter {
+    /// LD_AUDIT: before any library is mapped
+    Audit,
+    /// LD_PRELOAD: as the first library
+    Preload,
+}
+
+/// `entresol doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 if everything works, 1 if something does not.\n\n\
+        Examples:\n  entresol doctor\n  entresol doctor /usr/bin/python3")]
+pub struct DoctorArguments {
+    /// A program to look at
+    pub program: Option<OsString>,
+}
+
+/// `entresol demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol demo\n  entresol demo --cpus 1")]
+pub struct DemoArguments {
+    /// Number of CPUs for Entresol's side [default: as many as the host's affinity mask has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
+    pub cpus: Option<u32>,
+}
+
+/// `entresol bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol bench\n  entresol bench threads --quick --json figures.json")]
+pub struct BenchArguments {
+    /// What to measure [default: everything]
+    #[arg(value_name = "GROUP", value_parser = crate::bench::group_names())]
+    pub groups: Vec<String>,
+    /// Fewer repetitions: at most two minutes instead of ten
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the figures to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `entresol probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArguments {
+    /// Which one
+    pub name: Probe,
+    /// Fewer repetitions
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// `entresol completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArguments {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `entresol image`.
+#[derive(Debug, Args)]
+pub struct ImageArguments {
+    /// Where to write it
+    pub file: PathBuf,
+}

@@ -1,0 +1,169 @@
+//! What can be measured: groups of tasks, each of which gives one or more figures.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+
+use super::child::{self, Outcome, Side};
+use super::figures::Spread;
+use crate::probe::Probe;
+
+/// Tasks that belong together.
+pub struct Group {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What is measured.
+    pub tasks: &'static [Task],
+}
+
+/// One process to run on each side.
+pub struct Task {
+    /// What it does, for the progress line.
+    pub about: &'static str,
+    /// The figures that it gives.
+    pub figures: &'static [&'static str],
+    /// The unit of all of them, empty where they differ.
+    pub unit: &'static str,
+    kind: Kind,
+}
+
+enum Kind {
+    /// A program of ours that measures itself.
+    Probe(Probe),
+    /// The start and end of /bin/true.
+    Startup,
+    /// `xz -T2 -3` on a file that we make.
+    Xz,
+}
+
+/// All groups.
+pub const GROUPS: &[Group] = &[Group { name: "threads", tasks: THREADS }];
+
+const THREADS: &[Task] = &[
+    probe(Probe::Yield, "yield between two threads on one CPU", &["yield_same_cpu"], "ns"),
+    probe(Probe::Futex, "futex hand-over on one CPU", &["futex_handover_same_cpu"], "ns"),
+    probe(Probe::Condvar, "mutex and condition variable hand-over", &["condvar_handover"], "ns"),
+    probe(Probe::Create, "creating and joining a thread", &["create_join"], "us"),
+    probe(Probe::Passthrough, "a system call passed through", &["passthrough_getppid"], "ns"),
+    probe(Probe::Preemption, "preemption", &["preemption"], "us"),
+    probe(Probe::RtWakeup, "real-time wake-up while every CPU spins", &["rt_wakeup_p50", "rt_wakeup_p99"], "us"),
+    probe(Probe::Crowd, "100,000 threads: memory", &["threads_100k_resident", "threads_100k_create"], ""),
+    probe(Probe::Sieve, "a prime sieve on all CPUs", &["cpu_bound"], "ms"),
+    Task { about: "xz -T2 -3", figures: &["cpu_bound_xz"], unit: "ms", kind: Kind::Xz },
+    Task { about: "starting /bin/true", figures: &["startup"], unit: "ms", kind: Kind::Startup },
+];
+
+const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {
+    Task { about, figures, unit, kind: Kind::Probe(probe) }
+}
+
+/// The groups' names, for the command line.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    GROUPS.iter().map(|group| group.name).collect()
+}
+
+/// A task with what it needs at hand.
+pub struct Prepared {
+    action: Action,
+    quick: bool,
+}
+
+enum Action {
+    Probe(Probe),
+    Startup,
+    Xz { program: PathBuf, input: PathBuf },
+}
+
+impl Task {
+    /// The unit of one of its figures.
+    #[must_use]
+    pub fn unit_of(&self, figure: &str) -> &'static str {
+        match figure {
+            "threads_100k_resident" => "KiB",
+            "threads_100k_create" => "us",
+            _ => self.unit,
+        }
+    }
+
+    /// Whether the programs that it needs are there.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        !matches!(self.kind, Kind::Xz) || super::on_path("xz").is_some()
+    }
+
+    /// Makes what the runs share.
+    pub fn prepare(&self, folder: &Path, quick: bool) -> anyhow::Result<Prepared> {
+        let action = match self.kind {
+            Kind::Probe(probe) => Action::Probe(probe),
+            Kind::Startup => Action::Startup,
+            Kind::Xz => {
+                let input = folder.join("words");
+                write_words(&input).context("no room for 25 MB of temporary data")?;
+                Action::Xz { program: super::on_path("xz").context("xz was there just now")?, input }
+            }
+        };
+        Ok(Prepared { action, quick })
+    }
+}
+
+impl Prepared {
+    /// Runs it once on one side.
+    pub fn run(&self, side: Side) -> anyhow::Result<Outcome> {
+        match &self.action {
+            Action::Probe(probe) => child::run_probe(side, *probe, self.quick, &mut |_, _, _| {}),
+            Action::Startup => startup(side, if self.quick { 20 } else { 50 }),
+            Action::Xz { program, input } => xz(side, program, input),
+        }
+    }
+}
+
+/// The median of many starts: they are short, and each one is at the mercy of the machine.
+fn startup(side: Side, times: usize) -> anyhow::Result<Outcome> {
+    let program = super::on_path("true").context("there is no program `true` on PATH")?;
+    let own = super::own_path()?;
+    let mut took_ms = Vec::with_capacity(times);
+    for _ in 0..times {
+        let start = Instant::now();
+        let status = side.command(&own, &program).status()?;
+        took_ms.push(start.elapsed().as_secs_f64() * 1e3);
+        ensure!(status.success(), "`true` ended with {status}");
+    }
+    let median = Spread::of(took_ms).context("at least one start")?.median;
+    Ok(Outcome::Figures(BTreeMap::from([("startup".to_owned(), median)])))
+}
+
+fn xz(side: Side, program: &Path, input: &Path) -> anyhow::Result<Outcome> {
+    let mut command = side.command(&super::own_path()?, program);
+    command.args(["-T2", "-3", "--stdout"]).arg(input).stdin(Stdio::null()).stdout(Stdio::null());
+    let start = Instant::now();
+    let status = command.status()?;
+    let took_ms = start.elapsed().as_secs_f64() * 1e3;
+    ensure!(status.success(), "xz ended with {status}");
+    Ok(Outcome::Figures(BTreeMap::from([("cpu_bound_xz".to_owned(), took_ms)])))
+}
+
+/// 25 MB that compress like text, the same every time: two blocks for xz, one a thread.
+fn write_words(path: &Path) -> std::io::Result<()> {
+    const BYTES: usize = 25_000_000;
+    const VOCABULARY: u64 = 1_000;
+    let words: Vec<String> = (1..=VOCABULARY).map(|number| format!("{:x} ", number * number * 0x9e37)).collect();
+    let mut file = BufWriter::new(File::create(path)?);
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut written = 0;
+    while written < BYTES {
+        // xorshift64: the words only have to repeat irregularly. The smaller of two draws makes some frequent.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let word = &words[((state >> 32) % VOCABULARY).min(state % VOCABULARY / 8) as usize];
+        file.write_all(word.as_bytes())?;
+        written += word.len();
+    }
+    file.flush()
+}

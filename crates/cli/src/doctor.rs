@@ -1,0 +1,127 @@
+//! `entresol doctor`: every check as one line with a plain sentence on what to do.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr;
+
+use crate::style::{BAD, GOOD, NOTE};
+use crate::{install, machine, program, resolve};
+
+/// What one check found.
+enum Finding {
+    Good(String),
+    Note(String),
+    Bad(String),
+}
+
+use Finding::{Bad, Good, Note};
+
+/// Prints every finding and answers the exit status: 1 if something does not work.
+#[must_use]
+pub fn doctor(program: Option<&OsStr>) -> i32 {
+    let mut findings = examine_machine();
+    if let Some(name) = program {
+        findings.extend(examine_program(name));
+    }
+    let mut works = true;
+    for finding in &findings {
+        match finding {
+            Good(sentence) => anstream::println!("{GOOD}ok{GOOD:#}    {sentence}"),
+            Note(sentence) => anstream::println!("{NOTE}note{NOTE:#}  {sentence}"),
+            Bad(sentence) => {
+                works = false;
+                anstream::println!("{BAD}bad{BAD:#}   {sentence}");
+            }
+        }
+    }
+    if !works {
+        anstream::println!("      `entresol run --fallback=native` runs what Entresol cannot.");
+    }
+    i32::from(!works)
+}
+
+fn examine_machine() -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (good, verdict) in machine::checks() {
+        findings.push(match verdict {
+            Ok(()) => Good(good),
+            Err(lack) => Bad(lack.to_string()),
+        });
+    }
+    match install::install() {
+        Ok(image) => {
+            findings.push(Good(format!("the image lies in {}", image.display())));
+            findings.push(examine_patching(&image));
+        }
+        Err(why) => findings.push(Bad(why.to_string())),
+    }
+    findings.push(Good(format!("{} CPUs to schedule on, unless --cpus says otherwise", machine::host_cpus())));
+    if let Some(version) = machine::inside() {
+        findings.push(Note(format!(
+            "this command itself runs inside Entresol (interface version {version}): an inner `run` replaces the \
+             outer one's options"
+        )));
+    }
+    findings
+}
+
+/// Whether text may be changed: where it may not (SELinux's execmod, for one), every call is caught by dispatch.
+fn examine_patching(image: &Path) -> Finding {
+    if may_change_text(image) {
+        Good("libraries' text may be patched, so that system calls of a program are cheap".into())
+    } else {
+        Note(
+            "libraries' text may not be changed here, so each system call that Entresol handles costs about a \
+             microsecond more. A security policy such as SELinux's execmod forbids it"
+                .into(),
+        )
+    }
+}
+
+fn may_change_text(file: &Path) -> bool {
+    const LEN: usize = 4096;
+    let Ok(file) = File::open(file) else { return false };
+    // SAFETY: a new private mapping, changed and removed here only; the file itself stays as it is.
+    unsafe {
+        let text = libc::PROT_READ | libc::PROT_EXEC;
+        let map = libc::mmap(ptr::null_mut(), LEN, text, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
+        if map == libc::MAP_FAILED {
+            return false;
+        }
+        let mut changed = libc::mprotect(map, LEN, libc::PROT_READ | libc::PROT_WRITE) == 0;
+        if changed {
+            let byte = map.cast::<u8>();
+            byte.write_volatile(byte.read_volatile() ^ 1);
+            changed = libc::mprotect(map, LEN, text) == 0;
+        }
+        libc::munmap(map, LEN);
+        changed
+    }
+}
+
+fn examine_program(name: &OsStr) -> Vec<Finding> {
+    let path = match resolve::resolve(name) {
+        Ok(path) => path,
+        Err(why) => return vec![Bad(why.to_string())],
+    };
+    let found = match program::inspect(&path) {
+        Ok(found) => found,
+        Err(why) => return vec![Bad(why.to_string())],
+    };
+    let mut findings = vec![Good(if found.by_shell {
+        format!("{} has no known form, so it is run by /bin/sh, which Entresol can enter", path.display())
+    } else if found.binary == path {
+        format!("{} is a dynamically linked 64-bit program, which Entresol can enter", path.display())
+    } else {
+        format!("{} is run by {}, which Entresol can enter", path.display(), found.binary.display())
+    })];
+    if found.writable_text {
+        findings.push(Note(format!(
+            "{} has text that is writable while it runs: its own system calls are caught by dispatch and not patched",
+            found.binary.display()
+        )));
+    }
+    findings
+}

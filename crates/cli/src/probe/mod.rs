@@ -1,0 +1,80 @@
+//! Small programs that measure: each is an ordinary threaded program on glibc and the host's clock, runs unchanged
+//! natively and under `run`, and knows nothing of Entresol.
+//!
+//! A probe prints its figures in the form of [`report`], one a line, and nothing else. Figures of one run are
+//! medians over batches; whoever runs a probe often takes medians over runs.
+
+mod clock;
+mod condvar;
+mod create;
+mod crowd;
+mod futex;
+mod handover;
+mod passthrough;
+mod preemption;
+mod pthread;
+pub mod report;
+mod rt_wakeup;
+mod sieve;
+mod talk;
+
+use clap::ValueEnum;
+
+/// The probes, by the name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Probe {
+    /// Two threads on one CPU yield to each other
+    Yield,
+    /// Two threads on one CPU wake each other by a futex
+    Futex,
+    /// Two threads wake each other by a mutex and a condition variable
+    Condvar,
+    /// A thread is created and joined
+    Create,
+    /// A system call that the host answers
+    Passthrough,
+    /// Two spinning threads on one CPU take turns
+    Preemption,
+    /// A real-time thread is woken while every CPU spins
+    RtWakeup,
+    /// 100,000 threads are created and wait
+    Crowd,
+    /// Every CPU sieves primes
+    Sieve,
+    /// 100,000 threads of Rust's standard library talk to each other
+    Talk,
+}
+
+impl Probe {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Runs one probe and answers the exit status.
+#[must_use]
+pub fn probe(probe: Probe, quick: bool) -> i32 {
+    let measured = match probe {
+        Probe::Yield => handover::by_yield(quick),
+        Probe::Futex => handover::by_futex(quick),
+        Probe::Condvar => condvar::measure(quick),
+        Probe::Create => create::measure(quick),
+        Probe::Passthrough => passthrough::measure(quick),
+        Probe::Preemption => preemption::measure(quick),
+        Probe::RtWakeup => rt_wakeup::measure(quick),
+        Probe::Crowd => crowd::measure(),
+        Probe::Sieve => sieve::measure(quick),
+        Probe::Talk => talk::measure(),
+    };
+    if let Err(refusal) = measured {
+        report::refused(&refusal);
+        return 0;
+    }
+    report::stolen();
+    0
+}
+
+/// A probe's answer: nothing, since it has printed its figures, or the host's refusal in words.
+type Measured = Result<(), String>;

@@ -1,0 +1,105 @@
+//! What a probe prints and what its reader understands: one line a fact.
+//!
+//! ```text
+//! figure NAME UNIT VALUE
+//! progress DONE TOTAL WHAT
+//! refused SENTENCE
+//! ```
+
+use std::io::Write;
+use std::{fs, io};
+
+/// One line of a probe.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// A measured figure.
+    Figure {
+        /// Which.
+        name: String,
+        /// Of what.
+        unit: String,
+        /// How much.
+        value: f64,
+    },
+    /// How far a long step is.
+    Progress {
+        /// Steps done.
+        done: u64,
+        /// Steps in all.
+        total: u64,
+        /// What is being done.
+        what: String,
+    },
+    /// The host refused what the probe needs.
+    Refused(String),
+}
+
+impl Line {
+    /// Reads a line back.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        let (kind, rest) = line.split_once(' ')?;
+        let mut words = rest.splitn(3, ' ');
+        match kind {
+            "figure" => Some(Self::Figure {
+                name: words.next()?.to_owned(),
+                unit: words.next()?.to_owned(),
+                value: words.next()?.parse().ok()?,
+            }),
+            "progress" => Some(Self::Progress {
+                done: words.next()?.parse().ok()?,
+                total: words.next()?.parse().ok()?,
+                what: words.next()?.to_owned(),
+            }),
+            "refused" => Some(Self::Refused(rest.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+fn say(line: std::fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    // Whoever asked and no longer listens does not need an answer.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+pub(super) fn figure(name: &str, unit: &str, value: f64) {
+    say(format_args!("figure {name} {unit} {value}"));
+}
+
+pub(super) fn progress(done: usize, total: usize, what: &str) {
+    say(format_args!("progress {done} {total} {what}"));
+}
+
+pub(super) fn refused(sentence: &str) {
+    say(format_args!("refused {sentence}"));
+}
+
+/// Prints how long this process's host threads were runnable and not running (the second number of schedstat, see
+/// proc(5)). Under Entresol these are carriers, and what they waited is what the host stole.
+pub(super) fn stolen() {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
+    let waited_ns: u64 = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
+        .sum();
+    figure("stolen", "ms", waited_ns as f64 / 1e6);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_back() {
+        let figure = Line::Figure { name: "a".into(), unit: "ns".into(), value: 1.5 };
+        assert_eq!(Line::parse("figure a ns 1.5"), Some(figure));
+        let progress = Line::Progress { done: 3, total: 10, what: "threads are created".into() };
+        assert_eq!(Line::parse("progress 3 10 threads are created"), Some(progress));
+        assert_eq!(Line::parse("refused for a reason"), Some(Line::Refused("for a reason".into())));
+        for line in ["", "figure", "figure a ns many", "figure a ns", "progress 1 x y", "other a b c"] {
+            assert_eq!(Line::parse(line), None, "{line:?}");
+        }
+    }
+}

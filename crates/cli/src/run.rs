@@ -1,0 +1,122 @@
+//! `entresol run`: becomes the program.
+
+use std::ffi::{CString, OsString, c_char};
+use std::io;
+use std::path::Path;
+
+use thiserror::Error;
+
+use crate::args::{Fallback, RunArguments};
+use crate::install::InstallError;
+use crate::machine::Lack;
+use crate::program::Obstacle;
+use crate::resolve::{ResolveError, resolve};
+use crate::{STATUS_REFUSED, environment, inherited, install, machine, program, style};
+
+/// Exit status of a program that is not there, as shells use it.
+const STATUS_MISSING: i32 = 127;
+/// Exit status of a program that cannot be executed, as shells use it.
+const STATUS_NOT_EXECUTABLE: i32 = 126;
+
+/// Why the program was not started.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// There is nothing to execute.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The image cannot enter it.
+    #[error(transparent)]
+    Program(#[from] Obstacle),
+    /// This machine lacks something.
+    #[error(transparent)]
+    Machine(#[from] Lack),
+    /// The image can be put nowhere.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// The host refused.
+    #[error("{program}: {why}")]
+    Execute {
+        /// As it was asked for.
+        program: String,
+        /// The host's reason.
+        why: io::Error,
+    },
+}
+
+impl RunError {
+    /// The exit status that says so.
+    #[must_use]
+    pub fn status(&self) -> i32 {
+        match self {
+            Self::Resolve(ResolveError::Missing { .. }) | Self::Program(Obstacle::NoInterpreter { .. }) => {
+                STATUS_MISSING
+            }
+            Self::Resolve(ResolveError::NotExecutable { .. }) => STATUS_NOT_EXECUTABLE,
+            Self::Program(_) | Self::Machine(_) | Self::Install(_) => STATUS_REFUSED,
+            Self::Execute { why, .. } if why.raw_os_error() == Some(libc::ENOENT) => STATUS_MISSING,
+            Self::Execute { .. } => STATUS_NOT_EXECUTABLE,
+        }
+    }
+
+    /// Whether the program could still run without Entresol.
+    fn runs_natively(&self) -> bool {
+        self.status() == STATUS_REFUSED
+    }
+}
+
+/// Becomes the program; answers an exit status only when that fails.
+#[must_use]
+pub fn run(request: &RunArguments) -> i32 {
+    let Err(error) = execute(request);
+    if error.runs_natively() && request.fallback == Some(Fallback::Native) {
+        style::remark(&format!("running natively, because {error}"));
+        let Err(error) = execute_natively(request);
+        style::complain(&error.to_string());
+        return error.status();
+    }
+    style::complain(&error.to_string());
+    error.status()
+}
+
+/// What comes back from becoming another program: only the reason why not.
+type Never = std::convert::Infallible;
+
+fn execute(request: &RunArguments) -> Result<Never, RunError> {
+    let path = resolve(&request.command[0])?;
+    let program = program::inspect(&path)?;
+    machine::check()?;
+    let image = install::install()?;
+    // Inside Entresol the same is done: the image around us reads the new options at execve.
+    let own_path = std::env::current_exe().ok();
+    let options = environment::options(request, &image, own_path.as_deref());
+    let entries = environment::with_image(environment::current(), request.enter, &image, &options);
+    become_program(&path, program.by_shell, &request.command, &entries)
+}
+
+fn execute_natively(request: &RunArguments) -> Result<Never, RunError> {
+    let path = resolve(&request.command[0])?;
+    let by_shell = program::inspect(&path).is_ok_and(|program| program.by_shell);
+    become_program(&path, by_shell, &request.command, &environment::current())
+}
+
+/// Calls execve, for a file without a known form through /bin/sh as execvp does.
+fn become_program(path: &Path, by_shell: bool, command: &[OsString], entries: &[CString]) -> Result<Never, RunError> {
+    let file = environment::c_string(path.as_os_str());
+    let mut arguments: Vec<CString> = command.iter().map(|word| environment::c_string(word)).collect();
+    let mut loaded = file.clone();
+    if by_shell {
+        loaded = c"/bin/sh".to_owned();
+        arguments.splice(..1, [loaded.clone(), file]);
+    }
+    let arguments = pointers(&arguments);
+    let entries = pointers(entries);
+    inherited::close_streams();
+    // SAFETY: all are strings that end with a zero byte, in arrays that end with null.
+    unsafe { libc::execve(loaded.as_ptr(), arguments.as_ptr(), entries.as_ptr()) };
+    let why = io::Error::last_os_error();
+    Err(RunError::Execute { program: path.display().to_string(), why })
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}

@@ -1,0 +1,66 @@
+//! The measuring programs: each prints the figures that it promises, natively and under `run`. How large they are is
+//! never judged here.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use entresol_cli::probe::report::Line;
+
+/// Figures by name; `None` if the host refused what the probe needs.
+fn figures(arguments: &[&str]) -> Option<BTreeMap<String, f64>> {
+    let answer = Command::new(env!("CARGO_BIN_EXE_entresol")).args(arguments).output().expect("the command starts");
+    let text = String::from_utf8(answer.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&answer.stderr);
+    assert!(answer.status.success(), "{arguments:?} ended with {}: {errors}", answer.status);
+    let mut figures = BTreeMap::new();
+    for line in text.lines() {
+        match Line::parse(line).unwrap_or_else(|| panic!("{line:?} is not in the promised form")) {
+            Line::Figure { name, value, .. } => drop(figures.insert(name, value)),
+            Line::Progress { .. } => {}
+            Line::Refused(_) => return None,
+        }
+    }
+    Some(figures)
+}
+
+fn check(probe: &str, names: &[&str], refusable: bool) {
+    let own = env!("CARGO_BIN_EXE_entresol");
+    let native = figures(&["probe", probe, "--quick"]);
+    assert!(refusable || native.is_some(), "the host refused {probe}");
+    let ours = figures(&["run", "--", own, "probe", probe, "--quick"]);
+    for figures in [native, ours].into_iter().flatten() {
+        for name in names {
+            let value = figures.get(*name).unwrap_or_else(|| panic!("{probe} printed no {name}: {figures:?}"));
+            assert!(value.is_finite() && *value > 0.0, "{name} is {value}");
+        }
+    }
+}
+
+#[test]
+fn handovers() {
+    check("yield", &["yield_same_cpu"], false);
+    check("futex", &["futex_handover_same_cpu"], false);
+    check("condvar", &["condvar_handover"], false);
+}
+
+#[test]
+fn creation_and_calls() {
+    check("create", &["create_join"], false);
+    check("passthrough", &["passthrough_getppid"], false);
+}
+
+#[test]
+fn taking_turns() {
+    check("preemption", &["preemption"], false);
+}
+
+#[test]
+fn real_time() {
+    // Without privilege the host refuses SCHED_FIFO.
+    check("rt-wakeup", &["rt_wakeup_p50", "rt_wakeup_p99", "rt_wakeup_max"], true);
+}
+
+#[test]
+fn computing() {
+    check("sieve", &["cpu_bound"], false);
+}

@@ -1,0 +1,178 @@
+//! `entresol run` from the outside: what it refuses, and that the program cannot tell the difference.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn entresol(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+    command.args(arguments);
+    command
+}
+
+fn output(command: &mut Command) -> Output {
+    command.output().expect("the command starts")
+}
+
+/// Exit status and standard error of `entresol run -- PROGRAM`.
+fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
+    let answer = output(entresol(&["run"]).args(arguments));
+    (answer.status.code(), String::from_utf8(answer.stderr).unwrap())
+}
+
+/// A program without any library, so without a dynamic linker; exits with status 42.
+fn static_program(folder: &Path) -> PathBuf {
+    let source = folder.join("static.s");
+    let program = folder.join("static");
+    fs::write(&source, ".globl _start\n_start: mov $60, %eax\n mov $42, %edi\n syscall\n").unwrap();
+    let compiled = Command::new("cc").args(["-static", "-nostdlib", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.expect("a C compiler is there").success());
+    program
+}
+
+#[test]
+fn exit_status_and_streams_are_the_programs_own() {
+    let script = "cat; echo error >&2; exit 7";
+    let mut command = entresol(&["run", "--", "sh", "-c", script]);
+    command.stdin(fs::File::open("/proc/sys/kernel/ostype").unwrap());
+    let answer = output(&mut command);
+    assert_eq!(answer.status.code(), Some(7));
+    assert_eq!(answer.stdout, b"Linux\n");
+    assert_eq!(answer.stderr, b"error\n");
+}
+
+#[test]
+fn a_signal_that_ends_the_program_is_seen_outside() {
+    let answer = output(&mut entresol(&["run", "--", "sh", "-c", "kill -TERM $$"]));
+    assert_eq!(answer.status.signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn arguments_reach_the_program_untouched() {
+    let answer = output(&mut entresol(&["run", "printf", "%s|", "-x", "--", "--help", "", "a b"]));
+    assert_eq!(answer.stdout, b"-x|--|--help||a b|");
+    let answer = output(&mut entresol(&["run", "--cpus", "1", "--hz", "500", "--rt=allow", "sh", "-c", "echo $0"]));
+    assert_eq!(answer.stdout, b"sh\n");
+}
+
+#[test]
+fn what_is_not_there_is_127() {
+    for program in ["no-such-program-anywhere", "./no-such-program", "/bin/true/x", ""] {
+        let (status, error) = refusal(&["--", program]);
+        assert_eq!(status, Some(127), "{program:?}: {error}");
+        assert!(error.starts_with("entresol: "), "{error}");
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let script = scratch.path().join("script");
+    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (status, error) = refusal(&[script.to_str().unwrap()]);
+    assert_eq!(status, Some(127));
+    assert!(error.contains("/no/such/interpreter"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_executed_is_126() {
+    let scratch = tempfile::tempdir().unwrap();
+    let plain = scratch.path().join("plain");
+    fs::write(&plain, "text").unwrap();
+    for program in [plain.to_str().unwrap(), "/"] {
+        let (status, error) = refusal(&["--", program]);
+        assert_eq!(status, Some(126), "{error}");
+    }
+}
+
+#[test]
+fn what_entresol_cannot_enter_is_125_with_the_reason() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = static_program(scratch.path());
+    let program = program.to_str().unwrap();
+    let (status, error) = refusal(&["--", program]);
+    assert_eq!(status, Some(125));
+    assert!(error.contains("statically linked"), "{error}");
+
+    let native = output(&mut entresol(&["run", "--fallback=native", "--", program]));
+    assert_eq!(native.status.code(), Some(42));
+    assert!(String::from_utf8_lossy(&native.stderr).contains("running natively"), "never silently");
+}
+
+#[test]
+fn mistakes_in_our_own_options_are_125() {
+    for arguments in [&["--no-such-option", "true"][..], &["--cpus", "0", "true"], &["--hz=fast", "true"], &[]] {
+        assert_eq!(refusal(arguments).0, Some(125), "{arguments:?}");
+    }
+    assert_eq!(output(&mut entresol(&["no-such-task"])).status.code(), Some(2));
+}
+
+#[test]
+fn a_file_without_a_form_is_run_by_the_shell_as_execvp_does() {
+    let scratch = tempfile::tempdir().unwrap();
+    let script = scratch.path().join("script");
+    fs::write(&script, "echo \"$1\"; exit 3\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let answer = output(&mut entresol(&["run", script.to_str().unwrap(), "word"]));
+    assert_eq!((answer.status.code(), answer.stdout), (Some(3), b"word\n".to_vec()));
+}
+
+#[test]
+fn the_program_inherits_signals_and_closed_streams_as_natively() {
+    let script = "grep SigIgn /proc/self/status; test -e /proc/$$/fd/0; echo $?";
+    let mut native = Command::new("sh");
+    native.args(["-c", script]);
+    let mut ours = entresol(&["run", "--", "sh", "-c", script]);
+    let [native, ours] = [&mut native, &mut ours].map(|command| {
+        // SAFETY: close and signal are async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                libc::signal(libc::SIGINT, libc::SIG_IGN);
+                libc::close(0);
+                Ok(())
+            });
+        }
+        output(command).stdout
+    });
+    assert_eq!(String::from_utf8(ours).unwrap(), String::from_utf8(native).unwrap());
+}
+
+#[test]
+fn it_works_inside_itself() {
+    let own = env!("CARGO_BIN_EXE_entresol");
+    let script = format!("{own} run --cpus 1 -- sh -c 'echo inner; exit 5'; echo $?");
+    let answer = output(&mut entresol(&["run", "--cpus", "2", "--", "sh", "-c", &script]));
+    assert_eq!(answer.stdout, b"inner\n5\n");
+    assert_eq!(answer.status.code(), Some(0));
+}
+
+#[test]
+fn a_home_that_is_not_there_does_not_matter() {
+    let mut command = entresol(&["run", "--", "true"]);
+    command.env("HOME", "/nonexistent").env_remove("XDG_CACHE_HOME").env_remove("XDG_RUNTIME_DIR");
+    assert_eq!(output(&mut command).status.code(), Some(0));
+}
+
+#[test]
+fn doctor_says_what_is_wrong_and_its_status_agrees() {
+    let answer = output(&mut entresol(&["doctor", "true"]));
+    let text = String::from_utf8(answer.stdout).unwrap();
+    assert_eq!(answer.status.code(), Some(0), "{text}");
+    assert!(text.lines().all(|line| line.starts_with("ok ") || line.starts_with("note ")), "{text}");
+    assert!(!text.contains('\x1b'), "colours are for terminals");
+
+    let scratch = tempfile::tempdir().unwrap();
+    let program = static_program(scratch.path());
+    let answer = output(entresol(&["doctor"]).arg(program));
+    assert_eq!(answer.status.code(), Some(1));
+    assert!(String::from_utf8(answer.stdout).unwrap().contains("statically linked"));
+}
+
+#[test]
+fn completions_know_the_subcommands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let answer = output(&mut entresol(&["completions", shell]));
+        let script = String::from_utf8(answer.stdout).unwrap();
+        assert!(script.contains("doctor") && script.contains("fallback"), "{shell}");
+    }
+}

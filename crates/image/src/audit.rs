@@ -1,0 +1,46 @@
+//! The dynamic linker's auditing interface, see `man 7 rtld-audit`.
+
+use core::ffi::{c_char, c_void};
+
+/// The public head of glibc's `struct link_map`.
+#[repr(C)]
+pub struct LinkMap {
+    /// Difference between the addresses in the file and in memory.
+    pub base: usize,
+    /// Absolute path of the object; empty for the program itself.
+    pub name: *const c_char,
+    /// The object's dynamic section.
+    pub dynamic: *const c_void,
+    /// Next object in load order.
+    pub next: *mut LinkMap,
+    /// Previous object in load order.
+    pub previous: *mut LinkMap,
+}
+
+/// The dynamic linker offers its version of the interface; we answer with the one that we speak.
+///
+/// # Safety
+/// Called by the dynamic linker only.
+pub unsafe fn version(offered: u32) -> u32 {
+    offered
+}
+
+/// An object was mapped. Answering 0 asks for no symbol-binding calls, so PLT calls cost no more than without us.
+///
+/// # Safety
+/// `map` and `cookie` are the dynamic linker's own and valid.
+pub unsafe fn objopen(_map: *mut LinkMap, _namespace: i64, _cookie: *mut usize) -> u32 {
+    0
+}
+
+/// The list of objects changes (`LA_ACT_ADD`, `LA_ACT_DELETE`) or is consistent again.
+///
+/// # Safety
+/// `cookie` is the dynamic linker's own and valid.
+pub unsafe fn activity(_cookie: *mut usize, _flag: u32) {}
+
+/// All objects are loaded; control goes to the program next.
+///
+/// # Safety
+/// `cookie` is the dynamic linker's own and valid.
+pub unsafe fn preinit(_cookie: *mut usize) {}

@@ -1,0 +1,25 @@
+//! The image: the kernel as it is loaded into the program.
+//!
+//! An ordinary `no_std` library, so that tests and lints work as everywhere. What only a
+//! final binary may have (panic handler, global allocator, constructor, exported symbols)
+//! lives in [`image!`], which the command's build script invokes in a three-line crate of
+//! type cdylib. The result, `libentresol.so`, keeps a diet: no libc, no std, no
+//! thread-local storage, no wide vector registers. `ci/check-image.sh` checks the built file.
+//!
+//! Start reading at [`init`] (the constructor) and [`audit`] (the dynamic linker's calls).
+#![no_std]
+
+pub mod audit;
+mod entry;
+pub mod heap;
+mod memory;
+pub mod panic;
+mod raw;
+
+use core::ffi::{c_char, c_int};
+
+/// The constructor: the dynamic linker calls it once, before the program's libraries are mapped.
+///
+/// # Safety
+/// Called by the dynamic linker only, with the process's own argument and environment vectors.
+pub unsafe extern "C" fn init(_argc: c_int, _argv: *const *const c_char, _envp: *const *const c_char) {}
