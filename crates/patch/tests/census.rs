@@ -80,7 +80,10 @@ fn c_library_and_loader() {
                 let missing: Vec<&u64> =
                     listed.iter().filter(|at| !sites.iter().any(|site| site.syscall_at() == **at)).collect();
                 println!("  objdump lists {}; not patched: {missing:x?}", listed.len());
-                assert!(sites.iter().all(|site| listed.contains(&site.syscall_at())), "not a syscall in objdump's eyes");
+                assert!(
+                    sites.iter().all(|site| listed.contains(&site.syscall_at())),
+                    "not a syscall in objdump's eyes"
+                );
                 assert_eq!(listed.len(), (census.syscalls + census.restorers + census.unknown) as usize);
             }
         }
