@@ -160,11 +160,12 @@ fn short<'a>(bytes: &'a [u8], function: &Range<usize>, inside: Range<usize>) -> 
 /// Whether the byte at `from` really belongs to a branch into `inside`. Where nobody knows
 /// what the byte is, it does.
 fn is_branch_into(code: &Code<'_>, from: usize, inside: &Range<usize>) -> bool {
-    let Some((function, next)) = code.functions.last_from(code.address + from as u64) else { return true };
-    let Some(mut at) = code.offset(function.start) else { return true };
-    if code.address + from as u64 >= function.end && next == u64::MAX {
+    let address = code.address + from as u64;
+    let Some((function, _)) = code.functions.last_from(address) else { return true };
+    if !function.contains(&address) {
         return true;
     }
+    let Some(mut at) = code.offset(function.start) else { return true };
     while let Some(i) = code.bytes.get(at..).and_then(decode) {
         let end = at + i.len();
         if from < end {
