@@ -42,22 +42,20 @@ impl Branches {
         let near = neighbourhood(code.bytes.len(), syscalls)?;
         let is_near = |to: usize| near[to / (GRAIN * 64)] >> (to / GRAIN % 64) & 1 != 0;
         let mut suspects = Vec::new();
-        let bytes = code.bytes;
-        let mut note = |from: usize, displacement_at: usize| -> Result<(), TryReserveError> {
-            let Some(displacement) = bytes.get(displacement_at..displacement_at + 4) else { return Ok(()) };
-            let displacement = i32::from_le_bytes([displacement[0], displacement[1], displacement[2], displacement[3]]);
-            let to = (displacement_at + 4).wrapping_add_signed(displacement as isize);
-            if to < bytes.len() && is_near(to) {
-                suspects.try_reserve(1)?;
-                suspects.push(Suspect { from: from as u32, to: to as u32 });
-            }
-            Ok(())
-        };
-        for (from, pair) in bytes.windows(2).enumerate() {
-            if pair[0] & 0xfe == 0xe8 {
-                note(from, from + 1)?;
-            } else if pair[0] == 0x0f && pair[1] & 0xf0 == 0x80 {
-                note(from, from + 2)?;
+        for start in (0..code.bytes.len()).step_by(BLOCK) {
+            let mut opcodes = opcodes(&code.bytes[start..]);
+            while opcodes != 0 {
+                let from = start + opcodes.trailing_zeros() as usize;
+                opcodes &= opcodes - 1;
+                let end = from + if code.bytes[from] == 0x0f { 6 } else { 5 };
+                let Some(displacement) = code.bytes.get(end - 4..end).and_then(|bytes| bytes.first_chunk()) else {
+                    continue;
+                };
+                let to = end.wrapping_add_signed(i32::from_le_bytes(*displacement) as isize);
+                if to < code.bytes.len() && is_near(to) {
+                    suspects.try_reserve(1)?;
+                    suspects.push(Suspect { from: from as u32, to: to as u32 });
+                }
             }
         }
         suspects.sort_unstable_by_key(|suspect| suspect.to);
@@ -84,10 +82,45 @@ impl Branches {
         }
         let first = self.suspects.partition_point(|suspect| (suspect.to as usize) < inside.start);
         let long = self.suspects[first..].iter().take_while(|suspect| (suspect.to as usize) < inside.end);
-        let long = long.map(|suspect| suspect.from as usize);
-        let mut strangers = long.chain(short(code.bytes, inside.clone())).filter(|from| !function.contains(from));
-        strangers.any(|from| is_branch_into(code, from, &inside))
+        let mut long = long.map(|suspect| suspect.from as usize).filter(|from| !function.contains(from));
+        long.any(|from| is_branch_into(code, from, &inside))
+            || short(code.bytes, function, inside.clone()).any(|from| is_branch_into(code, from, &inside))
     }
+}
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 64;
+
+/// Which of the first 64 bytes may be the opcode of a branch with a 32-bit displacement:
+/// `call`, `jmp`, or `0f` and a condition. Code is never so long that the displacement's
+/// last byte is not a mere sign.
+///
+/// Written so that the compiler makes vector instructions of it: half of all such blocks
+/// contain a branch, and the processor would guess wrong every time.
+fn opcodes(bytes: &[u8]) -> u64 {
+    const BEHIND: usize = 5;
+    let mut window = [0; BLOCK + BEHIND];
+    let bytes = match bytes.first_chunk() {
+        Some(bytes) => bytes,
+        None => {
+            window[..bytes.len()].copy_from_slice(bytes);
+            &window
+        }
+    };
+    let mut hits = [0u8; BLOCK];
+    for (at, hit) in hits.iter_mut().enumerate() {
+        let is_sign = |byte: u8| byte.wrapping_add(1) < 2;
+        let short = (bytes[at] & 0xfe == 0xe8) & is_sign(bytes[at + 4]);
+        let long = (bytes[at] == 0x0f) & (bytes[at + 1] & 0xf0 == 0x80) & is_sign(bytes[at + 5]);
+        *hit = (short | long) as u8;
+    }
+    let mut mask = 0;
+    for (at, hits) in hits.as_chunks::<8>().0.iter().enumerate() {
+        // Gathers the lowest bit of each byte in the highest byte.
+        let bits = u64::from_le_bytes(*hits).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= bits << (8 * at);
+    }
+    mask
 }
 
 /// A bitmap of the grains that hold a system call or lie within [`REACH`] of one.
@@ -106,26 +139,35 @@ fn neighbourhood(len: usize, syscalls: &[u32]) -> Result<Vec<u64>, TryReserveErr
     Ok(near)
 }
 
-/// Offsets of bytes that, taken for an opcode, branch into `inside` by a displacement of
-/// one byte.
-fn short(bytes: &[u8], inside: Range<usize>) -> impl Iterator<Item = usize> + '_ {
-    let from = inside.start.saturating_sub(2 + 127)..(inside.end + 127).min(bytes.len().saturating_sub(1));
-    from.filter(move |&at| {
-        matches!(bytes[at], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb)
-            && inside.contains(&(at + 2).wrapping_add_signed(bytes[at + 1] as i8 as isize))
+/// Offsets of bytes outside `function` that, taken for an opcode, branch into `inside` by
+/// a displacement of one byte.
+fn short<'a>(bytes: &'a [u8], function: &Range<usize>, inside: Range<usize>) -> impl Iterator<Item = usize> + use<'a> {
+    let first = inside.start.saturating_sub(2 + 127);
+    let last = (inside.end + 127).min(bytes.len());
+    let parts = [first..function.start.max(first), function.end.min(last)..last];
+    parts.into_iter().flat_map(move |part| {
+        let inside = inside.clone();
+        // One more byte: the displacement of the last opcode.
+        let pairs = bytes[part.start..(part.end + 1).min(bytes.len())].windows(2).enumerate();
+        pairs.filter_map(move |(at, pair)| {
+            let to = (part.start + at + 2).wrapping_add_signed(pair[1] as i8 as isize);
+            let hits = inside.contains(&to) && matches!(pair[0], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb);
+            hits.then_some(part.start + at)
+        })
     })
 }
 
 /// Whether the byte at `from` really belongs to a branch into `inside`. Where nobody knows
 /// what the byte is, it does.
 fn is_branch_into(code: &Code<'_>, from: usize, inside: &Range<usize>) -> bool {
-    let Some((function, next)) = code.functions.last_from(code.address + from as u64) else { return true };
-    let Some(mut at) = code.offset(function.start) else { return true };
-    if code.address + from as u64 >= function.end && next == u64::MAX {
+    let address = code.address + from as u64;
+    let Some((function, _)) = code.functions.last_from(address) else { return true };
+    if !function.contains(&address) {
         return true;
     }
+    let Some(mut at) = code.offset(function.start) else { return true };
     while let Some(i) = code.bytes.get(at..).and_then(decode) {
-        let end = at + i.len as usize;
+        let end = at + i.len();
         if from < end {
             return match i.flow(&code.bytes[at..]) {
                 Flow::Branch(by) | Flow::Jump(by) | Flow::Call(by) => {

@@ -8,6 +8,8 @@
 //!
 //! Tables: Intel SDM volume 2, appendix A ("Opcode Map").
 
+use core::num::NonZeroU8;
+
 /// The opcode map that an instruction comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Map {
@@ -19,8 +21,12 @@ pub(crate) enum Map {
     Third38,
     /// `0f 3a xx`.
     Third3A,
-    /// Any map under a VEX prefix (`c4`, `c5`); the number is the map field.
-    Vex(u8),
+    /// `0f xx` under a VEX prefix (`c4`, `c5`).
+    Vex0F,
+    /// `0f 38 xx` under a VEX prefix.
+    Vex0F38,
+    /// `0f 3a xx` under a VEX prefix.
+    Vex0F3A,
     /// Any map under an EVEX prefix (`62`).
     Evex,
 }
@@ -44,21 +50,26 @@ const REX_B: u8 = 1;
 pub(crate) const LEN_MAX: usize = 15;
 
 /// One decoded instruction. Offsets count from its first byte; 0 means "has none".
+///
+/// Eight bytes, also with an `Option` around: it travels in a register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instruction {
-    pub len: u8,
+    len: NonZeroU8,
     pub map: Map,
     pub opcode: u8,
     /// Legacy prefixes, the constants above.
     pub prefixes: u8,
     pub rex: u8,
-    pub has_modrm: bool,
     pub modrm: u8,
     /// Offset of a displacement that counts from the end of the instruction.
     pub rip_displacement: u8,
-    pub immediate: u8,
-    pub immediate_len: u8,
+    /// Offset of the immediate, which reaches to the end; the highest bit is [`MAY_LEAVE`].
+    immediate: u8,
 }
+
+const _: () = assert!(size_of::<Option<Instruction>>() == 8);
+/// Control may go elsewhere than to the next instruction.
+const MAY_LEAVE: u8 = 0x80;
 
 /// Where control goes after an instruction. Displacements count from its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,9 +96,11 @@ pub(crate) enum Flow {
     Other,
 }
 
-// Attributes of an opcode: ModRM bit, invalid bit, immediate in the low four bits.
+// Attributes of an opcode: it has a ModRM byte, it is invalid, control may go elsewhere
+// than to the next instruction; and in the low four bits what follows.
 const M: u8 = 0x80;
 const X: u8 = 0x40;
+const F: u8 = 0x20;
 const IB: u8 = 1;
 const IW: u8 = 2;
 /// 2 or 4 bytes by operand size.
@@ -103,6 +116,12 @@ const GROUP3B: u8 = 7;
 const GROUP3Z: u8 = 8;
 /// A 4-byte branch displacement.
 const REL: u8 = 9;
+/// `pop`: with ModRM.reg other than 0 it is AMD's XOP prefix, which no compiler uses.
+const POP: u8 = 10;
+/// Not an opcode: a prefix, the `0f` escape, VEX or EVEX. All larger numbers too.
+const PREFIX: u8 = 13;
+const ESCAPE: u8 = 14;
+const VECTOR: u8 = 15;
 
 const fn fill(mut table: [u8; 256], first: usize, last: usize, attribute: u8) -> [u8; 256] {
     let mut at = first;
@@ -123,18 +142,27 @@ const fn primary() -> [u8; 256] {
         t = fill(t, row + 6, row + 7, X);
         row += 8;
     }
-    t = fill(t, 0x60, 0x62, X);
+    t[0x0f] = ESCAPE;
+    t[0x26] = PREFIX;
+    t[0x2e] = PREFIX;
+    t[0x36] = PREFIX;
+    t[0x3e] = PREFIX;
+    t = fill(t, 0x40, 0x4f, PREFIX);
+    t = fill(t, 0x60, 0x61, X);
+    t[0x62] = VECTOR;
     t[0x63] = M;
+    t = fill(t, 0x64, 0x67, PREFIX);
     t[0x68] = IZ;
     t[0x69] = M | IZ;
     t[0x6a] = IB;
     t[0x6b] = M | IB;
-    t = fill(t, 0x70, 0x7f, IB);
+    t = fill(t, 0x70, 0x7f, F | IB);
     t = fill(t, 0x80, 0x8f, M);
     t[0x80] = M | IB;
     t[0x81] = M | IZ;
     t[0x82] = X;
     t[0x83] = M | IB;
+    t[0x8f] = M | POP;
     t[0x9a] = X;
     t = fill(t, 0xa0, 0xa3, MOFFS);
     t[0xa8] = IB;
@@ -142,48 +170,66 @@ const fn primary() -> [u8; 256] {
     t = fill(t, 0xb0, 0xb7, IB);
     t = fill(t, 0xb8, 0xbf, IV);
     t = fill(t, 0xc0, 0xc1, M | IB);
-    t[0xc2] = IW;
-    t[0xc6] = M | IB;
-    t[0xc7] = M | IZ;
+    t[0xc2] = F | IW;
+    t[0xc3] = F;
+    t = fill(t, 0xc4, 0xc5, VECTOR);
+    t[0xc6] = M | F | IB;
+    t[0xc7] = M | F | IZ;
     t[0xc8] = ENTER;
-    t[0xca] = IW;
-    t[0xcd] = IB;
+    t[0xca] = F | IW;
+    t = fill(t, 0xcb, 0xcc, F);
+    t[0xcd] = F | IB;
     t[0xce] = X;
+    t[0xcf] = F;
     t = fill(t, 0xd0, 0xd3, M);
     t = fill(t, 0xd4, 0xd6, X);
     t = fill(t, 0xd8, 0xdf, M);
-    t = fill(t, 0xe0, 0xe7, IB);
-    t = fill(t, 0xe8, 0xe9, REL);
+    t = fill(t, 0xe0, 0xe3, F | IB);
+    t = fill(t, 0xe4, 0xe7, IB);
+    t = fill(t, 0xe8, 0xe9, F | REL);
     t[0xea] = X;
-    t[0xeb] = IB;
+    t[0xeb] = F | IB;
+    t[0xf0] = PREFIX;
+    t[0xf1] = F;
+    t = fill(t, 0xf2, 0xf3, PREFIX);
+    t[0xf4] = F;
     t[0xf6] = M | GROUP3B;
     t[0xf7] = M | GROUP3Z;
-    t = fill(t, 0xfe, 0xff, M);
+    t[0xfe] = M;
+    t[0xff] = M | F;
     t
 }
 
 const fn secondary() -> [u8; 256] {
     let mut t = [M; 256];
+    t[0x01] = M | F;
     t[0x04] = X;
     t = fill(t, 0x05, 0x09, 0);
+    t[0x05] = F;
+    t[0x07] = F;
     t[0x0a] = X;
-    t[0x0b] = 0;
+    t[0x0b] = F;
     t[0x0c] = X;
     t = fill(t, 0x0e, 0x0f, X);
     // Moves from and to control registers: their ModRM has rules of its own, and no
     // program may execute them.
     t = fill(t, 0x20, 0x27, X);
-    t = fill(t, 0x30, 0x35, 0);
+    t = fill(t, 0x30, 0x33, 0);
+    t = fill(t, 0x34, 0x35, F);
     t = fill(t, 0x36, 0x3f, X);
+    t[0x38] = PREFIX;
+    t[0x3a] = PREFIX;
     t = fill(t, 0x70, 0x73, M | IB);
     t[0x77] = 0;
     t = fill(t, 0x78, 0x7b, X);
-    t = fill(t, 0x80, 0x8f, REL);
+    t = fill(t, 0x80, 0x8f, F | REL);
     t = fill(t, 0xa0, 0xa2, 0);
     t[0xa4] = M | IB;
     t = fill(t, 0xa6, 0xa7, X);
-    t = fill(t, 0xa8, 0xaa, 0);
+    t = fill(t, 0xa8, 0xa9, 0);
+    t[0xaa] = X;
     t[0xac] = M | IB;
+    t[0xb9] = M | F;
     t[0xba] = M | IB;
     t[0xc2] = M | IB;
     t = fill(t, 0xc4, 0xc6, M | IB);
@@ -192,85 +238,145 @@ const fn secondary() -> [u8; 256] {
     t
 }
 
+/// Bytes of SIB and displacement behind each ModRM byte (SDM volume 2, tables 2-2, 2-3),
+/// but for the case that SIB itself decides (mode 0, base 5).
+const fn operand_lens() -> [u8; 256] {
+    let mut lens = [0u8; 256];
+    let mut modrm = 0;
+    while modrm < 0xc0 {
+        let has_sib = (modrm & 7 == 4) as u8;
+        lens[modrm] = has_sib
+            + match modrm >> 6 {
+                0 if modrm & 7 == 5 => 4,
+                0 => 0,
+                1 => 1,
+                _ => 4,
+            };
+        modrm += 1;
+    }
+    lens
+}
+
 static PRIMARY: [u8; 256] = primary();
 static SECONDARY: [u8; 256] = secondary();
+static OPERAND_LENS: [u8; 256] = operand_lens();
 
 /// Decodes the instruction at the start of `bytes`; `None` if it is cut short or is none
 /// that this decoder knows.
 #[inline]
 pub(crate) fn decode(bytes: &[u8]) -> Option<Instruction> {
-    let bytes = if bytes.len() > LEN_MAX { &bytes[..LEN_MAX] } else { bytes };
-    let mut i = Instruction {
-        len: 0,
-        map: Map::Primary,
-        opcode: 0,
-        prefixes: 0,
-        rex: 0,
-        has_modrm: false,
-        modrm: 0,
-        rip_displacement: 0,
-        immediate: 0,
-        immediate_len: 0,
-    };
-    let mut at = 0;
-    loop {
-        let byte = *bytes.get(at)?;
-        match byte {
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 => {}
-            0x66 => i.prefixes |= OPERAND16,
-            0x67 => i.prefixes |= ADDRESS32,
-            0xf0 => i.prefixes |= LOCK,
-            0xf2 => i.prefixes |= REPNE,
-            0xf3 => i.prefixes |= REP,
-            0x40..=0x4f => {
-                // A REX prefix counts only directly before the opcode.
-                i.rex = byte;
-                at += 1;
-                continue;
-            }
-            _ => break,
+    match bytes.first_chunk() {
+        Some(window) => decode_window(window, LEN_MAX),
+        None => {
+            let mut window = [0; WINDOW];
+            window[..bytes.len()].copy_from_slice(bytes);
+            decode_window(&window, bytes.len())
         }
-        i.rex = 0;
-        at += 1;
     }
-    i.opcode = bytes[at];
-    at += 1;
-    let attribute = match i.opcode {
-        0x0f => {
-            i.map = Map::Secondary;
-            i.opcode = *bytes.get(at)?;
-            at += 1;
-            match i.opcode {
-                0x38 => three_byte(&mut i, Map::Third38, M, bytes, &mut at)?,
-                0x3a => three_byte(&mut i, Map::Third3A, M | IB, bytes, &mut at)?,
-                opcode => SECONDARY[opcode as usize],
-            }
-        }
-        0xc4 | 0xc5 => vex(&mut i, bytes, &mut at)?,
-        0x62 => evex(&mut i, bytes, &mut at)?,
-        opcode => PRIMARY[opcode as usize],
-    };
+}
+
+/// A power of two above [`LEN_MAX`]: an offset is cut to it, and one that was too large
+/// shows in the length.
+const WINDOW: usize = 16;
+type Window = [u8; WINDOW];
+
+#[inline]
+fn byte(window: &Window, at: usize) -> u8 {
+    window[at % WINDOW]
+}
+
+/// What the bytes up to the opcode say.
+struct Opcode {
+    map: Map,
+    opcode: u8,
+    prefixes: u8,
+    rex: u8,
+    /// Offset of the next byte.
+    at: usize,
+}
+
+#[inline]
+fn decode_window(window: &Window, available: usize) -> Option<Instruction> {
+    let rex = if window[0] & 0xf0 == 0x40 { window[0] } else { 0 };
+    let before = (rex != 0) as usize;
+    let mut o = Opcode { map: Map::Primary, opcode: byte(window, before), prefixes: 0, rex, at: before + 1 };
+    let mut attribute = PRIMARY[o.opcode as usize];
+    if attribute & 0xf >= PREFIX {
+        attribute = extended(&mut o, attribute, window)?;
+    }
     if attribute & X != 0 {
         return None;
     }
+    let Opcode { map, opcode, prefixes, rex, mut at } = o;
+    let (mut modrm, mut rip_displacement) = (0, 0);
     if attribute & M != 0 {
-        modrm(&mut i, bytes, &mut at)?;
+        modrm = byte(window, at);
+        at += 1;
+        if modrm & 0xc7 == 0x05 {
+            rip_displacement = at as u8;
+        } else if modrm & 0xc7 == 0x04 && byte(window, at) & 7 == 5 {
+            at += 4;
+        }
+        at += OPERAND_LENS[modrm as usize] as usize;
     }
-    i.immediate_len = immediate_len(&i, attribute & 0xf)?;
-    i.immediate = at as u8;
-    at += i.immediate_len as usize;
-    if at > bytes.len() {
+    let end = at + immediate_len(attribute & 0xf, prefixes, rex, modrm)?;
+    if end > available {
         return None;
     }
-    i.len = at as u8;
-    Some(i)
+    let may_leave = if attribute & F != 0 { MAY_LEAVE } else { 0 };
+    let immediate = at as u8 | may_leave;
+    Some(Instruction {
+        len: NonZeroU8::new(end as u8)?,
+        map,
+        opcode,
+        prefixes,
+        rex,
+        modrm,
+        rip_displacement,
+        immediate,
+    })
 }
 
-fn three_byte(i: &mut Instruction, map: Map, attribute: u8, bytes: &[u8], at: &mut usize) -> Option<u8> {
-    i.map = map;
-    i.opcode = *bytes.get(*at)?;
-    *at += 1;
-    Some(attribute)
+/// Prefixes other than a single REX, and the maps behind escapes.
+#[inline]
+fn extended(o: &mut Opcode, mut attribute: u8, window: &Window) -> Option<u8> {
+    while attribute & 0xf == PREFIX {
+        // A REX prefix counts only directly before the opcode.
+        o.rex = if o.opcode & 0xf0 == 0x40 { o.opcode } else { 0 };
+        match o.opcode {
+            0x66 => o.prefixes |= OPERAND16,
+            0x67 => o.prefixes |= ADDRESS32,
+            0xf0 => o.prefixes |= LOCK,
+            0xf2 => o.prefixes |= REPNE,
+            0xf3 => o.prefixes |= REP,
+            _ => {}
+        }
+        if o.at >= LEN_MAX {
+            return None;
+        }
+        o.opcode = byte(window, o.at);
+        o.at += 1;
+        attribute = PRIMARY[o.opcode as usize];
+    }
+    match attribute & 0xf {
+        ESCAPE => {
+            o.map = Map::Secondary;
+            o.opcode = byte(window, o.at);
+            o.at += 1;
+            let (map, attribute) = match o.opcode {
+                0x38 => (Map::Third38, M),
+                0x3a => (Map::Third3A, M | IB),
+                opcode => return Some(SECONDARY[opcode as usize]),
+            };
+            o.map = map;
+            o.opcode = byte(window, o.at);
+            o.at += 1;
+            Some(attribute)
+        }
+        VECTOR if o.opcode == 0x62 => evex(o, window),
+        VECTOR => vex(o, window),
+        _ => Some(attribute),
+    }
 }
 
 /// Whether an opcode of the `0f` map takes an immediate byte under VEX or EVEX.
@@ -281,103 +387,75 @@ fn vector_immediate(opcode: u8) -> u8 {
     }
 }
 
-#[cold]
-fn vex(i: &mut Instruction, bytes: &[u8], at: &mut usize) -> Option<u8> {
+fn vex(o: &mut Opcode, window: &Window) -> Option<u8> {
     // SDM 2.3: with any of these before it, the instruction faults.
-    if i.rex != 0 || i.prefixes & (LOCK | REP | REPNE | OPERAND16) != 0 {
+    if o.rex != 0 || o.prefixes & (LOCK | REP | REPNE | OPERAND16) != 0 {
         return None;
     }
-    let first = *bytes.get(*at)?;
-    *at += 1;
-    let (map, last) = if i.opcode == 0xc5 {
+    let first = byte(window, o.at);
+    o.at += 1;
+    let (map, last) = if o.opcode == 0xc5 {
         (1, first)
     } else {
-        let second = *bytes.get(*at)?;
-        *at += 1;
+        let second = byte(window, o.at);
+        o.at += 1;
         (first & 0x1f, second)
     };
-    i.map = Map::Vex(map);
-    i.prefixes |= [0, OPERAND16, REP, REPNE][(last & 3) as usize];
-    i.opcode = *bytes.get(*at)?;
-    *at += 1;
-    match map {
-        1 if i.opcode == 0x77 => Some(0),
-        1 => Some(vector_immediate(i.opcode)),
-        2 => Some(M),
-        3 => Some(M | IB),
-        _ => None,
-    }
+    o.prefixes |= [0, OPERAND16, REP, REPNE][(last & 3) as usize];
+    o.opcode = byte(window, o.at);
+    o.at += 1;
+    let attribute;
+    (o.map, attribute) = match map {
+        1 if o.opcode == 0x77 => (Map::Vex0F, 0),
+        1 => (Map::Vex0F, vector_immediate(o.opcode)),
+        2 => (Map::Vex0F38, M),
+        3 => (Map::Vex0F3A, M | IB),
+        _ => return None,
+    };
+    Some(attribute)
 }
 
-#[cold]
-fn evex(i: &mut Instruction, bytes: &[u8], at: &mut usize) -> Option<u8> {
-    if i.rex != 0 || i.prefixes & (LOCK | REP | REPNE | OPERAND16) != 0 {
+fn evex(o: &mut Opcode, window: &Window) -> Option<u8> {
+    if o.rex != 0 || o.prefixes & (LOCK | REP | REPNE | OPERAND16) != 0 {
         return None;
     }
-    let payload = bytes.get(*at..*at + 4)?;
+    let payload = [0, 1, 3].map(|offset| byte(window, o.at + offset));
     // Bit 3 of the first byte is fixed to 0 and bit 2 of the second to 1 (SDM 2.7.1).
     if payload[0] & 8 != 0 || payload[1] & 4 == 0 {
         return None;
     }
-    i.map = Map::Evex;
-    i.opcode = payload[3];
-    *at += 4;
+    o.map = Map::Evex;
+    o.opcode = payload[2];
+    o.at += 4;
     match payload[0] & 7 {
-        1 => Some(vector_immediate(i.opcode)),
+        1 => Some(vector_immediate(o.opcode)),
         2 | 5 | 6 => Some(M),
         3 => Some(M | IB),
         _ => None,
     }
 }
 
-/// Reads ModRM, SIB and displacement (SDM volume 2, tables 2-2 and 2-3).
 #[inline]
-fn modrm(i: &mut Instruction, bytes: &[u8], at: &mut usize) -> Option<()> {
-    i.has_modrm = true;
-    i.modrm = *bytes.get(*at)?;
-    *at += 1;
-    let mode = i.modrm >> 6;
-    if mode == 3 {
-        return Some(());
+fn immediate_len(kind: u8, prefixes: u8, rex: u8, modrm: u8) -> Option<usize> {
+    // None, IB and IW are their own lengths.
+    if kind <= IW {
+        return Some(kind as usize);
     }
-    let mut base = i.modrm & 7;
-    let has_sib = base == 4;
-    if has_sib {
-        base = *bytes.get(*at)? & 7;
-        *at += 1;
-    }
-    *at += match mode {
-        0 if base == 5 => {
-            if !has_sib {
-                i.rip_displacement = *at as u8;
-            }
-            4
-        }
-        0 => 0,
-        1 => 1,
-        _ => 4,
-    };
-    Some(())
-}
-
-#[inline]
-fn immediate_len(i: &Instruction, kind: u8) -> Option<u8> {
-    let wide = i.rex & REX_W != 0;
-    let narrow = i.prefixes & OPERAND16 != 0 && !wide;
+    let wide = rex & REX_W != 0;
+    let narrow = prefixes & OPERAND16 != 0 && !wide;
     let iz = if narrow { 2 } else { 4 };
+    let is_test = modrm & 0x38 < 0x10;
     Some(match kind {
-        0 => 0,
-        IB => 1,
-        IW => 2,
         IZ => iz,
         IV if wide => 8,
         IV => iz,
-        MOFFS if i.prefixes & ADDRESS32 != 0 => 4,
+        MOFFS if prefixes & ADDRESS32 != 0 => 4,
         MOFFS => 8,
         ENTER => 3,
-        GROUP3B => (i.modrm & 0x38 < 0x10) as u8,
-        GROUP3Z if i.modrm & 0x38 < 0x10 => iz,
+        GROUP3B => is_test as usize,
+        GROUP3Z if is_test => iz,
         GROUP3Z => 0,
+        POP if modrm & 0x38 == 0 => 0,
         // Under `66` AMD's processors take a 16-bit displacement and Intel's a 32-bit one.
         REL if narrow => return None,
         REL => 4,
@@ -386,6 +464,21 @@ fn immediate_len(i: &Instruction, kind: u8) -> Option<u8> {
 }
 
 impl Instruction {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len.get() as usize
+    }
+
+    /// Offset of the immediate; the length if it has none.
+    fn immediate(&self) -> usize {
+        (self.immediate & !MAY_LEAVE) as usize
+    }
+
+    /// Length of the immediate in bytes.
+    pub fn immediate_len(&self) -> usize {
+        self.len() - self.immediate()
+    }
+
     /// The register field of ModRM, extended by REX.R.
     pub fn reg(&self) -> u8 {
         self.modrm >> 3 & 7 | (self.rex & REX_R) << 1
@@ -402,8 +495,8 @@ impl Instruction {
     }
 
     fn relative(&self, bytes: &[u8]) -> i32 {
-        let at = self.immediate as usize;
-        match self.immediate_len {
+        let at = self.immediate();
+        match self.immediate_len() {
             1 => bytes[at] as i8 as i32,
             _ => i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]),
         }
@@ -412,6 +505,9 @@ impl Instruction {
     /// Where control goes next; `bytes` are the ones that the instruction came from.
     #[inline]
     pub fn flow(&self, bytes: &[u8]) -> Flow {
+        if self.immediate & MAY_LEAVE == 0 {
+            return Flow::Next;
+        }
         match (self.map, self.opcode) {
             (Map::Primary, 0x70..=0x7f | 0xe0..=0xe3) => Flow::Branch(self.relative(bytes)),
             (Map::Primary, 0xe8) => Flow::Call(self.relative(bytes)),
@@ -427,6 +523,12 @@ impl Instruction {
             // xabort and xbegin.
             (Map::Primary, 0xc6 | 0xc7) if self.group() != 0 => Flow::Other,
             (Map::Secondary, 0x80..=0x8f) => Flow::Branch(self.relative(bytes)),
+            // Of the system instructions without operand only xgetbv, rdpkru, wrpkru and
+            // rdtscp just go on; others enter enclaves, hypervisors or transactions.
+            (Map::Secondary, 0x01) => match self.modrm {
+                0xd0 | 0xee | 0xef | 0xf9 | ..=0xbf => Flow::Next,
+                _ => Flow::Other,
+            },
             (Map::Secondary, 0x05) => Flow::Syscall,
             (Map::Secondary, 0x0b | 0xb9) => Flow::Fault,
             (Map::Secondary, 0x07 | 0x34 | 0x35) => Flow::Other,

@@ -16,10 +16,14 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod branches;
 mod code;
 mod decode;
+#[cfg(test)]
+mod differential;
 pub mod elf;
 mod liveness;
 mod plan;

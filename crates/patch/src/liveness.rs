@@ -79,7 +79,7 @@ impl Walk {
                 return Path::Live;
             }
             *steps -= 1;
-            address += i.len as u64;
+            address += i.len() as u64;
             let beyond = if trust == Trust::LibC { Path::Dead } else { Path::Live };
             match i.flow(bytes) {
                 Flow::Next | Flow::Syscall => {}

@@ -45,9 +45,11 @@ pub struct Census {
 /// # Errors
 /// No memory for a few kilobytes of notes or for the sites.
 pub fn plan(code: &Code<'_>, trust: Trust, out: &mut Vec<Site>) -> Result<Census, TryReserveError> {
-    let pairs = pairs(code.bytes)?;
-    let branches = Branches::find(code, &pairs)?;
+    let mut pairs = pairs(code.bytes)?;
     let mut census = Census { pairs: pairs.len() as u32, ..Census::default() };
+    pairs.retain(|&pair| !code.bytes[..pair as usize].ends_with(&RESTORER));
+    census.restorers = census.pairs - pairs.len() as u32;
+    let branches = Branches::find(code, &pairs)?;
     let mut body = Body::default();
     let mut rest = pairs.as_slice();
     while let Some(&first) = rest.first() {
@@ -63,10 +65,6 @@ pub fn plan(code: &Code<'_>, trust: Trust, out: &mut Vec<Site>) -> Result<Census
         for &pair in these {
             let Some(index) = body.syscall(pair as usize) else { continue };
             census.syscalls += 1;
-            if code.bytes[..pair as usize].ends_with(&RESTORER) {
-                census.restorers += 1;
-                continue;
-            }
             let Some(window) = body.window(code, &branches, index, free_from) else {
                 census.no_room += 1;
                 continue;
@@ -115,7 +113,7 @@ impl Placed {
     }
 
     fn end(&self) -> usize {
-        self.at as usize + self.i.len as usize
+        self.at as usize + self.i.len()
     }
 }
 
@@ -221,7 +219,7 @@ impl Body {
     fn syscall(&self, offset: usize) -> Option<usize> {
         let index = self.instructions.binary_search_by_key(&(offset as u32), |placed| placed.at).ok()?;
         let i = &self.instructions[index].i;
-        let plain = i.map == Map::Secondary && i.opcode == 0x05 && i.len as usize == SYSCALL_LEN;
+        let plain = i.map == Map::Secondary && i.opcode == 0x05 && i.len() == SYSCALL_LEN;
         plain.then_some(index)
     }
 
@@ -303,13 +301,13 @@ impl Body {
             after: after as u8,
             form,
             vectors_dead: vectors_dead(code, trust, code.address + syscall.end() as u64),
-            number: self.number(code, branches, index),
+            number: self.number(code, branches, index, window),
         }
     }
 
     /// The constant that the code before the `syscall` at `index` moves to eax, if nothing
     /// can jump between the two.
-    fn number(&self, code: &Code<'_>, branches: &Branches, index: usize) -> Option<u32> {
+    fn number(&self, code: &Code<'_>, branches: &Branches, index: usize, window: &Window) -> Option<u32> {
         const LOOK_BACK: usize = 8;
         let syscall_at = self.instructions[index].at as usize;
         for placed in self.instructions[..index].iter().rev().take(LOOK_BACK) {
@@ -318,7 +316,9 @@ impl Body {
             }
             let bytes = placed.bytes(code);
             if let Some(number) = sets_eax(&placed.i, bytes) {
-                let entered = branches.reach_from_outside(code, &self.range, placed.end()..syscall_at + 1);
+                // Nothing enters the window, that is known.
+                let entered = (placed.at as usize) < window.bytes.start
+                    && branches.reach_from_outside(code, &self.range, placed.end()..syscall_at + 1);
                 return (!entered).then_some(number);
             }
             if may_write_rax(&placed.i) {
@@ -330,32 +330,37 @@ impl Body {
 }
 
 /// The constant that the instruction puts into eax.
-fn sets_eax(i: &Instruction, bytes: &[u8]) -> Option<u32> {
+pub(crate) fn sets_eax(i: &Instruction, bytes: &[u8]) -> Option<u32> {
     let constant = || Some(u32::from_le_bytes(bytes.get(bytes.len() - 4..)?.try_into().ok()?));
     match (i.map, i.opcode) {
-        (Map::Primary, 0xb8) if i.rex == 0 && i.immediate_len == 4 => constant(),
-        (Map::Primary, 0xc7) if i.rm() == Some(0) && i.immediate_len == 4 => constant(),
+        (Map::Primary, 0xb8) if i.rex == 0 && i.immediate_len() == 4 => constant(),
+        (Map::Primary, 0xc7) if i.rm() == Some(0) && i.immediate_len() == 4 => constant(),
         (Map::Primary, 0x31 | 0x33) if i.rm() == Some(0) && i.reg() == 0 && i.prefixes == 0 => Some(0),
         _ => None,
     }
 }
 
 /// False only for common instructions that certainly leave rax as it is.
-fn may_write_rax(i: &Instruction) -> bool {
+pub(crate) fn may_write_rax(i: &Instruction) -> bool {
     let register_is_rax = i.rex & 1 == 0 && i.opcode & 7 == 0;
     // Without REX, register 4 of a byte instruction is ah.
-    if i.rex == 0 && (i.rm() == Some(4) || i.reg() == 4) && i.opcode & 1 == 0 && i.map == Map::Primary {
+    let may_be_of_bytes = i.map == Map::Secondary || i.opcode & 1 == 0;
+    if i.rex == 0 && (i.rm() == Some(4) || i.reg() == 4) && may_be_of_bytes {
         return true;
     }
     match (i.map, i.opcode) {
+        // xabort and xbegin.
+        (Map::Primary, 0xc6 | 0xc7) if i.group() != 0 => true,
         // Arithmetic and moves with the register field as their source, then as their target.
         (Map::Primary, 0x00..=0x3b) if i.opcode & 7 < 2 => i.rm() == Some(0),
         (Map::Primary, 0x00..=0x3b) if i.opcode & 7 < 4 => i.reg() == 0,
         (Map::Primary, 0x88 | 0x89 | 0xc6 | 0xc7 | 0x80 | 0x81 | 0x83 | 0xc0 | 0xc1 | 0xd0..=0xd3) => i.rm() == Some(0),
         (Map::Primary, 0x63 | 0x8a | 0x8b | 0x8d) => i.reg() == 0,
-        (Map::Primary, 0x84 | 0x85 | 0x90 | 0xa8 | 0xa9 | 0x50..=0x57 | 0x68 | 0x6a) => false,
+        (Map::Primary, 0x84 | 0x85 | 0xa8 | 0xa9 | 0x50..=0x57 | 0x68 | 0x6a) => false,
         (Map::Primary, 0xb0..=0xbf) => register_is_rax || i.opcode == 0xb4,
         (Map::Primary, 0x58..=0x5f) => register_is_rax,
+        // nop, but under REX.B xchg with r8.
+        (Map::Primary, 0x90) => i.rex & 1 != 0,
         (Map::Secondary, 0x1f) => false,
         (Map::Secondary, 0x90..=0x9f) => i.rm() == Some(0),
         (Map::Secondary, 0x40..=0x4f | 0xb6 | 0xb7 | 0xbe | 0xbf | 0xaf) => i.reg() == 0,

@@ -142,8 +142,8 @@ impl Writer<'_> {
         let mut falls_through = true;
         while !bytes.is_empty() {
             let i = decode::decode(bytes).ok_or(EmitError::Changed)?;
-            let (this, rest) = bytes.split_at(i.len as usize);
-            address += i.len as u64;
+            let (this, rest) = bytes.split_at(i.len());
+            address += i.len() as u64;
             falls_through = self.moved_one(&i, this, address)?;
             bytes = rest;
         }
@@ -153,7 +153,7 @@ impl Writer<'_> {
     fn moved_one(&mut self, i: &Instruction, bytes: &[u8], end: u64) -> Result<bool, EmitError> {
         match i.flow(bytes) {
             Flow::Next if i.rip_displacement != 0 => {
-                let (at, new_end) = (i.rip_displacement as usize, self.here() + i.len as u64);
+                let (at, new_end) = (i.rip_displacement as usize, self.here() + i.len() as u64);
                 let old = i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
                 let new = displacement(new_end, end.wrapping_add_signed(old as i64))?;
                 self.put(&bytes[..at])?;

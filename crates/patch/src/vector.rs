@@ -32,9 +32,9 @@ pub(crate) fn vector_use(i: &Instruction) -> VectorUse {
         // movbe, crc32, adcx, adox, and the direct stores.
         Map::Third38 if matches!(i.opcode, 0xf0 | 0xf1 | 0xf6 | 0xf8 | 0xf9) => VectorUse::None,
         // andn, blsr, bzhi, pdep, pext, mulx, shlx, sarx, shrx; rorx; vzeroupper.
-        Map::Vex(2) if matches!(i.opcode, 0xf2 | 0xf3 | 0xf5..=0xf7) => VectorUse::None,
-        Map::Vex(3) if i.opcode == 0xf0 => VectorUse::None,
-        Map::Vex(1) if i.opcode == 0x77 => VectorUse::None,
+        Map::Vex0F38 if matches!(i.opcode, 0xf2 | 0xf3 | 0xf5..=0xf7) => VectorUse::None,
+        Map::Vex0F3A if i.opcode == 0xf0 => VectorUse::None,
+        Map::Vex0F if i.opcode == 0x77 => VectorUse::None,
         _ => VectorUse::Unknown,
     }
 }
@@ -43,7 +43,8 @@ pub(crate) fn vector_use(i: &Instruction) -> VectorUse {
 fn x87(i: &Instruction) -> VectorUse {
     let memory = i.rm().is_none();
     match (i.opcode, i.group(), i.modrm) {
-        (0xd9, 5 | 7, _) | (0xdd, 7, _) if memory => VectorUse::None,
+        // fldcw, fnstcw, fnstsw; fldenv, which loads no register but says all anew.
+        (0xd9, 4 | 5 | 7, _) | (0xdd, 7, _) if memory => VectorUse::None,
         // fnstsw %ax, fnclex.
         (0xdf, _, 0xe0) | (0xdb, _, 0xe2) => VectorUse::None,
         _ => VectorUse::Unknown,
@@ -62,7 +63,12 @@ fn secondary(i: &Instruction) -> VectorUse {
 
 fn sse(i: &Instruction) -> VectorUse {
     const NONE: u8 = 0;
-    let prefix = i.prefixes & (OPERAND16 | REP | REPNE);
+    let prefix = match i.prefixes & (OPERAND16 | REP | REPNE) {
+        // 66 says nothing beside one of these. Which of the two counts, processors know.
+        both if both & (REP | REPNE) == REP | REPNE => return VectorUse::Unknown,
+        prefix if prefix & (REP | REPNE) != 0 => prefix & !OPERAND16,
+        prefix => prefix,
+    };
     let reg: Registers = 1 << i.reg();
     let rm: Registers = i.rm().map_or(0, |rm| 1 << rm);
     let memory = rm == 0;

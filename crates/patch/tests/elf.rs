@@ -1,0 +1,269 @@
+//! Reading ELF objects: real ones, damaged ones, and random bytes.
+
+mod common;
+
+use std::process::Command;
+
+use entresol_patch::Functions;
+use entresol_patch::elf::{BadElf, Object, Program, ProgramHeader, ProgramKind, Segments, classify, headers};
+use proptest::prelude::*;
+
+fn loader() -> Vec<u8> {
+    std::fs::read(common::loaded("/ld-linux-x86-64.so")).unwrap()
+}
+
+fn libc() -> Vec<u8> {
+    std::fs::read(common::loaded("/libc.so")).unwrap()
+}
+
+/// An ELF file without sections: header, program headers, then `contents`.
+fn elf(kind: u16, machine: u16, programs: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend(kind.to_le_bytes());
+    file.extend(machine.to_le_bytes());
+    file.extend(1u32.to_le_bytes());
+    file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
+    file.extend(0u32.to_le_bytes());
+    for number in [64, 56, programs.len() as u16, 64, 0, 0] {
+        file.extend(number.to_le_bytes());
+    }
+    let mut at = 64 + 56 * programs.len() as u64;
+    for (kind, contents) in programs {
+        file.extend([*kind, 4].map(u32::to_le_bytes).concat());
+        let len = contents.len() as u64;
+        file.extend([at, at, at, len, len, 1].map(u64::to_le_bytes).concat());
+        at += len;
+    }
+    programs.iter().for_each(|(_, contents)| file.extend_from_slice(contents));
+    file
+}
+
+const X86_64: u16 = 62;
+const EXEC: u16 = 2;
+
+fn kind(file: &[u8]) -> ProgramKind {
+    classify(file).unwrap().kind
+}
+
+#[test]
+fn programs_of_this_machine() {
+    let test = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let program = classify(&test).unwrap();
+    assert_eq!((program.kind, program.is_go), (ProgramKind::Glibc, false));
+    assert!(program.interpreter.unwrap().ends_with(b"/ld-linux-x86-64.so.2"));
+    assert_eq!(kind(&loader()), ProgramKind::GlibcLoader);
+    // Debian's C library can be started as a program.
+    assert!(matches!(kind(&libc()), ProgramKind::Glibc | ProgramKind::Static));
+}
+
+#[test]
+fn other_programs() {
+    let interpreter = |path: &'static [u8]| elf(EXEC, X86_64, &[(ProgramHeader::INTERPRETER, path)]);
+    assert_eq!(kind(&interpreter(b"/lib64/ld-linux-x86-64.so.2\0")), ProgramKind::Glibc);
+    assert_eq!(kind(&interpreter(b"/nix/store/x/ld-linux-x86-64.so.2\0")), ProgramKind::Glibc);
+    assert_eq!(kind(&interpreter(b"/lib/ld-musl-x86_64.so.1\0")), ProgramKind::Musl);
+    assert_eq!(kind(&interpreter(b"/system/bin/linker64\0")), ProgramKind::OtherLoader);
+    assert_eq!(classify(&interpreter(b"/no/zero")), Err(BadElf::Truncated));
+    assert_eq!(kind(&elf(EXEC, X86_64, &[])), ProgramKind::Static);
+    assert_eq!(kind(&elf(1, X86_64, &[])), ProgramKind::NotProgram);
+    assert_eq!(kind(&elf(4, X86_64, &[])), ProgramKind::NotProgram);
+    assert_eq!(kind(&elf(EXEC, 183, &[])), ProgramKind::OtherMachine(183));
+    assert_eq!(kind(&elf(EXEC, 3, &[])), ProgramKind::Bits32);
+    let mut x32 = elf(EXEC, X86_64, &[]);
+    x32[4] = 1;
+    assert_eq!(kind(&x32), ProgramKind::Bits32);
+    // Big-endian s390x.
+    let mut s390 = elf(EXEC, 22u16.swap_bytes(), &[]);
+    s390[5] = 2;
+    assert_eq!(kind(&s390), ProgramKind::OtherMachine(22));
+    assert_eq!(classify(b"#!/bin/sh\n"), Err(BadElf::NotElf));
+    assert_eq!(classify(b""), Err(BadElf::NotElf));
+    assert_eq!(classify(b"\x7fELF"), Err(BadElf::Truncated));
+}
+
+#[test]
+fn go_programs() {
+    let note = [&4u32.to_le_bytes()[..], &3u32.to_le_bytes(), &4u32.to_le_bytes(), b"Go\0\0", b"abc\0"].concat();
+    let file = elf(EXEC, X86_64, &[(ProgramHeader::LOAD, b""), (ProgramHeader::NOTE, &note)]);
+    assert!(!classify(&file).unwrap().is_go, "the note is in no segment");
+    // One segment around all of it, as linkers make it.
+    let mut file = elf(EXEC, X86_64, &[(ProgramHeader::LOAD, &note), (ProgramHeader::NOTE, &note)]);
+    assert!(classify(&file).is_ok_and(|program| !program.is_go));
+    let whole = file.len() as u64;
+    file[64 + 8..64 + 56].copy_from_slice(&[0, 0, 0, whole, whole, 1].map(u64::to_le_bytes).concat());
+    assert_eq!(classify(&file), Ok(Program { kind: ProgramKind::Static, interpreter: None, is_go: true }));
+    // Without the note, by the name of a section.
+    let mut file = elf(EXEC, X86_64, &[]);
+    let names_at = file.len() as u64;
+    let names = b"\0.go.buildinfo\0.shstrtab\0";
+    file.extend_from_slice(names);
+    let table_at = file.len() as u64;
+    for (name, offset, len) in [(1u32, 0, 0), (15, names_at, names.len() as u64)] {
+        file.extend(name.to_le_bytes());
+        file.extend(3u32.to_le_bytes());
+        file.extend([0, 0, offset, len, 0, 0, 0].map(u64::to_le_bytes).concat());
+    }
+    file[40..48].copy_from_slice(&table_at.to_le_bytes());
+    file[58..64].copy_from_slice(&[64u16, 2, 1].map(u16::to_le_bytes).concat());
+    assert!(classify(&file).unwrap().is_go);
+}
+
+/// The symbols that `readelf` lists: address and name without version.
+fn listed_symbols(path: &str) -> Option<Vec<(u64, String)>> {
+    let output = Command::new("readelf").args(["-W", "--dyn-syms", path]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let symbol = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let name = fields.get(7)?.split('@').next()?.to_owned();
+        let is_ours = fields[6] != "UND" && fields[3] != "TLS" && fields[0].ends_with(':') && fields[0] != "Num:";
+        is_ours.then(|| (u64::from_str_radix(fields[1], 16).unwrap(), name))
+    };
+    output.status.success().then(|| text.lines().filter_map(symbol).collect())
+}
+
+#[test]
+fn symbols() {
+    const BIAS: u64 = 0x7f12_3456_7000;
+    for name in ["/libc.so", "/ld-linux-x86-64.so"] {
+        let path = common::loaded(name);
+        let file = std::fs::read(&path).unwrap();
+        let object = Object::of_file(&file, BIAS).unwrap();
+        assert!(path.ends_with(std::str::from_utf8(object.soname().unwrap()).unwrap()));
+        assert_eq!(object.build_id().map(<[u8]>::len), Some(20));
+        let Some(listed) = listed_symbols(&path) else {
+            println!("SKIPPED: no readelf to compare with");
+            continue;
+        };
+        assert_eq!(object.symbols().count(), listed.len());
+        // Version names are symbols without a section: theirs is no address.
+        let lies_at = |address: u64, value: u64| address == BIAS + value || address == value;
+        for (symbol, (value, name)) in object.symbols().zip(&listed) {
+            assert_eq!(symbol.name, name.as_bytes());
+            assert!(lies_at(symbol.address, *value));
+            let found = object.symbol(symbol.name).unwrap();
+            assert!(listed.iter().any(|(value, other)| other == name && lies_at(found.address, *value)));
+        }
+        assert_eq!(object.symbol(b"no_such_symbol"), None);
+        assert_eq!(object.symbol(b""), None);
+    }
+    let file = loader();
+    let object = Object::of_file(&file, BIAS).unwrap();
+    // glibc 2.35 and later.
+    if let Some(offset) = object.symbol(b"__rseq_offset") {
+        assert!((offset.len, offset.is_function) == (8, false));
+    }
+}
+
+#[test]
+fn functions_by_exception_frames() {
+    let file = libc();
+    let object = Object::of_file(&file, 0x1000_0000).unwrap();
+    let table = object.functions().unwrap();
+    assert!(table.len() > 1000);
+    let mut described = 0;
+    for index in 0..table.len() {
+        let start = table.start(index).unwrap();
+        // Only signal trampolines have none.
+        let Some((function, next)) = object.last_from(start) else { continue };
+        described += 1;
+        assert_eq!(function.start, start);
+        assert!(function.end > start && next >= start);
+        assert_eq!(next, table.start(index + 1).unwrap_or(u64::MAX));
+        if let Some((same, _)) = object.last_from(function.end - 1).filter(|_| next >= function.end) {
+            assert_eq!(same, function);
+        }
+    }
+    assert!(described + 2 >= table.len());
+    assert!(object.last_from(0x1000).is_none());
+    // Exported functions of known length begin where a frame begins.
+    let exported = object.symbols().filter(|symbol| symbol.is_function && symbol.len > 0);
+    let (mut all, mut hits) = (0, 0);
+    for symbol in exported {
+        all += 1;
+        hits += object.last_from(symbol.address).is_some_and(|(function, _)| function.start == symbol.address) as u32;
+    }
+    assert!(hits * 100 >= all * 95, "{hits} of {all}");
+}
+
+#[test]
+fn vdso_in_memory() {
+    let (base, bytes) = common::vdso();
+    let mut segments = Segments::new();
+    segments.push(base, &bytes);
+    let object = Object::new(base, &bytes, segments).unwrap();
+    assert_eq!(object.soname(), Some(&b"linux-vdso.so.1"[..]));
+    for name in ["__vdso_getcpu", "__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"] {
+        let symbol = object.symbol(name.as_bytes()).unwrap();
+        assert!(symbol.is_function && symbol.address > base && symbol.address < base + bytes.len() as u64);
+        assert!(object.last_from(symbol.address).is_some_and(|(function, _)| function.contains(&symbol.address)));
+    }
+}
+
+/// glibc before 2.35 writes run-time addresses into the dynamic section.
+#[test]
+fn relocated_dynamic_section() {
+    const BIAS: u64 = 0x7000_0000_0000;
+    let mut file = loader();
+    let dynamic = headers(&file).unwrap().find(|header| header.kind == ProgramHeader::DYNAMIC).unwrap();
+    let expected = Object::of_file(&file, BIAS).unwrap().symbol(b"__tls_get_addr").map(|symbol| symbol.address);
+    assert!(expected.is_some());
+    let start = dynamic.offset as usize;
+    for at in (start..start + dynamic.file_len as usize).step_by(16) {
+        let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+        if matches!(word(at), 4 | 5 | 6 | 0x6fff_fef5) {
+            let moved = word(at + 8) + BIAS;
+            file[at + 8..at + 16].copy_from_slice(&moved.to_le_bytes());
+        }
+    }
+    let moved = Object::of_file(&file, BIAS).unwrap();
+    assert_eq!(moved.symbol(b"__tls_get_addr").map(|symbol| symbol.address), expected);
+}
+
+/// Asks everything that can be asked; only panics and endless loops are wrong.
+fn ask(file: &[u8]) {
+    let _ = classify(file);
+    let _ = headers(file).map(Iterator::count);
+    let Ok(object) = Object::of_file(file, 0x1000) else { return };
+    object.symbols().take(100).for_each(|symbol| {
+        std::hint::black_box(symbol);
+    });
+    let _ = (object.symbol(b"malloc"), object.soname(), object.build_id());
+    for address in [0, 0x1000, 0x2000, 0x26428, u64::MAX] {
+        let _ = object.last_from(address);
+    }
+    for code in object.code() {
+        let head = entresol_patch::Code { bytes: &code.bytes[..code.bytes.len().min(4096)], ..code };
+        let _ = entresol_patch::plan(&head, entresol_patch::Trust::Unknown, &mut Vec::new());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..2000), magic in any::<bool>()) {
+        let mut file = if magic { elf(3, X86_64, &[]) } else { Vec::new() };
+        file.extend(bytes);
+        ask(&file);
+    }
+
+    /// A real file, cut short, with bytes changed where the headers and tables are.
+    #[test]
+    fn damaged_files(
+        cut in any::<prop::sample::Index>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 0..40),
+    ) {
+        let mut file = loader();
+        let len = file.len();
+        for (at, byte, part) in changes {
+            // The headers; what is found from them; anything.
+            let range = [0..0x240, 0x240..0x1000, 0..len][part as usize].clone();
+            file[range.start + at.index(range.len())] = byte;
+        }
+        if cut.index(3) == 0 {
+            file.truncate(cut.index(len));
+        }
+        ask(&file);
+    }
+}
