@@ -155,7 +155,7 @@ impl ProcessSignals {
         if !thread.private.set().without(thread.blocked).intersects(SigSet::SYNCHRONOUS) {
             return None;
         }
-        let signal = self.pool.first_synchronous(&thread.private)?;
+        let signal = self.pool.first_synchronous(&thread.private, thread.blocked)?;
         let (info, timer) = self.pool.pop(&mut thread.private, signal);
         Some(Dequeued { info, scope: Scope::Thread, timer })
     }

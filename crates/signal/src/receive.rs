@@ -44,7 +44,7 @@ impl ProcessSignals {
         Candidate {
             state,
             blocked: thread.blocked,
-            real_blocked: thread.real_blocked,
+            real_blocked: thread.awaiting.unwrap_or_default(),
             interrupted: !self.deliverable(thread).is_empty(),
         }
     }
