@@ -226,7 +226,7 @@ impl ProcessSignals {
             }
             thread.blocked.remove(signal);
         }
-        let candidate = self.candidate(thread, state);
+        let candidate = thread.candidate(state);
         match self.send(Target::Thread(thread, candidate), info, Quota::UNLIMITED) {
             Ok(sent) => sent,
             // Only a real-time signal without memory gets here; faults are standard signals.

@@ -70,8 +70,9 @@ impl Both {
                 info
             }
         };
-        let state = ThreadState { thread: ThreadIdx(0), running: true, exiting: false, stopped: false };
-        let c = self.process.candidate(&self.thread, state);
+        let state =
+            ThreadState { thread: ThreadIdx(0), running: true, exiting: false, stopped: false, notified: false };
+        let c = self.thread.candidate(state);
         let sent = self.process.send(Target::Thread(&mut self.thread, c), info, Quota::UNLIMITED).unwrap();
         assert_eq!(sent.wake, Wake::Nobody, "every signal is blocked");
     }
