@@ -155,7 +155,7 @@ impl ProcessSignals {
         if !thread.private.set().without(thread.blocked).intersects(SigSet::SYNCHRONOUS) {
             return None;
         }
-        let signal = self.pool.first_synchronous(&thread.private)?;
+        let signal = self.pool.first_synchronous(&thread.private, thread.blocked)?;
         let (info, timer) = self.pool.pop(&mut thread.private, signal);
         Some(Dequeued { info, scope: Scope::Thread, timer })
     }
@@ -226,7 +226,7 @@ impl ProcessSignals {
             }
             thread.blocked.remove(signal);
         }
-        let candidate = self.candidate(thread, state);
+        let candidate = thread.candidate(state);
         match self.send(Target::Thread(thread, candidate), info, Quota::UNLIMITED) {
             Ok(sent) => sent,
             // Only a real-time signal without memory gets here; faults are standard signals.

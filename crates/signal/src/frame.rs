@@ -5,7 +5,7 @@
 //! address that the plan names.
 
 use crate::Delivery;
-use abi::bytes::{get_u64, put_u64};
+use abi::bytes::{get_u32, get_u64, put_u64};
 use abi::frame::{
     FIX_EFLAGS, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FP_XSTATE_MAGIC2_SIZE, FPSTATE_ALIGN, FXSAVE_SIZE, FpSwBytes,
     HANDLER_CLEARS, MC_FPSTATE, PRETCODE, RED_ZONE, Registers, SIGINFO, SIZE, UC_FLAGS, UC_FP_XSTATE, UC_LINK,
@@ -15,6 +15,8 @@ use abi::{SaFlags, SigSet, StackT};
 
 /// The least length of extended state with an xsave header: the fxsave area and the header.
 const XSTATE_MIN: u32 = FXSAVE_SIZE as u32 + 64;
+/// Offset of MXCSR in the fxsave area.
+const MXCSR: usize = 24;
 
 /// The form of the extended state in frames, a fact of the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +107,8 @@ impl FramePlan {
         put_u64(&mut b, UC_FLAGS, xstate | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS);
         put_u64(&mut b, UC_LINK, 0);
         b[UC_STACK..UC_STACK + StackT::SIZE].copy_from_slice(&delivery.altstack.saved().to_bytes());
-        let registers = Registers { gs: 0, fs: 0, oldmask: delivery.old_mask.0, ..*interrupted };
+        let registers =
+            Registers { cs: USER_CS, gs: 0, fs: 0, ss: USER_SS, oldmask: delivery.old_mask.0, ..*interrupted };
         registers.write(&mut b[UC_MCONTEXT..]);
         put_u64(&mut b, UC_MCONTEXT + MC_FPSTATE, self.fpstate);
         put_u64(&mut b, UC_SIGMASK, delivery.old_mask.0);
@@ -191,22 +194,41 @@ pub enum Restorable {
     },
 }
 
-/// Judges the extended state by what it says about itself (`check_xstate_in_sigframe`): a
-/// state that was copied without its end, or never had one, counts as an fxsave area.
-/// `read_u32` reads at an offset from the state's start.
-pub fn restorable<E>(
+/// Judges the extended state at address `fpstate` by what it says about itself
+/// (`check_xstate_in_sigframe`): a state that was copied without its end, or never had one,
+/// counts as an fxsave area. `read_u32` reads user memory; the frame is bad if it cannot,
+/// or if the state is not aligned as the processor wants it.
+pub fn restorable(
     ours: ExtendedState,
+    fpstate: u64,
     sw: &FpSwBytes,
-    read_u32: impl FnOnce(u64) -> Result<u32, E>,
-) -> Result<Restorable, E> {
-    let ExtendedState::Xsave { size, features } = ours else {
-        return Ok(Restorable::Fxsave);
+    read_u32: impl FnOnce(u64) -> Option<u32>,
+) -> Result<Restorable, BadFrame> {
+    let (size, features) = match ours {
+        ExtendedState::Fxsave => (0, 0),
+        ExtendedState::Xsave { size, features } => (size, features),
     };
     let plausible = sw.magic1 == FP_XSTATE_MAGIC1
         && (XSTATE_MIN..=size).contains(&sw.xstate_size)
         && sw.xstate_size <= sw.extended_size;
-    if !plausible || read_u32(u64::from(sw.xstate_size))? != FP_XSTATE_MAGIC2 {
-        return Ok(Restorable::Fxsave);
+    let extended =
+        plausible && read_u32(fpstate.wrapping_add(u64::from(sw.xstate_size))).ok_or(BadFrame)? == FP_XSTATE_MAGIC2;
+    let align = if extended { FPSTATE_ALIGN } else { 16 };
+    if !fpstate.is_multiple_of(align) {
+        return Err(BadFrame);
     }
-    Ok(Restorable::Xsave { size: sw.xstate_size, features: sw.xfeatures & features })
+    Ok(if extended {
+        Restorable::Xsave { size: sw.xstate_size, features: sw.xfeatures & features }
+    } else {
+        Restorable::Fxsave
+    })
+}
+
+/// Whether the processor would load this state, of which the first bytes are given, without
+/// a general-protection fault: no unknown MXCSR bits, and behind the fxsave area a header
+/// in standard format that names only components of `xcr0` (SDM 13.8).
+pub fn is_loadable(head: &[u8; XSTATE_MIN as usize], what: Restorable, mxcsr_mask: u32, xcr0: u64) -> bool {
+    let header = &head[FXSAVE_SIZE..];
+    let header_is_good = get_u64(header, 0) & !xcr0 == 0 && header[8..].iter().all(|&b| b == 0);
+    get_u32(head, MXCSR) & !mxcsr_mask == 0 && (what == Restorable::Fxsave || header_is_good)
 }

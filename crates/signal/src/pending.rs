@@ -9,11 +9,15 @@ pub struct TimerKey(pub u64);
 /// One queue of pending signals, a thread's or the process's (`struct sigpending`). Its
 /// entries live in the process's [`Pool`].
 ///
+/// ```text
+/// first ─► [10 head] ─lane─► [34 head] ─lane─► ∎      lanes: one a signal, in the order in
+///              ∎                 │ next                which the signals became pending
+///                            [34] ─► [34 tail]         entries: in the order of sending
+/// ```
 /// A signal that is in `set` but has no lane is pending without information.
 #[derive(Debug)]
 pub struct Pending {
     set: SigSet,
-    /// The first lane; lanes are in the order in which their signals became pending.
     first: u32,
 }
 
@@ -31,91 +35,112 @@ impl Pending {
 struct Entry {
     info: SigInfo,
     timer: Option<TimerKey>,
+    /// Means something in the first entry of a lane only.
+    lane: Lane,
 }
 
-/// All queued entries of one signal in one queue, in order.
-#[derive(Default)]
+/// What the first entry of a lane knows of the lane.
+#[derive(Clone, Copy)]
 struct Lane {
-    signal: i32,
-    head: u32,
     tail: u32,
     len: u32,
     timers: u32,
+    /// The head of the next lane.
+    next: u32,
+}
+
+impl Default for Lane {
+    fn default() -> Lane {
+        Lane { tail: NIL, len: 0, timers: 0, next: NIL }
+    }
 }
 
 /// The memory of all queues of a process, and the count that RLIMIT_SIGPENDING limits.
 pub(crate) struct Pool {
     entries: Slab<Entry>,
-    lanes: Slab<Lane>,
     /// Queued entries that are not timers'.
     plain: u64,
-    /// Queued entries of timers, deleted ones too.
+    /// Queued entries of timers, those that are gone too.
     timers_queued: u64,
-    /// Timers that exist. As many entries and lanes stay free for those not queued:
-    /// `free >= timers_alive - (timers alive and queued)`.
+    /// Timers that exist.
     timers_alive: u64,
+    /// At most so many of the queued timers' entries belong to timers that are gone.
+    timers_stale: u64,
 }
 
+/// Room and accounts.
 impl Pool {
     pub const fn new() -> Pool {
-        Pool { entries: Slab::new(), lanes: Slab::new(), plain: 0, timers_queued: 0, timers_alive: 0 }
+        Pool { entries: Slab::new(), plain: 0, timers_queued: 0, timers_alive: 0, timers_stale: 0 }
     }
 
     /// What counts against RLIMIT_SIGPENDING: queued signals, and each timer for life. An
-    /// entry whose timer was deleted counts until it is gone.
+    /// entry whose timer is gone counts until it is gone, too.
     pub fn charged(&self) -> u64 {
-        self.plain + self.timers_alive.max(self.timers_queued)
+        self.plain + self.timers_alive + self.timers_stale
+    }
+
+    /// Entries that must stay free so that each timer can queue its signal.
+    fn kept_for_timers(&self) -> usize {
+        (self.timers_alive + self.timers_stale).saturating_sub(self.timers_queued) as usize
     }
 
     /// Makes sure that one more timer can always queue its signal.
     pub fn add_timer(&mut self) -> Result<(), NoMemory> {
-        self.entries.reserve(self.timers_alive as usize + 1)?;
-        self.lanes.reserve(self.timers_alive as usize + 1)?;
+        self.entries.reserve(self.kept_for_timers() + 1)?;
         self.timers_alive += 1;
         Ok(())
     }
 
-    /// A timer is gone.
-    pub fn remove_timer(&mut self) {
+    /// A timer is gone; its signal may still be queued.
+    pub fn remove_timer(&mut self, queued: bool) {
         self.timers_alive -= 1;
+        self.timers_stale = (self.timers_stale + u64::from(queued)).min(self.timers_queued);
     }
 
-    /// Every timer is gone.
+    /// Every timer is gone; their signals are about to be dropped ([`Pool::flush_timers`]).
     pub fn remove_all_timers(&mut self) {
         self.timers_alive = 0;
     }
 
-    /// Queues a signal with its information, at the end of its lane.
-    pub fn push(
-        &mut self,
-        q: &mut Pending,
-        signal: Signal,
-        info: SigInfo,
-        timer: Option<TimerKey>,
-    ) -> Result<(), NoMemory> {
-        if timer.is_none() {
-            self.entries.reserve(self.timers_alive as usize + 1)?;
-            self.lanes.reserve(self.timers_alive as usize + 1)?;
+    fn charge(&mut self, timer: bool) {
+        if timer {
+            self.timers_queued += 1;
         } else {
-            self.entries.reserve(1)?;
-            self.lanes.reserve(1)?;
+            self.plain += 1;
         }
-        let lane = self.find(q, signal).1;
-        let lane = if lane == NIL { self.append_lane(q, signal)? } else { lane };
-        let at = self.entries.take(Entry { info, timer }).ok_or(NoMemory)?;
-        let l = &mut self.lanes.node_mut(lane).value;
-        let last = core::mem::replace(&mut l.tail, at);
-        l.len += 1;
-        l.timers += u32::from(timer.is_some());
-        if last == NIL {
-            l.head = at;
+    }
+
+    fn uncharge(&mut self, len: u32, timers: u32) {
+        self.plain -= u64::from(len - timers);
+        self.timers_queued -= u64::from(timers);
+        self.timers_stale = self.timers_stale.min(self.timers_queued);
+    }
+}
+
+/// Queues.
+impl Pool {
+    /// Queues a signal with its information, at the end of its lane. A timer finds room
+    /// that was kept for it.
+    pub fn push(&mut self, q: &mut Pending, info: SigInfo, timer: Option<TimerKey>) -> Result<(), NoMemory> {
+        let signal = info.signal().ok_or(NoMemory)?;
+        let kept = if timer.is_some() { 0 } else { self.kept_for_timers() };
+        self.entries.reserve(kept + 1)?;
+        let (last_lane, head) = self.find(q, signal);
+        let at = self.entries.take(Entry { info, timer, lane: Lane::default() }).ok_or(NoMemory)?;
+        let head = if head == NIL {
+            self.link_lane(q, last_lane, at);
+            at
         } else {
-            self.entries.node_mut(last).next = at;
-        }
-        match timer {
-            Some(_) => self.timers_queued += 1,
-            None => self.plain += 1,
-        }
+            let tail = self.lane(head).tail;
+            self.entries.node_mut(tail).next = at;
+            head
+        };
+        let lane = self.lane_mut(head);
+        lane.tail = at;
+        lane.len += 1;
+        lane.timers += u32::from(timer.is_some());
+        self.charge(timer.is_some());
         q.set.insert(signal);
         Ok(())
     }
@@ -128,24 +153,23 @@ impl Pool {
     /// Takes the first entry of a pending signal (`collect_signal`). The signal stays
     /// pending while it has entries.
     pub fn pop(&mut self, q: &mut Pending, signal: Signal) -> (SigInfo, Option<TimerKey>) {
-        let (before, lane) = self.find(q, signal);
-        if lane == NIL {
+        let (before, at) = self.find(q, signal);
+        if at == NIL {
             q.set.remove(signal);
             return (SigInfo::lost(signal), None);
         }
-        let at = self.lanes.node(lane).value.head;
-        let next = self.entries.node(at).next;
-        let Entry { info, timer } = core::mem::take(&mut self.entries.node_mut(at).value);
-        self.entries.give_chain(at, at, 1);
-        self.uncharge(1, u32::from(timer.is_some()));
-        let l = &mut self.lanes.node_mut(lane).value;
-        l.head = next;
-        l.len -= 1;
-        l.timers -= u32::from(timer.is_some());
-        if next == NIL {
-            self.unlink(q, before, lane);
+        let second = self.entries.node(at).next;
+        let Entry { info, timer, lane } = core::mem::take(&mut self.entries.node_mut(at).value);
+        let timers = u32::from(timer.is_some());
+        if second == NIL {
+            self.link_lane(q, before, lane.next);
             q.set.remove(signal);
+        } else {
+            *self.lane_mut(second) = Lane { len: lane.len - 1, timers: lane.timers - timers, ..lane };
+            self.link_lane(q, before, second);
         }
+        self.entries.give_chain(at, at, 1);
+        self.uncharge(1, timers);
         (info, timer)
     }
 
@@ -154,83 +178,59 @@ impl Pool {
         if !q.set.intersects(signals) {
             return;
         }
-        let (mut before, mut lane) = (NIL, q.first);
-        while lane != NIL {
-            let next = self.lanes.node(lane).next;
-            let l = &self.lanes.node(lane).value;
-            if Signal::from_raw(l.signal).is_some_and(|s| signals.contains(s)) {
-                let (head, tail, len, timers) = (l.head, l.tail, l.len, l.timers);
-                self.entries.give_chain(head, tail, len as usize);
-                self.uncharge(len, timers);
-                self.unlink(q, before, lane);
+        let (mut before, mut head) = (NIL, q.first);
+        while head != NIL {
+            let lane = *self.lane(head);
+            if signals.contains(self.signal_of(head)) {
+                self.link_lane(q, before, lane.next);
+                self.entries.give_chain(head, lane.tail, lane.len as usize);
+                self.uncharge(lane.len, lane.timers);
             } else {
-                before = lane;
+                before = head;
             }
-            lane = next;
+            head = lane.next;
         }
         q.set = q.set.without(signals);
     }
 
     /// Drops the entries of timers and keeps the others, in order (`flush_itimer_signals`).
     pub fn flush_timers(&mut self, q: &mut Pending) {
-        let mut lane = q.first;
-        while lane != NIL {
-            let next = self.lanes.node(lane).next;
-            let l = &self.lanes.node(lane).value;
-            if l.timers > 0
-                && let Some(signal) = Signal::from_raw(l.signal)
-            {
-                self.flush_timers_of(q, signal);
+        for signal in q.set.iter() {
+            let head = self.find(q, signal).1;
+            if head == NIL {
+                continue;
             }
-            lane = next;
-        }
-    }
-
-    fn flush_timers_of(&mut self, q: &mut Pending, signal: Signal) {
-        let (before, lane) = self.find(q, signal);
-        let (mut last, mut at) = (NIL, self.lanes.node(lane).value.head);
-        while at != NIL {
-            let next = self.entries.node(at).next;
-            if self.entries.node(at).value.timer.is_some() {
-                let l = &mut self.lanes.node_mut(lane).value;
-                l.len -= 1;
-                l.timers -= 1;
-                if l.tail == at {
-                    l.tail = last;
-                }
-                if last == NIL {
-                    l.head = next;
-                } else {
-                    self.entries.node_mut(last).next = next;
-                }
-                self.entries.give_chain(at, at, 1);
-                self.uncharge(1, 1);
-            } else {
-                last = at;
+            let Lane { len, timers, .. } = *self.lane(head);
+            if timers == 0 {
+                continue;
             }
-            at = next;
-        }
-        if last == NIL {
-            self.unlink(q, before, lane);
-            q.set.remove(signal);
+            // Once round the lane: every entry is taken, and put back if it stays.
+            for _ in 0..len {
+                let (info, timer) = self.pop(q, signal);
+                if timer.is_none() {
+                    // The entry just given back is there to be taken.
+                    let _ = self.push(q, info, None);
+                }
+            }
         }
     }
 
     /// The oldest signal that a faulting instruction raised: one of the synchronous ones
-    /// whose information comes from the kernel (`dequeue_synchronous_signal`).
+    /// whose information comes from the kernel, not blocked (`dequeue_synchronous_signal`,
+    /// which looks at the mask for all of them together only).
     ///
     /// Such an entry is always the first of its lane: had the signal been pending before,
     /// it would have been coalesced.
-    pub fn first_synchronous(&self, q: &Pending) -> Option<Signal> {
-        let mut lane = q.first;
-        while lane != NIL {
-            let node = self.lanes.node(lane);
-            let info = &self.entries.node(node.value.head).value.info;
-            let signal = Signal::from_raw(node.value.signal)?;
-            if SigSet::SYNCHRONOUS.contains(signal) && info.code() > abi::si_code::USER {
-                return Some(signal);
+    pub fn first_synchronous(&self, q: &Pending, blocked: SigSet) -> Option<Signal> {
+        let mut head = q.first;
+        while head != NIL {
+            let entry = &self.entries.node(head).value;
+            if SigSet::SYNCHRONOUS.without(blocked).contains(self.signal_of(head))
+                && entry.info.code() > abi::si_code::USER
+            {
+                return Some(self.signal_of(head));
             }
-            lane = node.next;
+            head = entry.lane.next;
         }
         None
     }
@@ -238,12 +238,10 @@ impl Pool {
     /// Calls `f` with every pending signal, lowest number first, then in order.
     pub fn for_each(&self, q: &Pending, mut f: impl FnMut(SigInfo, Option<TimerKey>)) {
         for signal in q.set.iter() {
-            let lane = self.find(q, signal).1;
-            if lane == NIL {
+            let mut at = self.find(q, signal).1;
+            if at == NIL {
                 f(SigInfo::lost(signal), None);
-                continue;
             }
-            let mut at = self.lanes.node(lane).value.head;
             while at != NIL {
                 let node = self.entries.node(at);
                 f(node.value.info, node.value.timer);
@@ -251,45 +249,39 @@ impl Pool {
             }
         }
     }
+}
 
-    /// The lane of `signal` and the lane before it.
+/// Lanes.
+impl Pool {
+    fn lane(&self, head: u32) -> &Lane {
+        &self.entries.node(head).value.lane
+    }
+
+    fn lane_mut(&mut self, head: u32) -> &mut Lane {
+        &mut self.entries.node_mut(head).value.lane
+    }
+
+    fn signal_of(&self, head: u32) -> Signal {
+        // Only signals are pushed.
+        self.entries.node(head).value.info.signal().unwrap_or(Signal::KILL)
+    }
+
+    /// The lane of `signal`, or `NIL`, and the lane before it (or the last).
     fn find(&self, q: &Pending, signal: Signal) -> (u32, u32) {
-        let (mut before, mut lane) = (NIL, q.first);
-        while lane != NIL && self.lanes.node(lane).value.signal != signal.raw() {
-            before = lane;
-            lane = self.lanes.node(lane).next;
+        let (mut before, mut head) = (NIL, q.first);
+        while head != NIL && self.signal_of(head) != signal {
+            before = head;
+            head = self.lane(head).next;
         }
-        (before, lane)
+        (before, head)
     }
 
-    fn append_lane(&mut self, q: &mut Pending, signal: Signal) -> Result<u32, NoMemory> {
-        let lane = Lane { signal: signal.raw(), head: NIL, tail: NIL, len: 0, timers: 0 };
-        let new = self.lanes.take(lane).ok_or(NoMemory)?;
-        let (mut last, mut at) = (NIL, q.first);
-        while at != NIL {
-            last = at;
-            at = self.lanes.node(at).next;
-        }
-        if last == NIL {
-            q.first = new;
-        } else {
-            self.lanes.node_mut(last).next = new;
-        }
-        Ok(new)
-    }
-
-    fn unlink(&mut self, q: &mut Pending, before: u32, lane: u32) {
-        let next = self.lanes.node(lane).next;
+    /// Makes `head` the lane behind `before`.
+    fn link_lane(&mut self, q: &mut Pending, before: u32, head: u32) {
         if before == NIL {
-            q.first = next;
+            q.first = head;
         } else {
-            self.lanes.node_mut(before).next = next;
+            self.lane_mut(before).next = head;
         }
-        self.lanes.give_chain(lane, lane, 1);
-    }
-
-    fn uncharge(&mut self, len: u32, timers: u32) {
-        self.plain -= u64::from(len - timers);
-        self.timers_queued -= u64::from(timers);
     }
 }

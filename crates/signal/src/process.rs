@@ -163,12 +163,12 @@ impl ProcessSignals {
     pub fn exec(&mut self, thread: &mut ThreadSignals) {
         self.settle(thread);
         self.actions = self.actions.without_handlers();
+        self.pool.remove_all_timers();
         self.pool.flush_timers(&mut thread.private);
         self.pool.flush_timers(&mut self.shared);
-        self.pool.remove_all_timers();
         thread.altstack = crate::AltStack::NONE;
         thread.saved = None;
-        thread.real_blocked = SigSet::EMPTY;
+        thread.awaiting = None;
         self.last_receiver = ThreadIdx::NONE;
     }
 
@@ -212,9 +212,9 @@ impl ProcessSignals {
         self.pool.add_timer().map_err(|_| Errno::EAGAIN)
     }
 
-    /// A timer of [`ProcessSignals::add_timer`] is deleted. Its signal may still be queued;
-    /// it is dropped when its turn comes.
-    pub fn remove_timer(&mut self) {
-        self.pool.remove_timer();
+    /// A timer of [`ProcessSignals::add_timer`] is deleted. If its signal is still
+    /// `queued`, it stays visible until its turn comes, and is asked for then.
+    pub fn remove_timer(&mut self, queued: bool) {
+        self.pool.remove_timer(queued);
     }
 }

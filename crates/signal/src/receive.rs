@@ -13,9 +13,12 @@ pub struct ThreadState {
     pub exiting: bool,
     /// Stopped by job control or a tracer.
     pub stopped: bool,
+    /// Has been told of a signal and not looked since ([`crate::Summary::is_set`], Linux's
+    /// TIF_SIGPENDING): when it looks, it sees every other signal, too.
+    pub notified: bool,
 }
 
-/// A thread as a possible receiver of signals: see [`ProcessSignals::candidate`].
+/// A thread as a possible receiver of signals: see [`ThreadSignals::candidate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     /// What the caller told.
@@ -24,8 +27,6 @@ pub struct Candidate {
     pub(crate) blocked: SigSet,
     /// Its mask before sigtimedwait, or empty.
     pub(crate) real_blocked: SigSet,
-    /// Whether it already has a signal to handle.
-    pub(crate) interrupted: bool,
 }
 
 impl Candidate {
@@ -34,21 +35,18 @@ impl Candidate {
         if self.blocked.contains(signal) || self.state.exiting {
             return false;
         }
-        signal.raw() == Signal::KILL.raw() || (!self.state.stopped && (self.state.running || !self.interrupted))
+        signal.raw() == Signal::KILL.raw() || (!self.state.stopped && (self.state.running || !self.state.notified))
+    }
+}
+
+impl ThreadSignals {
+    /// How the thread stands towards signals now.
+    pub fn candidate(&self, state: ThreadState) -> Candidate {
+        Candidate { state, blocked: self.blocked, real_blocked: self.awaiting.unwrap_or_default() }
     }
 }
 
 impl ProcessSignals {
-    /// How a thread stands towards signals now.
-    pub fn candidate(&self, thread: &ThreadSignals, state: ThreadState) -> Candidate {
-        Candidate {
-            state,
-            blocked: thread.blocked,
-            real_blocked: thread.real_blocked,
-            interrupted: !self.deliverable(thread).is_empty(),
-        }
-    }
-
     /// Looks for a thread that takes `signal`, which has been queued for the process and
     /// which the first choice did not want (`complete_signal`). `threads` is how many the
     /// process has now.

@@ -109,7 +109,7 @@ impl ProcessSignals {
         if self.is_dying() || self.is_dropped(signal, target.first_choice()) {
             return Ok(sent);
         }
-        sent.fate = match self.push(&mut target, signal, info, Some(key)) {
+        sent.fate = match self.push(&mut target, info, Some(key)) {
             Ok(()) => Fate::Queued,
             Err(NoMemory) => self.mark(&mut target, signal),
         };
@@ -154,7 +154,7 @@ impl ProcessSignals {
         }
         // Standard signals of the kernel and of kill(2) are queued whatever the limit.
         let exempt = !signal.is_rt() && info.code() >= 0;
-        if (exempt || quota.has_room(self.pool.charged())) && self.push(target, signal, info, None).is_ok() {
+        if (exempt || quota.has_room(self.pool.charged())) && self.push(target, info, None).is_ok() {
             return Ok(Fate::Queued);
         }
         if signal.is_rt() && info.code() != si_code::USER && info.code() != si_code::KERNEL {
@@ -163,18 +163,12 @@ impl ProcessSignals {
         Ok(self.mark(target, signal))
     }
 
-    fn push(
-        &mut self,
-        target: &mut Target<'_>,
-        signal: Signal,
-        info: SigInfo,
-        timer: Option<TimerKey>,
-    ) -> Result<(), NoMemory> {
+    fn push(&mut self, target: &mut Target<'_>, info: SigInfo, timer: Option<TimerKey>) -> Result<(), NoMemory> {
         match target {
-            Target::Process(_) => self.pool.push(&mut self.shared, signal, info, timer),
+            Target::Process(_) => self.pool.push(&mut self.shared, info, timer),
             Target::Thread(t, _) => {
                 self.settle(t);
-                self.pool.push(&mut t.private, signal, info, timer)
+                self.pool.push(&mut t.private, info, timer)
             }
         }
     }

@@ -5,10 +5,14 @@ use sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// What a CPU must know of a thread's signals at every trap, readable without the lock:
 /// "is there anything to deliver?".
 ///
-/// A hint: written under the lock by [`Summary::publish`], read relaxed. Whoever makes a
-/// signal pending publishes and then wakes or kicks the thread; the kick orders the two.
-/// A set bit may be stale and costs one call of [`ProcessSignals::next_action`]; the
-/// process's queue and end are in the hint of every thread that was chosen to receive.
+/// Published under the lock, read relaxed without it:
+/// - for the thread of [`Wake::Thread`](crate::Wake::Thread), and for one that
+///   [`Retarget::offer`](crate::Retarget::offer) chose, before it is woken or kicked (which
+///   orders the two);
+/// - by a thread itself after it changed its mask or asked for its next action.
+///
+/// A thread is not told of signals of the process's queue that others were chosen for. A
+/// set bit may be stale and costs one call of [`ProcessSignals::next_action`].
 #[derive(Debug, Default)]
 pub struct Summary(AtomicU64);
 

@@ -7,8 +7,8 @@ pub struct ThreadSignals {
     /// Signals that wait.
     pub(crate) blocked: SigSet,
     /// The mask as it was, while the thread waits in sigtimedwait with some signals let
-    /// through (`real_blocked`); empty otherwise.
-    pub(crate) real_blocked: SigSet,
+    /// through (`real_blocked`).
+    pub(crate) awaiting: Option<SigSet>,
     /// The mask to come back to when a call with a mask of its own ends (`saved_sigmask`).
     pub(crate) saved: Option<SigSet>,
     /// Signals sent to this thread.
@@ -56,7 +56,7 @@ impl ThreadSignals {
     pub const fn new(blocked: SigSet) -> ThreadSignals {
         ThreadSignals {
             blocked: blocked.blockable(),
-            real_blocked: SigSet::EMPTY,
+            awaiting: None,
             saved: None,
             private: Pending::EMPTY,
             settled: 0,

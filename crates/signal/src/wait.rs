@@ -47,7 +47,7 @@ impl ProcessSignals {
     /// sigtimedwait found nothing ([`ProcessSignals::take`]) and waits: signals of `set`
     /// now wake the thread though it blocks them (`do_sigtimedwait`).
     pub fn begin_wait(&mut self, thread: &mut ThreadSignals, set: SigSet) {
-        thread.real_blocked = thread.blocked;
+        thread.awaiting = Some(thread.blocked);
         thread.blocked = thread.blocked.without(set.blockable());
     }
 
@@ -55,7 +55,9 @@ impl ProcessSignals {
     /// [`ProcessSignals::take`] once more; nothing there means EAGAIN after the time is
     /// over, EINTR otherwise.
     pub fn end_wait(&mut self, thread: &mut ThreadSignals) -> Retarget {
-        let mask = core::mem::take(&mut thread.real_blocked);
-        self.set_blocked(thread, mask)
+        match thread.awaiting.take() {
+            Some(mask) => self.set_blocked(thread, mask),
+            None => Retarget::NONE,
+        }
     }
 }
