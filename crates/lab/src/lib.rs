@@ -4,6 +4,7 @@
 //! Nothing of the product depends on this room. The old designs are rebuilt from what
 //! their authors wrote about them, with the traps they had; each says which.
 //!
+//! * [`cost`]: a model of machines larger than the one at hand.
 //! * [`cputime`]: five ways to know how much CPU time a process has consumed.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -12,4 +13,5 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod cost;
 pub mod cputime;

@@ -12,6 +12,7 @@
 
 mod atomic;
 mod locked;
+pub mod modelled;
 mod ours;
 mod per_cpu;
 mod threads;

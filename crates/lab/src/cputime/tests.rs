@@ -94,12 +94,12 @@ fn p1_p5_monotonic_under_accounting_and_exits() {
         a.spawn(1).unwrap();
         a.start();
         std::thread::scope(|s| {
-            for t in 0..2 {
+            for (t, cpu) in C.into_iter().enumerate().take(2) {
                 s.spawn(move || {
                     for i in 0..3_000 {
                         burn(a, t, t);
                         if i % 100 == 99 {
-                            a.exit(C[t], t);
+                            a.exit(cpu, t);
                             a.spawn(t).unwrap();
                         }
                     }
