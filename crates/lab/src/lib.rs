@@ -1,0 +1,17 @@
+//! The laboratory: designs that kernels have had, side by side with ours, behind one
+//! trait each, so that they can be raced, modelled and broken.
+//!
+//! Nothing of the product depends on this room. The old designs are rebuilt from what
+//! their authors wrote about them, with the traps they had; each says which.
+//!
+//! * [`cost`]: a model of machines larger than the one at hand.
+//! * [`cputime`]: five ways to know how much CPU time a process has consumed.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod cost;
+pub mod cputime;
