@@ -20,7 +20,7 @@ impl Scheduler {
     pub fn idle_pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> Option<ThreadIdx> {
         let me = &self.cpus[cpu.index()];
         if self.domain.overload_count() > 0 && !self.domain.absent.contains(cpu) {
-            self.pull_rt(cpu, now);
+            self.pull(cpu, now, k);
         }
         if me.need_resched() || me.seen.queued.get() > 0 {
             return self.schedule(cpu, now, Prev::Preempted, k);
@@ -51,13 +51,26 @@ impl Scheduler {
         next
     }
 
-    /// Takes a waiting fair thread from the CPU that has most of them.
+    /// Takes a waiting fair thread from another CPU: the one that has most of them, or else any.
     fn steal(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
         let n = self.cpus.len();
-        let start = if n <= MOST_QUEUES { cpu.index() + 1 } else { self.domain.turn().index() };
-        let waiting = |c: usize| self.cpus[c].seen.fair_waiting.get();
-        let others = (0..n.min(MOST_QUEUES)).map(|i| (start + i) % n).filter(|&c| c != cpu.index());
-        let victim = others.filter(|&c| waiting(c) > 0).max_by_key(|&c| waiting(c))?;
+        let start = if n <= MOST_QUEUES { cpu.index() } else { self.domain.turn().index() };
+        let others = || (0..n.min(MOST_QUEUES)).map(|i| (start + i) % n).filter(|&c| c != cpu.index());
+        let waiting = |c: usize| if self.old_enough(c, now) { self.cpus[c].seen.fair_waiting.get() } else { 0 };
+        let most = others().max_by_key(|&c| waiting(c)).filter(|&c| waiting(c) > 0)?;
+        self.steal_from(cpu, most, now).or_else(|| {
+            let mut rest = others().filter(|&c| c != most && waiting(c) > 0);
+            rest.find_map(|c| self.steal_from(cpu, c, now))
+        })
+    }
+
+    /// Whether some thread has waited on CPU `c` for long enough, as far as one can see from outside.
+    fn old_enough(&self, c: usize, now: Nanos) -> bool {
+        let since = Nanos(self.cpus[c].seen.waiting_since.get());
+        now.since(since) >= self.config.pull_after || self.domain.absent.contains(CpuId(c as u16))
+    }
+
+    fn steal_from(&self, cpu: CpuId, victim: usize, now: Nanos) -> Option<ThreadIdx> {
         let mut h = self.lock(CpuId(victim as u16));
         h.account(now);
         let (rq, table) = (&mut *h.rq, &self.table);
@@ -85,17 +98,22 @@ impl Scheduler {
         true
     }
 
-    /// Fair threads wait on `busy`: wakes one parked CPU to help, if none is on its way already, and not more
-    /// often than was useful lately.
-    pub(crate) fn nudge(&self, busy: CpuId, from: CpuId, now: Nanos, k: &mut impl Kick) {
+    /// Fair threads that may run on the CPUs `allowed` (folded) wait on `busy`: wakes one parked CPU to help, if
+    /// none is on its way already, and not more often than was useful lately.
+    #[inline]
+    pub(crate) fn nudge(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
         let d = &self.domain;
-        let words = d.parked.len();
-        if self.cpus.len() == 1 || (0..words).all(|i| d.parked.word(i) == 0) {
-            return;
+        if (0..d.words()).any(|i| d.parked.word(i) & allowed != 0) {
+            self.nudge_parked(busy, from, allowed, now, k);
         }
-        let Some(target) = crate::cpuset::first_from(words, busy, |i| d.parked.word(i) & !d.absent.word(i)) else {
-            return;
-        };
+    }
+
+    #[cold]
+    fn nudge_parked(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
+        let d = &self.domain;
+        // A folded mask can name the wrong CPU: then take turns.
+        let start = if d.words() == 1 { busy } else { d.turn() };
+        let Some(target) = d.first(start, |i| d.parked.word(i) & allowed & !d.absent.word(i)) else { return };
         let pace = &self.cpus[from.index()].nudges;
         if pace.useful.get() != 0 {
             pace.useful.set(0);
@@ -107,7 +125,7 @@ impl Scheduler {
         if out != 0 && !is_lost(out, now) {
             return;
         }
-        let word = encode(now, from, target);
+        let word = nudge_word(now, from, target);
         if d.nudge.compare_exchange(out, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
@@ -133,22 +151,22 @@ impl Scheduler {
     }
 
     /// Evens out: takes some waiting fair threads from the CPU with the greatest load, if that is
-    /// more than one thread's weight above this one's.
+    /// more than a thread's weight above this one's. A CPU that nobody serves comes first.
     pub(crate) fn balance(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let n = self.cpus.len();
-        let start = self.domain.turn().index();
-        let load = |c: usize| self.cpus[c].seen.load.get();
+        let start = if n <= MOST_QUEUES { cpu.index() } else { self.domain.turn().index() };
+        let load = |c: usize| match self.domain.absent.contains(CpuId(c as u16)) {
+            true => u64::MAX,
+            false => self.cpus[c].seen.load.get(),
+        };
         let busiest = (0..n.min(MOST_QUEUES))
             .map(|i| (start + i) % n)
             .filter(|&c| c != cpu.index() && self.cpus[c].seen.fair_waiting.get() > 0)
             .max_by_key(|&c| load(c));
         let Some(src) = busiest else { return };
-        if load(src) <= load(cpu.index()) {
-            return;
-        }
         for _ in 0..MOST_LOOKS {
             let gap = load(src).saturating_sub(load(cpu.index()));
-            if !self.balance_one(cpu, CpuId(src as u16), gap, now, k) {
+            if gap == 0 || !self.balance_one(cpu, CpuId(src as u16), gap, now, k) {
                 return;
             }
         }
@@ -187,7 +205,7 @@ impl Scheduler {
 /// above it (32..64) when, in units of 2^20 ns.
 const OUTSTANDING: u64 = 1 << 31;
 
-fn encode(now: Nanos, from: CpuId, target: CpuId) -> u64 {
+fn nudge_word(now: Nanos, from: CpuId, target: CpuId) -> u64 {
     (now.0 >> 20) << 32 | OUTSTANDING | u64::from(from.0) << 16 | u64::from(target.0)
 }
 

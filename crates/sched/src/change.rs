@@ -4,9 +4,17 @@ use crate::attr::{Attr, AttrError, Urgency};
 use crate::entity::{Entity, ON_RQ, state};
 use crate::fair::Placement;
 use crate::queue::Held;
+use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, CpuMask, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
+
+/// What is to change.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    Attr(&'a Attr),
+    Boost(Option<Urgency>),
+}
 
 /// Somebody's entity, claimed for a change.
 enum Claim<'a> {
@@ -25,114 +33,104 @@ impl Scheduler {
             return Err(AttrError::Invalid);
         }
         self.reserve_bandwidth(t, attr)?;
-        let base = self.config.base_slice();
-        self.change(t, now, k, |e| e.set_attr(attr, base, self.config.rr_slice));
+        self.change(t, Change::Attr(attr), now, k);
         Ok(())
     }
 
     /// Makes the urgency of `t` at least `boost`, for as long as it holds what a more urgent thread
-    /// waits for; `None` ends that.
+    /// waits for; `None` ends that. A thread whose urgency stays the same keeps its place.
     pub fn set_boost(&self, t: ThreadIdx, boost: Option<Urgency>, now: Nanos, k: &mut impl Kick) {
-        self.change(t, now, k, |e| e.set_boost(boost));
+        self.change(t, Change::Boost(boost), now, k);
+    }
+
+    fn apply(&self, e: &Entity, what: Change<'_>) {
+        match what {
+            Change::Attr(attr) => e.set_attr(attr, self.config.base_slice(), self.config.rr_slice),
+            Change::Boost(boost) => e.set_boost(boost),
+        }
+    }
+
+    /// Takes `t` out of its queue, changes it, puts it back, and lets the consequences follow.
+    fn change(&self, t: ThreadIdx, what: Change<'_>, now: Nanos, k: &mut impl Kick) {
+        let e = self.table.get(t);
+        match self.claim(e) {
+            Claim::Gone => {}
+            Claim::Waiting => {
+                self.apply(e, what);
+                self.unclaim(t, e, now, k);
+            }
+            Claim::Queued(_h) if keeps_place(e, what) => self.apply(e, what),
+            Claim::Queued(mut h) => {
+                h.account(now);
+                let request = match h.rq.current == t {
+                    true => h.change_running(t, e, what, now),
+                    false => h.change_waiting(t, e, what, now),
+                };
+                self.follow_up(h, request, now, k);
+            }
+        }
+    }
+
+    /// Publishes a change, and lets that CPU choose again, if `request` says so, or others take what waits.
+    fn follow_up(&self, mut h: Held<'_>, request: bool, now: Nanos, k: &mut impl Kick) {
+        let told = request && h.request();
+        h.publish();
+        let (cpu, push) = (h.id, h.rq.overloaded);
+        drop(h);
+        if told {
+            k.kick(cpu);
+        }
+        if push {
+            self.push(cpu, now, k);
+        }
     }
 
     /// Replaces the affinity mask of `t`. A thread that runs outside the new mask leaves its CPU when that
     /// CPU next schedules: it is asked to.
     pub fn set_affinity(&self, t: ThreadIdx, mask: CpuMask, now: Nanos, k: &mut impl Kick) -> Result<(), AttrError> {
-        let mask = mask.and(&CpuMask::first(self.cpus.len()));
+        let all = CpuMask::first(self.cpus.len());
+        let mask = mask.and(&all);
+        let e = self.table.get(t);
         if mask.is_empty() {
             return Err(AttrError::Invalid);
         }
-        if self.table.get(t).reserved.get() != 0 && mask.count() < self.cpus.len() {
+        if e.reserved.get() != 0 && mask != all {
             return Err(AttrError::Busy);
         }
-        self.change(t, now, k, |_| self.table.set_mask(t, &mask));
-        Ok(())
-    }
-
-    /// Takes `t` out of its queue, changes it, puts it back, and lets the consequences follow.
-    fn change(&self, t: ThreadIdx, now: Nanos, k: &mut impl Kick, apply: impl Fn(&Entity)) {
-        let e = self.table.get(t);
-        match self.claim(t, e) {
+        match self.claim(e) {
             Claim::Gone => {}
             Claim::Waiting => {
-                apply(e);
+                self.table.set_mask(t, &mask);
                 self.unclaim(t, e, now, k);
+            }
+            Claim::Queued(mut h) if h.rq.current == t => {
+                self.table.set_mask(t, &mask);
+                h.rq.exile = !mask.contains(h.id);
+                let request = h.rq.exile;
+                self.follow_up(h, request, now, k);
+            }
+            Claim::Queued(mut h) if mask.contains(h.id) => {
+                h.remask(t, e, &mask, now);
+                self.follow_up(h, false, now, k);
             }
             Claim::Queued(mut h) => {
                 h.account(now);
-                if h.rq.current == t {
-                    self.change_running(h, t, e, now, k, apply)
-                } else {
-                    self.change_queued(h, t, e, now, k, apply)
+                h.dequeue(t, e);
+                h.publish();
+                let (from, push) = (h.id, h.rq.overloaded);
+                drop(h);
+                self.table.set_mask(t, &mask);
+                self.activate(t, from, now, Placement::Moved, k);
+                if push {
+                    self.push(from, now, k);
                 }
             }
         }
-    }
-
-    fn change_running(
-        &self,
-        mut h: Held<'_>,
-        t: ThreadIdx,
-        e: &Entity,
-        now: Nanos,
-        k: &mut impl Kick,
-        apply: impl Fn(&Entity),
-    ) {
-        let before = e.urgency();
-        h.leave_running(t, e, true);
-        apply(e);
-        h.rejoin_running(t, e, now, e.urgency() < before);
-        h.rq.exile = !self.table.allows(t, e, h.id);
-        // Whoever is less urgent now, or must go, lets the CPU choose again.
-        let again = h.rq.exile || e.urgency() < before;
-        let told = again && h.request();
-        h.publish();
-        let cpu = h.id;
-        let push = h.rq.overloaded;
-        drop(h);
-        if told {
-            k.kick(cpu);
-        }
-        if push {
-            self.push_rt(cpu, now, k);
-        }
-    }
-
-    fn change_queued(
-        &self,
-        mut h: Held<'_>,
-        t: ThreadIdx,
-        e: &Entity,
-        now: Nanos,
-        k: &mut impl Kick,
-        apply: impl Fn(&Entity),
-    ) {
-        let before = e.urgency();
-        h.dequeue(t, e);
-        apply(e);
-        if !self.table.allows(t, e, h.id) {
-            h.publish();
-            let from = h.id;
-            drop(h);
-            return self.activate(t, from, now, Placement::Moved, k);
-        }
-        h.enqueue(t, e, now, Placement::Moved, e.urgency() < before);
-        let told = h.beats_current(t, e) && h.request();
-        h.publish();
-        let cpu = h.id;
-        let push = h.rq.overloaded;
-        drop(h);
-        if told {
-            k.kick(cpu);
-        }
-        if push {
-            self.push_rt(cpu, now, k);
-        }
+        Ok(())
     }
 
     /// Gets hold of `t`, whatever it is doing. Waits for a waker or another changer, both of which are quick.
-    fn claim<'a>(&'a self, t: ThreadIdx, e: &Entity) -> Claim<'a> {
+    fn claim<'a>(&'a self, e: &Entity) -> Claim<'a> {
         let mut round = 0;
         loop {
             let home = e.home.load(Ordering::Acquire);
@@ -149,7 +147,6 @@ impl Scheduler {
                 Err(_) => sync::relax(round),
             }
             round += 1;
-            debug_assert!(t.is_some());
         }
     }
 
@@ -162,26 +159,42 @@ impl Scheduler {
         }
     }
 
-    /// Says whether anybody serves `cpu`. While it is absent, wake-ups avoid it where they can and others
-    /// take its waiting threads; going absent gives away what may go.
-    pub fn set_absent(&self, cpu: CpuId, absent: bool, now: Nanos, k: &mut impl Kick) {
-        let mut h = self.lock(cpu);
-        if h.rq.absent == absent {
-            return;
-        }
-        h.rq.absent = absent;
-        if !absent {
-            self.domain.absent.remove(cpu);
-            return;
-        }
-        self.domain.absent.insert(cpu);
-        drop(h);
-        self.push_rt(cpu, now, k);
-        self.nudge(cpu, cpu, now, k);
-    }
-
     /// The effective urgency of `t`.
     pub fn urgency(&self, t: ThreadIdx) -> Urgency {
         self.table.get(t).urgency()
+    }
+}
+
+/// Whether a real-time thread has the same place after the change, so that nothing needs to be done.
+fn keeps_place(e: &Entity, what: Change<'_>) -> bool {
+    let after = match what {
+        Change::Attr(attr) if attr.policy != e.policy() => return false,
+        Change::Attr(attr) => e.urgency_with(attr.policy, attr.rt, e.boost()),
+        Change::Boost(boost) => e.urgency_with(e.policy(), e.attr().rt, boost.unwrap_or(Urgency::Fair)),
+    };
+    e.in_rt_queue() && after == e.urgency()
+}
+
+impl Held<'_> {
+    /// Changes the running thread; says whether the CPU must choose again: whoever is less urgent than
+    /// before may have to go.
+    fn change_running(&mut self, t: ThreadIdx, e: &Entity, what: Change<'_>, now: Nanos) -> bool {
+        let before = e.urgency();
+        self.leave_running(t, e, true);
+        self.s.apply(e, what);
+        let after = e.urgency();
+        self.rejoin_running(t, e, now, after < before);
+        self.rq.chosen = self.rq.chosen.min(Rank::of(e));
+        after < before
+    }
+
+    /// Changes a thread that waits here; says whether it should run at once. A raised one goes behind its
+    /// new equals, a lowered one before them (`__sched_setscheduler`).
+    fn change_waiting(&mut self, t: ThreadIdx, e: &Entity, what: Change<'_>, now: Nanos) -> bool {
+        let before = e.urgency();
+        self.dequeue(t, e);
+        self.s.apply(e, what);
+        self.enqueue(t, e, now, Placement::Moved, e.urgency() < before);
+        self.beats_current(t, e)
     }
 }

@@ -4,32 +4,13 @@ use crate::deadline::DeadlineQueue;
 use crate::entity::{Class, Entity};
 use crate::fair::FairQueue;
 use crate::field::{FieldU8, FieldU32, FieldU64};
+use crate::rank::Rank;
 use crate::rt::{NO_LEVEL, RtQueue};
 use crate::server::FairServer;
+use crate::table::Table;
 use ids::ThreadIdx;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::{CachePadded, Lock};
-
-/// How urgent what a CPU runs is; smaller is more urgent.
-pub(crate) mod rank {
-    use crate::entity::{Class, Entity};
-    pub(crate) const STOP: u8 = 0;
-    pub(crate) const DEADLINE: u8 = 1;
-    /// Real-time level `l` has rank `RT + l`.
-    pub(crate) const RT: u8 = 1;
-    pub(crate) const FAIR: u8 = 101;
-    pub(crate) const IDLE: u8 = 102;
-
-    #[inline]
-    pub(crate) fn of(e: &Entity) -> u8 {
-        match e.class() {
-            Class::Stop => STOP,
-            Class::Deadline => DEADLINE,
-            Class::Rt => RT + e.level.get(),
-            Class::Fair => FAIR,
-        }
-    }
-}
 
 /// How an idle CPU spends its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,20 +26,20 @@ pub enum Idle {
 pub(crate) struct Published {
     pub current: AtomicU32,
     pub need_resched: AtomicBool,
-    /// Rank of the running thread: see [`rank`].
-    pub running: FieldU8,
+    /// [`Rank`] of the running thread.
+    pub running: FieldU64,
     /// 1 if the running thread may not run elsewhere.
     pub running_pinned: FieldU8,
-    /// Level of the best pushable real-time thread.
-    pub pushable: FieldU8,
+    /// [`Rank`] of the best pushable thread, or `Rank::IDLE`.
+    pub pushable: FieldU64,
     /// 1 if time passing changes something here.
     pub tick: FieldU8,
     /// Runnable threads that wait.
     pub queued: FieldU32,
     /// Fair ones of them.
     pub fair_waiting: FieldU32,
-    /// Deadline ones of them that may be moved.
-    pub deadline_waiting: FieldU32,
+    /// Since when some fair thread waits.
+    pub waiting_since: FieldU64,
     /// Sum of the weights of the fair threads.
     pub load: FieldU64,
     /// Usual run length of the running thread, nanoseconds.
@@ -89,6 +70,8 @@ pub struct CpuStats {
 pub(crate) struct RunQueue {
     /// The running thread; `NONE` is idle.
     pub current: ThreadIdx,
+    /// The most urgent rank the running thread has had since it was chosen.
+    pub chosen: Rank,
     /// Until when the running thread's time is accounted.
     pub accounted: u64,
     pub fair: FairQueue,
@@ -134,6 +117,7 @@ impl Cpu {
         Cpu {
             queue: CachePadded(Lock::new(RunQueue {
                 current: ThreadIdx::NONE,
+                chosen: Rank::IDLE,
                 accounted: 0,
                 fair: FairQueue::new(),
                 rt: RtQueue::new(),
@@ -150,13 +134,13 @@ impl Cpu {
             seen: CachePadded(Published {
                 current: AtomicU32::new(ThreadIdx::NONE.0),
                 need_resched: AtomicBool::new(false),
-                running: FieldU8::new(rank::IDLE),
+                running: FieldU64::from(Rank::IDLE.0),
                 running_pinned: FieldU8::default(),
-                pushable: FieldU8::new(NO_LEVEL),
+                pushable: FieldU64::from(Rank::IDLE.0),
                 tick: FieldU8::default(),
                 queued: FieldU32::default(),
                 fair_waiting: FieldU32::default(),
-                deadline_waiting: FieldU32::default(),
+                waiting_since: FieldU64::default(),
                 load: FieldU64::default(),
                 usual_run: FieldU32::default(),
             }),
@@ -184,28 +168,36 @@ impl RunQueue {
     }
 
     /// Rank of the most urgent runnable thread, `current` included.
-    pub(crate) fn best_rank(&self, current: Option<&Entity>) -> u8 {
+    pub(crate) fn best_rank(&self, table: &Table, current: Option<&Entity>) -> Rank {
         let level = self.rt.active.best();
-        let fair = self.fair.waiting() > 0 || current.is_some_and(|e| e.is_fair());
         if level == 0 {
-            rank::STOP
-        } else if self.deadline.waiting() > 0 || current.is_some_and(|e| e.class() == Class::Deadline) {
-            rank::DEADLINE
-        } else if level < NO_LEVEL {
-            rank::RT + level
+            return Rank::STOP;
+        }
+        let fair = self.fair.waiting() > 0 || current.is_some_and(|e| e.is_fair());
+        let ready = self.deadline.first().map(|t| Rank::of(table.get(t)));
+        let running = current.filter(|e| e.class() == Class::Deadline).map(Rank::of);
+        let server = (fair && self.server.active()).then(|| Rank::deadline(self.server.deadline()));
+        let urgent = [ready, running, server].into_iter().flatten().min();
+        urgent.unwrap_or(if level < NO_LEVEL {
+            Rank::rt(level)
         } else if fair {
-            rank::FAIR
+            Rank::FAIR
         } else {
-            rank::IDLE
+            Rank::IDLE
+        })
+    }
+
+    /// Rank of what runs: the server's while it is the reason.
+    pub(crate) fn running_rank(&self, current: Option<&Entity>) -> Rank {
+        match current {
+            None => Rank::IDLE,
+            Some(e) if e.is_fair() && self.server.active() => Rank::deadline(self.server.deadline()),
+            Some(e) => Rank::of(e),
         }
     }
-}
 
-/// The priority vector of a CPU whose most urgent thread has rank `r`.
-pub(crate) fn vector_of(r: u8) -> u8 {
-    match r {
-        rank::STOP | rank::DEADLINE => crate::domain::HIGHER,
-        rank::FAIR | rank::IDLE => 0,
-        rt => 100 - (rt - rank::RT),
+    /// The most urgent waiting thread that may go elsewhere.
+    pub(crate) fn first_pushable(&self, table: &Table) -> Option<ThreadIdx> {
+        self.deadline.first_movable(table).or_else(|| self.rt.pushable.first())
     }
 }

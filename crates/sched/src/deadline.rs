@@ -17,11 +17,13 @@ pub(crate) struct DeadlineQueue {
     ready: Tree,
     /// Out of budget, by the time of their replenishment.
     throttled: Tree,
+    /// Ready ones that may go elsewhere.
+    movable: u32,
 }
 
 impl DeadlineQueue {
     pub(crate) const fn new() -> DeadlineQueue {
-        DeadlineQueue { ready: Tree::new(), throttled: Tree::new() }
+        DeadlineQueue { ready: Tree::new(), throttled: Tree::new(), movable: 0 }
     }
 
     /// How many could run.
@@ -34,6 +36,25 @@ impl DeadlineQueue {
     #[inline(always)]
     pub(crate) fn throttled(&self) -> u32 {
         self.throttled.len()
+    }
+
+    /// Whether there are none at all.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ready.len() + self.throttled.len() == 0
+    }
+
+    /// The most urgent ready one that may go elsewhere.
+    pub(crate) fn first_movable(&self, table: &Table) -> Option<ThreadIdx> {
+        if self.movable == 0 {
+            return None;
+        }
+        self.ready.find_allowed(table, 0, MOST_LOOKS, |_, e| e.movable.get() != 0)
+    }
+
+    /// Any out of budget, to carry it away from a CPU that nobody serves.
+    pub(crate) fn first_throttled(&self) -> Option<ThreadIdx> {
+        self.throttled.first()
     }
 
     /// The one with the earliest deadline.
@@ -58,6 +79,7 @@ impl DeadlineQueue {
             self.throttled.insert(table, t);
             return;
         }
+        self.movable += u32::from(e.movable.get());
         self.ready.insert(table, t);
     }
 
@@ -68,6 +90,7 @@ impl DeadlineQueue {
             e.dl.throttled.set(0);
             self.throttled.remove(table, t);
         } else {
+            self.movable -= u32::from(e.movable.get());
             self.ready.remove(table, t);
         }
     }
@@ -89,17 +112,31 @@ impl DeadlineQueue {
         }
     }
 
-    /// Ready threads that a CPU with this folded mask bit might take.
-    pub(crate) fn find_allowed(
-        &self,
-        table: &Table,
-        bit: u64,
-        most: u32,
-        visit: impl FnMut(ThreadIdx, &Entity) -> bool,
-    ) -> Option<ThreadIdx> {
-        self.ready.find_allowed(table, bit, most, visit)
+    /// Visits all, ready or not.
+    pub(crate) fn for_each(&self, table: &Table, mut visit: impl FnMut(ThreadIdx, &Entity)) {
+        for tree in [&self.ready, &self.throttled] {
+            let _ = tree.find_allowed(table, 0, u32::MAX, |t, e| {
+                visit(t, e);
+                false
+            });
+        }
+    }
+
+    /// Whether both trees and the count are in order.
+    pub(crate) fn audit(&self, table: &Table) -> bool {
+        let mut movable = 0;
+        self.for_each(table, |_, e| movable += u32::from(e.movable.get() != 0 && e.dl.throttled.get() == 0));
+        movable == self.movable && self.ready.is_sound(table) && self.throttled.is_sound(table)
+    }
+
+    /// The most urgent ready thread for which `wanted` holds.
+    pub(crate) fn find(&self, table: &Table, wanted: impl FnMut(ThreadIdx, &Entity) -> bool) -> Option<ThreadIdx> {
+        if self.movable == 0 { None } else { self.ready.find_allowed(table, 0, MOST_LOOKS, wanted) }
     }
 }
+
+/// A search looks at no more threads than this.
+const MOST_LOOKS: u32 = 64;
 
 /// A job begins (or goes on) after a wait: the rule of the constant bandwidth server
 /// (`update_dl_entity`). The old budget and deadline are kept if using them up would not

@@ -4,8 +4,8 @@
 //! Everything here is a hint that is read without a lock and verified under one.
 
 use crate::OutOfMemory;
-use crate::cpuset::{CpuSet, first_from, try_boxed};
-use alloc::boxed::Box;
+use crate::cpuset::{CpuSet, first_from};
+use alloc::vec::Vec;
 use ids::CpuId;
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ struct Vector {
 /// One root domain: the CPUs among which threads are balanced.
 #[derive(Debug)]
 pub(crate) struct Domain {
-    vectors: Box<[Vector]>,
+    vectors: Vec<Vector>,
     overloaded: CpuSet,
     overload_count: CachePadded<AtomicU32>,
     /// Idle CPUs that look for work by themselves.
@@ -43,22 +43,13 @@ pub(crate) struct Domain {
 
 impl Domain {
     pub(crate) fn new(cpus: usize) -> Result<Domain, OutOfMemory> {
-        let mut sets = try_boxed(VECTORS, |_| CpuSet::new(cpus))?;
-        let vectors = try_boxed(VECTORS, |i| {
-            let set = core::mem::replace(&mut sets[i], Err(OutOfMemory));
-            set.map(|cpus| Vector { count: AtomicU32::new(0), cpus })
-        })?;
-        let mut whole = true;
-        let mut vectors = vectors.into_vec();
-        whole &= vectors.iter().all(Result::is_ok);
-        if !whole {
-            return Err(OutOfMemory);
+        let mut vectors = Vec::new();
+        vectors.try_reserve_exact(VECTORS).map_err(|_| OutOfMemory)?;
+        for _ in 0..VECTORS {
+            vectors.push(Vector { count: AtomicU32::new(0), cpus: CpuSet::new(cpus)? });
         }
-        let mut list = alloc::vec::Vec::new();
-        list.try_reserve_exact(VECTORS).map_err(|_| OutOfMemory)?;
-        list.extend(vectors.drain(..).flatten());
         let d = Domain {
-            vectors: list.into_boxed_slice(),
+            vectors,
             overloaded: CpuSet::new(cpus)?,
             overload_count: CachePadded(AtomicU32::new(0)),
             spinning: CachePadded(CpuSet::new(cpus)?),
@@ -129,6 +120,25 @@ impl Domain {
     /// The next overloaded CPU at or after `from`, going round.
     pub(crate) fn overloaded_from(&self, from: CpuId) -> Option<CpuId> {
         first_from(self.overloaded.len(), from, |i| self.overloaded.word(i))
+    }
+
+    pub(crate) fn is_overloaded(&self, cpu: CpuId) -> bool {
+        self.overloaded.contains(cpu)
+    }
+
+    /// Whether `cpu` is in this vector and in no other.
+    pub(crate) fn is_in_vector(&self, cpu: CpuId, vector: u8) -> bool {
+        self.vectors.iter().enumerate().all(|(i, v)| v.cpus.contains(cpu) == (i == vector as usize))
+    }
+
+    /// How many words a set of CPUs has.
+    pub(crate) fn words(&self) -> usize {
+        self.overloaded.len()
+    }
+
+    /// The first CPU for which `word`, given a word's index, has a bit; searching from `start` on.
+    pub(crate) fn first(&self, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
+        first_from(self.words(), start, word)
     }
 
     /// A starting point for a search, another each time.

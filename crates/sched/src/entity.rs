@@ -139,11 +139,11 @@ impl Entity {
             subtree_mask: FieldU64::default(),
             mask: FieldU64::default(),
             links: Links::default(),
-            rank: FieldU32::new(mix(index)),
-            weight: FieldU32::new(weight::NICE_0),
-            inverse: FieldU32::new(weight::inverse(weight::NICE_0)),
+            rank: FieldU32::from(mix(index)),
+            weight: FieldU32::from(weight::NICE_0),
+            inverse: FieldU32::from(weight::inverse(weight::NICE_0)),
             state: AtomicU8::new(state::FREE),
-            class: FieldU8::new(Class::Fair as u8),
+            class: FieldU8::from(Class::Fair as u8),
             level: FieldU8::default(),
             policy: FieldU8::default(),
             home: AtomicU32::new(0),
@@ -154,8 +154,8 @@ impl Entity {
             runtime_at_wake: FieldU64::default(),
             lag: FieldI64::default(),
             queued_at: FieldU64::default(),
-            push_next: FieldU32::new(ThreadIdx::NONE.0),
-            push_prev: FieldU32::new(ThreadIdx::NONE.0),
+            push_next: FieldU32::from(ThreadIdx::NONE.0),
+            push_prev: FieldU32::from(ThreadIdx::NONE.0),
             rr_left: FieldU64::default(),
             nice: FieldU8::default(),
             rt: FieldU8::default(),
@@ -242,6 +242,9 @@ impl Entity {
 
     /// Takes over `attr`; the caller owns the entity, and it is in no queue.
     pub(crate) fn set_attr(&self, attr: &Attr, base_slice: u64, rr_slice: Nanos) {
+        if self.policy.get() != attr.policy as u8 || self.rt.get() != attr.rt.0 {
+            self.rr_left.set(rr_slice.0);
+        }
         self.policy.set(attr.policy as u8);
         self.nice.set(attr.nice.0 as u8);
         self.rt.set(attr.rt.0);
@@ -252,7 +255,6 @@ impl Entity {
         let w = weight::weight(attr.policy, attr.nice);
         self.weight.set(w);
         self.inverse.set(weight::inverse(w));
-        self.rr_left.set(rr_slice.0);
         if let Some(p) = &attr.deadline {
             self.dl.runtime.set(p.runtime.0);
             self.dl.relative.set(p.deadline.0);
@@ -276,13 +278,14 @@ impl Entity {
 
     /// Whether it runs on somebody else's deadline: then its own budget does not count.
     pub(crate) fn boosted_deadline(&self) -> Option<Nanos> {
-        match self.boost_urgency() {
+        match self.boost() {
             Urgency::Deadline(Reverse(d)) => Some(d),
             _ => None,
         }
     }
 
-    fn boost_urgency(&self) -> Urgency {
+    /// The boost alone.
+    pub(crate) fn boost(&self) -> Urgency {
         match self.boost.get() {
             0 => Urgency::Fair,
             u64::MAX => Urgency::Stop,
@@ -291,17 +294,19 @@ impl Entity {
         }
     }
 
-    fn own_urgency(&self) -> Urgency {
-        match self.policy() {
-            Policy::Fifo | Policy::RoundRobin => Urgency::Rt(RtPriority(self.rt.get())),
+    /// The urgency that it would have with this policy, priority and boost.
+    pub(crate) fn urgency_with(&self, policy: Policy, rt: RtPriority, boost: Urgency) -> Urgency {
+        let own = match policy {
+            Policy::Fifo | Policy::RoundRobin => Urgency::Rt(rt),
             Policy::Deadline => Urgency::Deadline(Reverse(Nanos(self.dl.absolute.get()))),
             _ => Urgency::Fair,
-        }
+        };
+        own.max(boost)
     }
 
     /// The urgency that counts: its own or a boost, whichever is greater.
     pub(crate) fn urgency(&self) -> Urgency {
-        self.own_urgency().max(self.boost_urgency())
+        self.urgency_with(self.policy(), RtPriority(self.rt.get()), self.boost())
     }
 
     fn derive_class(&self) {

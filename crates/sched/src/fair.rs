@@ -265,6 +265,11 @@ impl FairQueue {
         self.protected_until = i64::MIN;
     }
 
+    /// The union of the waiting threads' masks, folded.
+    pub(crate) fn allowed(&self, table: &Table) -> u64 {
+        self.solo.map_or_else(|| self.tree.allowed(table), |t| table.fold(t, table.get(t)))
+    }
+
     /// Waiting threads allowed on a CPU with this folded mask bit, by deadline.
     pub(crate) fn find_allowed(
         &self,
@@ -277,6 +282,22 @@ impl FairQueue {
             Some(t) => Some(t).filter(|&t| visit(t, table.get(t))),
             None => self.tree.find_allowed(table, bit, most, visit),
         }
+    }
+
+    /// What `e` contributes to the two sums.
+    pub(crate) fn audit_share(&self, e: &Entity) -> (i64, i64) {
+        let w = i64::from(e.weight.get());
+        ((e.vruntime.get() - self.base) * w, w)
+    }
+
+    /// The two sums.
+    pub(crate) fn audit_sums(&self) -> (i64, i64) {
+        (self.sum, self.load)
+    }
+
+    /// Whether the tree is in order.
+    pub(crate) fn audit_tree(&self, table: &Table) -> bool {
+        self.tree.is_sound(table) && self.waiting == self.tree.len() + u32::from(self.solo.is_some())
     }
 
     /// `load`, for comparing CPUs.

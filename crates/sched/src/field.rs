@@ -11,9 +11,6 @@ macro_rules! field {
         pub(crate) struct $name($atomic);
 
         impl $name {
-            pub(crate) const fn new(value: $value) -> $name {
-                $name(<$atomic>::new(value))
-            }
             #[inline(always)]
             pub(crate) fn get(&self) -> $value {
                 self.0.load(Ordering::Relaxed)
@@ -21,6 +18,12 @@ macro_rules! field {
             #[inline(always)]
             pub(crate) fn set(&self, value: $value) {
                 self.0.store(value, Ordering::Relaxed);
+            }
+        }
+
+        impl From<$value> for $name {
+            fn from(value: $value) -> $name {
+                $name(<$atomic>::new(value))
             }
         }
     };

@@ -27,19 +27,21 @@ extern crate alloc;
 
 mod admission;
 mod attr;
+mod audit;
 mod balance;
 mod change;
 mod config;
 mod cpu;
 mod cpuset;
 mod deadline;
-mod deadline_balance;
 mod domain;
 mod entity;
 mod fair;
 mod field;
+mod presence;
 mod push_pull;
 mod queue;
+mod rank;
 mod rt;
 mod schedule;
 mod server;
@@ -50,6 +52,7 @@ mod wake;
 mod weight;
 
 pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
+pub use audit::{Damage, Place};
 pub use config::{Config, OutOfMemory};
 pub use cpu::{CpuStats, Idle};
 

@@ -1,12 +1,12 @@
 //! A run queue whose lock is held, and the steps of which all scheduling is made.
 
 use crate::Scheduler;
-use crate::cpu::{Cpu, Idle, RunQueue, rank, vector_of};
+use crate::cpu::{Cpu, Idle, RunQueue};
 use crate::deadline;
 use crate::entity::{Class, Entity};
 use crate::fair::Placement;
-use crate::rt::NO_LEVEL;
-use ids::{CpuId, Nanos, ThreadIdx};
+use crate::rank::Rank;
+use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use sync::Guard;
 use sync::atomic::Ordering;
 
@@ -39,8 +39,16 @@ impl<'a> Held<'a> {
         if e.is_fair() {
             self.rq.fair.charge(e, delta);
             self.rq.server.charge(delta, now);
-        } else if e.class() == Class::Deadline {
+        } else {
+            self.account_urgent(e, delta);
+        }
+    }
+
+    fn account_urgent(&mut self, e: &Entity, delta: u64) {
+        if e.class() == Class::Deadline {
             deadline::charge(e, delta);
+        } else if e.policy() == Policy::RoundRobin {
+            e.rr_left.set(e.rr_left.get().saturating_sub(delta));
         }
     }
 
@@ -61,8 +69,17 @@ impl<'a> Held<'a> {
                 self.rq.deadline.insert(table, t, now);
             }
         }
-        e.queued_at.set(now.0);
+        self.stamp(e, now);
         e.set_home(self.id, true);
+    }
+
+    /// A waiting thread's time begins.
+    #[inline(always)]
+    pub(crate) fn stamp(&self, e: &Entity, now: Nanos) {
+        e.queued_at.set(now.0);
+        if self.rq.fair.waiting() == 1 {
+            self.cpu.seen.waiting_since.set(now.0);
+        }
     }
 
     /// Takes a waiting thread out of its queue; the caller owns it then.
@@ -78,6 +95,28 @@ impl<'a> Held<'a> {
             Class::Deadline => self.rq.deadline.remove(table, t),
         }
         e.set_home(self.id, false);
+    }
+
+    /// Replaces the affinity mask of a waiting thread that stays: it keeps its place.
+    pub(crate) fn remask(&mut self, t: ThreadIdx, e: &Entity, mask: &CpuMask, now: Nanos) {
+        let table = &self.s.table;
+        match e.class() {
+            Class::Fair => {
+                self.rq.fair.remove(table, t);
+                table.set_mask(t, mask);
+                self.rq.fair.insert(table, t);
+            }
+            Class::Rt | Class::Stop => {
+                self.rq.rt.take_from_pushable(table, t);
+                table.set_mask(t, mask);
+                self.rq.rt.make_pushable(table, t);
+            }
+            Class::Deadline => {
+                self.rq.deadline.remove(table, t);
+                table.set_mask(t, mask);
+                self.rq.deadline.insert(table, t, now);
+            }
+        }
     }
 
     /// The running thread leaves the competition, but stays `current` for the moment.
@@ -119,7 +158,7 @@ impl<'a> Held<'a> {
             Class::Rt | Class::Stop => self.rq.rt.make_pushable(&self.s.table, t),
             Class::Deadline => self.rq.deadline.insert(&self.s.table, t, now),
         }
-        e.queued_at.set(now.0);
+        self.stamp(e, now);
     }
 
     /// Nobody runs here any more: `current` is about to belong to somebody else.
@@ -132,10 +171,24 @@ impl<'a> Held<'a> {
     /// Nobody is current.
     pub(crate) fn pick(&mut self, now: Nanos) -> Option<ThreadIdx> {
         let table = &self.s.table;
-        while self.rq.deadline.throttled() > 0 && self.rq.deadline.replenish_one(table, now) {}
         let fair = self.rq.fair.waiting() > 0;
-        let rt = !self.rq.rt.active.is_empty();
-        self.rq.server.update(now, fair, rt);
+        let urgent = self.rq.rt.len > 0 || !self.rq.deadline.is_empty();
+        if urgent {
+            while self.rq.deadline.replenish_one(table, now) {}
+            let rt = self.rq.rt.len > 0;
+            self.rq.server.update(now, fair, rt);
+            if let Some(t) = self.pick_urgent(fair) {
+                return Some(t);
+            }
+        }
+        let t = self.rq.fair.choose(table, None)?;
+        self.rq.fair.remove(table, t);
+        Some(t)
+    }
+
+    /// The most urgent thread above the fair class; none if the fair server goes first.
+    fn pick_urgent(&mut self, fair: bool) -> Option<ThreadIdx> {
+        let table = &self.s.table;
         if self.rq.rt.active.best() == 0 {
             return self.pick_rt();
         }
@@ -146,12 +199,7 @@ impl<'a> Held<'a> {
             self.rq.deadline.remove(table, t);
             return Some(t);
         }
-        if rt && !by_server {
-            return self.pick_rt();
-        }
-        let t = self.rq.fair.choose(table, None)?;
-        self.rq.fair.remove(table, t);
-        Some(t)
+        if by_server { None } else { self.pick_rt() }
     }
 
     fn pick_rt(&mut self) -> Option<ThreadIdx> {
@@ -168,7 +216,10 @@ impl<'a> Held<'a> {
         self.cpu.seen.current.store(t.0, Ordering::Release);
         self.cpu.seen.usual_run.set(e.usual_run.get());
         if e.is_fair() {
+            self.rq.chosen = Rank::FAIR;
             self.rq.fair.begin(e);
+        } else {
+            self.rq.chosen = Rank::of(e);
         }
     }
 
@@ -181,12 +232,10 @@ impl<'a> Held<'a> {
         let seen = &self.cpu.seen;
         seen.queued.set(waiting);
         seen.fair_waiting.set(self.rq.fair.waiting());
-        let only_fair = self.rq.rt.len == 0 && self.rq.deadline.waiting() == 0 && e.is_none_or(|e| e.is_fair());
+        let only_fair = self.rq.rt.len == 0 && self.rq.deadline.is_empty() && e.is_none_or(|e| e.is_fair());
         if only_fair && self.rq.vector == 0 && !self.rq.overloaded {
-            let running = if e.is_some() { rank::FAIR } else { rank::IDLE };
-            seen.running.set(running);
-            seen.deadline_waiting.set(0);
-            seen.tick.set(u8::from(waiting > 0 || self.rq.deadline.throttled() > 0));
+            seen.running.set(if e.is_some() { Rank::FAIR.0 } else { Rank::IDLE.0 });
+            seen.tick.set(u8::from(waiting > 0));
         } else {
             self.publish_urgent(e, waiting);
         }
@@ -195,28 +244,27 @@ impl<'a> Held<'a> {
     #[cold]
     #[inline(never)]
     fn publish_urgent(&mut self, e: Option<&Entity>, waiting: u32) {
-        let seen = &self.cpu.seen;
-        let by_server = self.rq.server.active() && e.is_some_and(|e| e.is_fair());
-        let running = if by_server { rank::DEADLINE } else { e.map_or(rank::IDLE, rank::of) };
-        seen.running.set(running);
+        let (rq, seen, table) = (&mut *self.rq, &self.cpu.seen, &self.s.table);
+        let running = rq.running_rank(e);
+        seen.running.set(running.0);
         seen.running_pinned.set(u8::from(e.is_some_and(|e| e.movable.get() == 0)));
-        seen.pushable.set(self.rq.rt.pushable.best());
-        seen.deadline_waiting.set(self.rq.deadline.waiting());
-        let budget = e.is_some_and(|e| e.class() == Class::Deadline) || by_server;
-        seen.tick.set(u8::from(waiting > 0 || budget || self.rq.deadline.throttled() > 0));
-        let vector = vector_of(running.min(self.rq.best_rank(e)));
-        if vector != self.rq.vector {
-            self.s.domain.set_priority(self.id, self.rq.vector, vector);
-            self.rq.vector = vector;
+        let budget = e.is_some_and(|e| e.class() == Class::Deadline);
+        seen.tick.set(u8::from(waiting > 0 || budget || rq.deadline.throttled() > 0));
+        let vector = running.min(rq.best_rank(table, e)).vector();
+        if vector != rq.vector {
+            self.s.domain.set_priority(self.id, rq.vector, vector);
+            rq.vector = vector;
         }
-        let overloaded = self.rq.rt.pushable.best() < NO_LEVEL;
-        if overloaded != self.rq.overloaded {
+        let pushable = rq.first_pushable(table).map_or(Rank::IDLE, |t| Rank::of(table.get(t)));
+        seen.pushable.set(pushable.0);
+        let overloaded = pushable < Rank::IDLE;
+        if overloaded != rq.overloaded {
             if overloaded {
-                self.s.domain.set_overload(self.id)
+                self.s.domain.set_overload(self.id);
             } else {
-                self.s.domain.clear_overload(self.id)
+                self.s.domain.clear_overload(self.id);
             }
-            self.rq.overloaded = overloaded;
+            rq.overloaded = overloaded;
         }
     }
 
@@ -249,34 +297,28 @@ impl<'a> Held<'a> {
 
     /// Whether the woken or arrived `t` should run before the running thread
     /// (`wakeup_preempt`). The running thread's time has been accounted.
+    #[inline]
     pub(crate) fn beats_current(&mut self, t: ThreadIdx, e: &Entity) -> bool {
+        match self.current() {
+            Some(c) if e.is_fair() && c.is_fair() => self.fair_beats_current(t, e, c),
+            c => self.outranks(t, e, c),
+        }
+    }
+
+    fn outranks(&mut self, t: ThreadIdx, e: &Entity, current: Option<&Entity>) -> bool {
         if e.class() == Class::Deadline && e.dl.throttled.get() != 0 {
             return false;
         }
-        let Some(c) = self.current() else { return true };
-        let by_server = self.rq.server.active() && c.is_fair();
-        match (e.class(), c.class()) {
-            (Class::Stop, Class::Stop) => false,
-            (Class::Stop, _) => true,
-            (_, Class::Stop) => false,
-            (Class::Deadline, Class::Deadline) => deadline::deadline_of(e) < deadline::deadline_of(c),
-            (Class::Deadline, Class::Fair) if by_server => deadline::deadline_of(e) < self.rq.server.deadline(),
-            (Class::Deadline, _) => true,
-            (_, Class::Deadline) => false,
-            (Class::Rt, Class::Rt) => {
-                e.level.get() < c.level.get() || (e.level.get() == c.level.get() && self.equal_but_pinned(t, e, c))
-            }
-            (Class::Rt, Class::Fair) => !by_server,
-            (Class::Fair, Class::Rt) => false,
-            (Class::Fair, Class::Fair) => self.fair_beats_current(t, e, c),
-        }
+        let (mine, running) = (Rank::of(e), self.rq.running_rank(current));
+        mine < running
+            || (mine == running && e.class() == Class::Rt && current.is_some_and(|c| self.equal_but_pinned(t, e, c)))
     }
 
     /// An equal real-time thread does not preempt, unless it can run only here and the running one
     /// can go elsewhere: then the latter moves behind it (`check_preempt_equal_prio`).
     fn equal_but_pinned(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
         let current = self.rq.current;
-        if e.movable.get() != 0 || c.movable.get() == 0 || self.s.find_lowest(current, c, self.id).is_none() {
+        if e.movable.get() != 0 || c.movable.get() == 0 || self.s.find_lower(current, c, self.id).is_none() {
             return false;
         }
         self.rq.rt.active.remove(&self.s.table, t);
@@ -285,7 +327,6 @@ impl<'a> Held<'a> {
     }
 
     fn fair_beats_current(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
-        use ids::Policy;
         if c.policy() == Policy::Idle && e.policy() != Policy::Idle {
             self.rq.fair.unprotect();
             return true;

@@ -37,10 +37,6 @@ impl<const PUSHABLE: bool> PriorityArray<PUSHABLE> {
         if PUSHABLE { &e.push_prev } else { &e.links.left }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.used == 0
-    }
-
     /// The most urgent level in use, or [`NO_LEVEL`].
     #[inline]
     pub(crate) fn best(&self) -> u8 {
@@ -191,7 +187,7 @@ impl RtQueue {
     }
 
     /// Moves `t`, a member, behind all others of its level.
-    pub(crate) fn to_tail(&mut self, table: &Table, t: ThreadIdx) {
+    pub(crate) fn move_to_tail(&mut self, table: &Table, t: ThreadIdx) {
         self.active.remove(table, t);
         self.active.push_back(table, t);
     }

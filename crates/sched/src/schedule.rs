@@ -1,12 +1,13 @@
 //! Choosing what a CPU runs next.
 
-use crate::cpu::{Idle, rank};
+use crate::cpu::Idle;
 use crate::deadline;
 use crate::entity::{Class, Entity, state};
 use crate::fair::Placement;
 use crate::queue::Held;
+use crate::rank::Rank;
 use crate::{Kick, Prev, Scheduler};
-use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
 impl Scheduler {
@@ -23,7 +24,7 @@ impl Scheduler {
         if let Some(e) = h.current()
             && e.is_fair()
             && h.rq.rt.len == 0
-            && h.rq.deadline.waiting() + h.rq.deadline.throttled() == 0
+            && h.rq.deadline.is_empty()
             && !h.rq.exile
         {
             let next = h.schedule_fair(e, now, prev);
@@ -38,14 +39,16 @@ impl Scheduler {
 
     fn schedule_any<'a>(&'a self, mut h: Held<'a>, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
         let cpu = h.id;
-        let before = h.cpu.seen.running.get();
         let last = h.rq.current;
+        let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
-        if h.rq.best_rank(None) > before && before < rank::FAIR && self.domain.overload_count() > 0 {
+        let drops = before < Rank::FAIR && h.rq.best_rank(&self.table, None) > before;
+        if drops && self.domain.overload_count() > 0 {
             h.publish();
             drop(h);
-            self.pull_rt(cpu, now);
+            self.pull(cpu, now, k);
             h = self.lock(cpu);
+            h.cpu.seen.need_resched.store(false, Ordering::Release);
         }
         let next = h.pick(now);
         if let Some(t) = next {
@@ -59,13 +62,13 @@ impl Scheduler {
             h.set_idle(Some(Idle::Spinning));
         }
         h.publish();
-        let push = h.rq.overloaded && next.is_some_and(|t| self.table.get(t).in_rt_queue());
+        let push = h.rq.overloaded;
         drop(h);
         if let Some(t) = exiled {
-            self.resettle(t, cpu, now, k);
+            self.activate(t, cpu, now, Placement::Moved, k);
         }
         if push {
-            self.push_rt(cpu, now, k);
+            self.push(cpu, now, k);
         }
         next.or_else(|| self.pull_fair(cpu, now))
     }
@@ -105,7 +108,7 @@ impl Held<'_> {
         if stays {
             self.rq.fair.renew_if_used_up(e);
             self.rq.fair.insert(&s.table, last);
-            e.queued_at.set(now.0);
+            self.stamp(e, now);
             self.rq.stats.preemptions += 1;
         }
         self.rq.stats.switches += 1;
@@ -141,7 +144,9 @@ impl Held<'_> {
             e.set_home(self.id, false);
             return (true, Some(t));
         }
-        self.rotate(t, e);
+        if e.is_fair() {
+            self.rq.fair.renew_if_used_up(e);
+        }
         self.put_back(t, e, now);
         (true, None)
     }
@@ -149,18 +154,8 @@ impl Held<'_> {
     fn give_way(&mut self, t: ThreadIdx, e: &Entity) {
         match e.class() {
             Class::Fair => self.rq.fair.give_way(e),
-            Class::Rt | Class::Stop => self.rq.rt.to_tail(&self.s.table, t),
+            Class::Rt | Class::Stop => self.rq.rt.move_to_tail(&self.s.table, t),
             Class::Deadline => deadline::give_way(e),
-        }
-    }
-
-    /// A round-robin thread whose slice is over moves behind its equals.
-    fn rotate(&mut self, t: ThreadIdx, e: &Entity) {
-        if e.class() == Class::Fair {
-            self.rq.fair.renew_if_used_up(e);
-        } else if e.class() == Class::Rt && e.policy() == Policy::RoundRobin && e.rr_left.get() == 0 {
-            e.rr_left.set(self.s.config.rr_slice.0);
-            self.rq.rt.to_tail(&self.s.table, t);
         }
     }
 
@@ -191,7 +186,9 @@ impl Held<'_> {
     #[cold]
     fn rejoin_after_failed_block(&mut self, t: ThreadIdx, e: &Entity) {
         let now = Nanos(self.rq.accounted);
-        e.key.set(e.key.get() - e.vruntime.get());
+        if e.is_fair() {
+            e.key.set(e.key.get() - e.vruntime.get());
+        }
         self.rejoin_running(t, e, now, true);
     }
 
@@ -200,12 +197,5 @@ impl Held<'_> {
         e.set_home(self.id, false);
         self.vacate();
         e.state.store(state::DEAD, Ordering::Release);
-    }
-}
-
-impl Scheduler {
-    /// Finds a place for a runnable thread that was taken off `from`'s queue.
-    pub(crate) fn resettle(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) {
-        self.activate(t, from, now, Placement::Moved, k);
     }
 }

@@ -44,7 +44,7 @@ impl Table {
             let _ = self.chunks[i].set(chunk);
         }
         if self.extra > 0 && self.wide[i].get().is_none() {
-            let words = try_boxed(CHUNK * self.extra, |_| FieldU64::new(0))?;
+            let words = try_boxed(CHUNK * self.extra, |_| FieldU64::from(0))?;
             let mut words = Some(words);
             let wide = try_boxed(1, |_| words.take().unwrap_or_default())?;
             let wide: Box<Wide> = wide.try_into().map_err(|_| OutOfMemory)?;

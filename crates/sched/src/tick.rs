@@ -3,20 +3,19 @@
 use crate::entity::{Class, Entity};
 use crate::queue::Held;
 use crate::{Kick, Scheduler};
-use ids::{CpuId, Nanos, Policy};
+use ids::{CpuId, Nanos, Policy, ThreadIdx};
 
 impl Scheduler {
     /// Accounts the running thread; `need_resched` is set when it must give way. Also balances, every
     /// `Config::balance_every`, and wakes a parked CPU if threads wait here.
     pub fn tick(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let mut h = self.lock(cpu);
-        let used = now.0.saturating_sub(h.rq.accounted);
         h.account(now);
         let mut over = match h.current() {
-            Some(e) => h.tick_class(e, used),
+            Some(e) => h.tick_class(h.rq.current, e),
             None => h.rq.waiting(None) > 0,
         };
-        while h.rq.deadline.throttled() > 0 && h.rq.deadline.replenish_one(&self.table, now) {
+        while h.rq.deadline.replenish_one(&self.table, now) {
             over = true;
         }
         over |= h.tick_server(now);
@@ -27,19 +26,17 @@ impl Scheduler {
         if balance {
             h.rq.balance_at = now.0.saturating_add(self.config.balance_every.0);
         }
-        let waiting = h.rq.fair.waiting() > 0;
+        let allowed = if self.cpus.len() == 1 { 0 } else { h.rq.fair.allowed(&self.table) };
         let push = h.rq.overloaded;
         h.publish();
         drop(h);
         if push {
-            self.push_rt(cpu, now, k);
+            self.push(cpu, now, k);
         }
         if balance {
             self.balance(cpu, now, k);
         }
-        if waiting {
-            self.nudge(cpu, cpu, now, k);
-        }
+        self.nudge(cpu, cpu, allowed, now, k);
     }
 
     /// Whether `cpu` needs ticks: something waits, or a budget runs. Lock-free.
@@ -62,29 +59,29 @@ impl Scheduler {
 
 impl Held<'_> {
     /// Whether the running thread must give way.
-    fn tick_class(&mut self, e: &Entity, used: u64) -> bool {
+    fn tick_class(&mut self, t: ThreadIdx, e: &Entity) -> bool {
+        let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
+        self.cpu.seen.usual_run.set(run.max(e.usual_run.get()));
         match e.class() {
             Class::Stop => false,
             Class::Deadline => e.boosted_deadline().is_none() && e.dl.budget.get() <= 0,
-            Class::Rt => self.tick_rt(e, used),
+            Class::Rt => self.tick_rt(t, e),
             Class::Fair => self.tick_fair(e),
         }
     }
 
-    /// `task_tick_rt`: a slice that ends matters only if somebody shares the level.
-    fn tick_rt(&mut self, e: &Entity, used: u64) -> bool {
-        if e.policy() != Policy::RoundRobin {
+    /// A round-robin slice that is over starts again; it matters only to those who share the level
+    /// (`task_tick_rt`).
+    fn tick_rt(&mut self, t: ThreadIdx, e: &Entity) -> bool {
+        if e.policy() != Policy::RoundRobin || e.rr_left.get() > 0 {
             return false;
-        }
-        e.rr_left.set(e.rr_left.get().saturating_sub(used));
-        if e.rr_left.get() > 0 {
-            return false;
-        }
-        if self.rq.rt.active.shares_level(e) {
-            return true;
         }
         e.rr_left.set(self.s.config.rr_slice.0);
-        false
+        if !self.rq.rt.active.shares_level(e) {
+            return false;
+        }
+        self.rq.rt.move_to_tail(&self.s.table, t);
+        true
     }
 
     fn tick_fair(&mut self, e: &Entity) -> bool {
@@ -95,13 +92,14 @@ impl Held<'_> {
         self.rq.fair.choose(&self.s.table, Some(e)).is_some()
     }
 
-    /// Whether the fair server takes the CPU or gives it back.
+    /// Whether the fair server takes the CPU from a real-time thread, or gives it back.
     fn tick_server(&mut self, now: Nanos) -> bool {
-        let fair_runs = self.current().is_some_and(|e| e.is_fair());
+        let current = self.current();
+        let fair_runs = current.is_some_and(|e| e.is_fair());
         let fair = fair_runs || self.rq.fair.waiting() > 0;
-        let rt = !self.rq.rt.active.is_empty();
+        let rt = self.rq.rt.len > 0;
         self.rq.server.update(now, fair, rt);
-        rt && self.rq.server.active() != fair_runs
-            && (fair_runs || self.current().is_none_or(|e| e.class() > Class::Deadline))
+        let best = self.rq.best_rank(&self.s.table, current);
+        best < self.rq.running_rank(current)
     }
 }

@@ -38,6 +38,11 @@ impl Tree {
         (self.first != NONE).then_some(ThreadIdx(self.first))
     }
 
+    /// The union of the members' masks, folded.
+    pub(crate) fn allowed(&self, table: &Table) -> u64 {
+        if self.root == NONE { 0 } else { at(table, self.root).subtree_mask.get() }
+    }
+
     /// Adds `t`, whose `key` and `vruntime` are set.
     pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx) {
         let e = table.get(t);
@@ -135,6 +140,31 @@ impl Tree {
             n = next_in(table, n, bit);
         }
         None
+    }
+
+    /// Whether order, heap, links, ends and what is kept per subtree are as they should be.
+    pub(crate) fn is_sound(&self, table: &Table) -> bool {
+        let mut seen = 0;
+        let mut last = (NONE, i64::MIN);
+        let mut sound = self.root == NONE || at(table, self.root).links.parent.get() == NONE;
+        let _ = self.find_allowed(table, 0, self.len + 1, |t, e| {
+            let mut min = e.vruntime.get();
+            let mut mask = table.fold(t, e);
+            for child in [e.links.left.get(), e.links.right.get()] {
+                if child != NONE {
+                    let c = at(table, child);
+                    sound &= c.links.parent.get() == t.0 && c.rank.get() < e.rank.get();
+                    min = min.min(c.min_vruntime.get());
+                    mask |= c.subtree_mask.get();
+                }
+            }
+            sound &= last.1 <= e.key.get() && (seen > 0 || self.first == t.0);
+            sound &= min == e.min_vruntime.get() && mask == e.subtree_mask.get();
+            last = (t.0, e.key.get());
+            seen += 1;
+            false
+        });
+        sound && seen == self.len && self.last == last.0
     }
 
     /// Where a new rightmost member belongs: its parent, and the subtree that becomes its left child.

@@ -1,8 +1,9 @@
 //! Waiting and waking: the protocol of `README.md`.
 
-use crate::cpu::{Idle, rank};
+use crate::cpu::Idle;
 use crate::entity::{Class, Entity, state};
 use crate::fair::Placement;
+use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
@@ -69,43 +70,45 @@ impl Scheduler {
     pub(crate) fn activate(&self, t: ThreadIdx, from: CpuId, now: Nanos, how: Placement, k: &mut impl Kick) {
         let e = self.table.get(t);
         let target = self.select(t, e, from);
-        if how != Placement::Moved {
-            e.runtime_at_wake.set(e.runtime.get());
-        }
         let mut h = self.lock(target);
         h.account(now);
-        h.rq.stats.wakeups += u64::from(how != Placement::Moved);
         h.rq.stats.migrations_in += u64::from(e.cpu() != target);
         h.enqueue(t, e, now, how, false);
-        e.state.store(state::RUNNABLE, Ordering::Release);
+        if how != Placement::Moved {
+            h.rq.stats.wakeups += 1;
+            e.runtime_at_wake.set(e.runtime.get());
+            e.state.store(state::RUNNABLE, Ordering::Release);
+        }
         let beats = h.beats_current(t, e);
         let told = beats && h.request();
         h.publish();
-        // A spinning idle CPU sees the request by itself; urgent threads do not rely on it.
-        let kick = told && target != from && (!e.is_fair() || h.rq.idle != Some(Idle::Spinning));
-        let push = !beats && h.rq.overloaded && e.class() == Class::Rt;
+        // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
+        let kick = target != from && if e.is_fair() { told && h.rq.idle != Some(Idle::Spinning) } else { beats };
+        let push = !beats && h.rq.overloaded;
         let help = !beats && e.is_fair();
         drop(h);
         if kick {
             k.kick(target);
         }
         if push {
-            self.push_rt(target, now, k);
-        } else if help {
-            self.nudge(target, from, now, k);
+            self.push(target, now, k);
+        }
+        if help {
+            self.nudge(target, from, self.table.fold(t, e), now, k);
         }
     }
 
     /// The CPU where `t` should be queued.
-    pub(crate) fn select(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> CpuId {
+    #[inline]
+    fn select(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> CpuId {
         if self.cpus.len() == 1 {
             return CpuId(0);
         }
         let cpu = match e.class() {
             _ if e.movable.get() == 0 => None,
             Class::Fair => self.select_fair(t, e, from),
-            Class::Rt => self.select_rt(t, e, from),
-            Class::Stop | Class::Deadline => self.select_deadline(t, e),
+            Class::Rt | Class::Deadline => self.select_urgent(t, e, from),
+            Class::Stop => None,
         };
         cpu.unwrap_or_else(|| self.any_allowed(t, e))
     }
@@ -113,51 +116,63 @@ impl Scheduler {
     /// Its last CPU if it may run there, else any: a present one if there is one.
     fn any_allowed(&self, t: ThreadIdx, e: &Entity) -> CpuId {
         let last = e.cpu();
-        if self.table.allows(t, e, last) && (e.movable.get() == 0 || !self.domain.absent.contains(last)) {
+        if self.suits(t, e, last) {
             return last;
         }
         let start = self.domain.turn();
-        let words = self.domain.absent.len();
         let allowed = |i| self.table.mask_word(t, e, i);
-        crate::cpuset::first_from(words, start, |i| allowed(i) & !self.domain.absent.word(i))
-            .or_else(|| crate::cpuset::first_from(words, start, allowed))
-            .unwrap_or(last)
+        let present = self.domain.first(start, |i| allowed(i) & !self.domain.absent.word(i));
+        present.or_else(|| self.domain.first(start, allowed)).unwrap_or(last)
     }
 
     /// Whether `t` may be put on `cpu` and somebody serves it.
+    #[inline]
     pub(crate) fn suits(&self, t: ThreadIdx, e: &Entity, cpu: CpuId) -> bool {
         cpu.index() < self.cpus.len() && self.table.allows(t, e, cpu) && !self.domain.absent.contains(cpu)
     }
 
-    /// Fair placement: an idle previous CPU; the waker's, if the waker will soon wait itself
-    /// (a hand-over: both stay where their data is); an idle CPU that looks for work; else
-    /// the less busy of the previous and the waker's CPU.
+    /// Fair placement: the waker's CPU if the waker will soon wait itself (a hand-over: both stay where their
+    /// data is) or is an interrupt of an idle CPU; an idle CPU that looks for work, the last one first;
+    /// else the cheaper of the last and the waker's CPU.
     fn select_fair(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let last = e.cpu();
-        let last_suits = self.suits(t, e, last);
-        if last_suits && self.domain.spinning.contains(last) {
+        let d = &self.domain;
+        let from_suits = self.suits(t, e, from);
+        if last != from && d.spinning.contains(last) && self.suits(t, e, last) {
             return Some(last);
         }
-        let from_suits = self.suits(t, e, from);
-        if from_suits {
-            let waker = &self.cpus[from.index()].seen;
-            if waker.running.get() == rank::IDLE
-                || (waker.queued.get() == 0 && waker.usual_run.get() <= SOON_NANOS && waker.running.get() == rank::FAIR)
-            {
-                return Some(from);
-            }
+        if from_suits && self.hands_over(from) {
+            return Some(from);
         }
-        let words = self.domain.spinning.len();
-        let spinning = crate::cpuset::first_from(words, last, |i| {
-            self.domain.spinning.word(i) & self.table.mask_word(t, e, i) & !self.domain.absent.word(i)
-        });
-        let queued = |c: CpuId| self.cpus[c.index()].seen.queued.get();
-        spinning.or(match (last_suits, from_suits) {
-            (true, true) if queued(from) < queued(last) => Some(from),
+        let idle = d.first(last, |i| d.spinning.word(i) & self.table.mask_word(t, e, i) & !d.absent.word(i));
+        if idle.is_some() {
+            return idle;
+        }
+        match (self.suits(t, e, last), from_suits) {
+            (true, true) if self.cost(from) < self.cost(last) => Some(from),
             (true, _) => Some(last),
             (false, true) => Some(from),
             (false, false) => None,
-        })
+        }
+    }
+
+    /// Whether what is woken by `from` will have that CPU soon.
+    fn hands_over(&self, from: CpuId) -> bool {
+        let waker = &self.cpus[from.index()].seen;
+        let running = Rank(waker.running.get());
+        running == Rank::IDLE
+            || (running == Rank::FAIR && waker.queued.get() == 0 && waker.usual_run.get() <= SOON_NANOS)
+    }
+
+    /// What it costs a fair thread, or its waker, to be put on a CPU: waiting for others, waking the CPU
+    /// up, waiting for real-time threads.
+    fn cost(&self, cpu: CpuId) -> u32 {
+        let seen = &self.cpus[cpu.index()].seen;
+        match Rank(seen.running.get()) {
+            Rank::FAIR => seen.queued.get(),
+            Rank::IDLE => 1 << 8,
+            _ => (1 << 16) + seen.queued.get(),
+        }
     }
 }
 
