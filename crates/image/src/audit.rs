@@ -29,7 +29,11 @@ pub unsafe fn version(offered: u32) -> u32 {
 ///
 /// # Safety
 /// `map` and `cookie` are the dynamic linker's own and valid.
-pub unsafe fn objopen(_map: *mut LinkMap, _namespace: i64, _cookie: *mut usize) -> u32 {
+pub unsafe fn objopen(map: *mut LinkMap, _namespace: i64, _cookie: *mut usize) -> u32 {
+    if crate::boot::is_up() {
+        // SAFETY: the linker's own structure; the object's code has not run yet.
+        unsafe { crate::libraries::mapped((*map).base as u64, (*map).name) };
+    }
     0
 }
 

@@ -1,63 +1,58 @@
 //! The image's own allocator: it never touches the program's.
+//!
+//! The algorithm is the library `talc`'s; the pages are the host's, a mebibyte at a time.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
-
-use crate::raw;
+use core::ptr::NonNull;
+use host::os;
+use sync::Lock;
+use talc::{OomHandler, Span, Talc};
 
 const CHUNK: usize = 1 << 20;
 
-/// Hands out memory from chunks of fresh pages.
-pub struct Heap {
-    locked: AtomicBool,
-    /// First free byte and end of the current chunk.
-    free: UnsafeCell<(usize, usize)>,
+/// Where more memory comes from.
+struct Pages;
+
+impl OomHandler for Pages {
+    fn handle_oom(talc: &mut Talc<Pages>, layout: Layout) -> Result<(), ()> {
+        let len = (layout.size() + layout.align() + 4096).next_multiple_of(CHUNK);
+        let base = os::map(len).ok_or(())?;
+        // SAFETY: fresh pages of ours, never given back.
+        unsafe { talc.claim(Span::from_base_size(base, len)).map(|_| ()) }
+    }
 }
 
-// SAFETY: `free` is touched only between the acquiring and the releasing of `locked`.
-unsafe impl Sync for Heap {}
+/// The global allocator of the image.
+pub struct Heap {
+    talc: Lock<Talc<Pages>>,
+}
 
 impl Heap {
     /// An empty heap.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "only ever a static")]
     pub const fn new() -> Self {
-        Self { locked: AtomicBool::new(false), free: UnsafeCell::new((0, 0)) }
+        Heap { talc: Lock::new(Talc::new(Pages)) }
     }
 
-    fn bump(free: &mut (usize, usize), layout: Layout) -> *mut u8 {
-        let at = free.0.next_multiple_of(layout.align());
-        match at.checked_add(layout.size()) {
-            Some(end) if end <= free.1 => {
-                free.0 = end;
-                at as *mut u8
-            }
-            _ => core::ptr::null_mut(),
-        }
+    /// Runs `f` while nobody can be in the middle of an allocation: for fork.
+    pub fn hold(&self, f: &mut dyn FnMut()) {
+        let _guard = self.talc.lock();
+        f();
     }
 }
 
-// SAFETY: a block is handed out once, from pages of our own, at the alignment asked for.
+// SAFETY: the lock keeps the allocator's rules; talc keeps the layout's.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        while self.locked.swap(true, Ordering::Acquire) {
-            core::hint::spin_loop();
-        }
-        // SAFETY: the lock is held.
-        let free = unsafe { &mut *self.free.get() };
-        let mut block = Self::bump(free, layout);
-        if block.is_null() {
-            let size = (layout.size() + layout.align()).next_multiple_of(CHUNK);
-            let chunk = raw::map_pages(size);
-            if !chunk.is_null() {
-                *free = (chunk as usize, chunk as usize + size);
-                block = Self::bump(free, layout);
-            }
-        }
-        self.locked.store(false, Ordering::Release);
-        block
+        // SAFETY: the layout has a size, as the caller promises.
+        unsafe { self.talc.lock().malloc(layout).map_or(core::ptr::null_mut(), NonNull::as_ptr) }
     }
 
-    unsafe fn dealloc(&self, _block: *mut u8, _layout: Layout) {}
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if let Some(block) = NonNull::new(block) {
+            // SAFETY: the block came from `alloc` with this layout, as the caller promises.
+            unsafe { self.talc.lock().free(block, layout) };
+        }
+    }
 }

@@ -9,12 +9,17 @@
 //! Start reading at [`init`] (the constructor) and [`audit`] (the dynamic linker's calls).
 #![no_std]
 
+extern crate alloc;
+
 pub mod audit;
+pub mod boot;
 mod entry;
 pub mod heap;
+pub mod libraries;
 mod memory;
+pub mod options;
 pub mod panic;
-mod raw;
+pub mod summary;
 
 use core::ffi::{c_char, c_int};
 
@@ -22,4 +27,7 @@ use core::ffi::{c_char, c_int};
 ///
 /// # Safety
 /// Called by the dynamic linker only, with the process's own argument and environment vectors.
-pub unsafe extern "C" fn init(_argc: c_int, _argv: *const *const c_char, _envp: *const *const c_char) {}
+pub unsafe extern "C" fn init(_argc: c_int, _argv: *const *const c_char, envp: *const *const c_char) {
+    // SAFETY: forwarded from the dynamic linker.
+    unsafe { boot::boot(envp) }
+}

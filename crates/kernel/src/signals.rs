@@ -75,8 +75,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn state_of(&self, t: ThreadIdx) -> ThreadState {
-        let running = self.sched.current(self.sched.cpu_of(t)) == Some(t);
-        ThreadState { thread: t, running, exiting: self.thread(t).tid.load(Relaxed) == 0, stopped: false }
+        let thread = self.thread(t);
+        ThreadState {
+            thread: t,
+            running: self.sched.current(self.sched.cpu_of(t)) == Some(t),
+            exiting: thread.tid.load(Relaxed) == 0,
+            stopped: false,
+            notified: thread.hint.load(Acquire) & hint::SIGNAL != 0,
+        }
     }
 
     fn quota(&self) -> Quota {
@@ -91,7 +97,7 @@ impl<M: Machine> Kernel<M> {
         let sent = {
             let mut process = self.process.signals.lock();
             let mut signals = self.thread(t).signals.0.lock();
-            let candidate = process.candidate(&signals, state);
+            let candidate = signals.candidate(state);
             let sent = process.send(Target::Thread(&mut signals, candidate), info, quota)?;
             if matches!(sent.wake, Wake::Thread(_)) {
                 self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
@@ -109,7 +115,7 @@ impl<M: Machine> Kernel<M> {
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();
-            let candidate = process.candidate(&self.thread(first).signals.0.lock(), state);
+            let candidate = self.thread(first).signals.0.lock().candidate(state);
             process.send(Target::Process(candidate), info, quota)?
         };
         self.after_sending(cpu, sent, info, first);
@@ -136,15 +142,10 @@ impl<M: Machine> Kernel<M> {
         loop {
             let step = {
                 let mut process = self.process.signals.lock();
-                let asked = |p: &ProcessSignals, t| self.candidate_for(p, t);
-                // The process's state is borrowed by the search; candidates are judged by a
-                // copy of nothing but the threads' own state.
-                let look: alloc::vec::Vec<(ThreadIdx, Candidate)> =
-                    self.threads().iter().filter_map(|t| Some((t, asked(&process, t)?))).collect();
                 search.step(
                     &mut process,
                     crate::WAKES_MAX,
-                    |t| look.iter().find(|(u, _)| *u == t).map(|(_, c)| *c),
+                    |t| self.candidate_for(t),
                     |t| self.threads().after(t),
                 )
             };
@@ -159,9 +160,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn candidate_for(&self, process: &ProcessSignals, t: ThreadIdx) -> Option<Candidate> {
+    fn candidate_for(&self, t: ThreadIdx) -> Option<Candidate> {
         let state = self.state_of(t);
-        (!state.exiting).then(|| process.candidate(&self.thread(t).signals.0.lock(), state))
+        (!state.exiting).then(|| self.thread(t).signals.0.lock().candidate(state))
     }
 
     /// Makes a thread look at its signals, wherever it is.
@@ -189,11 +190,7 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         for t in self.threads().iter().filter(|&t| t != me) {
-            let offered = {
-                let process = self.process.signals.lock();
-                self.candidate_for(&process, t).is_some_and(|c| left.offer(&c))
-            };
-            if offered {
+            if self.candidate_for(t).is_some_and(|c| left.offer(&c)) {
                 self.notify(cpu, t);
             }
             if left.is_done() {
@@ -376,7 +373,8 @@ impl<M: Machine> Kernel<M> {
         let mut sw = [0; 48];
         self.m.read(at + abi::frame::SW_RESERVED as u64, &mut sw)?;
         let sw = abi::frame::FpSwBytes::from_bytes(&sw);
-        let state = frame::restorable(self.m.extended_state(), &sw, |offset| self.m.load_u32(at + offset))?;
+        let form = self.m.extended_state();
+        let state = frame::restorable(form, at, &sw, |addr| self.m.load_u32(addr).ok()).map_err(|_| crate::Fault)?;
         self.m.xstate_from_frame(t, Some((at, state)))
     }
 

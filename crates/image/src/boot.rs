@@ -1,0 +1,185 @@
+//! Bringing the kernel up inside a program, before its libraries are mapped.
+
+use crate::options::Options;
+use crate::{libraries, summary};
+use abi::{SigSet, Signal};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char};
+use host::exec::Handover;
+use host::{Host, handlers, machine, os, process};
+use ids::{CPUS_MAX, Pid};
+use kernel::{Config, Kernel};
+use sync::atomic::{AtomicBool, Ordering::*};
+
+/// Whether the kernel is up: without our options in the environment nothing is done.
+static UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the image has taken this process over.
+pub fn is_up() -> bool {
+    UP.load(Relaxed)
+}
+
+const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
+const DOORS: [&[u8]; 2] = [b"LD_AUDIT=", b"LD_PRELOAD="];
+
+/// Takes the process over if it was started by `entresol run`.
+///
+/// # Safety
+/// Called once, on the only thread, with the process's environment.
+pub unsafe fn boot(envp: *const *const c_char) {
+    // SAFETY: the environment is an array of strings up to a null, with the auxiliary vector behind it.
+    unsafe {
+        let Some(value) = find(envp, OPTIONS) else { return };
+        let value = value.to_vec();
+        let options = Options::parse(&value);
+        let aux = auxiliary(envp);
+        let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
+        let Some(door) = door else { return };
+        let handover = handover(door, &options, &value);
+        hide(envp, door, options.image);
+        libraries::find_text();
+        bring_up(&options, handover, &aux);
+        libraries::patch_early(&aux);
+    }
+}
+
+fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
+    let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
+    Handover { loader: join(door, options.image), options: join(OPTIONS, value) }
+}
+
+unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
+    sync::set_relax(os::relax);
+    let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
+    let config = Config {
+        cpus,
+        tick: options.tick,
+        rt_host_rules: options.rt_host_rules,
+        pid: Pid(os::getpid()),
+    };
+    let blocked = SigSet(os::sigprocmask(0, 0));
+    let ignored = ignored_signals();
+    let pid = config.pid.0;
+    let kernel = Host::new(cpus, handover, aux.min_signal_stack).and_then(|host| Kernel::new(host, config).ok());
+    let Some(kernel) = kernel else {
+        host::report::fatal(format_args!("no memory to start"));
+    };
+    machine::set_kernel(Box::new(kernel));
+    summary::begin(options.stats);
+    process::set_hooks(&HOOKS);
+    handlers::install();
+    let t = process::begin(pid);
+    let k = machine::kernel();
+    k.set_initial_signals(t, blocked, ignored);
+    process::adopt_registrations(t, libraries::rseq_offset(aux));
+    UP.store(true, Relaxed);
+}
+
+static HOOKS: process::Hooks = process::Hooks { at_exit: summary::print, with_allocator_held };
+
+fn with_allocator_held(f: &mut dyn FnMut()) {
+    match crate::heap::global() {
+        Some(heap) => heap.hold(f),
+        None => f(),
+    }
+}
+
+fn ignored_signals() -> SigSet {
+    let mut set = SigSet::EMPTY;
+    for signal in Signal::all() {
+        if os::sigaction(signal.raw(), None).handler == abi::SIG_IGN {
+            set.insert(signal);
+        }
+    }
+    set
+}
+
+/// The value of a variable, by its name with the equals sign.
+unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'static [u8]> {
+    let mut at = envp;
+    // SAFETY: as in `boot`.
+    unsafe {
+        while !(*at).is_null() {
+            if let Some(value) = CStr::from_ptr(*at).to_bytes().strip_prefix(name) {
+                return Some(value);
+            }
+            at = at.add(1);
+        }
+    }
+    None
+}
+
+/// Takes our variables out of the program's environment, in place. Of the loader's list
+/// only our own entry goes.
+unsafe fn hide(envp: *const *const c_char, door: &[u8], image: &[u8]) {
+    let mut from = envp.cast_mut();
+    let mut to = from;
+    // SAFETY: as in `boot`; the array is only shortened.
+    unsafe {
+        while !(*from).is_null() {
+            let entry = CStr::from_ptr(*from).to_bytes();
+            let keep = match entry.strip_prefix(door).and_then(|v| v.strip_prefix(image)) {
+                Some(rest) if !rest.is_empty() => {
+                    // The program's own list moves down over our path.
+                    let list = (*from).cast_mut().add(door.len());
+                    core::ptr::copy(list.add(image.len() + 1), list, rest.len());
+                    true
+                }
+                Some(_) => false,
+                None => !entry.starts_with(OPTIONS),
+            };
+            if keep {
+                *to = *from;
+                to = to.add(1);
+            }
+            from = from.add(1);
+        }
+        *to = core::ptr::null();
+        // The auxiliary vector lies behind the old end and is found from there: close the gap
+        // with nulls only, so that nothing moves.
+        while to < from {
+            to = to.add(1);
+            if to < from {
+                *to = core::ptr::null();
+            }
+        }
+    }
+}
+
+/// What we need of the auxiliary vector.
+#[derive(Debug, Default)]
+pub struct Auxiliary {
+    /// Where the dynamic loader lies.
+    pub loader: u64,
+    /// Where the vDSO lies.
+    pub vdso: u64,
+    /// The smallest signal stack.
+    pub min_signal_stack: u64,
+}
+
+unsafe fn auxiliary(envp: *const *const c_char) -> Auxiliary {
+    const AT_BASE: u64 = 7;
+    const AT_SYSINFO_EHDR: u64 = 33;
+    const AT_MINSIGSTKSZ: u64 = 51;
+    let mut aux = Auxiliary { min_signal_stack: 2048, ..Auxiliary::default() };
+    // SAFETY: as in `boot`.
+    unsafe {
+        let mut at = envp;
+        while !(*at).is_null() {
+            at = at.add(1);
+        }
+        let mut pair = at.add(1).cast::<[u64; 2]>();
+        while (*pair)[0] != 0 {
+            let [kind, value] = *pair;
+            match kind {
+                AT_BASE => aux.loader = value,
+                AT_SYSINFO_EHDR => aux.vdso = value,
+                AT_MINSIGSTKSZ => aux.min_signal_stack = value,
+                _ => {}
+            }
+            pair = pair.add(1);
+        }
+    }
+    aux
+}

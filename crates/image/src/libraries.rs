@@ -1,0 +1,254 @@
+//! The objects of the program: which are patched, where their stubs lie, what they are called
+//! in the counts.
+
+use crate::boot::Auxiliary;
+use alloc::vec::Vec;
+use arch::{entry, syscall};
+use core::ffi::{CStr, c_char};
+use host::{handlers, os};
+use patch::elf::{Object, ProgramHeader, Segments};
+use patch::{Code, STUB_LEN_MAX, Slots, Trust, emit_jump, emit_stub, plan};
+use sync::Lock;
+
+const PAGE: u64 = 4096;
+const PROT_RX: usize = 5;
+const PROT_RW: usize = 3;
+
+/// The names by library number; number 0 is what came by dispatch.
+pub static NAMES: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
+
+/// Bases of the objects that were looked at.
+static SEEN: Lock<Vec<u64>> = Lock::new(Vec::new());
+
+unsafe extern "C" {
+    /// The image's own ELF header, from the linker.
+    #[link_name = "__ehdr_start"]
+    static IMAGE: [u8; 64];
+}
+
+/// An object in memory, by its ELF header.
+///
+/// # Safety
+/// An object must be mapped there for good.
+unsafe fn object(base: u64, bias: u64) -> Option<Object<'static>> {
+    // SAFETY: as the caller promises; headers lie within the first page.
+    let head = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE as usize) };
+    let mut segments = Segments::new();
+    for h in patch::elf::headers(head).ok()?.filter(|h| h.kind == ProgramHeader::LOAD && h.allows(ProgramHeader::READ)) {
+        let at = bias.wrapping_add(h.address);
+        // SAFETY: a loaded segment.
+        segments.push(at, unsafe { core::slice::from_raw_parts(at as *const u8, h.file_len as usize) });
+    }
+    Object::new(bias, head, segments).ok()
+}
+
+/// Tells the handlers where the image's text lies.
+pub fn find_text() {
+    let base = &raw const IMAGE as u64;
+    // SAFETY: the image itself.
+    let image = unsafe { object(base, base) };
+    let text = image.as_ref().and_then(|i| i.code().next().map(|c| (c.address, c.address + c.bytes.len() as u64)));
+    let Some((start, end)) = text else { host::report::fatal(format_args!("the image has no text")) };
+    handlers::set_text(start, end);
+}
+
+/// The vDSO and the dynamic loader, which are there before us.
+///
+/// # Safety
+/// Single-threaded; the addresses are the auxiliary vector's.
+pub unsafe fn patch_early(aux: &Auxiliary) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if aux.vdso != 0 && first_time(aux.vdso) {
+            if let Some(vdso) = object(aux.vdso, aux.vdso) {
+                patch_object(&vdso, b"vdso");
+                redirect_getcpu(&vdso);
+            }
+        }
+        if aux.loader != 0 && first_time(aux.loader) {
+            if let Some(loader) = object(aux.loader, aux.loader) {
+                patch_object(&loader, b"ld.so");
+            }
+        }
+    }
+}
+
+fn first_time(base: u64) -> bool {
+    let mut seen = SEEN.lock();
+    let new = !seen.contains(&base);
+    if new {
+        seen.push(base);
+    }
+    new
+}
+
+/// An object has been mapped: the C library is patched, everything else goes by dispatch.
+///
+/// # Safety
+/// Called by the dynamic loader with an object's load bias and name, before its code runs.
+pub unsafe fn mapped(bias: u64, name: *const c_char) {
+    if name.is_null() || bias == 0 {
+        return;
+    }
+    // SAFETY: the loader's string.
+    let path = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    if !is_c_library(file) || !first_time(bias) {
+        return;
+    }
+    // SAFETY: mapped just now; its first segment begins at the bias.
+    if let Some(library) = unsafe { object(bias, bias) } {
+        // SAFETY: its code has not run yet.
+        unsafe { patch_object(&library, file) };
+    }
+}
+
+fn is_c_library(file: &[u8]) -> bool {
+    [&b"libc.so."[..], b"libc-2.", b"libpthread.so.", b"libpthread-2.", b"librt.so.", b"ld-linux-x86-64.so."]
+        .iter()
+        .any(|start| file.starts_with(start))
+}
+
+/// Replaces the system calls of an object by jumps.
+unsafe fn patch_object(object: &Object<'_>, name: &[u8]) {
+    let number = {
+        let mut names = NAMES.lock();
+        if names.is_empty() {
+            names.push(b"by dispatch".to_vec());
+        }
+        names.push(name.to_vec());
+        names.len() as u32 - 1
+    };
+    for code in object.code() {
+        // SAFETY: as the caller promises.
+        unsafe { patch_code(&code, number) };
+    }
+}
+
+unsafe fn patch_code(code: &Code<'_>, number: u32) {
+    let mut sites = Vec::new();
+    if plan(code, Trust::LibC, &mut sites).is_err() || sites.is_empty() {
+        return;
+    }
+    let Some(mut stubs) = StubArea::near(code, sites.len()) else { return };
+    let start = code.address & !(PAGE - 1);
+    let len = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE) - start;
+    // SAFETY: the object's text, which nobody executes now. Where writable text is
+    // forbidden, everything stays on dispatch.
+    if unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_RW) } != 0 {
+        return;
+    }
+    for site in &sites {
+        let mut bytes = [0u8; STUB_LEN_MAX];
+        let at = stubs.next();
+        let Ok(stub) = emit_stub(site, code, at, stubs.slots(), number, &mut bytes) else { continue };
+        let mut jump = [0u8; 64];
+        if emit_jump(site, at, &mut jump[..site.len()]).is_err() {
+            continue;
+        }
+        stubs.put(&bytes[..stub.len]);
+        // SAFETY: within the text just made writable.
+        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), site.address as *mut u8, site.len()) };
+    }
+    stubs.seal();
+    // SAFETY: as it was before.
+    unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_RX) };
+}
+
+/// The vDSO's `getcpu` reads the host's CPU number; ours is asked of the kernel.
+unsafe fn redirect_getcpu(vdso: &Object<'_>) {
+    let Some(function) = vdso.symbol(b"__vdso_getcpu") else { return };
+    let Some(code) = vdso.code().next() else { return };
+    let Some(mut stubs) = StubArea::near(&code, 1) else { return };
+    let at = stubs.next();
+    // mov $getcpu,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
+    let mut bytes = alloc::vec![0xb8];
+    bytes.extend((abi::nr::GETCPU as u32).to_le_bytes());
+    bytes.extend([0x41, 0xbb, 1, 0, 0, 0, 0x48, 0x8d, 0x0d, 6, 0, 0, 0, 0xff, 0x25]);
+    let slot = stubs.slots().vectors_live as i64 - (at as i64 + bytes.len() as i64 + 4);
+    bytes.extend((slot as i32).to_le_bytes());
+    bytes.push(0xc3);
+    stubs.put(&bytes);
+    stubs.seal();
+    let start = code.address & !(PAGE - 1);
+    let len = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE) - start;
+    let distance = at as i64 - (function.address as i64 + 5);
+    // SAFETY: the vDSO is a private mapping of ours to write; the function is longer than a jump.
+    unsafe {
+        if syscall!(abi::nr::MPROTECT, start, len, PROT_RW) == 0 {
+            let to = function.address as *mut u8;
+            to.write(0xe9);
+            to.add(1).cast::<i32>().write_unaligned(distance as i32);
+            syscall!(abi::nr::MPROTECT, start, len, PROT_RX);
+        }
+    }
+}
+
+/// Pages within reach of a piece of code: two words with the entries' addresses, then stubs.
+struct StubArea {
+    base: u64,
+    len: u64,
+    used: u64,
+}
+
+impl StubArea {
+    fn near(code: &Code<'_>, stubs: usize) -> Option<StubArea> {
+        const MAP_PRIVATE_ANONYMOUS_FIXED_NOREPLACE: usize = 0x10_0022;
+        let len = (64 + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
+        let below = code.address & !(PAGE - 1);
+        let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
+        for i in 1..4096u64 {
+            let step = i * 64 * 1024;
+            for base in [above + step, below.wrapping_sub(step + len)] {
+                // SAFETY: only takes a place that is free.
+                let p = unsafe {
+                    syscall!(abi::nr::MMAP, base, len, PROT_RW, MAP_PRIVATE_ANONYMOUS_FIXED_NOREPLACE, usize::MAX, 0)
+                };
+                if p == base as isize {
+                    let area = StubArea { base, len, used: 64 };
+                    // SAFETY: fresh pages.
+                    unsafe {
+                        (base as *mut u64).write(entry::entresol_entry_call as *const () as u64);
+                        (base as *mut u64).add(1).write(entry::entresol_entry_vectors as *const () as u64);
+                    }
+                    return Some(area);
+                }
+                if p > 0 {
+                    // An old host ignores the flag and maps elsewhere.
+                    // SAFETY: mapped just now.
+                    unsafe { os::unmap(p as *mut u8, len as usize) };
+                }
+            }
+        }
+        None
+    }
+
+    fn slots(&self) -> Slots {
+        Slots { vectors_dead: self.base, vectors_live: self.base + 8 }
+    }
+
+    fn next(&self) -> u64 {
+        self.base + self.used
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        assert!(self.used + bytes.len() as u64 <= self.len);
+        // SAFETY: within the area, which is writable until sealed.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next() as *mut u8, bytes.len()) };
+        self.used = (self.used + bytes.len() as u64).next_multiple_of(16);
+    }
+
+    fn seal(&self) {
+        // SAFETY: pages of ours, complete now.
+        unsafe { syscall!(abi::nr::MPROTECT, self.base, self.len, PROT_RX) };
+    }
+}
+
+/// How far from a thread's FS base glibc keeps its rseq area, if this glibc has one.
+pub fn rseq_offset(aux: &Auxiliary) -> Option<i64> {
+    // SAFETY: the loader is mapped for good.
+    let loader = unsafe { object(aux.loader, aux.loader)? };
+    let symbol = loader.symbol(b"__rseq_offset")?;
+    // SAFETY: a word of the loader's data.
+    Some(unsafe { (symbol.address as *const i64).read() })
+}

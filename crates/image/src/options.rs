@@ -1,0 +1,50 @@
+//! What `entresol run` asks of the image: `ENTRESOL_OPTIONS=v=1;name=value;…`.
+
+use ids::Nanos;
+
+/// The options, with their defaults filled in.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// How many CPUs; 0 means as many as the host lets us use.
+    pub cpus: usize,
+    /// The time between ticks.
+    pub tick: Nanos,
+    /// `--rt=host`.
+    pub rt_host_rules: bool,
+    /// `--stats`.
+    pub stats: bool,
+    /// The image's own path.
+    pub image: &'a [u8],
+}
+
+/// The lowest and highest tick rate.
+pub const HZ: core::ops::RangeInclusive<u64> = 1..=100_000;
+
+impl<'a> Options<'a> {
+    /// Reads the value; unknown names are for newer images and are skipped.
+    pub fn parse(value: &'a [u8]) -> Options<'a> {
+        let mut o =
+            Options { cpus: 0, tick: Nanos::from_millis(1), rt_host_rules: false, stats: false, image: b"" };
+        for pair in value.split(|&b| b == b';') {
+            let Some(at) = pair.iter().position(|&b| b == b'=') else { continue };
+            let (name, value) = (&pair[..at], &pair[at + 1..]);
+            match name {
+                b"cpus" => o.cpus = number(value).unwrap_or(0) as usize,
+                b"hz" => {
+                    if let Some(hz) = number(value).filter(|hz| HZ.contains(hz)) {
+                        o.tick = Nanos(1_000_000_000 / hz);
+                    }
+                }
+                b"rt" => o.rt_host_rules = value == b"host",
+                b"stats" => o.stats = value == b"1",
+                b"image" => o.image = value,
+                _ => {}
+            }
+        }
+        o
+    }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    core::str::from_utf8(text).ok()?.parse().ok()
+}

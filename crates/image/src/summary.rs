@@ -1,0 +1,96 @@
+//! `--stats`: the summary at the end, on the standard error stream.
+
+use crate::libraries;
+use core::fmt::Write;
+use host::report::Line;
+use host::{machine, os};
+use ids::Nanos;
+use kernel::cpu::LIBRARIES_MAX;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+
+/// Notes the beginning.
+pub fn begin(wanted: bool) {
+    WANTED.store(wanted, Relaxed);
+    BEGAN.store(os::clock_gettime(1).0, Relaxed);
+}
+
+/// Prints the summary if it was asked for.
+pub fn print() {
+    if !WANTED.load(Relaxed) {
+        return;
+    }
+    let k = machine::kernel();
+    let s = k.stats();
+    let wall = os::clock_gettime(1).since(Nanos(BEGAN.load(Relaxed)));
+    let stolen = host::service::stolen();
+    let mut out = Line::default();
+    let seconds = |n: Nanos| (n.0 / 1_000_000_000, n.0 / 1_000 % 1_000_000);
+    let (w, us) = seconds(wall);
+    let (st, stus) = seconds(stolen);
+    let _ = writeln!(out, "entresol: {} CPUs, {w}.{us:06} s, process {}", k.config().cpus, k.config().pid.0);
+    let _ = writeln!(out, "  threads        {} started, {} at most at once", s.threads_started, s.threads_peak);
+    let _ = writeln!(
+        out,
+        "  switches       {} ({} preemptions, {} migrations, {} wake-ups)",
+        s.switches, s.preemptions, s.migrations, s.wakeups
+    );
+    let _ = writeln!(out, "  interrupts     {} ticks, {} kicks", s.ticks, s.kicks);
+    let _ = writeln!(
+        out,
+        "  host calls     {} passed on, {} had to wait, {} takeovers of a CPU",
+        s.passed,
+        s.waited,
+        k.m.takeovers()
+    );
+    let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers().count());
+    let total = print_libraries(&mut out);
+    print_reason(&mut out, &s, total, wall, stolen);
+    out.flush();
+}
+
+/// Calls by way and library; the number of those that came by dispatch.
+fn print_libraries(out: &mut Line) -> u64 {
+    let k = machine::kernel();
+    let names = libraries::NAMES.lock();
+    let mut dispatched = 0;
+    for i in 0..LIBRARIES_MAX {
+        let calls: u64 = (0..k.config().cpus)
+            .map(|c| k.cpu(ids::CpuId(c as u16)).count.calls_by_library[i].load(Relaxed))
+            .sum();
+        if i == 0 {
+            dispatched = calls;
+        }
+        if let Some(name) = names.get(i).filter(|_| calls > 0) {
+            let name = core::str::from_utf8(name).unwrap_or("?");
+            let way = if i == 0 { "calls" } else { "calls patched" };
+            let _ = writeln!(out, "  {way:14} {calls} {name}");
+        }
+    }
+    dispatched
+}
+
+/// In words: what made the program slow, if anything did.
+fn print_reason(out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall: Nanos, stolen: Nanos) {
+    let mut any = false;
+    let mut say = |out: &mut Line, text: core::fmt::Arguments<'_>| {
+        any = true;
+        let _ = writeln!(out, "  note: {text}");
+    };
+    // A dispatched call costs about a microsecond more than a patched one.
+    if dispatched * 1_000 > wall.0 / 100 {
+        say(out, format_args!("{dispatched} calls came by dispatch, about 1 µs each: they are made outside the C library"));
+    }
+    // A takeover costs two switches of the host, about 5 µs.
+    if s.waited * 5_000 > wall.0 / 50 {
+        say(out, format_args!("{} host calls had to wait, about 5 µs each on top of the waiting", s.waited));
+    }
+    if stolen.0 > wall.0 / 20 {
+        say(out, format_args!("the host gave the processors to others for a noticeable part of the time"));
+    }
+    if !any {
+        let _ = writeln!(out, "  note: nothing slowed the program down");
+    }
+}
