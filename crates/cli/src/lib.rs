@@ -7,7 +7,7 @@
 //!   environment ([`environment`]) and becomes the program by execve. So its process id, exit status, signals and
 //!   streams are the program's own; there is no parent that could get in the way.
 //! - [`doctor`] prints every one of these checks as a line.
-//! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`bench`] and
+//! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
 
 pub mod args;

@@ -15,7 +15,7 @@ use crate::probe::Probe;
 use crate::probe::report::Line;
 
 /// No probe takes nearly as long; one that does hangs, and a bench that hangs says nothing.
-const LIMIT: Duration = Duration::from_secs(100);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Where a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

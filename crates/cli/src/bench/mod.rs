@@ -72,11 +72,19 @@ fn measure(groups: &[&Group], runs: usize, quick: bool) -> anyhow::Result<Vec<Fi
     for task in tasks {
         let prepared = task.prepare(workspace.path(), quick)?;
         let mut samples: BTreeMap<&str, Samples> = BTreeMap::new();
+        // A side that was refused or failed once is not asked again: it has no figure, and may take its time.
+        let mut sides = vec![Side::Entresol { cpus: None }, Side::Native];
         for _ in 0..runs {
             bar.set_message(task.about);
-            for side in [Side::Entresol { cpus: None }, Side::Native] {
-                collect(task, side, &prepared.run(side)?, &mut samples)?;
+            let mut useful = Vec::new();
+            for side in sides {
+                let outcome = prepared.run(side)?;
+                collect(task, side, &outcome, &mut samples)?;
+                if matches!(outcome, Outcome::Figures(_)) {
+                    useful.push(side);
+                }
             }
+            sides = useful;
             bar.inc(1);
         }
         for name in task.figures {
@@ -113,7 +121,7 @@ fn collect(
     Ok(())
 }
 
-/// A side that was refused once has no figure: what its other runs measured would not be the same thing.
+/// A side that was refused once has no figure: what its earlier runs measured was not the same thing.
 fn summarise(name: &str, unit: &str, samples: Samples) -> Figure {
     let spread = |values, failure: &Option<String>| if failure.is_some() { None } else { Spread::of(values) };
     let runs = samples.entresol.len();
