@@ -13,7 +13,7 @@ fn same(name: &str, code: &[u8], trust: Trust) -> Site {
     let _lock = lock();
     let machine = Machine::new();
     machine.load(code, &[]);
-    let sites = machine.plan(code, &[0..code.len()], &[], trust);
+    let sites = machine.plan(code, trust);
     assert_eq!(sites.len(), 1, "{name}: {sites:x?}");
     let registers = pattern();
     let mut expected = machine.run(0, registers);
@@ -146,7 +146,7 @@ fn two_neighbours() {
     let machine = Machine::new();
     let code = code(&[&MOV_NUMBER, &SYSCALL, &MOV_NUMBER, &SYSCALL, &MOV_NUMBER, &SYSCALL, &RET]);
     machine.load(&code, &[]);
-    let sites = machine.plan(&code, &[0..code.len()], &[], Trust::LibC);
+    let sites = machine.plan(&code, Trust::LibC);
     assert_eq!(sites.len(), 3);
     machine.patch(&code, &sites);
     let (after, arrivals) = machine.run_patched(0, pattern());
@@ -248,9 +248,9 @@ proptest! {
 
         let _lock = lock();
         let machine = Machine::new();
-        let data: Vec<u8> = (0..512u32).map(|at| (at * 37 >> 2) as u8).collect();
+        let data: Vec<u8> = (0..512u32).map(|at| ((at * 37) >> 2) as u8).collect();
         machine.load(&code, &data);
-        let sites = machine.plan(&code, &[0..code.len()], &[], Trust::LibC);
+        let sites = machine.plan(&code, Trust::LibC);
         let mut expected = machine.run(0, registers);
         machine.patch(&code, &sites);
         let (mut got, arrivals) = machine.run_patched(0, registers);

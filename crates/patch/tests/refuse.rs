@@ -1,5 +1,7 @@
 //! What must not be patched, and what must not be believed about vector registers.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a program may have one function")]
+
 use std::ops::Range;
 
 use entresol_patch::{Census, Code, EmitError, Form, Function, Functions, STUB_LEN_MAX, Site, Slots, Trust};

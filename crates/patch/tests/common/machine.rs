@@ -3,7 +3,7 @@
 
 use std::arch::global_asm;
 
-use entresol_patch::{Code, Function, Site, Slots, Stub, Trust, emit_jump, emit_stub, plan};
+use entresol_patch::{Code, Function, Functions, Site, Slots, Stub, Trust, emit_jump, emit_stub, plan};
 
 /// The general registers but rsp, in this order: rax, rbx, rcx, rdx, rsi, rdi, rbp, r8 to
 /// r15, flags.
@@ -190,23 +190,20 @@ impl Machine {
         self.write(DATA, data);
     }
 
-    /// Finds the sites of `code`, loaded here, whose functions are at these offsets.
-    pub fn plan(&self, code: &[u8], functions: &[std::ops::Range<usize>], data: &[u8], trust: Trust) -> Vec<Site> {
-        let at = |offset: usize| self.address() + offset as u64;
-        let functions: Vec<Function> = functions.iter().map(|range| at(range.start)..at(range.end)).collect();
+    /// Finds the sites of `code`, loaded here as one function.
+    pub fn plan(&self, code: &[u8], trust: Trust) -> Vec<Site> {
         let mut sites = Vec::new();
-        let data = [(at(DATA), data)];
-        plan(&self.code(code, &Known(&functions), &data), trust, &mut sites).unwrap();
+        plan(&self.code(code, &self.function(code)), trust, &mut sites).unwrap();
         sites
     }
 
-    fn code<'a>(
-        &self,
-        bytes: &'a [u8],
-        functions: &'a dyn entresol_patch::Functions,
-        data: &'a [(u64, &'a [u8])],
-    ) -> Code<'a> {
-        Code { bytes, address: self.address(), functions, data }
+    #[allow(clippy::single_range_in_vec_init, reason = "one function is what there is")]
+    fn function(&self, code: &[u8]) -> [Function; 1] {
+        [self.address()..self.address() + code.len() as u64]
+    }
+
+    fn code<'a>(&self, bytes: &'a [u8], functions: &'a dyn Functions) -> Code<'a> {
+        Code { bytes, address: self.address(), functions, data: &[] }
     }
 
     /// Patches the sites and returns their stubs.
@@ -220,8 +217,8 @@ impl Machine {
         for site in sites {
             let mut out = [0xcc; entresol_patch::STUB_LEN_MAX];
             let stub_address = self.address() + stub_at as u64;
-            let stub =
-                emit_stub(site, &self.code(code, &Known(&[]), &[]), stub_address, slots, LIBRARY, &mut out).unwrap();
+            let stub = emit_stub(site, &self.code(code, &self.function(code)), stub_address, slots, LIBRARY, &mut out)
+                .unwrap();
             self.write(stub_at, &out);
             let mut jump = [0; entresol_patch::STUB_LEN_MAX];
             emit_jump(site, stub_address, &mut jump).unwrap();
@@ -271,19 +268,6 @@ impl Drop for Machine {
 pub fn lock() -> std::sync::MutexGuard<'static, ()> {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Functions of which only the first is exported.
-struct Known<'a>(&'a [Function]);
-
-impl entresol_patch::Functions for Known<'_> {
-    fn last_from(&self, address: u64) -> Option<(Function, u64)> {
-        self.0.last_from(address)
-    }
-
-    fn entries(&self, visit: &mut dyn FnMut(u64)) {
-        self.0.first().into_iter().for_each(|function| visit(function.start));
-    }
 }
 
 /// Registers with recognizable contents.
