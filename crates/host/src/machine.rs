@@ -84,6 +84,11 @@ impl Host {
         &self.seats
     }
 
+    /// How often a spare took a CPU over.
+    pub fn takeovers(&self) -> u64 {
+        self.seats.takeovers()
+    }
+
     /// The smallest signal stack, for a child's machine.
     pub(crate) fn signal_stack_min(&self) -> u64 {
         self.min_signal_stack

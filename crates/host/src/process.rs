@@ -154,6 +154,38 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
     t
 }
 
+/// What the loader has registered with the host for the main thread before we came: from
+/// now on it is ours. `rseq_offset` is the distance of the rseq area from the FS base.
+pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
+    const PR_GET_TID_ADDRESS: usize = 40;
+    let thread = kernel().thread(t);
+    let (mut head, mut len, mut word) = (0u64, 0u64, 0u64);
+    // SAFETY: the host fills the words.
+    unsafe {
+        if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
+            thread.robust_list.store(head, Relaxed);
+            syscall!(nr::SET_ROBUST_LIST, 0, len);
+        }
+        if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {
+            thread.clear_child_tid.store(word, Relaxed);
+            syscall!(nr::SET_TID_ADDRESS, 0);
+        }
+    }
+    if let Some(offset) = rseq_offset {
+        let area = arch::base::fs_base().wrapping_add_signed(offset);
+        // SAFETY: the host checks that this is what was registered.
+        let gone = unsafe { syscall!(nr::RSEQ, area, 32, 1, RSEQ_SIGNATURE) } == 0;
+        if gone {
+            thread.rseq.store(area, Relaxed);
+            thread.rseq_signature.store(RSEQ_SIGNATURE, Relaxed);
+            thread.rseq_cpu.store(0, Relaxed);
+        }
+    }
+}
+
+/// The signature that glibc registers on x86-64 (`RSEQ_SIG`).
+const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+
 /// vfork and its kin: the child runs in our memory until it execs or exits. It gets a
 /// carrier block of its own, in which every call passes straight to the host.
 fn borrow_memory(me: &'static Carrier, args: &CloneArgs) -> isize {

@@ -20,7 +20,7 @@ use crate::carrier::{Carrier, Carriers};
 use crate::os;
 use ids::CpuId;
 use sync::CachePadded;
-use sync::atomic::{AtomicU32, Ordering::*, fence};
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 
 const RUNNING: u32 = 0;
 const PARKED: u32 = 1;
@@ -36,12 +36,18 @@ fn word(state: u32, carrier: u32) -> u32 {
 pub struct Seats {
     words: alloc::boxed::Box<[CachePadded<AtomicU32>]>,
     pid: i32,
+    /// How often a spare took a CPU over.
+    takeovers: AtomicU64,
 }
 
 impl Seats {
     /// Nobody sits anywhere.
     pub fn new(cpus: usize, pid: i32) -> Seats {
-        Seats { words: (0..cpus).map(|_| CachePadded(AtomicU32::new(word(EMPTY, 0)))).collect(), pid }
+        Seats {
+            words: (0..cpus).map(|_| CachePadded(AtomicU32::new(word(EMPTY, 0)))).collect(),
+            pid,
+            takeovers: AtomicU64::new(0),
+        }
     }
 
     fn of(&self, cpu: CpuId) -> &AtomicU32 {
@@ -93,6 +99,7 @@ impl Seats {
         let Some(spare) = all.spare_or_new(self.pid) else { return false };
         self.of(cpu).store(word(RUNNING, spare.number), SeqCst);
         spare.assign(cpu);
+        self.takeovers.fetch_add(1, Relaxed);
         true
     }
 
@@ -111,6 +118,7 @@ impl Seats {
                 _ => {
                     let Some(spare) = all.spare_or_new(self.pid) else { return };
                     if self.exchange(cpu, now, word(RUNNING, spare.number)) {
+                        self.takeovers.fetch_add(1, Relaxed);
                         return spare.assign(cpu);
                     }
                     all.give_spare(spare);
@@ -129,6 +137,11 @@ impl Seats {
 }
 
 impl Seats {
+    /// How often a spare took a CPU over.
+    pub fn takeovers(&self) -> u64 {
+        self.takeovers.load(Relaxed)
+    }
+
     /// Whether the carrier serves the CPU: it could not give it away.
     pub fn is_mine(&self, cpu: CpuId, me: &Carrier) -> bool {
         self.of(cpu).load(Relaxed) == word(RUNNING, me.number)

@@ -65,3 +65,37 @@ pub fn sent_fault(info: [u8; 128]) {
     // SAFETY: the host copies the information.
     unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, SERVICE_TID.load(Relaxed), signal, info.as_ptr()) };
 }
+
+/// How long the host let our host threads wait for a processor, in all (run delay, the second
+/// figure of `schedstat`).
+pub fn stolen() -> ids::Nanos {
+    let carriers = kernel().m.carriers();
+    let mut sum = 0;
+    for i in 0..carriers.count() {
+        let tid = carriers.get(i).tid.load(Relaxed);
+        if tid != 0 {
+            sum += run_delay(tid);
+        }
+    }
+    ids::Nanos(sum)
+}
+
+fn run_delay(tid: u32) -> u64 {
+    use core::fmt::Write;
+    let mut path = report::Text::<64>::default();
+    let _ = write!(path, "/proc/self/task/{tid}/schedstat\0");
+    let mut bytes = [0u8; 96];
+    // SAFETY: the path is a string of ours, the buffer too.
+    let n = unsafe {
+        let fd = syscall!(nr::OPENAT, -100isize, path.as_bytes().as_ptr(), 0o2000000, 0);
+        if fd < 0 {
+            return 0;
+        }
+        let n = syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len());
+        syscall!(nr::CLOSE, fd);
+        n
+    };
+    let text = &bytes[..usize::try_from(n).unwrap_or(0)];
+    let delay = text.split(|&b| b == b' ').nth(1).and_then(|f| core::str::from_utf8(f).ok());
+    delay.and_then(|f| f.parse().ok()).unwrap_or(0)
+}

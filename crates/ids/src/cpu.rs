@@ -42,7 +42,7 @@ impl CpuMask {
     pub fn first(n: usize) -> CpuMask {
         let n = n.min(CPUS_MAX);
         let mut words: SmallVec<[u64; 1]> = SmallVec::from_elem(u64::MAX, n / 64);
-        if n % 64 != 0 {
+        if !n.is_multiple_of(64) {
             words.push((1 << (n % 64)) - 1);
         }
         CpuMask { words }

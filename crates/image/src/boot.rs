@@ -6,7 +6,9 @@ use abi::{SigSet, Signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
+use core::fmt::Write;
 use host::exec::Handover;
+use host::report::Text;
 use host::{Host, handlers, machine, os, process};
 use ids::{CPUS_MAX, Pid};
 use kernel::{Config, Kernel};
@@ -32,7 +34,7 @@ pub unsafe fn boot(envp: *const *const c_char) {
     unsafe {
         let Some(value) = find(envp, OPTIONS) else { return };
         let value = value.to_vec();
-        let options = Options::parse(&value);
+        let options = Options::parse(&value, os::getpid());
         let aux = auxiliary(envp);
         let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
         let Some(door) = door else { return };
@@ -46,18 +48,23 @@ pub unsafe fn boot(envp: *const *const c_char) {
 
 fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
-    Handover { loader: join(door, options.image), options: join(OPTIONS, value) }
+    let mut handed_on = Vec::new();
+    for pair in value.split(|&b| b == b';').filter(|p| !p.starts_with(b"stats=")) {
+        handed_on.extend_from_slice(pair);
+        handed_on.push(b';');
+    }
+    if options.stats {
+        let mut text = Text::<32>::default();
+        let _ = write!(text, "stats={}", os::getpid());
+        handed_on.extend_from_slice(text.as_bytes());
+    }
+    Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on) }
 }
 
 unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     sync::set_relax(os::relax);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
-    let config = Config {
-        cpus,
-        tick: options.tick,
-        rt_host_rules: options.rt_host_rules,
-        pid: Pid(os::getpid()),
-    };
+    let config = Config { cpus, tick: options.tick, rt_host_rules: options.rt_host_rules, pid: Pid(os::getpid()) };
     let blocked = SigSet(os::sigprocmask(0, 0));
     let ignored = ignored_signals();
     let pid = config.pid.0;
@@ -76,14 +83,7 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     UP.store(true, Relaxed);
 }
 
-static HOOKS: process::Hooks = process::Hooks { at_exit: summary::print, with_allocator_held };
-
-fn with_allocator_held(f: &mut dyn FnMut()) {
-    match crate::heap::global() {
-        Some(heap) => heap.hold(f),
-        None => f(),
-    }
-}
+static HOOKS: process::Hooks = process::Hooks { at_exit: summary::print, with_allocator_held: crate::heap::hold };
 
 fn ignored_signals() -> SigSet {
     let mut set = SigSet::EMPTY;

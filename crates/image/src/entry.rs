@@ -28,12 +28,7 @@ macro_rules! image {
         );
 
         #[global_allocator]
-        static HEAP: $crate::heap::Heap = $crate::heap::Heap::new();
-
-        // The image holds its allocator still during fork, and finds it here.
-        #[unsafe(no_mangle)]
-        #[allow(non_upper_case_globals)]
-        static entresol_heap: &$crate::heap::Heap = &HEAP;
+        static HEAP: $crate::heap::Heap = $crate::heap::Heap;
 
         #[panic_handler]
         fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -22,37 +22,28 @@ impl OomHandler for Pages {
     }
 }
 
+static HEAP: Lock<Talc<Pages>> = Lock::new(Talc::new(Pages));
+
+/// Runs `f` while nobody can be in the middle of an allocation: for fork. `f` must not allocate.
+pub fn hold(f: &mut dyn FnMut()) {
+    let _guard = HEAP.lock();
+    f();
+}
+
 /// The global allocator of the image.
-pub struct Heap {
-    talc: Lock<Talc<Pages>>,
-}
-
-impl Heap {
-    /// An empty heap.
-    #[must_use]
-    #[allow(clippy::new_without_default, reason = "only ever a static")]
-    pub const fn new() -> Self {
-        Heap { talc: Lock::new(Talc::new(Pages)) }
-    }
-
-    /// Runs `f` while nobody can be in the middle of an allocation: for fork.
-    pub fn hold(&self, f: &mut dyn FnMut()) {
-        let _guard = self.talc.lock();
-        f();
-    }
-}
+pub struct Heap;
 
 // SAFETY: the lock keeps the allocator's rules; talc keeps the layout's.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout has a size, as the caller promises.
-        unsafe { self.talc.lock().malloc(layout).map_or(core::ptr::null_mut(), NonNull::as_ptr) }
+        unsafe { HEAP.lock().malloc(layout).map_or(core::ptr::null_mut(), NonNull::as_ptr) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if let Some(block) = NonNull::new(block) {
             // SAFETY: the block came from `alloc` with this layout, as the caller promises.
-            unsafe { self.talc.lock().free(block, layout) };
+            unsafe { HEAP.lock().free(block, layout) };
         }
     }
 }

@@ -11,6 +11,7 @@ use patch::{Code, STUB_LEN_MAX, Slots, Trust, emit_jump, emit_stub, plan};
 use sync::Lock;
 
 const PAGE: u64 = 4096;
+const PF_R: u32 = 4;
 const PROT_RX: usize = 5;
 const PROT_RW: usize = 3;
 
@@ -34,7 +35,7 @@ unsafe fn object(base: u64, bias: u64) -> Option<Object<'static>> {
     // SAFETY: as the caller promises; headers lie within the first page.
     let head = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE as usize) };
     let mut segments = Segments::new();
-    for h in patch::elf::headers(head).ok()?.filter(|h| h.kind == ProgramHeader::LOAD && h.allows(ProgramHeader::READ)) {
+    for h in patch::elf::headers(head).ok()?.filter(|h| h.kind == ProgramHeader::LOAD && h.allows(PF_R)) {
         let at = bias.wrapping_add(h.address);
         // SAFETY: a loaded segment.
         segments.push(at, unsafe { core::slice::from_raw_parts(at as *const u8, h.file_len as usize) });
@@ -131,28 +132,51 @@ unsafe fn patch_code(code: &Code<'_>, number: u32) {
         return;
     }
     let Some(mut stubs) = StubArea::near(code, sites.len()) else { return };
-    let start = code.address & !(PAGE - 1);
-    let len = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE) - start;
-    // SAFETY: the object's text, which nobody executes now. Where writable text is
-    // forbidden, everything stays on dispatch.
-    if unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_RW) } != 0 {
-        return;
-    }
+    // All stubs first, from the bytes as they are; then the jumps.
+    let mut jumps = Vec::new();
     for site in &sites {
         let mut bytes = [0u8; STUB_LEN_MAX];
         let at = stubs.next();
         let Ok(stub) = emit_stub(site, code, at, stubs.slots(), number, &mut bytes) else { continue };
         let mut jump = [0u8; 64];
-        if emit_jump(site, at, &mut jump[..site.len()]).is_err() {
-            continue;
+        if emit_jump(site, at, &mut jump[..site.len()]).is_ok() {
+            stubs.put(&bytes[..stub.len]);
+            jumps.push((site.address, site.len(), jump));
         }
-        stubs.put(&bytes[..stub.len]);
-        // SAFETY: within the text just made writable.
-        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), site.address as *mut u8, site.len()) };
     }
     stubs.seal();
-    // SAFETY: as it was before.
-    unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_RX) };
+    let Some(text) = Writable::new(code) else { return };
+    for (address, len, jump) in jumps {
+        // SAFETY: within the text just made writable; nobody executes it now.
+        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), address as *mut u8, len) };
+    }
+    drop(text);
+}
+
+/// Text that is writable for a while. Where writable text is forbidden, everything stays on dispatch.
+struct Writable {
+    start: u64,
+    len: u64,
+}
+
+impl Writable {
+    fn new(code: &Code<'_>) -> Option<Writable> {
+        let start = code.address & !(PAGE - 1);
+        let len = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE) - start;
+        // The vDSO's mapping may be longer than its code, and can only be changed as a whole.
+        (0..8).map(|more| len + more * PAGE).find_map(|len| {
+            // SAFETY: text of an object; it is put back when this is dropped.
+            let r = unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_RW) };
+            (r == 0).then_some(Writable { start, len })
+        })
+    }
+}
+
+impl Drop for Writable {
+    fn drop(&mut self) {
+        // SAFETY: as it was before.
+        unsafe { syscall!(abi::nr::MPROTECT, self.start, self.len, PROT_RX) };
+    }
 }
 
 /// The vDSO's `getcpu` reads the host's CPU number; ours is asked of the kernel.
@@ -170,17 +194,13 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
     bytes.push(0xc3);
     stubs.put(&bytes);
     stubs.seal();
-    let start = code.address & !(PAGE - 1);
-    let len = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE) - start;
     let distance = at as i64 - (function.address as i64 + 5);
+    let Some(_text) = Writable::new(&code) else { return };
     // SAFETY: the vDSO is a private mapping of ours to write; the function is longer than a jump.
     unsafe {
-        if syscall!(abi::nr::MPROTECT, start, len, PROT_RW) == 0 {
-            let to = function.address as *mut u8;
-            to.write(0xe9);
-            to.add(1).cast::<i32>().write_unaligned(distance as i32);
-            syscall!(abi::nr::MPROTECT, start, len, PROT_RX);
-        }
+        let to = function.address as *mut u8;
+        to.write(0xe9);
+        to.add(1).cast::<i32>().write_unaligned(distance as i32);
     }
 }
 

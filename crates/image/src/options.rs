@@ -11,7 +11,7 @@ pub struct Options<'a> {
     pub tick: Nanos,
     /// `--rt=host`.
     pub rt_host_rules: bool,
-    /// `--stats`.
+    /// `--stats`, for this process.
     pub stats: bool,
     /// The image's own path.
     pub image: &'a [u8],
@@ -21,10 +21,9 @@ pub struct Options<'a> {
 pub const HZ: core::ops::RangeInclusive<u64> = 1..=100_000;
 
 impl<'a> Options<'a> {
-    /// Reads the value; unknown names are for newer images and are skipped.
-    pub fn parse(value: &'a [u8]) -> Options<'a> {
-        let mut o =
-            Options { cpus: 0, tick: Nanos::from_millis(1), rt_host_rules: false, stats: false, image: b"" };
+    /// Reads the value for the process `pid`; unknown names are for newer images and are skipped.
+    pub fn parse(value: &'a [u8], pid: i32) -> Options<'a> {
+        let mut o = Options { cpus: 0, tick: Nanos::from_millis(1), rt_host_rules: false, stats: false, image: b"" };
         for pair in value.split(|&b| b == b';') {
             let Some(at) = pair.iter().position(|&b| b == b'=') else { continue };
             let (name, value) = (&pair[..at], &pair[at + 1..]);
@@ -36,7 +35,8 @@ impl<'a> Options<'a> {
                     }
                 }
                 b"rt" => o.rt_host_rules = value == b"host",
-                b"stats" => o.stats = value == b"1",
+                // The command writes 1; what is handed on names the process that is meant.
+                b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"image" => o.image = value,
                 _ => {}
             }

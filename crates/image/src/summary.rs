@@ -57,9 +57,8 @@ fn print_libraries(out: &mut Line) -> u64 {
     let names = libraries::NAMES.lock();
     let mut dispatched = 0;
     for i in 0..LIBRARIES_MAX {
-        let calls: u64 = (0..k.config().cpus)
-            .map(|c| k.cpu(ids::CpuId(c as u16)).count.calls_by_library[i].load(Relaxed))
-            .sum();
+        let calls: u64 =
+            (0..k.config().cpus).map(|c| k.cpu(ids::CpuId(c as u16)).count.calls_by_library[i].load(Relaxed)).sum();
         if i == 0 {
             dispatched = calls;
         }
@@ -81,7 +80,10 @@ fn print_reason(out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall:
     };
     // A dispatched call costs about a microsecond more than a patched one.
     if dispatched * 1_000 > wall.0 / 100 {
-        say(out, format_args!("{dispatched} calls came by dispatch, about 1 µs each: they are made outside the C library"));
+        say(
+            out,
+            format_args!("{dispatched} calls came by dispatch, about 1 µs each: they are made outside the C library"),
+        );
     }
     // A takeover costs two switches of the host, about 5 µs.
     if s.waited * 5_000 > wall.0 / 50 {

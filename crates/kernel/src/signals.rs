@@ -142,12 +142,7 @@ impl<M: Machine> Kernel<M> {
         loop {
             let step = {
                 let mut process = self.process.signals.lock();
-                search.step(
-                    &mut process,
-                    crate::WAKES_MAX,
-                    |t| self.candidate_for(t),
-                    |t| self.threads().after(t),
-                )
+                search.step(&mut process, crate::WAKES_MAX, |t| self.candidate_for(t), |t| self.threads().after(t))
             };
             match step {
                 SearchStep::More => {}
