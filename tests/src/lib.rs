@@ -13,8 +13,9 @@
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
 //!
 //! What is missing on the machine makes a test *ignored*, with a line that names the Debian package; it never
-//! makes it pass. `ENTRESOL` names another binary to test. With `ENTRESOL=tests/native.sh` both runs are
-//! native, which checks the corpus itself: what differs then is not deterministic.
+//! makes it pass. `ENTRESOL` names another binary to test. With `ENTRESOL=tests/native.sh
+//! ENTRESOL_TESTS_AS=root` both runs are native, which checks the corpus itself: what differs then is not
+//! deterministic.
 
 pub mod compile;
 pub mod corpus;

@@ -1,7 +1,7 @@
 //! What a run left behind, and how two runs differ.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -12,6 +12,15 @@ pub enum End {
     Status(ExitStatus),
     /// Not ended in time; what its threads were doing.
     Hung(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(out, "ended with {}", describe_status(*status)),
+            Self::Hung(threads) => write!(out, "hung; its threads:\n{threads}"),
+        }
+    }
 }
 
 /// All that a program shows to the outside.
@@ -35,11 +44,7 @@ impl Outcome {
     /// Everything, for a person to read.
     #[must_use]
     pub fn describe(&self) -> String {
-        let end = match &self.end {
-            End::Status(status) => describe_status(*status),
-            End::Hung(threads) => format!("hung; its threads:\n{threads}"),
-        };
-        let mut text = format!("ended: {end}\n");
+        let mut text = format!("{}\n", self.end);
         for (name, bytes) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             if !bytes.is_empty() {
                 let _ = writeln!(text, "{name}:\n{}", shortened(bytes));
@@ -65,13 +70,12 @@ fn describe_status(status: ExitStatus) -> String {
 pub fn compare(native: &Outcome, ours: &Outcome, with_stderr: bool) -> Result<(), String> {
     let mut differences = String::new();
     if native.end != ours.end {
-        let _ =
-            writeln!(differences, "end differs\nnatively {}\nunder Entresol {}", native.describe(), ours.describe());
+        let _ = writeln!(differences, "natively {}\nunder Entresol {}", native.end, ours.end);
     }
     let streams = [("stdout", &native.stdout, &ours.stdout), ("stderr", &native.stderr, &ours.stderr)];
     for (name, expected, got) in &streams[..if with_stderr { 2 } else { 1 }] {
         if expected != got {
-            let _ = writeln!(differences, "{name} differs (- natively, + under Entresol)\n{}", diff(expected, got));
+            let _ = writeln!(differences, "{name} differs (- natively, + under Entresol):\n{}", diff(expected, got));
         }
     }
     if differences.is_empty() { Ok(()) } else { Err(differences) }
@@ -100,11 +104,12 @@ fn diff(expected: &[u8], got: &[u8]) -> String {
     shortened(text.as_bytes())
 }
 
+/// The last lines tell how far a program came.
 fn shortened(bytes: &[u8]) -> String {
-    const LIMIT: usize = 8000;
+    const LIMIT: usize = 4000;
     let text = String::from_utf8_lossy(bytes);
-    match text.char_indices().nth(LIMIT) {
-        Some((cut, _)) => format!("{}\n… {} bytes in all", &text[..cut], bytes.len()),
+    match text.char_indices().rev().nth(LIMIT) {
+        Some((cut, _)) => format!("({} bytes in all) …{}", bytes.len(), &text[cut..]),
         None => text.into_owned(),
     }
 }
