@@ -84,11 +84,8 @@ impl Program {
     /// Runs the program both ways and compares.
     fn check(&self, case: Option<String>, options: &[&str]) -> Result<(), String> {
         let compiled = compile(&self.source, &self.directives)?;
-        let run = Run::new(compiled.program)
-            .args(compiled.library)
-            .args(&self.directives.args)
-            .args(case)
-            .timeout(self.directives.timeout);
+        let mut run = Run::new(compiled.program).args(case).timeout(self.directives.timeout);
+        run.env.extend(compiled.library.map(|library| ("LIBRARY".into(), library.into())));
         let native = run.natively()?;
         if !self.directives.any_status && !native.succeeded() {
             return Err(format!("fails natively: {}", native.describe()));
@@ -102,7 +99,7 @@ impl Program {
 }
 
 /// Every program of a folder and the folders in it, in the order of their names. A source that another file
-/// names as its shared library, and the folders of other languages, hold no programs of their own.
+/// names as its shared library, and one that another module runs, are none.
 fn find(dir: &Path) -> Result<Vec<Program>, String> {
     let listing = std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let mut paths: Vec<PathBuf> = listing.filter_map(Result::ok).map(|entry| entry.path()).collect();
@@ -119,6 +116,6 @@ fn find(dir: &Path) -> Result<Vec<Program>, String> {
         .iter()
         .filter_map(|program| Some(program.source.with_file_name(program.directives.shared.as_ref()?)))
         .collect();
-    programs.retain(|program| !libraries.contains(&program.source));
+    programs.retain(|program| program.directives.by.is_none() && !libraries.contains(&program.source));
     Ok(programs)
 }

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `//@ flags: -fsanitize=address` | added to the compiler's arguments |
 //! | `//@ libs: -ldl` | added after the source |
-//! | `//@ shared: late.c` | also built, as `late.so`, whose path becomes the first argument |
-//! | `//@ args: 4 2000` | the program's arguments |
+//! | `//@ shared: late.c` | also built, as a shared library; the variable `LIBRARY` holds its path |
 //! | `//@ needs: libasan8 libasan.so` | a Debian package, and the command or library that shows it is there |
 //! | `//@ privileged` | natively as root, under Entresol as nobody: what Linux allows root, Entresol allows all |
 //! | `//@ status: any` | may natively end otherwise than with status 0 |
@@ -13,6 +12,7 @@
 //! | `//@ cpus: default` | not run again with other numbers of CPUs |
 //! | `//@ alone` | runs while no other test does |
 //! | `//@ seconds: 120` | the longest time it may take |
+//! | `//@ by: torture` | the module that runs it; its output is no matter for comparison |
 
 use std::time::Duration;
 
@@ -27,8 +27,6 @@ pub struct Directives {
     pub libs: Vec<String>,
     /// Source of a shared library to build beside the program.
     pub shared: Option<String>,
-    /// Arguments of the program.
-    pub args: Vec<String>,
     /// What must be installed.
     pub needs: Vec<Requirement>,
     /// Natively as root, under Entresol as user nobody.
@@ -41,6 +39,8 @@ pub struct Directives {
     pub default_cpus_only: bool,
     /// No other test at the same time.
     pub alone: bool,
+    /// The module that runs it, when that is not the corpus.
+    pub by: Option<String>,
     /// After this the program counts as hung.
     pub timeout: Duration,
 }
@@ -51,13 +51,13 @@ impl Default for Directives {
             flags: Vec::new(),
             libs: Vec::new(),
             shared: None,
-            args: Vec::new(),
             needs: Vec::new(),
             privileged: false,
             any_status: false,
             compare_stderr: true,
             default_cpus_only: false,
             alone: false,
+            by: None,
             timeout: Duration::from_secs(60),
         }
     }
@@ -83,7 +83,7 @@ impl Directives {
             ("flags", _) => self.flags.extend(words()),
             ("libs", _) => self.libs.extend(words()),
             ("shared", _) => self.shared = Some(value.to_owned()),
-            ("args", _) => self.args.extend(words()),
+            ("by", _) => self.by = Some(value.to_owned()),
             ("needs", _) => self.needs.push(Requirement::parse(value)?),
             ("privileged", "") => self.privileged = true,
             ("status", "any") => self.any_status = true,

@@ -9,6 +9,7 @@
 //!   file needs beyond `cc -O2 -pthread` stands in its first lines as `//@ key: value` ([`directives`]).
 //! - [`corpus`]: turns those files into tests. A file that includes `check.h` holds many `CASE`s, and each is
 //!   a test of its own, so that one hang or crash hides no other result.
+//! - [`torture`]: many threads that check every bit of state they have, for as long as one likes.
 //! - [`tools`]: the programs that come from elsewhere (xz, sort, python3, rt-tests, a Rust crate).
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
 //!
@@ -27,4 +28,5 @@ pub mod places;
 pub mod requirement;
 pub mod run;
 pub mod tools;
+pub mod torture;
 pub mod trial;

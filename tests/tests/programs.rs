@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use entresol_tests::{corpus, places, tools};
+use entresol_tests::{corpus, places, tools, torture};
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    trials.extend(torture::trials());
     trials.extend(tools::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     places::clean();
