@@ -1,0 +1,7 @@
+#!/bin/sh
+# A stand-in for `entresol` that runs the program natively:
+#   ENTRESOL=tests/native.sh ENTRESOL_TESTS_AS=root cargo test -p entresol-tests
+# compares every program with itself, so what fails is a program that is not deterministic.
+while [ "$#" -gt 0 ] && [ "$1" != "--" ]; do shift; done
+shift
+exec "$@"

@@ -1,0 +1,121 @@
+//! The corpus of C and C++ programs as tests.
+//!
+//! A file with `CASE`s becomes one test for each of them (`futex/wake_op::add`), and one for the whole file on
+//! a single CPU and on four CPUs with a fast tick (`futex/wake_op@1`, `futex/wake_op@4`): cases share a process
+//! there, and what one leaves behind meets the next. A file without cases is run whole in all three ways.
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+
+use crate::compile::compile;
+use crate::directives::Directives;
+use crate::outcome::compare;
+use crate::places;
+use crate::requirement::Requirement;
+use crate::run::Run;
+use crate::trial::{Conditions, trial};
+
+/// A way to run under Entresol: what is added to the test's name, and the options.
+type Way = (&'static str, &'static [&'static str]);
+
+const DEFAULT: Way = ("", &[]);
+const ONE_CPU: Way = ("@1", &["--cpus", "1"]);
+const FOUR_CPUS: Way = ("@4", &["--cpus", "4", "--hz", "20000"]);
+
+/// One source file.
+#[derive(Clone, Debug)]
+struct Program {
+    /// Path below `programs/`, without extension.
+    name: String,
+    source: PathBuf,
+    directives: Directives,
+    cases: Vec<String>,
+}
+
+/// All tests of the corpus.
+///
+/// # Errors
+/// An unreadable file or a wrong directive.
+pub fn trials() -> Result<Vec<Trial>, String> {
+    let mut trials = Vec::new();
+    for program in find(&places::programs())? {
+        trials.extend(program.trials());
+    }
+    Ok(trials)
+}
+
+impl Program {
+    fn read(source: PathBuf) -> Result<Self, String> {
+        let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let directives = Directives::parse(&text).map_err(|error| format!("{}: {error}", source.display()))?;
+        let case_name = |line: &str| line.strip_prefix("CASE(")?.split_once(')').map(|(name, _)| name.to_owned());
+        let cases = text.lines().filter_map(case_name).collect();
+        let name = source.strip_prefix(places::programs()).unwrap_or(&source).with_extension("");
+        Ok(Self { name: name.to_string_lossy().into_owned(), source, directives, cases })
+    }
+
+    fn trials(&self) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        for case in &self.cases {
+            trials.push(self.trial(format!("{}::{case}", self.name), Some(case.clone()), DEFAULT));
+        }
+        let mut ways = if self.cases.is_empty() { vec![DEFAULT] } else { Vec::new() };
+        if !self.directives.default_cpus_only {
+            ways.extend([ONE_CPU, FOUR_CPUS]);
+        }
+        for way in ways {
+            trials.push(self.trial(format!("{}{}", self.name, way.0), None, way));
+        }
+        trials
+    }
+
+    fn trial(&self, name: String, case: Option<String>, (_, options): Way) -> Trial {
+        let mut needs = self.directives.needs.clone();
+        needs.extend(self.directives.privileged.then_some(Requirement::Root));
+        if self.source.extension().is_some_and(|extension| extension == "cc") {
+            needs.push(Requirement::package("g++", "c++"));
+        }
+        let conditions = Conditions { needs, alone: self.directives.alone };
+        let program = self.clone();
+        trial(name, &conditions, move || program.check(case, options))
+    }
+
+    /// Runs the program both ways and compares.
+    fn check(&self, case: Option<String>, options: &[&str]) -> Result<(), String> {
+        let compiled = compile(&self.source, &self.directives)?;
+        let mut run = Run::new(compiled.program).args(case).timeout(self.directives.timeout);
+        run.env.extend(compiled.library.map(|library| ("LIBRARY".into(), library.into())));
+        let native = run.natively()?;
+        if !self.directives.any_status && !native.succeeded() {
+            return Err(format!("fails natively: {}", native.describe()));
+        }
+        let ours = match self.directives.privileged {
+            true => run.under_entresol_as_nobody(options)?,
+            false => run.under_entresol(options)?,
+        };
+        compare(&native, &ours, self.directives.compare_stderr)
+    }
+}
+
+/// Every program of a folder and the folders in it, in the order of their names. A source that another file
+/// names as its shared library, and one that another module runs, are none.
+fn find(dir: &Path) -> Result<Vec<Program>, String> {
+    let listing = std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let mut paths: Vec<PathBuf> = listing.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    paths.sort();
+    let mut programs = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            programs.extend(find(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "c" || extension == "cc") {
+            programs.push(Program::read(path)?);
+        }
+    }
+    let libraries: Vec<PathBuf> = programs
+        .iter()
+        .filter_map(|program| Some(program.source.with_file_name(program.directives.shared.as_ref()?)))
+        .collect();
+    programs.retain(|program| program.directives.by.is_none() && !libraries.contains(&program.source));
+    Ok(programs)
+}

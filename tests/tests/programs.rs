@@ -1,0 +1,22 @@
+//! The whole corpus; `cargo test -p entresol-tests -- futex/` runs a part of it.
+
+use std::process::ExitCode;
+
+use entresol_tests::{corpus, places, tools, torture};
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials = match corpus::trials() {
+        Ok(trials) => trials,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    trials.extend(torture::trials());
+    trials.extend(tools::trials());
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    places::clean();
+    conclusion.exit_code()
+}
