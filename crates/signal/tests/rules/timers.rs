@@ -42,6 +42,14 @@ fn several_timers_of_one_standard_signal_each_deliver() {
 }
 
 #[test]
+fn without_a_timer_room_the_information_stays_as_sent() {
+    let mut w = World::with_handlers(1);
+    w.process.add_timer(Quota::UNLIMITED).unwrap();
+    let _ = expire(&mut w, sig(40), 0);
+    assert_eq!(w.handle(0).info, SigInfo::timer(sig(40), 0, 0, 0));
+}
+
+#[test]
 fn a_private_alarm_does_not_rearm_the_interval_timer() {
     let mut w = World::with_handlers(1);
     let _ = w.send_to(0, SigInfo::user(Signal::ALRM, 1, 0)).unwrap();
