@@ -285,3 +285,64 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SIGNALS: [Signal; 2] = [Signal::ALRM, Signal::RTMIN];
+
+    /// Timers of a test: alive, and whether its signal is queued.
+    #[derive(Default)]
+    struct Timers(alloc::vec::Vec<(bool, bool)>);
+
+    impl Timers {
+        fn waiting(&self) -> usize {
+            self.0.iter().filter(|t| **t == (true, false)).count()
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever else is queued, each timer that is not queued finds an entry without
+        /// an allocation; and what is kept is not more than a chunk beyond what was needed.
+        #[test]
+        fn room_is_kept_for_timers(steps in prop::collection::vec((0u8..8, any::<bool>()), 1..600)) {
+            let (mut pool, mut q, mut timers) = (Pool::new(), Pending::EMPTY, Timers::default());
+            let mut most = 0;
+            for (op, which) in steps {
+                let signal = SIGNALS[usize::from(which)];
+                match op {
+                    0 | 1 => {
+                        pool.add_timer().unwrap();
+                        timers.0.push((true, false));
+                    }
+                    2 => {
+                        if let Some(i) = timers.0.iter().position(|t| *t == (true, false)) {
+                            pool.push(&mut q, SigInfo::timer(signal, 0, 0, 0), Some(TimerKey(i as u64))).unwrap();
+                            timers.0[i].1 = true;
+                        }
+                    }
+                    3 => {
+                        if let Some(t) = timers.0.iter_mut().find(|t| t.0) {
+                            t.0 = false;
+                            pool.remove_timer(t.1);
+                        }
+                    }
+                    4 | 5 if q.set().contains(signal) => {
+                        if let (_, Some(TimerKey(i))) = pool.pop(&mut q, signal) {
+                            timers.0[i as usize].1 = false;
+                        }
+                    }
+                    _ => pool.push(&mut q, SigInfo::user(signal, 1, 0), None).unwrap(),
+                }
+                prop_assert!(pool.entries.free_len() >= timers.waiting());
+                let queued = pool.plain as usize + pool.timers_queued as usize;
+                most = most.max(queued + pool.kept_for_timers());
+                prop_assert!(pool.entries.free_len() + queued <= most + 64);
+            }
+        }
+    }
+}

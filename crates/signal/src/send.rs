@@ -38,7 +38,8 @@ impl Quota {
     }
 }
 
-/// What became of a signal that was sent.
+/// What became of a signal that was sent. In the last two cases readers of a `signalfd(2)`
+/// that has the signal are to be woken as well, whatever [`Sent::wake`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It does nothing here, or the process is ending: dropped.
@@ -103,6 +104,8 @@ impl ProcessSignals {
     /// Sends a timer's signal (`posixtimer_send_sigqueue`): never coalesced, never refused,
     /// as room was kept by [`ProcessSignals::add_timer`]. The caller makes sure that no
     /// signal of this timer is queued. [`Fate::Ignored`]: the caller parks a periodic timer.
+    /// [`Fate::WithoutInfo`] comes only without the room: the timer will not be asked, so
+    /// its signal counts as delivered.
     pub fn send_timer(&mut self, mut target: Target<'_>, key: TimerKey, info: SigInfo) -> Result<Sent, Errno> {
         let signal = info.signal().ok_or(Errno::EINVAL)?;
         let mut sent = self.prepare(signal);

@@ -101,6 +101,8 @@ mod tests {
     fn nodes_come_back() {
         let mut s: Slab<u32> = Slab::new();
         assert!(s.take(1).is_none());
+        s.reserve(CHUNK).unwrap();
+        assert_eq!(s.free_len(), CHUNK);
         s.reserve(CHUNK + 1).unwrap();
         assert_eq!(s.free_len(), 2 * CHUNK);
         let (a, b) = (s.take(1).unwrap(), s.take(2).unwrap());

@@ -19,7 +19,7 @@ fn default_actions_are_those_of_signal_7() {
         };
         assert_eq!(DefaultAction::of(signal), expected, "{signal:?}");
         let mut w = World::new(1);
-        let _ = w.to_thread(0, SigInfo::user(signal, 1, 0)).unwrap();
+        let _ = w.send_to(0, SigInfo::user(signal, 1, 0)).unwrap();
         match (expected, w.act(0)) {
             (DefaultAction::Ignore, Action::None) | (DefaultAction::Terminate, Action::Exit) => {}
             (DefaultAction::Stop, Action::Stop(s)) if s == signal => {}
@@ -33,7 +33,7 @@ fn default_actions_are_those_of_signal_7() {
 fn a_fatal_signal_that_was_blocked_ends_the_process_when_it_is_taken() {
     let mut w = World::new(1);
     let _ = w.block(0, SigSet::ALL);
-    assert_eq!(w.to_thread(0, SigInfo::user(Signal::TERM, 1, 0)).unwrap().wake, Wake::Nobody);
+    assert_eq!(w.send_to(0, SigInfo::user(Signal::TERM, 1, 0)).unwrap().wake, Wake::Nobody);
     assert_eq!(w.act(0), Action::None);
     w.unblock(0, SigSet::ALL);
     assert_eq!(w.act(0), Action::Terminate { info: SigInfo::user(Signal::TERM, 1, 0), core: false });
@@ -47,7 +47,7 @@ fn the_mask_while_a_handler_runs() {
         let mut w = World::new(1);
         let _ = w.set(Signal::USR1, SigAction { mask: also, ..handler(flags) });
         let _ = w.block(0, SigSet::only(Signal::PIPE));
-        let _ = w.to_thread(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+        let _ = w.send_to(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
         let d = w.handle(0);
         assert_eq!(d.old_mask, SigSet::only(Signal::PIPE));
         let mut expected = SigSet::of(&[Signal::PIPE, Signal::HUP]);
@@ -65,7 +65,7 @@ fn the_mask_while_a_handler_runs() {
 fn a_one_shot_handler_runs_once_with_its_flags() {
     let mut w = World::new(1);
     let _ = w.set(Signal::USR1, handler(SaFlags::RESETHAND | SaFlags::RESTART));
-    let _ = w.to_thread(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let _ = w.send_to(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
     let d = w.handle(0);
     assert!(d.action.is_handler());
     let now = w.process.actions().get(Signal::USR1);
@@ -92,11 +92,11 @@ fn sigaction_keeps_only_what_it_knows() {
 fn faults_come_before_everything_and_in_order() {
     let mut w = World::with_handlers(1);
     let _ = w.block(0, SigSet::ALL);
-    let _ = w.to_thread(0, SigInfo::user(Signal::HUP, 1, 0)).unwrap();
-    let _ = w.to_thread(0, SigInfo::user(Signal::ILL, 1, 0)).unwrap();
-    let _ = w.to_process(SigInfo::user(Signal::SEGV, 1, 0)).unwrap();
-    let _ = w.to_thread(0, SigInfo::fault(Signal::SEGV, si_code::SEGV_MAPERR, 8)).unwrap();
-    let _ = w.to_thread(0, SigInfo::fault(Signal::BUS, si_code::BUS_ADRALN, 8)).unwrap();
+    let _ = w.send_to(0, SigInfo::user(Signal::HUP, 1, 0)).unwrap();
+    let _ = w.send_to(0, SigInfo::user(Signal::ILL, 1, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(Signal::SEGV, 1, 0)).unwrap();
+    let _ = w.send_to(0, SigInfo::fault(Signal::SEGV, si_code::SEGV_MAPERR, 8)).unwrap();
+    let _ = w.send_to(0, SigInfo::fault(Signal::BUS, si_code::BUS_ADRALN, 8)).unwrap();
     let order = [
         (Signal::SEGV, 1), // raised by an instruction, the first one
         (Signal::BUS, 1),  // raised by an instruction
@@ -154,7 +154,7 @@ fn a_signal_forced_to_exit_can_no_longer_be_handled() {
 #[test]
 fn a_frame_that_cannot_be_written_is_a_fault_and_its_own_is_fatal() {
     let mut w = World::with_handlers(1);
-    let _ = w.to_thread(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let _ = w.send_to(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
     let Action::Handler(first) = w.act(0) else { panic!("no handler") };
     let sent = w.process.frame_failed(&mut w.threads[0], idle(0), &first);
     assert_eq!(sent.fate, Fate::Queued);
@@ -171,7 +171,7 @@ fn dead_signals_are_passed_over_in_bounded_steps() {
     let _ = w.set(sig(40), IGNORE);
     let _ = w.block(0, SigSet::ALL);
     for i in 0..150 {
-        assert_eq!(w.to_thread(0, SigInfo::queue(sig(40), 1, 0, i)).unwrap().fate, Fate::Queued);
+        assert_eq!(w.send_to(0, SigInfo::queue(sig(40), 1, 0, i)).unwrap().fate, Fate::Queued);
     }
     w.unblock(0, SigSet::ALL);
     assert_eq!(w.act(0), Action::More);
@@ -188,7 +188,7 @@ fn the_summary_tells_whether_there_is_something_to_do() {
     assert!(!summary.is_set());
     let _ = w.block(0, SigSet::only(Signal::USR1));
     for s in [Signal::USR1, Signal::USR2] {
-        let _ = w.to_process(SigInfo::user(s, 1, 0)).unwrap();
+        let _ = w.send_all(SigInfo::user(s, 1, 0)).unwrap();
     }
     summary.publish(&w.process, &w.threads[0]);
     assert_eq!(summary.deliverable(), SigSet::only(Signal::USR2));

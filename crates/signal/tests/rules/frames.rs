@@ -70,7 +70,7 @@ fn the_handler_gets_its_arguments_and_clean_flags() {
 
 #[test]
 fn siginfo_is_written_for_those_who_asked() {
-    let regs = Registers { rsp: 0x8_0000, ..Registers::default() };
+    let regs = Registers { rsp: 0x8_0000, gs: 1, fs: 2, ..Registers::default() };
     for (flags, expected) in
         [(SaFlags::SIGINFO, delivery(SaFlags(0), AltStack::NONE).info.to_bytes()), (SaFlags(0), [0; 128])]
     {
@@ -78,6 +78,8 @@ fn siginfo_is_written_for_those_who_asked() {
         let b = FramePlan::new(&d, regs.rsp, XSAVE).unwrap().bytes(&d, &regs);
         assert_eq!(b[layout::SIGINFO..], expected);
         assert_eq!(abi::bytes::get_u64(&b, layout::PRETCODE), d.action.restorer);
+        let saved = Registers::from_bytes(&b[layout::UC_MCONTEXT..]);
+        assert_eq!((saved.cs, saved.gs, saved.fs, saved.ss), (0x33, 0, 0, 0x2B));
     }
 }
 
@@ -108,7 +110,8 @@ fn frames_that_nobody_can_go_on_from_are_bad() {
         b[at..at + 2].copy_from_slice(&value.to_le_bytes());
         b
     };
-    assert!(read(&with(segments, 0x30), 0, 1 << 47).is_ok(), "privilege bits are set for the program");
+    let back = read(&with(segments, 0x30), 0, 1 << 47).unwrap();
+    assert_eq!(back.registers.cs, 0x33, "privilege bits are set for the program");
     assert_eq!(read(&with(segments, 0x23), 0, 1 << 47), Err(BadFrame), "32-bit code");
     assert_eq!(read(&with(segments + 6, 0x33), 0, 1 << 47), Err(BadFrame), "a code segment for a stack");
     let mut lenient = with(segments + 6, 0);
@@ -174,6 +177,20 @@ fn reporting_and_saving_an_alternate_stack() {
     assert_eq!(a.saved(), StackT { sp: 0x1000, flags: 0, size: 0x2000 });
     let auto = alt(0x1000, 0x2000, SS_AUTODISARM | SS_ONSTACK);
     assert_eq!(auto.report(0x2000).flags, SS_AUTODISARM);
+}
+
+#[test]
+fn the_least_size_is_asked_of_changes_only() {
+    let set = |sp, size, flags| {
+        let mut a = alt(0x1000, 0x2000, 0);
+        a.set(StackT { sp, flags, size }, 0, 0x3000)
+    };
+    let small = Err(abi::Errno::ENOMEM);
+    assert_eq!(set(0x1000, 0x2000, 0), Ok(()), "nothing changes");
+    assert_eq!(set(0x1008, 0x2000, 0), small);
+    assert_eq!(set(0x1000, 0x2008, 0), small);
+    assert_eq!(set(0x1000, 0x2000, SS_ONSTACK), small);
+    assert_eq!(set(0x1008, 0x3000, 0), Ok(()));
 }
 
 #[test]

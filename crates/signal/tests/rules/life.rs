@@ -11,7 +11,7 @@ fn a_new_thread_has_the_mask_and_nothing_else() {
     let mask = SigSet::of(&[Signal::USR1, sig(40)]);
     let _ = w.block(0, mask);
     w.threads[0].altstack.set(STACK, 0, AltStack::MIN_SIZE).unwrap();
-    let _ = w.to_thread(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let _ = w.send_to(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap();
     for (flags, keeps_stack) in
         [(f::VM | f::THREAD | f::SIGHAND, false), (f::VM, false), (f::VM | f::VFORK, true), (f::VFORK, true), (0, true)]
     {
@@ -29,7 +29,7 @@ fn a_thread_made_after_a_flush_keeps_its_signals() {
     let _ = w.set(sig(40), IGNORE);
     let _ = w.set(sig(40), handler(SaFlags(0)));
     w.threads.push(w.threads[0].for_child(f::VM | f::THREAD));
-    let _ = w.to_thread(1, SigInfo::user(sig(40), 1, 0)).unwrap();
+    let _ = w.send_to(1, SigInfo::user(sig(40), 1, 0)).unwrap();
     assert_eq!(w.process.private_set(&w.threads[1]), SigSet::only(sig(40)));
 }
 
@@ -39,7 +39,7 @@ fn a_forked_process_has_the_dispositions_and_nothing_pending() {
     let _ = w.set(Signal::USR1, handler(SaFlags::RESTART));
     let _ = w.set(Signal::USR2, IGNORE);
     let _ = w.block(0, SigSet::ALL);
-    let _ = w.to_process(SigInfo::user(Signal::HUP, 1, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(Signal::HUP, 1, 0)).unwrap();
     let child = w.process.for_child(false);
     assert_eq!(child.actions().get(Signal::USR1), w.process.actions().get(Signal::USR1));
     assert!(child.shared_set().is_empty() && child.charged() == 0 && !child.is_dying());
@@ -64,9 +64,9 @@ fn exec_keeps_mask_pending_and_ignored_and_drops_the_rest() {
         let _ = w.process.send_timer(Target::Process(c), TimerKey(1), info).unwrap();
     }
     for value in 0..3 {
-        let _ = w.to_thread(0, SigInfo::queue(sig(40), 1, 0, value)).unwrap();
+        let _ = w.send_to(0, SigInfo::queue(sig(40), 1, 0, value)).unwrap();
     }
-    let _ = w.to_process(SigInfo::user(Signal::HUP, 5, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(Signal::HUP, 5, 0)).unwrap();
 
     w.process.exec(&mut w.threads[0]);
 

@@ -53,12 +53,12 @@ impl World {
         self.threads[t].candidate(idle(t))
     }
 
-    fn to_thread(&mut self, t: usize, info: SigInfo) -> Result<Sent, abi::Errno> {
+    fn send_to(&mut self, t: usize, info: SigInfo) -> Result<Sent, abi::Errno> {
         let c = self.candidate(t);
         self.process.send(Target::Thread(&mut self.threads[t], c), info, Quota::UNLIMITED)
     }
 
-    fn to_process(&mut self, info: SigInfo) -> Result<Sent, abi::Errno> {
+    fn send_all(&mut self, info: SigInfo) -> Result<Sent, abi::Errno> {
         let c = self.candidate(0);
         self.process.send(Target::Process(c), info, Quota::UNLIMITED)
     }

@@ -38,7 +38,7 @@ fn a_thread_that_will_look_anyway_wants_another_only_while_running() {
 #[test]
 fn the_first_choice_is_taken_if_it_wants() {
     let mut w = World::with_handlers(3);
-    let sent = w.to_process(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let sent = w.send_all(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
     assert_eq!(sent.wake, Wake::Thread(ThreadIdx(0)));
 }
 
@@ -46,13 +46,13 @@ fn the_first_choice_is_taken_if_it_wants() {
 fn otherwise_threads_take_turns() {
     let mut w = World::with_handlers(3);
     let _ = w.block(0, SigSet::only(Signal::USR1));
-    let sent = w.to_process(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let sent = w.send_all(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
     assert_eq!(sent.wake, Wake::Search(Signal::USR1));
     assert_eq!(search(&mut w, Signal::USR1), Wake::Thread(ThreadIdx(1)));
     // The next search starts with the last receiver; when that is busy, others follow.
-    assert_eq!(w.to_process(SigInfo::user(Signal::USR1, 1, 0)).unwrap().fate, Fate::Coalesced);
+    assert_eq!(w.send_all(SigInfo::user(Signal::USR1, 1, 0)).unwrap().fate, Fate::Coalesced);
     let _ = w.block(0, SigSet::only(Signal::USR2));
-    let sent = w.to_process(SigInfo::user(Signal::USR2, 1, 0)).unwrap();
+    let sent = w.send_all(SigInfo::user(Signal::USR2, 1, 0)).unwrap();
     assert_eq!(sent.wake, Wake::Search(Signal::USR2));
     assert_eq!(search(&mut w, Signal::USR2), Wake::Thread(ThreadIdx(1)));
     let _ = w.block(1, SigSet::only(Signal::USR2));
@@ -63,12 +63,12 @@ fn otherwise_threads_take_turns() {
 fn a_signal_for_one_thread_does_not_keep_another_from_being_chosen() {
     let mut w = World::with_handlers(3);
     let _ = w.block(0, SigSet::ALL);
-    let _ = w.to_process(SigInfo::user(Signal::USR2, 1, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(Signal::USR2, 1, 0)).unwrap();
     assert_eq!(search(&mut w, Signal::USR2), Wake::Thread(ThreadIdx(1)));
     // Thread 1 has been told of USR2 and blocks USR1: thread 2 must be woken, although it
     // could take USR2 as well.
     let _ = w.block(1, SigSet::only(Signal::USR1));
-    let _ = w.to_process(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
     assert_eq!(search(&mut w, Signal::USR1), Wake::Thread(ThreadIdx(2)));
 }
 
@@ -78,8 +78,8 @@ fn a_signal_that_all_block_waits_and_a_private_one_is_not_searched_for() {
     for t in 0..2 {
         let _ = w.block(t, SigSet::ALL);
     }
-    assert_eq!(w.to_thread(1, SigInfo::user(Signal::USR1, 1, 0)).unwrap().wake, Wake::Nobody);
-    assert_eq!(w.to_process(SigInfo::user(Signal::USR1, 1, 0)).unwrap().wake, Wake::Search(Signal::USR1));
+    assert_eq!(w.send_to(1, SigInfo::user(Signal::USR1, 1, 0)).unwrap().wake, Wake::Nobody);
+    assert_eq!(w.send_all(SigInfo::user(Signal::USR1, 1, 0)).unwrap().wake, Wake::Search(Signal::USR1));
     assert_eq!(search(&mut w, Signal::USR1), Wake::Nobody);
     assert_eq!(w.process.pending(&w.threads[0]), SigSet::only(Signal::USR1));
 }
@@ -90,7 +90,7 @@ fn a_search_goes_on_in_steps_and_ends_when_the_signal_is_gone() {
     for t in 0..3 {
         let _ = w.block(t, SigSet::only(sig(40)));
     }
-    let _ = w.to_process(SigInfo::user(sig(40), 1, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(sig(40), 1, 0)).unwrap();
     let candidates: Vec<_> = (0..4).map(|t| w.candidate(t)).collect();
     let next = |t: ThreadIdx| ThreadIdx((t.0 + 1) % 4);
     let mut search = w.process.search(sig(40), ThreadIdx(0), 4);
@@ -113,7 +113,7 @@ fn a_search_goes_on_in_steps_and_ends_when_the_signal_is_gone() {
 fn a_fatal_signal_ends_the_process_at_once_if_someone_takes_it() {
     let mut w = World::new(2);
     let _ = w.block(0, SigSet::only(Signal::TERM));
-    assert_eq!(w.to_process(SigInfo::user(Signal::TERM, 1, 0)).unwrap().wake, Wake::Search(Signal::TERM));
+    assert_eq!(w.send_all(SigInfo::user(Signal::TERM, 1, 0)).unwrap().wake, Wake::Search(Signal::TERM));
     assert!(!w.process.is_dying());
     assert_eq!(search(&mut w, Signal::TERM), Wake::EndProcess(Signal::TERM));
     assert_eq!(w.process.killed_by(), Some(Signal::TERM));
@@ -125,7 +125,7 @@ fn a_fatal_signal_ends_the_process_at_once_if_someone_takes_it() {
 #[test]
 fn a_signal_with_a_core_ends_the_process_at_delivery() {
     let mut w = World::new(1);
-    assert_eq!(w.to_thread(0, SigInfo::user(Signal::QUIT, 1, 0)).unwrap().wake, Wake::Thread(ThreadIdx(0)));
+    assert_eq!(w.send_to(0, SigInfo::user(Signal::QUIT, 1, 0)).unwrap().wake, Wake::Thread(ThreadIdx(0)));
     assert!(!w.process.is_dying());
     assert_eq!(w.act(0), Action::Terminate { info: SigInfo::user(Signal::QUIT, 1, 0), core: true });
     assert_eq!(w.act(0), Action::Exit);
@@ -139,7 +139,7 @@ fn kill_reaches_a_process_that_blocks_everything() {
             let _ = w.block(t, SigSet::ALL);
         }
         let kill = SigInfo::user(Signal::KILL, 1, 0);
-        let sent = if private { w.to_thread(1, kill) } else { w.to_process(kill) };
+        let sent = if private { w.send_to(1, kill) } else { w.send_all(kill) };
         assert_eq!(sent.unwrap().wake, Wake::EndProcess(Signal::KILL));
         assert_eq!(w.act(0), Action::Exit);
     }
@@ -148,11 +148,11 @@ fn kill_reaches_a_process_that_blocks_everything() {
 #[test]
 fn stop_and_ignored_defaults_do_not_end_the_process() {
     let mut w = World::new(1);
-    assert_eq!(w.to_process(SigInfo::user(Signal::STOP, 1, 0)).unwrap().wake, Wake::Thread(ThreadIdx(0)));
+    assert_eq!(w.send_all(SigInfo::user(Signal::STOP, 1, 0)).unwrap().wake, Wake::Thread(ThreadIdx(0)));
     assert_eq!(w.act(0), Action::Stop(Signal::STOP));
     assert!(!w.process.is_dying());
     let _ = w.set(Signal::TERM, handler(SaFlags(0)));
-    assert_eq!(w.to_process(SigInfo::user(Signal::TERM, 1, 0)).unwrap().wake, Wake::Thread(ThreadIdx(0)));
+    assert_eq!(w.send_all(SigInfo::user(Signal::TERM, 1, 0)).unwrap().wake, Wake::Thread(ThreadIdx(0)));
     assert!(!w.process.is_dying());
 }
 
@@ -161,7 +161,7 @@ fn what_a_thread_blocks_or_leaves_finds_another_taker() {
     let mut w = World::with_handlers(4);
     let both = SigSet::of(&[Signal::USR1, Signal::USR2]);
     for s in both.iter() {
-        let _ = w.to_process(SigInfo::user(s, 1, 0)).unwrap();
+        let _ = w.send_all(SigInfo::user(s, 1, 0)).unwrap();
     }
     let _ = w.block(1, SigSet::only(Signal::USR1));
     let mut retarget = w.block(0, SigSet::ALL);

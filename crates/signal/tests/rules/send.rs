@@ -8,10 +8,10 @@ const IGNORE: SigAction = SigAction { handler: SIG_IGN, ..SigAction::DEFAULT };
 fn standard_signals_coalesce_and_keep_the_first_information() {
     let mut w = World::with_handlers(1);
     w.block(0, SigSet::ALL).is_done();
-    assert_eq!(w.to_thread(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap().fate, Fate::Queued);
-    assert_eq!(w.to_thread(0, SigInfo::user(Signal::USR1, 2, 0)).unwrap().fate, Fate::Coalesced);
+    assert_eq!(w.send_to(0, SigInfo::user(Signal::USR1, 1, 0)).unwrap().fate, Fate::Queued);
+    assert_eq!(w.send_to(0, SigInfo::user(Signal::USR1, 2, 0)).unwrap().fate, Fate::Coalesced);
     // The process's queue is another one.
-    assert_eq!(w.to_process(SigInfo::user(Signal::USR1, 3, 0)).unwrap().fate, Fate::Queued);
+    assert_eq!(w.send_all(SigInfo::user(Signal::USR1, 3, 0)).unwrap().fate, Fate::Queued);
     w.unblock(0, SigSet::ALL);
     assert_eq!(w.handle(0).info.pid(), 1);
     w.unblock(0, SigSet::ALL);
@@ -24,7 +24,7 @@ fn real_time_signals_queue_in_order_lowest_number_first() {
     let mut w = World::with_handlers(1);
     let _ = w.block(0, SigSet::ALL);
     for (n, value) in [(40, 1), (35, 2), (40, 3), (35, 4)] {
-        assert_eq!(w.to_thread(0, SigInfo::queue(sig(n), 1, 0, value)).unwrap().fate, Fate::Queued);
+        assert_eq!(w.send_to(0, SigInfo::queue(sig(n), 1, 0, value)).unwrap().fate, Fate::Queued);
     }
     let mut seen = Vec::new();
     while let Taken::Signal(i) = w.process.take(&mut w.threads[0], SigSet::ALL, &mut NoTimers) {
@@ -89,9 +89,9 @@ fn ignored_signals_are_dropped_unless_blocked() {
     ] {
         let mut w = World::new(1);
         let _ = w.set(signal, action);
-        assert_eq!(w.to_process(SigInfo::user(signal, 1, 0)).unwrap().fate, Fate::Ignored);
+        assert_eq!(w.send_all(SigInfo::user(signal, 1, 0)).unwrap().fate, Fate::Ignored);
         let _ = w.block(0, SigSet::only(signal));
-        assert_eq!(w.to_process(SigInfo::user(signal, 1, 0)).unwrap().fate, Fate::Queued);
+        assert_eq!(w.send_all(SigInfo::user(signal, 1, 0)).unwrap().fate, Fate::Queued);
         assert_eq!(w.process.pending(&w.threads[0]), SigSet::only(signal));
         // Unblocked, it is found to do nothing.
         w.unblock(0, SigSet::ALL);
@@ -105,16 +105,16 @@ fn sigaction_to_ignore_drops_what_is_pending_even_blocked() {
     let mut w = World::with_handlers(2);
     for t in 0..2 {
         let _ = w.block(t, SigSet::ALL);
-        let _ = w.to_thread(t, SigInfo::queue(sig(40), 1, 0, 0)).unwrap();
-        let _ = w.to_thread(t, SigInfo::queue(sig(41), 1, 0, 0)).unwrap();
+        let _ = w.send_to(t, SigInfo::queue(sig(40), 1, 0, 0)).unwrap();
+        let _ = w.send_to(t, SigInfo::queue(sig(41), 1, 0, 0)).unwrap();
     }
-    let _ = w.to_process(SigInfo::queue(sig(40), 1, 0, 0)).unwrap();
+    let _ = w.send_all(SigInfo::queue(sig(40), 1, 0, 0)).unwrap();
     let change = w.set(sig(40), IGNORE);
     assert!(change.flushed && !change.revived);
     // A signal sent after the flush stays, also where the flush has not been settled yet.
     let change = w.set(sig(40), handler(SaFlags(0)));
     assert!(!change.flushed && change.revived);
-    let _ = w.to_thread(1, SigInfo::queue(sig(40), 1, 0, 9)).unwrap();
+    let _ = w.send_to(1, SigInfo::queue(sig(40), 1, 0, 9)).unwrap();
     assert_eq!(w.process.private_set(&w.threads[0]), SigSet::only(sig(41)));
     assert_eq!(w.process.private_set(&w.threads[1]), SigSet::of(&[sig(40), sig(41)]));
     assert!(w.process.shared_set().is_empty());
@@ -139,17 +139,17 @@ fn stop_signals_and_continue_cancel_each_other() {
     for t in 0..2 {
         let _ = w.block(t, SigSet::ALL);
         for s in [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::USR1] {
-            let _ = w.to_thread(t, SigInfo::user(s, 1, 0)).unwrap();
+            let _ = w.send_to(t, SigInfo::user(s, 1, 0)).unwrap();
         }
     }
-    let _ = w.to_process(SigInfo::user(Signal::STOP, 1, 0)).unwrap();
-    let sent = w.to_thread(0, SigInfo::user(Signal::CONT, 1, 0)).unwrap();
+    let _ = w.send_all(SigInfo::user(Signal::STOP, 1, 0)).unwrap();
+    let sent = w.send_to(0, SigInfo::user(Signal::CONT, 1, 0)).unwrap();
     assert_eq!((sent.resume, sent.flushed), (true, SigSet::STOP));
     assert_eq!(w.process.private_set(&w.threads[0]), SigSet::of(&[Signal::USR1, Signal::CONT]));
     assert_eq!(w.process.private_set(&w.threads[1]), SigSet::only(Signal::USR1));
     assert!(w.process.shared_set().is_empty());
 
-    let sent = w.to_process(SigInfo::user(Signal::TTOU, 1, 0)).unwrap();
+    let sent = w.send_all(SigInfo::user(Signal::TTOU, 1, 0)).unwrap();
     assert_eq!((sent.resume, sent.flushed), (false, SigSet::only(Signal::CONT)));
     assert_eq!(w.process.private_set(&w.threads[0]), SigSet::only(Signal::USR1));
 }
@@ -158,7 +158,7 @@ fn stop_signals_and_continue_cancel_each_other() {
 fn continue_resumes_even_when_it_is_ignored() {
     let mut w = World::new(1);
     let _ = w.set(Signal::CONT, IGNORE);
-    let sent = w.to_process(SigInfo::user(Signal::CONT, 1, 0)).unwrap();
+    let sent = w.send_all(SigInfo::user(Signal::CONT, 1, 0)).unwrap();
     assert_eq!((sent.fate, sent.resume, sent.wake), (Fate::Ignored, true, Wake::Nobody));
 }
 
@@ -166,7 +166,7 @@ fn continue_resumes_even_when_it_is_ignored() {
 fn a_dying_process_takes_no_signals() {
     let mut w = World::with_handlers(1);
     w.process.begin_exit(None);
-    let sent = w.to_process(SigInfo::user(Signal::CONT, 1, 0)).unwrap();
+    let sent = w.send_all(SigInfo::user(Signal::CONT, 1, 0)).unwrap();
     assert_eq!((sent.fate, sent.resume, sent.flushed), (Fate::Ignored, false, SigSet::EMPTY));
     assert_eq!(w.act(0), Action::Exit);
     assert_eq!(w.process.killed_by(), None);
@@ -182,7 +182,7 @@ fn what_is_no_signal_is_einval() {
         b
     }] {
         let info = SigInfo::from_bytes(&bytes).unwrap();
-        assert_eq!(w.to_process(info).unwrap_err(), Errno::EINVAL);
+        assert_eq!(w.send_all(info).unwrap_err(), Errno::EINVAL);
         let c = w.candidate(0);
         assert_eq!(w.process.send_timer(Target::Process(c), TimerKey(0), info).unwrap_err(), Errno::EINVAL);
     }

@@ -30,7 +30,7 @@ fn several_timers_of_one_standard_signal_each_deliver() {
         w.process.add_timer(Quota::UNLIMITED).unwrap();
         assert_eq!(expire(&mut w, Signal::ALRM, key).fate, Fate::Queued);
     }
-    assert_eq!(w.to_process(SigInfo::user(Signal::ALRM, 1, 0)).unwrap().fate, Fate::Coalesced);
+    assert_eq!(w.send_all(SigInfo::user(Signal::ALRM, 1, 0)).unwrap().fate, Fate::Coalesced);
     let mut timers = Stale(vec![], 0);
     for key in 0..3 {
         assert!(w.process.shared_set().contains(Signal::ALRM));
@@ -42,9 +42,17 @@ fn several_timers_of_one_standard_signal_each_deliver() {
 }
 
 #[test]
+fn without_a_timer_room_the_information_stays_as_sent() {
+    let mut w = World::with_handlers(1);
+    w.process.add_timer(Quota::UNLIMITED).unwrap();
+    let _ = expire(&mut w, sig(40), 0);
+    assert_eq!(w.handle(0).info, SigInfo::timer(sig(40), 0, 0, 0));
+}
+
+#[test]
 fn a_private_alarm_does_not_rearm_the_interval_timer() {
     let mut w = World::with_handlers(1);
-    let _ = w.to_thread(0, SigInfo::user(Signal::ALRM, 1, 0)).unwrap();
+    let _ = w.send_to(0, SigInfo::user(Signal::ALRM, 1, 0)).unwrap();
     let mut timers = Stale(vec![], 0);
     assert!(matches!(w.process.next_action(&mut w.threads[0], &mut timers), Action::Handler(_)));
     assert_eq!(timers.1, 0);
@@ -117,7 +125,7 @@ fn a_timers_signal_ignores_the_limit() {
     let _ = w.block(0, SigSet::ALL);
     w.process.add_timer(Quota::UNLIMITED).unwrap();
     for value in 0..200 {
-        let _ = w.to_process(SigInfo::queue(sig(41), 1, 0, value)).unwrap();
+        let _ = w.send_all(SigInfo::queue(sig(41), 1, 0, value)).unwrap();
     }
     assert_eq!(expire(&mut w, sig(40), 0).fate, Fate::Queued);
     assert_eq!(w.process.charged(), 201);
