@@ -146,12 +146,13 @@ impl Host {
                 xstate::save_trap(c.xbuf, &raw const (*base::gs()).xmm);
             } else {
                 xstate::save_live(c.xbuf);
+                c.rflags = 0x202;
             }
         }
         c.kind = Kind::Full as u32;
-        c.rflags = 0x202;
+        // As the instruction leaves them.
         c.r[reg::RCX] = c.rip;
-        c.r[reg::R11] = 0x202;
+        c.r[reg::R11] = c.rflags;
     }
 }
 
@@ -285,7 +286,7 @@ impl Machine for Host {
         let c = self.context(child);
         c.r = p.r;
         c.rip = p.rip;
-        c.rflags = 0x202;
+        c.rflags = p.rflags;
         c.kind = p.kind;
         c.call = p.call;
         c.fs_base = tls.unwrap_or_else(base::fs_base);
@@ -370,7 +371,7 @@ impl Machine for Host {
             rcx: r[reg::RCX],
             rsp: r[reg::RSP],
             rip: c.rip,
-            eflags: if c.kind == Kind::Full as u32 { c.rflags } else { 0x202 },
+            eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
             ..Registers::default()
         }
     }

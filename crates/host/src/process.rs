@@ -201,7 +201,7 @@ fn borrow_memory(me: &'static Carrier, args: &CloneArgs) -> isize {
     unsafe {
         let parent = k.m.contexts.get(t);
         context.r = (*parent).r;
-        (context.rip, context.rflags, context.kind) = ((*parent).rip, 0x202, (*parent).kind);
+        (context.rip, context.rflags, context.kind) = ((*parent).rip, (*parent).rflags | 0x202, (*parent).kind);
         context.r[reg::RAX] = 0;
         if args.stack != 0 {
             context.r[reg::RSP] = args.stack + args.stack_size;

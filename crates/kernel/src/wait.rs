@@ -204,9 +204,8 @@ impl<M: Machine> Kernel<M> {
             if wait.clock.load(Relaxed) != 0 && wait.generation() == generation {
                 // A clock that was set back: never early by the clock that was named.
                 let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock: Clock::Realtime };
-                let at = self.on_monotonic(deadline);
-                if at > now {
-                    self.queue_timeout(cpu, t, at, generation);
+                if self.m.clock(Clock::Realtime) < deadline.at {
+                    self.queue_timeout(cpu, t, self.on_monotonic(deadline), generation);
                     continue;
                 }
             }
