@@ -1,0 +1,127 @@
+//! Which timer is due next: one queue per CPU and clock.
+//!
+//! A timer's expiries always stand in the queue of its home, the CPU that created it, so
+//! room is made there, once, at creation. Arming and cancelling touch the timer, its home's
+//! lock and one path of a heap: no host call. The owner keeps its CPU's host timer at the
+//! earliest expiry only.
+
+use crate::posix::{Base, TimerKey, TimerTable};
+use crate::{Heap, OutOfMemory};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use ids::{CpuId, Nanos};
+use sync::atomic::Ordering::Relaxed;
+use sync::{CachePadded, Lock};
+
+/// What the clocks read, at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WallClocks {
+    /// CLOCK_MONOTONIC.
+    pub monotonic: Nanos,
+    /// CLOCK_REALTIME.
+    pub realtime: Nanos,
+    /// CLOCK_BOOTTIME.
+    pub boottime: Nanos,
+    /// CLOCK_TAI.
+    pub tai: Nanos,
+}
+
+impl WallClocks {
+    fn all(&self) -> [Nanos; 4] {
+        [self.monotonic, self.realtime, self.boottime, self.tai]
+    }
+
+    /// What `base` reads; `None` for CPU clocks.
+    pub fn read(&self, base: Base) -> Option<Nanos> {
+        Some(self.all()[index(base)?])
+    }
+}
+
+fn index(base: Base) -> Option<usize> {
+    match base {
+        Base::Monotonic => Some(0),
+        Base::Realtime => Some(1),
+        Base::Boottime => Some(2),
+        Base::Tai => Some(3),
+        Base::ProcessCpu(_) | Base::ThreadCpu(..) => None,
+    }
+}
+
+#[derive(Debug, Default)]
+struct CpuQueue {
+    heaps: [Heap; 4],
+    /// How many timers on each clock may be armed here at a time.
+    room: [usize; 4],
+}
+
+/// The expiry queues of all CPUs.
+#[derive(Debug)]
+pub struct ExpiryQueues {
+    cpus: Box<[CachePadded<Lock<CpuQueue>>]>,
+}
+
+impl ExpiryQueues {
+    /// Empty queues for `cpus` CPUs.
+    pub fn new(cpus: usize) -> Result<ExpiryQueues, OutOfMemory> {
+        let mut queues = Vec::new();
+        queues.try_reserve_exact(cpus)?;
+        queues.resize_with(cpus, CachePadded::default);
+        Ok(ExpiryQueues { cpus: queues.into_boxed_slice() })
+    }
+
+    /// Makes room at `home` for one more timer on `base`; its expiries there then never
+    /// allocate. A CLOCK_REALTIME timer also needs room on the monotonic clock.
+    pub(super) fn reserve(&self, home: CpuId, base: Base) -> Result<(), OutOfMemory> {
+        let bases: &[Base] = if base == Base::Realtime { &[Base::Realtime, Base::Monotonic] } else { &[base] };
+        let mut queue = self.cpus[home.index()].lock();
+        for clock in bases.iter().filter_map(|base| index(*base)) {
+            let room = queue.room[clock] + 1;
+            queue.heaps[clock].reserve(room)?;
+            queue.room[clock] = room;
+        }
+        Ok(())
+    }
+
+    /// Gives back the room of a timer that is gone.
+    pub(super) fn unreserve(&self, home: CpuId, base: Base) {
+        let bases: &[Base] = if base == Base::Realtime { &[Base::Realtime, Base::Monotonic] } else { &[base] };
+        let mut queue = self.cpus[home.index()].lock();
+        bases.iter().filter_map(|base| index(*base)).for_each(|clock| queue.room[clock] -= 1);
+    }
+
+    /// Arms a timer; true if it is now the first on its clock at its home: then that CPU's
+    /// host timer may have to come earlier.
+    #[inline]
+    pub(super) fn arm(&self, table: &TimerTable, key: TimerKey, base: Base, at: Nanos) -> bool {
+        let Some(clock) = index(base) else { return false };
+        let mut queue = self.cpus[table.slot(key).home().index()].lock();
+        queue.heaps[clock].insert(key.0, at, &mut &*table);
+        queue.heaps[clock].first() == Some((key.0, at))
+    }
+
+    /// Takes a timer out of its queue, if it is in.
+    #[inline]
+    pub(super) fn disarm(&self, table: &TimerTable, key: TimerKey, base: Base) {
+        let Some(clock) = index(base) else { return };
+        let slot = table.slot(key);
+        let mut queue = self.cpus[slot.home().index()].lock();
+        let place = slot.place.load(Relaxed);
+        if place != Heap::ABSENT {
+            queue.heaps[clock].remove(place, &mut &*table);
+        }
+    }
+
+    /// Takes the next due timer out of the queue of `cpu`.
+    pub(super) fn pop_due(&self, table: &TimerTable, cpu: CpuId, now: &WallClocks) -> Option<TimerKey> {
+        let mut queue = self.cpus[cpu.index()].lock();
+        let due = queue.heaps.iter_mut().zip(now.all()).find_map(|(heap, now)| heap.pop_due(now, &mut &*table));
+        due.map(|(key, _)| TimerKey(key))
+    }
+
+    /// How long from `now` until the first expiry at `cpu`, on any clock.
+    pub fn until_first(&self, cpu: CpuId, now: &WallClocks) -> Option<Nanos> {
+        let queue = self.cpus[cpu.index()].lock();
+        let firsts = queue.heaps.iter().zip(now.all()).filter_map(|(heap, now)| Some(heap.first()?.1.since(now)));
+        firsts.min()
+    }
+}

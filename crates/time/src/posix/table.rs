@@ -1,0 +1,422 @@
+//! The timers of a process: ids, slots, and who may touch what.
+//!
+//! Sixteen shards by the lowest bits of the id, so that threads that create timers at the
+//! same time, and get neighbouring ids, meet in different ones. A shard has a lock for
+//! creating and deleting, a [`Trie`] from ids to slots that is read without it, and its
+//! slots. A slot has its own lock; whoever has it checks that the slot still is the timer
+//! that was looked up.
+//!
+//! Locks, in this order: the process lock (signals, CPU timers), a slot, then a CPU's
+//! expiry queue or a shard. No two slots and no two shards at once.
+//!
+//! | a slot is | in the trie | answers calls | freed by |
+//! |---|---|---|---|
+//! | free | no | no | |
+//! | reserved: being made | yes: the id is taken | no | [`TimerTable::abandon`] |
+//! | live | yes | yes | |
+//! | dead: deleted, its signal still queued | no | no | whoever takes the signal |
+
+use crate::posix::Timer;
+use crate::posix::arena::{Arena, array};
+use crate::posix::trie::{FreeNodes, Insert, Trie};
+use crate::{Error, Heap, OutOfMemory, Places};
+use ids::{CpuId, Nanos};
+use once_cell::race::OnceBox;
+use sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
+use sync::{CachePadded, Guard, Lock};
+
+const SHARD_BITS: u32 = 4;
+const SHARDS: usize = 1 << SHARD_BITS;
+/// Ids are 31 bits, as in the system call.
+const ID_MASK: u32 = i32::MAX as u32;
+/// So many taken ids are passed over before the CPU is offered to somebody else.
+const TRIES_PER_STEP: u32 = 64;
+
+/// The number of a timer's slot: what queues hold. Reused after the timer is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TimerKey(pub u32);
+
+impl TimerKey {
+    fn shard(self) -> usize {
+        self.0 as usize % SHARDS
+    }
+    fn slot(self) -> u32 {
+        self.0 >> SHARD_BITS
+    }
+}
+
+/// What a slot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    Free,
+    Reserved,
+    Live,
+    Dead,
+}
+
+/// What a slot's lock guards.
+#[derive(Debug)]
+pub(super) struct State {
+    life: Life,
+    id: u32,
+    created: Nanos,
+    pub timer: Timer,
+}
+
+/// One slot.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// The id, for those who have no lock; written under the shard's.
+    id: AtomicU32,
+    /// Place in an expiry queue; written under the queue's lock.
+    pub place: AtomicU32,
+    /// Whose expiry queue; written while nobody knows the slot.
+    pub home: AtomicU32,
+    /// Neighbours on the list of ignored signals, under the process lock; for a free slot
+    /// `next` is the next free one, under the shard's lock.
+    pub next: AtomicU32,
+    pub previous: AtomicU32,
+    state: Lock<State>,
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        let timer = Timer::new(crate::posix::Base::Monotonic, crate::posix::Notify::None { signo: 0 }, 0, 0);
+        Slot {
+            id: AtomicU32::new(0),
+            place: AtomicU32::new(Heap::ABSENT),
+            home: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            previous: AtomicU32::new(0),
+            state: Lock::new(State { life: Life::Free, id: 0, created: Nanos::ZERO, timer }),
+        }
+    }
+}
+
+/// What a shard's lock guards.
+#[derive(Debug, Default)]
+struct Free {
+    nodes: FreeNodes,
+    /// A list of free slots through `next`: 0 ends it, else the number plus one.
+    slots: u32,
+    used: u32,
+    free: u32,
+}
+
+#[derive(Debug)]
+struct Shard {
+    free: Lock<Free>,
+    trie: Trie,
+    slots: Arena<Slot>,
+}
+
+/// The right to an id that nobody can use yet. It ends by [`TimerTable::publish`] or
+/// [`TimerTable::abandon`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a reserved id must be published or abandoned"]
+pub struct Reserved {
+    /// The id.
+    pub id: u32,
+    /// Its slot.
+    pub key: TimerKey,
+}
+
+/// A search for a free id that may take several steps.
+#[derive(Clone, Copy, Debug)]
+pub struct IdSearch {
+    left: u32,
+}
+
+impl Default for IdSearch {
+    fn default() -> IdSearch {
+        IdSearch { left: ID_MASK }
+    }
+}
+
+/// Why no id was reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotReserved {
+    /// EAGAIN, EBUSY.
+    Refused(Error),
+    /// Sixty-four ids in a row were taken: offer the CPU and call again with the same
+    /// search (the seed's `cond_resched`).
+    More,
+}
+
+impl From<OutOfMemory> for NotReserved {
+    fn from(_: OutOfMemory) -> NotReserved {
+        NotReserved::Refused(Error::Again)
+    }
+}
+
+/// What a listing shows of a timer.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// Its id.
+    pub id: u32,
+    /// When it was created: listings show the newest first.
+    pub created: Nanos,
+    /// The timer.
+    pub timer: Timer,
+}
+
+/// All timers of one process.
+#[derive(Debug)]
+pub struct TimerTable {
+    shards: [OnceBox<[CachePadded<Shard>; 1]>; SHARDS],
+    next_id: CachePadded<AtomicU32>,
+    restoring: AtomicBool,
+}
+
+impl Default for TimerTable {
+    fn default() -> TimerTable {
+        TimerTable::new()
+    }
+}
+
+impl TimerTable {
+    /// No timers; ids begin at 0.
+    pub const fn new() -> TimerTable {
+        TimerTable {
+            shards: [const { OnceBox::new() }; SHARDS],
+            next_id: CachePadded(AtomicU32::new(0)),
+            restoring: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether `timer_create(2)` takes wanted ids: `PR_TIMER_CREATE_RESTORE_IDS`.
+    pub fn is_restoring(&self) -> bool {
+        self.restoring.load(Relaxed)
+    }
+
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS, op, 0, 0, 0)`: off 0, on 1, get 2; EINVAL for
+    /// anything else.
+    pub fn restore_ids(&self, op: u64, rest: [u64; 3]) -> Result<i32, Error> {
+        match op {
+            _ if rest != [0; 3] => Err(Error::Invalid),
+            0 | 1 => {
+                self.restoring.store(op == 1, Relaxed);
+                Ok(0)
+            }
+            2 => Ok(self.is_restoring() as i32),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// The id that the next creation tries first. It survives exec; a fork's child begins
+    /// at 0.
+    pub fn next_id(&self) -> u32 {
+        self.next_id.load(Relaxed)
+    }
+
+    /// Sets the id that the next creation tries first.
+    pub fn set_next_id(&self, id: u32) {
+        self.next_id.store(id & ID_MASK, Relaxed);
+    }
+
+    /// Reserves an id and a slot: the `wanted` id (EBUSY if it is taken, even by a timer
+    /// that is being made; the counter goes to the one after it, up or down), or the first
+    /// free one from the counter on (EAGAIN after 2^31 tries).
+    pub fn reserve(&self, wanted: Option<u32>, search: &mut IdSearch) -> Result<Reserved, NotReserved> {
+        if let Some(id) = wanted {
+            let reserved = self.try_reserve(id & ID_MASK)?.ok_or(NotReserved::Refused(Error::Busy))?;
+            self.set_next_id(id.wrapping_add(1));
+            return Ok(reserved);
+        }
+        for _ in 0..TRIES_PER_STEP {
+            if search.left == 0 {
+                return Err(NotReserved::Refused(Error::Again));
+            }
+            search.left -= 1;
+            let id = self.next_id.fetch_add(1, Relaxed) & ID_MASK;
+            if let Some(reserved) = self.try_reserve(id)? {
+                return Ok(reserved);
+            }
+        }
+        Err(NotReserved::More)
+    }
+
+    fn try_reserve(&self, id: u32) -> Result<Option<Reserved>, OutOfMemory> {
+        let (number, key) = (id as usize % SHARDS, id >> SHARD_BITS);
+        let shard = self.shard_or_new(number)?;
+        let mut free = shard.free.lock();
+        let slot = shard.take_slot(&mut free)?;
+        shard.slot(slot).id.store(id, Relaxed);
+        let id_of = |slot: u32| shard.slot(slot).id.load(Relaxed) >> SHARD_BITS;
+        let inserted = shard.trie.insert(key, slot, &mut free.nodes, id_of);
+        if inserted != Ok(Insert::Done) {
+            shard.give_slot(slot, &mut free);
+            return inserted.map(|_| None);
+        }
+        drop(free);
+        let mut state = shard.slot(slot).state.lock();
+        state.life = Life::Reserved;
+        state.id = id;
+        Ok(Some(Reserved { id, key: TimerKey(slot << SHARD_BITS | number as u32) }))
+    }
+
+    /// Makes the reserved timer known. Its expiries are looked after by `home`.
+    pub fn publish(&self, reserved: Reserved, timer: Timer, home: CpuId, now: Nanos) {
+        let slot = self.slot(reserved.key);
+        slot.home.store(home.0 as u32, Relaxed);
+        let mut state = slot.state.lock();
+        state.timer = timer;
+        state.created = now;
+        state.life = Life::Live;
+    }
+
+    /// Gives a reserved id back; the counter stays where it is: the id is burnt.
+    pub fn abandon(&self, reserved: Reserved) {
+        self.slot(reserved.key).state.lock().life = Life::Dead;
+        self.forget(reserved.id);
+        self.free(reserved.key);
+    }
+
+    /// Looks the timer up and locks it: EINVAL if there is none.
+    #[inline]
+    pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, Guard<'_, State>), Error> {
+        let id = u32::try_from(id).map_err(|_| Error::Invalid)?;
+        let number = id as usize % SHARDS;
+        let found = self.shard(number).and_then(|shard| {
+            let slot = shard.trie.find(id >> SHARD_BITS)?;
+            Some((TimerKey(slot << SHARD_BITS | number as u32), shard.slots.get(slot)?.state.lock()))
+        });
+        found.filter(|(_, state)| state.life == Life::Live && state.id == id).ok_or(Error::Invalid)
+    }
+
+    /// Looks at a timer: EINVAL if there is none.
+    pub fn look<R>(&self, id: i32, look: impl FnOnce(&Timer) -> R) -> Result<R, Error> {
+        self.lock(id).map(|(_, state)| look(&state.timer))
+    }
+
+    /// `timer_getoverrun(2)`.
+    #[inline]
+    pub fn overrun(&self, id: i32) -> Result<i32, Error> {
+        self.look(id, Timer::overrun)
+    }
+
+    /// Locks the slot of a key that somebody still holds.
+    pub(super) fn lock_key(&self, key: TimerKey) -> Guard<'_, State> {
+        self.slot(key).state.lock()
+    }
+
+    pub(super) fn slot(&self, key: TimerKey) -> &Slot {
+        let shard = self.shard(key.shard());
+        shard.and_then(|shard| shard.slots.get(key.slot())).expect("a key names a slot")
+    }
+
+    /// The timer with this locked state answers no calls any more, and its id is free.
+    pub(super) fn bury(&self, mut state: Guard<'_, State>) -> u32 {
+        state.life = Life::Dead;
+        let id = state.id;
+        drop(state);
+        self.forget(id);
+        id
+    }
+
+    fn forget(&self, id: u32) {
+        if let Some(shard) = self.shard(id as usize % SHARDS) {
+            shard.trie.remove(id >> SHARD_BITS, &mut shard.free.lock().nodes);
+        }
+    }
+
+    /// The slot of a dead timer that nothing holds any more can be used again.
+    pub(super) fn free(&self, key: TimerKey) {
+        let Some(shard) = self.shard(key.shard()) else { return };
+        let before = core::mem::replace(&mut shard.slot(key.slot()).state.lock().life, Life::Free);
+        assert_eq!(before, Life::Dead, "{key:?} is freed twice or alive");
+        shard.give_slot(key.slot(), &mut shard.free.lock());
+    }
+
+    /// Lists up to `most` slots from cursor `from` on and says where to go on; `None` at
+    /// the end. Nobody who creates or deletes waits for it: it holds one timer at a time,
+    /// for as long as it takes to copy it. Start at 0.
+    pub fn list(&self, from: u64, most: u32, mut show: impl FnMut(Listed)) -> Option<u64> {
+        let (mut number, mut slot) = ((from >> 32) as usize, from as u32);
+        for _ in 0..most {
+            let shard = loop {
+                if number == SHARDS {
+                    return None;
+                }
+                match self.shard(number) {
+                    Some(shard) if slot < Arena::<Slot>::MAX && shard.slots.get(slot).is_some() => break shard,
+                    _ => (number, slot) = (number + 1, 0),
+                }
+            };
+            let state = shard.slot(slot).state.lock();
+            if state.life == Life::Live {
+                show(Listed { id: state.id, created: state.created, timer: state.timer });
+            }
+            slot += 1;
+        }
+        Some((number as u64) << 32 | slot as u64)
+    }
+
+    /// How many timers there are, and the bytes of their slots and of the trie.
+    pub fn usage(&self) -> (usize, usize) {
+        let shards = (0..SHARDS).filter_map(|number| self.shard(number));
+        shards.fold((0, 0), |(timers, bytes), shard| {
+            let free = shard.free.lock();
+            let slots = free.used as usize * size_of::<Slot>();
+            let nodes = free.nodes.in_use() as usize * Trie::NODE_BYTES;
+            (timers + (free.used - free.free) as usize, bytes + slots + nodes)
+        })
+    }
+
+    #[inline(always)]
+    fn shard(&self, number: usize) -> Option<&Shard> {
+        self.shards[number].get().map(|shard| &*shard[0])
+    }
+
+    fn shard_or_new(&self, number: usize) -> Result<&Shard, OutOfMemory> {
+        let shard = || CachePadded(Shard { free: Lock::default(), trie: Trie::new(), slots: Arena::new() });
+        Ok(&self.shards[number].get_or_try_init(|| array(shard))?[0])
+    }
+}
+
+impl Shard {
+    fn slot(&self, slot: u32) -> &Slot {
+        self.slots.get(slot).expect("a slot in use exists")
+    }
+
+    fn take_slot(&self, free: &mut Free) -> Result<u32, OutOfMemory> {
+        if free.slots != 0 {
+            let slot = free.slots - 1;
+            free.slots = self.slot(slot).next.load(Relaxed);
+            free.free -= 1;
+            return Ok(slot);
+        }
+        self.slots.ensure(free.used)?;
+        free.used += 1;
+        Ok(free.used - 1)
+    }
+
+    fn give_slot(&self, slot: u32, free: &mut Free) {
+        self.slot(slot).next.store(free.slots, Relaxed);
+        free.slots = slot + 1;
+        free.free += 1;
+    }
+}
+
+/// Expiry queues keep a timer's place in its slot.
+impl Places for &TimerTable {
+    #[inline(always)]
+    fn set_place(&mut self, item: u32, place: u32) {
+        self.slot(TimerKey(item)).place.store(place, Relaxed);
+    }
+}
+
+impl State {
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Slot {
+    pub fn home(&self) -> CpuId {
+        CpuId(self.home.load(Acquire) as u16)
+    }
+}
