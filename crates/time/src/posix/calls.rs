@@ -7,7 +7,7 @@
 
 use crate::cpu::itimer::ItimerValue;
 use crate::posix::queues::{ExpiryQueues, WallClocks};
-use crate::posix::table::{IdSearch, NotReserved, Reserved, TimerKey, TimerTable};
+use crate::posix::table::{IdSearch, NotReserved, Reserved, Slot, TimerKey, TimerTable};
 use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Sent, SignalAt, Timer};
 use crate::{Error, Heap, OutOfMemory};
 use ids::{CpuId, Nanos};
@@ -128,19 +128,19 @@ impl PosixTimers {
         now: &WallClocks,
         cpu: Option<&mut dyn CpuClocks>,
     ) -> Result<(ItimerValue, TellCpu), Refused> {
-        let (key, mut state) = self.table.lock(id)?;
+        let (key, slot, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
         if let Some(wall) = now.read(timer.queue_base()) {
-            self.queues.disarm(&self.table, key, timer.queue_base());
+            self.queues.disarm(&self.table, slot, timer.queue_base());
             let old = timer.get(wall);
             let base = timer.base_for(absolute);
             let at = timer.set(new, absolute, now.read(base).unwrap_or(wall));
-            let first = at.is_some_and(|at| self.queues.arm(&self.table, key, base, at));
-            return Ok((old, first.then(|| self.table.slot(key).home())));
+            let first = at.is_some_and(|at| self.queues.arm(&self.table, key, slot, base, at));
+            return Ok((old, first.then(|| slot.home())));
         }
         let cpu = cpu.ok_or(Refused::NeedsProcess)?;
         let reading = cpu.read(timer.base).ok_or(Error::NoSuchProcess)?;
-        self.disarm_cpu(key, timer.base, cpu);
+        self.disarm_cpu(slot, timer.base, cpu);
         let old = timer.get(reading);
         if let Some(at) = timer.set(new, absolute, reading) {
             cpu.arm(timer.base, key, at, &self.table);
@@ -150,7 +150,7 @@ impl PosixTimers {
 
     /// `timer_gettime(2)`; all zero for the CPU clock of a thread that is gone.
     pub fn gettime(&self, id: i32, now: &WallClocks, cpu: Option<&mut dyn CpuClocks>) -> Result<ItimerValue, Refused> {
-        let (_, mut state) = self.table.lock(id)?;
+        let (_, _, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
         if let Some(wall) = now.read(timer.queue_base()) {
             return Ok(timer.get(wall));
@@ -162,25 +162,25 @@ impl PosixTimers {
     /// `timer_delete(2)`. A parked signal comes off `ignored`; a caller without the
     /// process lock that meets one is told to take it.
     pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<(), Refused> {
-        let (key, mut state) = self.table.lock(id)?;
+        let (key, slot, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
         let base = timer.queue_base();
         let is_cpu = matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
         if process.is_none() && (is_cpu || timer.signal() == SignalAt::Ignored) {
             return Err(Refused::NeedsProcess);
         }
-        self.queues.disarm(&self.table, key, base);
+        self.queues.disarm(&self.table, slot, base);
         let (sent, last) = timer.delete();
         let signo = timer.notify.signo();
         if let Some((cpu, ignored)) = process {
             if is_cpu {
-                self.disarm_cpu(key, base, cpu);
+                self.disarm_cpu(slot, base, cpu);
             }
             if let (Sent::Unpark, Some(signo)) = (sent, signo) {
                 ignored.unpark(&self.table, key, signo);
             }
         }
-        self.queues.unreserve(self.table.slot(key).home(), state.timer.base);
+        self.queues.unreserve(slot.home(), state.timer.base);
         self.table.bury(state);
         if last {
             self.table.free(key);
@@ -188,8 +188,8 @@ impl PosixTimers {
         Ok(())
     }
 
-    fn disarm_cpu(&self, key: TimerKey, base: Base, cpu: &mut dyn CpuClocks) {
-        let place = self.table.slot(key).place.load(Relaxed);
+    fn disarm_cpu(&self, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
+        let place = slot.place.load(Relaxed);
         if place != Heap::ABSENT {
             cpu.disarm(base, place, &self.table);
         }
@@ -214,8 +214,9 @@ impl PosixTimers {
         target_lives: impl FnOnce(i32) -> bool,
         ignores: impl FnOnce(u8) -> bool,
     ) -> Option<TimerSignal> {
-        let mut state = self.table.lock_key(key);
-        if self.table.slot(key).place.load(Relaxed) != Heap::ABSENT || state.timer.fire() == Fired::Nothing {
+        let slot = self.table.slot(key);
+        let mut state = slot.lock();
+        if slot.place.load(Relaxed) != Heap::ABSENT || state.timer.fire() == Fired::Nothing {
             return None;
         }
         let id = state.id();
@@ -239,7 +240,8 @@ impl PosixTimers {
     /// A timer's signal was taken from its queue to be delivered. Under the process lock.
     /// A periodic timer is armed again, past now.
     pub fn deliver(&self, key: TimerKey, now: &WallClocks, cpu: &mut dyn CpuClocks) -> Delivery {
-        let mut state = self.table.lock_key(key);
+        let slot = self.table.slot(key);
+        let mut state = slot.lock();
         let base = state.timer.queue_base();
         // A CPU clock whose thread is gone stands still: nothing is re-armed on it.
         let reading = now.read(base).or_else(|| cpu.read(base));
@@ -255,8 +257,8 @@ impl PosixTimers {
                 let mut tell = None;
                 if let (Some(at), Some(_)) = (rearm, reading) {
                     if now.read(base).is_some() {
-                        let first = self.queues.arm(&self.table, key, base, at);
-                        tell = first.then(|| self.table.slot(key).home());
+                        let first = self.queues.arm(&self.table, key, slot, base, at);
+                        tell = first.then(|| slot.home());
                     } else {
                         cpu.arm(base, key, at, &self.table);
                     }
@@ -269,7 +271,7 @@ impl PosixTimers {
     /// A pending signal of a timer is flushed because the program ignores it from now on.
     /// Under the process lock.
     pub fn flush(&self, key: TimerKey, ignored: &mut IgnoredTimers) {
-        let mut state = self.table.lock_key(key);
+        let mut state = self.table.slot(key).lock();
         let parked = state.timer.flushed();
         match state.timer.notify.signo() {
             Some(signo) if parked => ignored.park(&self.table, key, signo),
@@ -279,7 +281,7 @@ impl PosixTimers {
 
     /// A pending signal of a timer is thrown away with the queue it was in.
     pub fn discard(&self, key: TimerKey) {
-        let mut state = self.table.lock_key(key);
+        let mut state = self.table.slot(key).lock();
         self.free_if_dead(key, state.timer.discarded(), state);
     }
 
@@ -301,7 +303,7 @@ impl PosixTimers {
         target_lives: impl Fn(i32) -> bool,
     ) -> Option<TimerSignal> {
         while let Some(key) = ignored.first(signo) {
-            let mut state = self.table.lock_key(key);
+            let mut state = self.table.slot(key).lock();
             ignored.unpark(&self.table, key, signo);
             let id = state.id();
             let timer = &mut state.timer;

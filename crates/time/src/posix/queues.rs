@@ -5,6 +5,7 @@
 //! lock and one path of a heap: no host call. The owner keeps its CPU's host timer at the
 //! earliest expiry only.
 
+use crate::posix::table::Slot;
 use crate::posix::{Base, TimerKey, TimerTable};
 use crate::{Heap, OutOfMemory};
 use alloc::boxed::Box;
@@ -92,18 +93,21 @@ impl ExpiryQueues {
     /// Arms a timer; true if it is now the first on its clock at its home: then that CPU's
     /// host timer may have to come earlier.
     #[inline]
-    pub(super) fn arm(&self, table: &TimerTable, key: TimerKey, base: Base, at: Nanos) -> bool {
+    pub(super) fn arm(&self, table: &TimerTable, key: TimerKey, slot: &Slot, base: Base, at: Nanos) -> bool {
         let Some(clock) = index(base) else { return false };
-        let mut queue = self.cpus[table.slot(key).home().index()].lock();
+        let mut queue = self.cpus[slot.home().index()].lock();
         queue.heaps[clock].insert(key.0, at, &mut &*table);
         queue.heaps[clock].first() == Some((key.0, at))
     }
 
-    /// Takes a timer out of its queue, if it is in.
+    /// Takes a timer out of its queue, if it is in. The caller has the timer's lock, so it
+    /// can leave the queue meanwhile, by being due, but not come back.
     #[inline]
-    pub(super) fn disarm(&self, table: &TimerTable, key: TimerKey, base: Base) {
+    pub(super) fn disarm(&self, table: &TimerTable, slot: &Slot, base: Base) {
         let Some(clock) = index(base) else { return };
-        let slot = table.slot(key);
+        if slot.place.load(Relaxed) == Heap::ABSENT {
+            return;
+        }
         let mut queue = self.cpus[slot.home().index()].lock();
         let place = slot.place.load(Relaxed);
         if place != Heap::ABSENT {

@@ -277,19 +277,20 @@ impl TimerTable {
 
     /// Looks the timer up and locks it: EINVAL if there is none.
     #[inline]
-    pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, Guard<'_, State>), Error> {
+    pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, &Slot, Guard<'_, State>), Error> {
         let id = u32::try_from(id).map_err(|_| Error::Invalid)?;
         let number = id as usize % SHARDS;
         let found = self.shard(number).and_then(|shard| {
-            let slot = shard.trie.find(id >> SHARD_BITS)?;
-            Some((TimerKey(slot << SHARD_BITS | number as u32), shard.slots.get(slot)?.state.lock()))
+            let number_of_slot = shard.trie.find(id >> SHARD_BITS)?;
+            let slot = shard.slots.get(number_of_slot)?;
+            Some((TimerKey(number_of_slot << SHARD_BITS | number as u32), slot, slot.state.lock()))
         });
-        found.filter(|(_, state)| state.life == Life::Live && state.id == id).ok_or(Error::Invalid)
+        found.filter(|(_, _, state)| state.life == Life::Live && state.id == id).ok_or(Error::Invalid)
     }
 
     /// Looks at a timer: EINVAL if there is none.
     pub fn look<R>(&self, id: i32, look: impl FnOnce(&Timer) -> R) -> Result<R, Error> {
-        self.lock(id).map(|(_, state)| look(&state.timer))
+        self.lock(id).map(|(_, _, state)| look(&state.timer))
     }
 
     /// `timer_getoverrun(2)`.
@@ -298,11 +299,7 @@ impl TimerTable {
         self.look(id, Timer::overrun)
     }
 
-    /// Locks the slot of a key that somebody still holds.
-    pub(super) fn lock_key(&self, key: TimerKey) -> Guard<'_, State> {
-        self.slot(key).state.lock()
-    }
-
+    #[inline(always)]
     pub(super) fn slot(&self, key: TimerKey) -> &Slot {
         let shard = self.shard(key.shard());
         shard.and_then(|shard| shard.slots.get(key.slot())).expect("a key names a slot")
@@ -416,6 +413,12 @@ impl State {
 }
 
 impl Slot {
+    #[inline(always)]
+    pub fn lock(&self) -> Guard<'_, State> {
+        self.state.lock()
+    }
+
+    #[inline(always)]
     pub fn home(&self) -> CpuId {
         CpuId(self.home.load(Acquire) as u16)
     }
