@@ -363,6 +363,12 @@ impl TimerTable {
         })
     }
 
+    /// The bytes of the trie alone.
+    pub fn index_bytes(&self) -> usize {
+        let nodes = |shard: &Shard| shard.free.lock().nodes.in_use() as usize * Trie::NODE_BYTES;
+        (0..SHARDS).filter_map(|number| self.shard(number)).map(nodes).sum()
+    }
+
     #[inline(always)]
     fn shard(&self, number: usize) -> Option<&Shard> {
         self.shards[number].get().map(|shard| &*shard[0])
