@@ -11,7 +11,7 @@ fn all(timers: usize) -> Vec<Box<dyn TimerIds>> {
         Box::new(Hash::global(1, timers)),
         Box::new(Hash::double_walk(1, timers)),
         Box::new(Hash::scaled(1, timers, 2)),
-        Box::new(Xarray::new(1)),
+        Box::new(Xarray::new(1, timers)),
         Box::new(Ours::new(1).unwrap()),
     ]
 }

@@ -5,6 +5,7 @@
 //! February 2025 searched first without the lock and again with it, which spread the
 //! threads out but walked twice. 6.15 has 512 buckets per CPU, a lock in each.
 
+use crate::posix_timers::pool::Pool;
 use crate::posix_timers::{ID_MASK, TimerIds};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,16 +26,6 @@ enum Locking {
     PerBucket,
 }
 
-/// A timer, as far as it matters here.
-#[derive(Debug, Default)]
-struct Node {
-    owner: AtomicU32,
-    id: AtomicU32,
-    next: AtomicU32,
-    /// What a look-up reads under the timer's own lock.
-    overrun: Lock<u32>,
-}
-
 #[derive(Debug, Default)]
 struct Bucket {
     lock: Lock<()>,
@@ -47,8 +38,7 @@ pub struct Hash {
     locking: Locking,
     lock: Lock<()>,
     buckets: Box<[Bucket]>,
-    nodes: Box<[Node]>,
-    free: Lock<Vec<u32>>,
+    nodes: Pool,
     next_ids: Box<[AtomicU32]>,
 }
 
@@ -74,8 +64,7 @@ impl Hash {
             locking,
             lock: Lock::new(()),
             buckets: many(buckets).iter().map(|_| Bucket::default()).collect(),
-            nodes: many(timers).iter().map(|_| Node::default()).collect(),
-            free: Lock::new(many(timers)),
+            nodes: Pool::new(timers),
             next_ids: many(processes).iter().map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -89,7 +78,7 @@ impl Hash {
     fn find(&self, bucket: &Bucket, owner: usize, id: u32) -> Option<u32> {
         let mut link = bucket.head.load(Acquire);
         while link != END {
-            let node = &self.nodes[link as usize - 1];
+            let node = self.nodes.node(link - 1);
             if node.id.load(Relaxed) == id && node.owner.load(Relaxed) == owner as u32 {
                 return Some(link - 1);
             }
@@ -103,13 +92,14 @@ impl Hash {
         work()
     }
 
-    fn insert(&self, owner: usize, id: u32) -> Option<u32> {
+    /// Inserts; `Some(false)` if the id is taken, `None` if there is no room.
+    fn insert(&self, owner: usize, id: u32) -> Option<bool> {
         let bucket = self.bucket(owner, id);
         if self.locking == Locking::OneAfterAWalk && self.find(bucket, owner, id).is_some() {
-            return None;
+            return Some(false);
         }
-        let number = self.free.lock().pop()?;
-        let node = &self.nodes[number as usize];
+        let number = self.nodes.take(id)?;
+        let node = self.nodes.node(number);
         node.owner.store(owner as u32, Relaxed);
         node.id.store(id, Relaxed);
         let inserted = self.locked(bucket, || {
@@ -121,9 +111,9 @@ impl Hash {
             true
         });
         if !inserted {
-            self.free.lock().push(number);
+            self.nodes.give(number);
         }
-        inserted.then_some(id)
+        Some(inserted)
     }
 }
 
@@ -137,13 +127,10 @@ impl TimerIds for Hash {
     }
 
     fn create(&self, process: usize) -> Option<u32> {
-        if self.free.lock().is_empty() {
-            return None;
-        }
         loop {
             // The counter was under the one lock until it became an atomic in 6.15.
             let id = self.next_ids[process].fetch_add(1, Relaxed) & ID_MASK;
-            if let Some(id) = self.insert(process, id) {
+            if self.insert(process, id)? {
                 return Some(id);
             }
         }
@@ -151,13 +138,13 @@ impl TimerIds for Hash {
 
     fn create_exact(&self, process: usize, id: u32) -> Option<u32> {
         self.next_ids[process].store(id.wrapping_add(1) & ID_MASK, Relaxed);
-        self.insert(process, id)
+        self.insert(process, id)?.then_some(id)
     }
 
     fn look_up(&self, process: usize, id: u32) -> bool {
         let found = self.find(self.bucket(process, id), process, id);
         found.is_some_and(|number| {
-            let node = &self.nodes[number as usize];
+            let node = self.nodes.node(number);
             let _overrun = node.overrun.lock();
             node.id.load(Relaxed) == id
         })
@@ -169,7 +156,7 @@ impl TimerIds for Hash {
             let mut link = &bucket.head;
             loop {
                 let number = link.load(Relaxed).checked_sub(1)?;
-                let node = &self.nodes[number as usize];
+                let node = self.nodes.node(number);
                 if node.id.load(Relaxed) == id && node.owner.load(Relaxed) == process as u32 {
                     link.store(node.next.load(Relaxed), Release);
                     return Some(number);
@@ -177,7 +164,7 @@ impl TimerIds for Hash {
                 link = &node.next;
             }
         });
-        removed.map(|number| self.free.lock().push(number)).is_some()
+        removed.map(|number| self.nodes.give(number)).is_some()
     }
 
     fn index_bytes(&self) -> usize {

@@ -10,6 +10,7 @@
 
 mod hash;
 mod ours;
+mod pool;
 mod xarray;
 
 pub use hash::Hash;

@@ -9,7 +9,7 @@ fn all(timers: usize) -> Vec<Box<dyn TimerIds>> {
         Box::new(Hash::global(2, timers)),
         Box::new(Hash::double_walk(2, timers)),
         Box::new(Hash::scaled(2, timers, 2)),
-        Box::new(Xarray::new(2)),
+        Box::new(Xarray::new(2, timers)),
         Box::new(Ours::new(2).unwrap()),
     ]
 }
@@ -57,7 +57,7 @@ fn ids_are_unique_under_two_threads() {
 /// The seed: 2,048 timers at a stride of 512 take more than a megabyte in an xarray.
 #[test]
 fn sparse_ids_cost_an_xarray_a_megabyte_and_us_ten_kilobytes() {
-    let (xarray, ours) = (Xarray::new(1), Ours::new(1).unwrap());
+    let (xarray, ours) = (Xarray::new(1, 2_048), Ours::new(1).unwrap());
     for i in 0..2_048 {
         assert!(xarray.create_exact(0, i * 512).is_some() && ours.create_exact(0, i * 512).is_some());
     }

@@ -3,9 +3,9 @@
 //! all unused: 2,048 timers at a stride of 512, as a restored process may have them, take
 //! more than a megabyte. And every creation takes the process's lock.
 
+use crate::posix_timers::pool::Pool;
 use crate::posix_timers::{ID_MASK, TimerIds};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use once_cell::race::OnceBox;
 use sync::Lock;
 use sync::atomic::{
@@ -19,7 +19,7 @@ const LEVELS: u32 = 6;
 /// What a node takes in Linux: 64 pointers, the tree's own links, and marks.
 const LINUX_NODE_BYTES: usize = 576;
 
-/// A node: children above, timers (1: there is one) in the lowest level.
+/// A node: children above, timers (a pool number plus one) in the lowest level.
 #[derive(Debug)]
 struct Node {
     children: [OnceBox<Node>; WAYS],
@@ -44,6 +44,7 @@ struct Process {
 #[derive(Debug)]
 pub struct Xarray {
     processes: Box<[Process]>,
+    nodes: Pool,
 }
 
 fn height(id: u32) -> u32 {
@@ -62,13 +63,13 @@ impl Process {
         Some(node)
     }
 
-    fn insert(&self, id: u32) -> bool {
+    fn insert(&self, id: u32, number: u32) -> bool {
         let mut nodes = self.lock.lock();
         let Some(leaf) = self.leaf(id, true, &mut nodes) else { return false };
         let timer = &leaf.timers[id as usize % WAYS];
         let is_free = timer.load(Relaxed) == 0;
         if is_free {
-            timer.store(1, Release);
+            timer.store(number + 1, Release);
         }
         is_free
     }
@@ -83,11 +84,22 @@ fn child<'a>(at: &'a OnceBox<Node>, make: bool, made: &mut usize) -> Option<&'a 
 }
 
 impl Xarray {
-    /// For so many processes.
-    pub fn new(processes: usize) -> Xarray {
+    /// For so many processes and timers.
+    pub fn new(processes: usize, timers: usize) -> Xarray {
         let process =
             || Process { trees: [const { OnceBox::new() }; 6], lock: Lock::new(0), next_id: AtomicU32::new(0) };
-        Xarray { processes: (0..processes).map(|_| process()).collect::<Vec<_>>().into_boxed_slice() }
+        Xarray { processes: (0..processes).map(|_| process()).collect(), nodes: Pool::new(timers) }
+    }
+
+    /// Inserts; `Some(false)` if the id is taken, `None` if there is no room.
+    fn insert(&self, process: &Process, id: u32) -> Option<bool> {
+        let number = self.nodes.take(id)?;
+        self.nodes.node(number).id.store(id, Relaxed);
+        let inserted = process.insert(id, number);
+        if !inserted {
+            self.nodes.give(number);
+        }
+        Some(inserted)
     }
 }
 
@@ -100,7 +112,7 @@ impl TimerIds for Xarray {
         let process = &self.processes[process];
         loop {
             let id = process.next_id.fetch_add(1, Relaxed) & ID_MASK;
-            if process.insert(id) {
+            if self.insert(process, id)? {
                 return Some(id);
             }
         }
@@ -109,19 +121,24 @@ impl TimerIds for Xarray {
     fn create_exact(&self, process: usize, id: u32) -> Option<u32> {
         let process = &self.processes[process];
         process.next_id.store(id.wrapping_add(1) & ID_MASK, Relaxed);
-        process.insert(id).then_some(id)
+        self.insert(process, id)?.then_some(id)
     }
 
     fn look_up(&self, process: usize, id: u32) -> bool {
         let leaf = self.processes[process].leaf(id, false, &mut 0);
-        leaf.is_some_and(|leaf| leaf.timers[id as usize % WAYS].load(Acquire) == 1)
+        let number = leaf.and_then(|leaf| leaf.timers[id as usize % WAYS].load(Acquire).checked_sub(1));
+        number.is_some_and(|number| {
+            let _overrun = self.nodes.node(number).overrun.lock();
+            self.nodes.node(number).id.load(Relaxed) == id
+        })
     }
 
     fn delete(&self, process: usize, id: u32) -> bool {
         let process = &self.processes[process];
         let _held = process.lock.lock();
         let leaf = process.leaf(id, false, &mut 0);
-        leaf.is_some_and(|leaf| leaf.timers[id as usize % WAYS].swap(0, Relaxed) == 1)
+        let number = leaf.and_then(|leaf| leaf.timers[id as usize % WAYS].swap(0, Relaxed).checked_sub(1));
+        number.map(|number| self.nodes.give(number)).is_some()
     }
 
     fn index_bytes(&self) -> usize {

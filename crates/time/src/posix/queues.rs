@@ -11,7 +11,7 @@ use crate::{Heap, OutOfMemory};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::{CpuId, Nanos};
-use sync::atomic::Ordering::Relaxed;
+use sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync::{CachePadded, Lock};
 
 /// What the clocks read, at one moment.
@@ -50,15 +50,43 @@ fn index(base: Base) -> Option<usize> {
 
 #[derive(Debug, Default)]
 struct CpuQueue {
-    heaps: [Heap; 4],
+    heaps: Lock<[Heap; 4]>,
     /// How many timers on each clock may be armed here at a time.
-    room: [usize; 4],
+    needed: [AtomicUsize; 4],
+    /// How many the heaps have room for; written under their lock.
+    room: [AtomicUsize; 4],
+}
+
+/// The clocks that a timer on `base` may count on: relative CLOCK_REALTIME expiries count
+/// on the monotonic clock.
+fn clocks_of(base: Base) -> (Option<usize>, Option<usize>) {
+    (index(base), if base == Base::Realtime { index(Base::Monotonic) } else { None })
+}
+
+impl CpuQueue {
+    fn reserve(&self, clock: Option<usize>) -> Result<(), OutOfMemory> {
+        let Some(clock) = clock else { return Ok(()) };
+        let needed = self.needed[clock].fetch_add(1, Relaxed) + 1;
+        if needed <= self.room[clock].load(Relaxed) {
+            return Ok(());
+        }
+        let mut heaps = self.heaps.lock();
+        let reserved = heaps[clock].reserve(needed).inspect_err(|_| self.unreserve(Some(clock)));
+        self.room[clock].store(heaps[clock].capacity(), Relaxed);
+        reserved
+    }
+
+    fn unreserve(&self, clock: Option<usize>) {
+        if let Some(clock) = clock {
+            self.needed[clock].fetch_sub(1, Relaxed);
+        }
+    }
 }
 
 /// The expiry queues of all CPUs.
 #[derive(Debug)]
 pub struct ExpiryQueues {
-    cpus: Box<[CachePadded<Lock<CpuQueue>>]>,
+    cpus: Box<[CachePadded<CpuQueue>]>,
 }
 
 impl ExpiryQueues {
@@ -73,21 +101,17 @@ impl ExpiryQueues {
     /// Makes room at `home` for one more timer on `base`; its expiries there then never
     /// allocate. A CLOCK_REALTIME timer also needs room on the monotonic clock.
     pub(super) fn reserve(&self, home: CpuId, base: Base) -> Result<(), OutOfMemory> {
-        let bases: &[Base] = if base == Base::Realtime { &[Base::Realtime, Base::Monotonic] } else { &[base] };
-        let mut queue = self.cpus[home.index()].lock();
-        for clock in bases.iter().filter_map(|base| index(*base)) {
-            let room = queue.room[clock] + 1;
-            queue.heaps[clock].reserve(room)?;
-            queue.room[clock] = room;
-        }
-        Ok(())
+        let queue = &self.cpus[home.index()];
+        let (first, second) = clocks_of(base);
+        queue.reserve(first)?;
+        queue.reserve(second).inspect_err(|_| queue.unreserve(first))
     }
 
     /// Gives back the room of a timer that is gone.
     pub(super) fn unreserve(&self, home: CpuId, base: Base) {
-        let bases: &[Base] = if base == Base::Realtime { &[Base::Realtime, Base::Monotonic] } else { &[base] };
-        let mut queue = self.cpus[home.index()].lock();
-        bases.iter().filter_map(|base| index(*base)).for_each(|clock| queue.room[clock] -= 1);
+        let (first, second) = clocks_of(base);
+        self.cpus[home.index()].unreserve(first);
+        self.cpus[home.index()].unreserve(second);
     }
 
     /// Arms a timer; true if it is now the first on its clock at its home: then that CPU's
@@ -95,9 +119,9 @@ impl ExpiryQueues {
     #[inline]
     pub(super) fn arm(&self, table: &TimerTable, key: TimerKey, slot: &Slot, base: Base, at: Nanos) -> bool {
         let Some(clock) = index(base) else { return false };
-        let mut queue = self.cpus[slot.home().index()].lock();
-        queue.heaps[clock].insert(key.0, at, &mut &*table);
-        queue.heaps[clock].first() == Some((key.0, at))
+        let mut heaps = self.cpus[slot.home().index()].heaps.lock();
+        heaps[clock].insert(key.0, at, &mut &*table);
+        heaps[clock].first() == Some((key.0, at))
     }
 
     /// Takes a timer out of its queue, if it is in. The caller has the timer's lock, so it
@@ -108,24 +132,24 @@ impl ExpiryQueues {
         if slot.place.load(Relaxed) == Heap::ABSENT {
             return;
         }
-        let mut queue = self.cpus[slot.home().index()].lock();
+        let mut heaps = self.cpus[slot.home().index()].heaps.lock();
         let place = slot.place.load(Relaxed);
         if place != Heap::ABSENT {
-            queue.heaps[clock].remove(place, &mut &*table);
+            heaps[clock].remove(place, &mut &*table);
         }
     }
 
     /// Takes the next due timer out of the queue of `cpu`.
     pub(super) fn pop_due(&self, table: &TimerTable, cpu: CpuId, now: &WallClocks) -> Option<TimerKey> {
-        let mut queue = self.cpus[cpu.index()].lock();
-        let due = queue.heaps.iter_mut().zip(now.all()).find_map(|(heap, now)| heap.pop_due(now, &mut &*table));
+        let mut heaps = self.cpus[cpu.index()].heaps.lock();
+        let due = heaps.iter_mut().zip(now.all()).find_map(|(heap, now)| heap.pop_due(now, &mut &*table));
         due.map(|(key, _)| TimerKey(key))
     }
 
     /// How long from `now` until the first expiry at `cpu`, on any clock.
     pub fn until_first(&self, cpu: CpuId, now: &WallClocks) -> Option<Nanos> {
-        let queue = self.cpus[cpu.index()].lock();
-        let firsts = queue.heaps.iter().zip(now.all()).filter_map(|(heap, now)| Some(heap.first()?.1.since(now)));
+        let heaps = self.cpus[cpu.index()].heaps.lock();
+        let firsts = heaps.iter().zip(now.all()).filter_map(|(heap, now)| Some(heap.first()?.1.since(now)));
         firsts.min()
     }
 }
