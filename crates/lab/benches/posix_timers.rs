@@ -4,6 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use entresol_lab::posix_timers::*;
+use ids::CpuId;
 use std::time::{Duration, Instant};
 
 fn all(timers: usize) -> Vec<Box<dyn TimerIds>> {
@@ -12,7 +13,7 @@ fn all(timers: usize) -> Vec<Box<dyn TimerIds>> {
         Box::new(Hash::double_walk(1, timers)),
         Box::new(Hash::scaled(1, timers, 2)),
         Box::new(Xarray::new(1, timers)),
-        Box::new(Ours::new(1).unwrap()),
+        Box::new(Ours::new(1, 2).unwrap()),
     ]
 }
 
@@ -26,12 +27,12 @@ fn sizes(c: &mut Criterion) {
                 b.iter_custom(|rounds| {
                     let rounds: Vec<_> = (0..rounds).map(|_| all(timers).swap_remove(design)).collect();
                     let start = Instant::now();
-                    rounds.iter().for_each(|d| (0..timers).for_each(|_| _ = d.create(0)));
+                    rounds.iter().for_each(|d| (0..timers).for_each(|_| _ = d.create(0, CpuId(0))));
                     start.elapsed()
                 });
             });
             let d = all(timers).swap_remove(design);
-            (0..timers).for_each(|_| _ = d.create(0));
+            (0..timers).for_each(|_| _ = d.create(0, CpuId(0)));
             g.bench_function(BenchmarkId::new("getoverrun", name), |b| {
                 b.iter(|| assert!((0..timers as u32).all(|id| d.look_up(0, id))));
             });
@@ -42,16 +43,17 @@ fn sizes(c: &mut Criterion) {
 
 fn loops(c: &mut Criterion) {
     let mut g = c.benchmark_group("create and delete");
-    for threads in [1u64, 2] {
+    for threads in [1u16, 2] {
         for d in all(1_000) {
             // Others' timers make the chains that a loop has to walk.
-            (0..900).for_each(|_| _ = d.create(0));
+            (0..900).for_each(|_| _ = d.create(0, CpuId(0)));
             g.bench_function(BenchmarkId::new(d.name(), threads), |b| {
                 b.iter_custom(|pairs| {
                     let start = Instant::now();
                     std::thread::scope(|s| {
-                        for _ in 0..threads {
-                            let one = || (0..pairs).for_each(|_| assert!(d.delete(0, d.create(0).unwrap())));
+                        for cpu in 0..threads {
+                            let (d, cpu) = (&d, CpuId(cpu));
+                            let one = move || (0..pairs).for_each(|_| assert!(d.delete(0, d.create(0, cpu).unwrap())));
                             s.spawn(one);
                         }
                     });

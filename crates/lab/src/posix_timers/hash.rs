@@ -9,6 +9,7 @@ use crate::posix_timers::pool::Pool;
 use crate::posix_timers::{ID_MASK, TimerIds};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use ids::CpuId;
 use sync::Lock;
 use sync::atomic::{
     AtomicU32,
@@ -126,7 +127,7 @@ impl TimerIds for Hash {
         }
     }
 
-    fn create(&self, process: usize) -> Option<u32> {
+    fn create(&self, process: usize, _: CpuId) -> Option<u32> {
         loop {
             // The counter was under the one lock until it became an atomic in 6.15.
             let id = self.next_ids[process].fetch_add(1, Relaxed) & ID_MASK;

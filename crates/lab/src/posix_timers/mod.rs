@@ -22,8 +22,8 @@ pub trait TimerIds: Sync {
     /// The design's name in tables.
     fn name(&self) -> &'static str;
 
-    /// Creates a timer with the process's next free id; `None` when there is no room.
-    fn create(&self, process: usize) -> Option<u32>;
+    /// Creates, on `cpu`, a timer with the process's next free id; `None` when there is no room.
+    fn create(&self, process: usize, cpu: CpuId) -> Option<u32>;
 
     /// Creates a timer with this id; `None` if it is taken.
     fn create_exact(&self, process: usize, id: u32) -> Option<u32>;
@@ -37,6 +37,8 @@ pub trait TimerIds: Sync {
     /// The bytes that finding timers takes, beside the timers themselves.
     fn index_bytes(&self) -> usize;
 }
+
+use ids::CpuId;
 
 const ID_MASK: u32 = i32::MAX as u32;
 

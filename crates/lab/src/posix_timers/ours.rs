@@ -4,7 +4,7 @@ use crate::posix_timers::TimerIds;
 use alloc::vec::Vec;
 use ids::{CpuId, Nanos};
 use time::OutOfMemory;
-use time::posix::{Base, IdSearch, Notify, PosixTimers, Reserved, Timer};
+use time::posix::{Base, IdSearch, NotReserved, Notify, PosixTimers, Reserved, Timer};
 
 /// A table per process.
 #[derive(Debug)]
@@ -13,23 +13,23 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// For so many processes.
-    pub fn new(processes: usize) -> Result<Ours, OutOfMemory> {
-        Ok(Ours { processes: (0..processes).map(|_| PosixTimers::new(1)).collect::<Result<_, _>>()? })
+    /// For so many processes on so many CPUs.
+    pub fn new(processes: usize, cpus: usize) -> Result<Ours, OutOfMemory> {
+        Ok(Ours { processes: (0..processes).map(|_| PosixTimers::new(cpus)).collect::<Result<_, _>>()? })
     }
 
-    fn reserve(&self, process: usize, wanted: Option<u32>) -> Option<u32> {
+    fn make(&self, process: usize, wanted: Option<u32>, cpu: CpuId) -> Option<u32> {
         let timers = &self.processes[process];
         let mut search = IdSearch::default();
         let reserved: Reserved = loop {
-            match timers.table.reserve(wanted, &mut search) {
+            match timers.table.reserve(wanted, cpu, &mut search) {
                 Ok(reserved) => break reserved,
-                Err(time::posix::NotReserved::More) => {}
-                Err(_) => return None,
+                Err(NotReserved::More) => {}
+                Err(NotReserved::Refused(_)) => return None,
             }
         };
         let timer = Timer::new(Base::Monotonic, Notify::DEFAULT, 0, 1);
-        timers.publish(reserved, timer, CpuId(0), Nanos::ZERO).ok()?;
+        timers.publish(reserved, timer, Nanos::ZERO).ok()?;
         Some(reserved.id)
     }
 }
@@ -39,12 +39,12 @@ impl TimerIds for Ours {
         "ours"
     }
 
-    fn create(&self, process: usize) -> Option<u32> {
-        self.reserve(process, None)
+    fn create(&self, process: usize, cpu: CpuId) -> Option<u32> {
+        self.make(process, None, cpu)
     }
 
     fn create_exact(&self, process: usize, id: u32) -> Option<u32> {
-        self.reserve(process, Some(id))
+        self.make(process, Some(id), CpuId(0))
     }
 
     fn look_up(&self, process: usize, id: u32) -> bool {

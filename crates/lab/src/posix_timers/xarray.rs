@@ -6,6 +6,7 @@
 use crate::posix_timers::pool::Pool;
 use crate::posix_timers::{ID_MASK, TimerIds};
 use alloc::boxed::Box;
+use ids::CpuId;
 use once_cell::race::OnceBox;
 use sync::Lock;
 use sync::atomic::{
@@ -108,7 +109,7 @@ impl TimerIds for Xarray {
         "xarray"
     }
 
-    fn create(&self, process: usize) -> Option<u32> {
+    fn create(&self, process: usize, _: CpuId) -> Option<u32> {
         let process = &self.processes[process];
         loop {
             let id = process.next_id.fetch_add(1, Relaxed) & ID_MASK;

@@ -19,13 +19,16 @@ pub(super) struct Arena<T> {
     top: [OnceBox<Middle<T>>; TOP],
 }
 
-impl<T: Default> Arena<T> {
-    /// How many things an arena can hold.
-    pub const MAX: u32 = (CHUNK * MIDDLE * TOP) as u32;
-
-    pub const fn new() -> Arena<T> {
+impl<T> Default for Arena<T> {
+    fn default() -> Arena<T> {
         Arena { top: [const { OnceBox::new() }; TOP] }
     }
+}
+
+impl<T: Default> Arena<T> {
+    /// How many things an arena can hold.
+    #[cfg(test)]
+    pub const MAX: u32 = (CHUNK * MIDDLE * TOP) as u32;
 
     #[inline(always)]
     pub fn get(&self, index: u32) -> Option<&T> {
@@ -59,7 +62,7 @@ mod tests {
 
     #[test]
     fn things_appear_by_chunks_and_stay() {
-        let a: Arena<AtomicU32> = Arena::new();
+        let a: Arena<AtomicU32> = Arena::default();
         assert!(a.get(0).is_none());
         a.ensure(70).unwrap();
         assert!(a.get(63).is_none() && a.get(127).is_some() && a.get(128).is_none());

@@ -102,19 +102,19 @@ impl PosixTimers {
     /// Creates a timer in one go: for callers that need none of the steps between
     /// reserving and publishing (see [`crate::posix::spec`]).
     pub fn create(&self, wanted: Option<u32>, timer: Timer, home: CpuId, now: Nanos) -> Result<u32, NotReserved> {
-        let reserved = self.table.reserve(wanted, &mut IdSearch::default())?;
-        self.publish(reserved, timer, home, now)?;
+        let reserved = self.table.reserve(wanted, home, &mut IdSearch::default())?;
+        self.publish(reserved, timer, now)?;
         Ok(reserved.id)
     }
 
     /// The last step of a creation: room in its queue, and the timer answers calls. On
     /// failure (EAGAIN) the id is given back. Room for CPU clocks is the caller's to make.
-    pub fn publish(&self, reserved: Reserved, timer: Timer, home: CpuId, now: Nanos) -> Result<(), OutOfMemory> {
-        if let Err(e) = self.queues.reserve(home, timer.base) {
+    pub fn publish(&self, reserved: Reserved, timer: Timer, now: Nanos) -> Result<(), OutOfMemory> {
+        if let Err(e) = self.queues.reserve(self.table.slot(reserved.key).home(), timer.base) {
             self.table.abandon(reserved);
             return Err(e);
         }
-        self.table.publish(reserved, timer, home, now);
+        self.table.publish(reserved, timer, now);
         Ok(())
     }
 
@@ -181,10 +181,7 @@ impl PosixTimers {
             }
         }
         self.queues.unreserve(slot.home(), state.timer.base);
-        self.table.bury(state);
-        if last {
-            self.table.free(key);
-        }
+        self.table.bury(key, state, last);
         Ok(())
     }
 
@@ -247,9 +244,8 @@ impl PosixTimers {
         let reading = now.read(base).or_else(|| cpu.read(base));
         match state.timer.deliver(reading.unwrap_or(Nanos::ZERO)) {
             Delivered::Dropped { last } => {
-                drop(state);
                 if last {
-                    self.table.free(key);
+                    self.table.release(key, state);
                 }
                 Delivery::Dropped
             }
@@ -275,20 +271,16 @@ impl PosixTimers {
         let parked = state.timer.flushed();
         match state.timer.notify.signo() {
             Some(signo) if parked => ignored.park(&self.table, key, signo),
-            _ => self.free_if_dead(key, state.timer.discarded(), state),
+            _ if state.timer.discarded() => self.table.release(key, state),
+            _ => {}
         }
     }
 
     /// A pending signal of a timer is thrown away with the queue it was in.
     pub fn discard(&self, key: TimerKey) {
         let mut state = self.table.slot(key).lock();
-        self.free_if_dead(key, state.timer.discarded(), state);
-    }
-
-    fn free_if_dead<T>(&self, key: TimerKey, dead: bool, state: T) {
-        drop(state);
-        if dead {
-            self.table.free(key);
+        if state.timer.discarded() {
+            self.table.release(key, state);
         }
     }
 

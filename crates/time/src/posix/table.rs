@@ -1,18 +1,19 @@
 //! The timers of a process: ids, slots, and who may touch what.
 //!
-//! Sixteen shards by the lowest bits of the id, so that threads that create timers at the
-//! same time, and get neighbouring ids, meet in different ones. A shard has a lock for
-//! creating and deleting, a [`Trie`] from ids to slots that is read without it, and its
-//! slots. A slot has its own lock; whoever has it checks that the slot still is the timer
+//! Ids are found through sixteen shards by their lowest bits, so that threads that create
+//! timers at the same time, and get neighbouring ids, meet in different ones. A shard has
+//! a lock for creating and deleting and a [`Trie`] from ids to slots that is read without
+//! it. Slots come from pools by the home CPU, so that a CPU uses again what it has in its
+//! cache. A slot has its own lock; whoever has it checks that the slot still is the timer
 //! that was looked up.
 //!
-//! Locks, in this order: the process lock (signals, CPU timers), a slot, then a CPU's
-//! expiry queue or a shard. No two slots and no two shards at once.
+//! Locks, in this order: the process lock (signals, CPU timers), a slot, then one of: a
+//! CPU's expiry queue, a shard, a pool. No two slots at once.
 //!
 //! | a slot is | in the trie | answers calls | freed by |
 //! |---|---|---|---|
 //! | free | no | no | |
-//! | reserved: being made | yes: the id is taken | no | [`TimerTable::abandon`] |
+//! | free, but taken: being made | yes: the id is taken | no | [`TimerTable::abandon`] |
 //! | live | yes | yes | |
 //! | dead: deleted, its signal still queued | no | no | whoever takes the signal |
 
@@ -22,14 +23,13 @@ use crate::posix::trie::{FreeNodes, Insert, Trie};
 use crate::{Error, Heap, OutOfMemory, Places};
 use ids::{CpuId, Nanos};
 use once_cell::race::OnceBox;
-use sync::atomic::{
-    AtomicBool, AtomicU32,
-    Ordering::{Acquire, Relaxed},
-};
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use sync::{CachePadded, Guard, Lock};
 
 const SHARD_BITS: u32 = 4;
 const SHARDS: usize = 1 << SHARD_BITS;
+const POOL_BITS: u32 = 4;
+const POOLS: usize = 1 << POOL_BITS;
 /// Ids are 31 bits, as in the system call.
 const ID_MASK: u32 = i32::MAX as u32;
 /// So many taken ids are passed over before the CPU is offered to somebody else.
@@ -40,11 +40,16 @@ const TRIES_PER_STEP: u32 = 64;
 pub struct TimerKey(pub u32);
 
 impl TimerKey {
-    fn shard(self) -> usize {
-        self.0 as usize % SHARDS
+    fn new(pool: usize, slot: u32) -> TimerKey {
+        TimerKey(slot << POOL_BITS | pool as u32)
     }
+    #[inline(always)]
+    fn pool(self) -> usize {
+        self.0 as usize % POOLS
+    }
+    #[inline(always)]
     fn slot(self) -> u32 {
-        self.0 >> SHARD_BITS
+        self.0 >> POOL_BITS
     }
 }
 
@@ -52,7 +57,6 @@ impl TimerKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     Free,
-    Reserved,
     Live,
     Dead,
 }
@@ -74,9 +78,9 @@ pub(super) struct Slot {
     /// Place in an expiry queue; written under the queue's lock.
     pub place: AtomicU32,
     /// Whose expiry queue; written while nobody knows the slot.
-    pub home: AtomicU32,
+    home: AtomicU32,
     /// Neighbours on the list of ignored signals, under the process lock; for a free slot
-    /// `next` is the next free one, under the shard's lock.
+    /// `next` is the next free one, under the pool's lock.
     pub next: AtomicU32,
     pub previous: AtomicU32,
     state: Lock<State>,
@@ -96,21 +100,34 @@ impl Default for Slot {
     }
 }
 
-/// What a shard's lock guards.
+/// From some of the ids to their slots.
 #[derive(Debug, Default)]
-struct Free {
-    nodes: FreeNodes,
-    /// A list of free slots through `next`: 0 ends it, else the number plus one.
-    slots: u32,
+struct Shard {
+    free: Lock<FreeNodes>,
+    trie: Trie,
+}
+
+/// What a pool's lock guards.
+#[derive(Debug, Default)]
+struct FreeSlots {
+    /// A list through `next`: 0 ends it, else the number plus one.
+    head: u32,
+    /// How many were ever used, and how many of them are free.
     used: u32,
     free: u32,
 }
 
-#[derive(Debug)]
-struct Shard {
-    free: Lock<Free>,
-    trie: Trie,
+/// The slots of the timers of some CPUs.
+#[derive(Debug, Default)]
+struct Pool {
+    free: Lock<FreeSlots>,
     slots: Arena<Slot>,
+}
+
+type Lazy<T> = OnceBox<[CachePadded<T>; 1]>;
+
+fn lazy<T: Default>(at: &Lazy<T>) -> Result<&T, OutOfMemory> {
+    Ok(&at.get_or_try_init(|| array(CachePadded::<T>::default))?[0])
 }
 
 /// The right to an id that nobody can use yet. It ends by [`TimerTable::publish`] or
@@ -166,7 +183,8 @@ pub struct Listed {
 /// All timers of one process.
 #[derive(Debug)]
 pub struct TimerTable {
-    shards: [OnceBox<[CachePadded<Shard>; 1]>; SHARDS],
+    shards: [Lazy<Shard>; SHARDS],
+    pools: [Lazy<Pool>; POOLS],
     next_id: CachePadded<AtomicU32>,
     restoring: AtomicBool,
 }
@@ -182,6 +200,7 @@ impl TimerTable {
     pub const fn new() -> TimerTable {
         TimerTable {
             shards: [const { OnceBox::new() }; SHARDS],
+            pools: [const { OnceBox::new() }; POOLS],
             next_id: CachePadded(AtomicU32::new(0)),
             restoring: AtomicBool::new(false),
         }
@@ -217,12 +236,13 @@ impl TimerTable {
         self.next_id.store(id & ID_MASK, Relaxed);
     }
 
-    /// Reserves an id and a slot: the `wanted` id (EBUSY if it is taken, even by a timer
+    /// Reserves an id and a slot for a timer whose expiries are looked after by `home`: the
+    /// `wanted` id (EBUSY if it is taken, even by a timer
     /// that is being made; the counter goes to the one after it, up or down), or the first
     /// free one from the counter on (EAGAIN after 2^31 tries).
-    pub fn reserve(&self, wanted: Option<u32>, search: &mut IdSearch) -> Result<Reserved, NotReserved> {
+    pub fn reserve(&self, wanted: Option<u32>, home: CpuId, search: &mut IdSearch) -> Result<Reserved, NotReserved> {
         if let Some(id) = wanted {
-            let reserved = self.try_reserve(id & ID_MASK)?.ok_or(NotReserved::Refused(Error::Busy))?;
+            let reserved = self.try_reserve(id & ID_MASK, home)?.ok_or(NotReserved::Refused(Error::Busy))?;
             self.set_next_id(id.wrapping_add(1));
             return Ok(reserved);
         }
@@ -232,45 +252,37 @@ impl TimerTable {
             }
             search.left -= 1;
             let id = self.next_id.fetch_add(1, Relaxed) & ID_MASK;
-            if let Some(reserved) = self.try_reserve(id)? {
+            if let Some(reserved) = self.try_reserve(id, home)? {
                 return Ok(reserved);
             }
         }
         Err(NotReserved::More)
     }
 
-    fn try_reserve(&self, id: u32) -> Result<Option<Reserved>, OutOfMemory> {
-        let (number, key) = (id as usize % SHARDS, id >> SHARD_BITS);
-        let shard = self.shard_or_new(number)?;
-        let mut free = shard.free.lock();
-        let slot = shard.take_slot(&mut free)?;
-        shard.slot(slot).id.store(id, Relaxed);
-        let id_of = |slot: u32| shard.slot(slot).id.load(Relaxed) >> SHARD_BITS;
-        let inserted = shard.trie.insert(key, slot, &mut free.nodes, id_of);
-        if inserted != Ok(Insert::Done) {
-            shard.give_slot(slot, &mut free);
-            return inserted.map(|_| None);
+    fn try_reserve(&self, id: u32, home: CpuId) -> Result<Option<Reserved>, OutOfMemory> {
+        let shard = lazy(&self.shards[id as usize % SHARDS])?;
+        let pool = home.index() % POOLS;
+        let key = TimerKey::new(pool, lazy(&self.pools[pool])?.take()?);
+        let slot = self.slot(key);
+        slot.id.store(id, Relaxed);
+        slot.home.store(home.0 as u32, Relaxed);
+        let id_of = |key: u32| self.slot(TimerKey(key)).id.load(Relaxed) >> SHARD_BITS;
+        let inserted = shard.trie.insert(id >> SHARD_BITS, key.0, &mut shard.free.lock(), id_of);
+        if inserted == Ok(Insert::Done) {
+            return Ok(Some(Reserved { id, key }));
         }
-        drop(free);
-        let mut state = shard.slot(slot).state.lock();
-        state.life = Life::Reserved;
-        state.id = id;
-        Ok(Some(Reserved { id, key: TimerKey(slot << SHARD_BITS | number as u32) }))
+        self.free(key);
+        inserted.map(|_| None)
     }
 
-    /// Makes the reserved timer known. Its expiries are looked after by `home`.
-    pub fn publish(&self, reserved: Reserved, timer: Timer, home: CpuId, now: Nanos) {
-        let slot = self.slot(reserved.key);
-        slot.home.store(home.0 as u32, Relaxed);
-        let mut state = slot.state.lock();
-        state.timer = timer;
-        state.created = now;
-        state.life = Life::Live;
+    /// Makes the reserved timer known.
+    pub fn publish(&self, reserved: Reserved, timer: Timer, now: Nanos) {
+        let mut state = self.slot(reserved.key).state.lock();
+        *state = State { life: Life::Live, id: reserved.id, created: now, timer };
     }
 
     /// Gives a reserved id back; the counter stays where it is: the id is burnt.
     pub fn abandon(&self, reserved: Reserved) {
-        self.slot(reserved.key).state.lock().life = Life::Dead;
         self.forget(reserved.id);
         self.free(reserved.key);
     }
@@ -279,11 +291,10 @@ impl TimerTable {
     #[inline]
     pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, &Slot, Guard<'_, State>), Error> {
         let id = u32::try_from(id).map_err(|_| Error::Invalid)?;
-        let number = id as usize % SHARDS;
-        let found = self.shard(number).and_then(|shard| {
-            let number_of_slot = shard.trie.find(id >> SHARD_BITS)?;
-            let slot = shard.slots.get(number_of_slot)?;
-            Some((TimerKey(number_of_slot << SHARD_BITS | number as u32), slot, slot.state.lock()))
+        let found = self.shard(id as usize % SHARDS).and_then(|shard| {
+            let key = TimerKey(shard.trie.find(id >> SHARD_BITS)?);
+            let slot = self.pool(key.pool())?.slots.get(key.slot())?;
+            Some((key, slot, slot.state.lock()))
         });
         found.filter(|(_, _, state)| state.life == Life::Live && state.id == id).ok_or(Error::Invalid)
     }
@@ -301,31 +312,40 @@ impl TimerTable {
 
     #[inline(always)]
     pub(super) fn slot(&self, key: TimerKey) -> &Slot {
-        let shard = self.shard(key.shard());
-        shard.and_then(|shard| shard.slots.get(key.slot())).expect("a key names a slot")
+        let pool = self.pool(key.pool());
+        pool.and_then(|pool| pool.slots.get(key.slot())).expect("a key names a slot")
     }
 
     /// The timer with this locked state answers no calls any more, and its id is free.
-    pub(super) fn bury(&self, mut state: Guard<'_, State>) -> u32 {
-        state.life = Life::Dead;
+    /// `last`: nothing holds it, its slot is free too.
+    pub(super) fn bury(&self, key: TimerKey, mut state: Guard<'_, State>, last: bool) {
+        state.life = if last { Life::Free } else { Life::Dead };
         let id = state.id;
         drop(state);
         self.forget(id);
-        id
+        if last {
+            self.free(key);
+        }
+    }
+
+    /// Nothing holds the dead timer with this locked state any more.
+    pub(super) fn release(&self, key: TimerKey, mut state: Guard<'_, State>) {
+        let before = core::mem::replace(&mut state.life, Life::Free);
+        assert_eq!(before, Life::Dead, "{key:?} is freed twice or alive");
+        drop(state);
+        self.free(key);
     }
 
     fn forget(&self, id: u32) {
         if let Some(shard) = self.shard(id as usize % SHARDS) {
-            shard.trie.remove(id >> SHARD_BITS, &mut shard.free.lock().nodes);
+            shard.trie.remove(id >> SHARD_BITS, &mut shard.free.lock());
         }
     }
 
-    /// The slot of a dead timer that nothing holds any more can be used again.
-    pub(super) fn free(&self, key: TimerKey) {
-        let Some(shard) = self.shard(key.shard()) else { return };
-        let before = core::mem::replace(&mut shard.slot(key.slot()).state.lock().life, Life::Free);
-        assert_eq!(before, Life::Dead, "{key:?} is freed twice or alive");
-        shard.give_slot(key.slot(), &mut shard.free.lock());
+    fn free(&self, key: TimerKey) {
+        if let Some(pool) = self.pool(key.pool()) {
+            pool.give(key.slot());
+        }
     }
 
     /// Lists up to `most` slots from cursor `from` on and says where to go on; `None` at
@@ -334,16 +354,16 @@ impl TimerTable {
     pub fn list(&self, from: u64, most: u32, mut show: impl FnMut(Listed)) -> Option<u64> {
         let (mut number, mut slot) = ((from >> 32) as usize, from as u32);
         for _ in 0..most {
-            let shard = loop {
-                if number == SHARDS {
+            let found = loop {
+                if number == POOLS {
                     return None;
                 }
-                match self.shard(number) {
-                    Some(shard) if slot < Arena::<Slot>::MAX && shard.slots.get(slot).is_some() => break shard,
-                    _ => (number, slot) = (number + 1, 0),
+                match self.pool(number).and_then(|pool| pool.slots.get(slot)) {
+                    Some(found) => break found,
+                    None => (number, slot) = (number + 1, 0),
                 }
             };
-            let state = shard.slot(slot).state.lock();
+            let state = found.state.lock();
             if state.life == Life::Live {
                 show(Listed { id: state.id, created: state.created, timer: state.timer });
             }
@@ -352,20 +372,18 @@ impl TimerTable {
         Some((number as u64) << 32 | slot as u64)
     }
 
-    /// How many timers there are, and the bytes of their slots and of the trie.
+    /// How many slots are in use, and the bytes of all slots and of the index.
     pub fn usage(&self) -> (usize, usize) {
-        let shards = (0..SHARDS).filter_map(|number| self.shard(number));
-        shards.fold((0, 0), |(timers, bytes), shard| {
-            let free = shard.free.lock();
-            let slots = free.used as usize * size_of::<Slot>();
-            let nodes = free.nodes.in_use() as usize * Trie::NODE_BYTES;
-            (timers + (free.used - free.free) as usize, bytes + slots + nodes)
+        let pools = (0..POOLS).filter_map(|number| self.pool(number));
+        pools.fold((0, self.index_bytes()), |(timers, bytes), pool| {
+            let free = pool.free.lock();
+            (timers + (free.used - free.free) as usize, bytes + free.used as usize * size_of::<Slot>())
         })
     }
 
-    /// The bytes of the trie alone.
+    /// The bytes of the index: what finding timers by their ids takes.
     pub fn index_bytes(&self) -> usize {
-        let nodes = |shard: &Shard| shard.free.lock().nodes.in_use() as usize * Trie::NODE_BYTES;
+        let nodes = |shard: &Shard| shard.free.lock().in_use() as usize * Trie::NODE_BYTES;
         (0..SHARDS).filter_map(|number| self.shard(number)).map(nodes).sum()
     }
 
@@ -374,21 +392,17 @@ impl TimerTable {
         self.shards[number].get().map(|shard| &*shard[0])
     }
 
-    fn shard_or_new(&self, number: usize) -> Result<&Shard, OutOfMemory> {
-        let shard = || CachePadded(Shard { free: Lock::default(), trie: Trie::new(), slots: Arena::new() });
-        Ok(&self.shards[number].get_or_try_init(|| array(shard))?[0])
+    #[inline(always)]
+    fn pool(&self, number: usize) -> Option<&Pool> {
+        self.pools[number].get().map(|pool| &*pool[0])
     }
 }
 
-impl Shard {
-    fn slot(&self, slot: u32) -> &Slot {
-        self.slots.get(slot).expect("a slot in use exists")
-    }
-
-    fn take_slot(&self, free: &mut Free) -> Result<u32, OutOfMemory> {
-        if free.slots != 0 {
-            let slot = free.slots - 1;
-            free.slots = self.slot(slot).next.load(Relaxed);
+impl Pool {
+    fn take(&self) -> Result<u32, OutOfMemory> {
+        let mut free = self.free.lock();
+        if let Some(slot) = free.head.checked_sub(1) {
+            free.head = self.slots.get(slot).map_or(0, |slot| slot.next.load(Relaxed));
             free.free -= 1;
             return Ok(slot);
         }
@@ -397,10 +411,13 @@ impl Shard {
         Ok(free.used - 1)
     }
 
-    fn give_slot(&self, slot: u32, free: &mut Free) {
-        self.slot(slot).next.store(free.slots, Relaxed);
-        free.slots = slot + 1;
-        free.free += 1;
+    fn give(&self, slot: u32) {
+        let mut free = self.free.lock();
+        if let Some(given) = self.slots.get(slot) {
+            given.next.store(free.head, Relaxed);
+            free.head = slot + 1;
+            free.free += 1;
+        }
     }
 }
 
@@ -426,6 +443,6 @@ impl Slot {
 
     #[inline(always)]
     pub fn home(&self) -> CpuId {
-        CpuId(self.home.load(Acquire) as u16)
+        CpuId(self.home.load(Relaxed) as u16)
     }
 }

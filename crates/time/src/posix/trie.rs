@@ -59,7 +59,7 @@ pub(super) enum Insert {
 }
 
 /// The trie of one shard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Trie {
     root: AtomicU32,
     nodes: Arena<Node>,
@@ -78,10 +78,6 @@ fn height_for(key: u32) -> u32 {
 impl Trie {
     /// The bytes of one node.
     pub const NODE_BYTES: usize = size_of::<Node>();
-
-    pub const fn new() -> Trie {
-        Trie { root: AtomicU32::new(NOTHING), nodes: Arena::new() }
-    }
 
     /// A slot that may be the key's: the caller checks.
     #[inline]
@@ -249,7 +245,7 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            World { trie: Trie::new(), free: FreeNodes::default(), keys: Vec::new() }
+            World { trie: Trie::default(), free: FreeNodes::default(), keys: Vec::new() }
         }
 
         fn insert(&mut self, key: u32) -> Insert {

@@ -77,7 +77,7 @@ fn b3_wanted_ids_move_the_counter_both_ways() {
 #[test]
 fn b3_a_half_built_timer_holds_its_id_and_answers_nothing() {
     let t = timers();
-    let half = t.table.reserve(Some(9), &mut IdSearch::default()).unwrap();
+    let half = t.table.reserve(Some(9), C0, &mut IdSearch::default()).unwrap();
     assert_eq!(create(&t, Some(9)), EBUSY);
     assert_eq!(t.gettime(9, &at(0), None), Err(EINVAL));
     assert_eq!(t.delete(9, None), Err(EINVAL));
@@ -88,7 +88,7 @@ fn b3_a_half_built_timer_holds_its_id_and_answers_nothing() {
 #[test]
 fn b3_an_abandoned_creation_burns_its_id() {
     let t = timers();
-    let half = t.table.reserve(None, &mut IdSearch::default()).unwrap();
+    let half = t.table.reserve(None, C0, &mut IdSearch::default()).unwrap();
     assert_eq!(half.id, 0);
     t.table.abandon(half);
     assert_eq!(create(&t, None), Ok(1));
@@ -100,7 +100,7 @@ fn b3_the_search_for_an_id_is_bounded_and_goes_on() {
     (0..200).for_each(|id| assert_eq!(create(&t, Some(id)), Ok(id)));
     t.table.set_next_id(0);
     let mut search = IdSearch::default();
-    let steps = (0..10).take_while(|_| t.table.reserve(None, &mut search) == Err(NotReserved::More)).count();
+    let steps = (0..10).take_while(|_| t.table.reserve(None, C0, &mut search) == Err(NotReserved::More)).count();
     assert_eq!(steps, 3, "64 taken ids a step");
     assert_eq!(t.table.next_id(), 201);
 }
@@ -366,7 +366,7 @@ fn listing_goes_on_where_it_stopped_and_shows_living_timers_only() {
     let t = timers();
     (0..300).for_each(|i| _ = t.create(None, mono(), C0, Nanos(i)).unwrap());
     (0..300).step_by(3).for_each(|id| t.delete(id, None).unwrap());
-    let half = t.table.reserve(None, &mut IdSearch::default()).unwrap();
+    let half = t.table.reserve(None, C0, &mut IdSearch::default()).unwrap();
     let (mut cursor, mut seen, mut steps) = (Some(0), vec![], 0);
     while let Some(from) = cursor {
         cursor = t.table.list(from, 64, |listed| seen.push((listed.created, listed.id)));
