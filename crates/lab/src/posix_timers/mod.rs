@@ -9,6 +9,7 @@
 //! | [`Ours`] | id, per process | one of 16 locks | a trie that skips what is alone |
 
 mod hash;
+pub mod modelled;
 mod ours;
 mod pool;
 mod xarray;
