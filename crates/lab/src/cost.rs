@@ -62,8 +62,17 @@ impl Machine {
 /// One thing a CPU does at a tick. Lines are numbered by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Takes the lock in this line, works on it for a moment, releases it.
-    Lock(usize),
+    /// Takes the lock in this line, works for so many nanoseconds, releases it.
+    Lock(usize, u64),
+    /// The same with one of several lines, another for each CPU and step.
+    LockOneOf {
+        /// The first of them.
+        first: usize,
+        /// How many.
+        lines: usize,
+        /// For how long.
+        ns: u64,
+    },
     /// An atomic addition to this line.
     Add(usize),
     /// Reads so many lines that other CPUs write.
@@ -110,7 +119,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(machine: &'a Machine, steps: &'a [Step]) -> Run<'a> {
-        let lines = steps.iter().map(|s| if let Step::Lock(l) | Step::Add(l) = s { l + 1 } else { 0 });
+        let lines = steps.iter().map(|step| match step {
+            Step::Lock(line, _) | Step::Add(line) => line + 1,
+            Step::LockOneOf { first, lines, .. } => first + lines,
+            Step::ReadOthers(_) | Step::Work(_) => 0,
+        });
         Run {
             machine,
             steps,
@@ -156,8 +169,18 @@ impl<'a> Run<'a> {
                 self.lines[line].free_at = end;
                 self.at(end, next);
             }
-            Some(&Step::Lock(line)) if self.lines[line].held => self.lines[line].waiting.push_back((cpu, step)),
-            Some(&Step::Lock(line)) => self.enter(now, cpu, step, line, 0),
+            Some(&Step::Lock(line, _)) => self.lock(now, cpu, step, line),
+            Some(&Step::LockOneOf { first, lines, .. }) => {
+                self.lock(now, cpu, step, first + (cpu * 31 + step * 7) % lines);
+            }
+        }
+    }
+
+    fn lock(&mut self, now: u64, cpu: usize, step: usize, line: usize) {
+        if self.lines[line].held {
+            self.lines[line].waiting.push_back((cpu, step));
+        } else {
+            self.enter(now, cpu, step, line, 0);
         }
     }
 
@@ -167,7 +190,11 @@ impl<'a> Run<'a> {
         let handed_on = now + transfer + self.machine.far * sockets / 2;
         self.lines[line].held = true;
         self.lines[line].owner = Some(cpu);
-        self.at(handed_on + 4 * self.machine.local, Event::Release { cpu, step, line });
+        let work = match self.steps[step] {
+            Step::Lock(_, ns) | Step::LockOneOf { ns, .. } => ns,
+            _ => 0,
+        };
+        self.at(handed_on + work, Event::Release { cpu, step, line });
     }
 
     fn release(&mut self, now: u64, cpu: usize, step: usize, line: usize) {
@@ -203,8 +230,8 @@ mod tests {
 
     #[test]
     fn a_lock_is_handed_on_more_slowly_the_more_sockets_wait() {
-        let few = tick(&Machine::of_cpus(32), &[Step::Lock(0)]) / 32.0;
-        let many = tick(&Machine::of_cpus(1024), &[Step::Lock(0)]) / 1024.0;
+        let few = tick(&Machine::of_cpus(32), &[Step::Lock(0, 8)]) / 32.0;
+        let many = tick(&Machine::of_cpus(1024), &[Step::Lock(0, 8)]) / 1024.0;
         assert!(many > 5.0 * few, "{few} {many}");
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! * [`cost`]: a model of machines larger than the one at hand.
 //! * [`cputime`]: five ways to know how much CPU time a process has consumed.
+//! * [`posix_timers`]: five ways to find a POSIX timer by its id.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,3 +16,4 @@ extern crate std;
 
 pub mod cost;
 pub mod cputime;
+pub mod posix_timers;

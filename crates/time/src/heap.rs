@@ -1,4 +1,4 @@
-//! A 4-ary heap of expiries over one dense array: the heart of every queue of this room.
+//! A 4-ary heap of expiries over one array: the heart of every queue of this room.
 //!
 //! The four children of an entry share one cache line (16 bytes an entry, lines of 64
 //! bytes), and the owner of an item remembers the item's place (see [`Places`]), so that
@@ -12,7 +12,7 @@
 //! (`timerqueue_add` goes right on equality).
 
 use crate::OutOfMemory;
-use alloc::vec::Vec;
+use crate::chunked::Chunked;
 use ids::Nanos;
 
 /// Where items stand in a heap: kept by the items' owner.
@@ -21,20 +21,29 @@ pub trait Places {
     fn set_place(&mut self, item: u32, place: u32);
 }
 
-/// One item and its expiry: 16 bytes.
+/// One item and its expiry: two words, so that entries travel in registers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     at: Nanos,
-    /// When it went in, counted in insertions and compared with wrap-around: right as
-    /// long as two equal expiries went in within 2^31 insertions of each other.
-    order: u32,
-    item: u32,
+    /// The upper half: when it went in, counted in insertions and compared with
+    /// wrap-around: right as long as two equal expiries went in within 2^31 insertions of
+    /// each other. The lower half: the item.
+    order_item: u64,
 }
 
 impl Entry {
     #[inline(always)]
+    fn item(&self) -> u32 {
+        self.order_item as u32
+    }
+
+    #[inline(always)]
     fn before(&self, other: &Entry) -> bool {
-        if self.at == other.at { (self.order.wrapping_sub(other.order) as i32) < 0 } else { self.at < other.at }
+        if self.at == other.at {
+            (self.order_item.wrapping_sub(other.order_item) as i64) < 0
+        } else {
+            self.at < other.at
+        }
     }
 }
 
@@ -50,7 +59,7 @@ const ROOT: usize = 3;
 /// A queue of items (numbers of the owner's choice) ordered by expiry, then by insertion.
 #[derive(Debug, Default)]
 pub struct Heap {
-    lines: Vec<Line>,
+    lines: Chunked<Line>,
     len: usize,
     inserts: u32,
 }
@@ -61,23 +70,18 @@ impl Heap {
 
     /// An empty heap without room.
     pub const fn new() -> Heap {
-        Heap { lines: Vec::new(), len: 0, inserts: 0 }
+        Heap { lines: Chunked::new(), len: 0, inserts: 0 }
     }
 
-    /// Makes room for `items` in all, so that inserting never allocates. Room grows by
-    /// doubling. On failure the heap is as before.
+    /// Makes room for `items` in all, so that inserting never allocates. Growing moves
+    /// nothing. On failure there is room for at least as many as before.
     pub fn reserve(&mut self, items: usize) -> Result<(), OutOfMemory> {
-        let lines = (items + ROOT).div_ceil(4);
-        if lines > self.lines.len() {
-            self.lines.try_reserve(lines - self.lines.len())?;
-            self.lines.resize(lines, Line::default());
-        }
-        Ok(())
+        self.lines.grow((items + ROOT).div_ceil(4))
     }
 
     /// How many items there is room for.
     pub fn capacity(&self) -> usize {
-        (self.lines.len() * 4).saturating_sub(ROOT)
+        (4 * self.lines.len()).saturating_sub(ROOT)
     }
 
     /// Puts `item` in, to expire at `at`.
@@ -95,7 +99,7 @@ impl Heap {
     /// Moves the item at `place` to another time, behind those that are there already.
     #[inline]
     pub fn change(&mut self, place: u32, at: Nanos, places: &mut impl Places) {
-        let item = self.at(place as usize).item;
+        let item = self.at(place as usize).item();
         let entry = self.entry(item, at);
         self.settle(place as usize, entry, places);
     }
@@ -104,7 +108,7 @@ impl Heap {
     #[inline]
     pub fn remove(&mut self, place: u32, places: &mut impl Places) {
         let gap = place as usize;
-        places.set_place(self.at(gap).item, Heap::ABSENT);
+        places.set_place(self.at(gap).item(), Heap::ABSENT);
         self.len -= 1;
         let end = ROOT + self.len;
         if gap != end {
@@ -116,7 +120,7 @@ impl Heap {
     /// The first item and its expiry.
     #[inline(always)]
     pub fn first(&self) -> Option<(u32, Nanos)> {
-        (self.len != 0).then(|| (self.at(ROOT).item, self.at(ROOT).at))
+        (self.len != 0).then(|| (self.at(ROOT).item(), self.at(ROOT).at))
     }
 
     /// Takes the first item out if it is due at `now` (`at <= now`).
@@ -147,7 +151,7 @@ impl Heap {
     #[inline(always)]
     fn entry(&mut self, item: u32, at: Nanos) -> Entry {
         self.inserts = self.inserts.wrapping_add(1);
-        Entry { at, order: self.inserts, item }
+        Entry { at, order_item: (self.inserts as u64) << 32 | item as u64 }
     }
 
     #[inline(always)]
@@ -158,7 +162,7 @@ impl Heap {
     #[inline(always)]
     fn put(&mut self, place: usize, entry: Entry, places: &mut impl Places) {
         self.lines[place / 4].0[place % 4] = entry;
-        places.set_place(entry.item, place as u32);
+        places.set_place(entry.item(), place as u32);
     }
 
     /// Puts `entry` where it belongs, starting from the gap at `gap`.
@@ -219,6 +223,7 @@ fn parent(place: usize) -> usize {
 mod tests {
     use super::*;
     use std::vec;
+    use std::vec::Vec;
 
     impl Places for Vec<u32> {
         fn set_place(&mut self, item: u32, place: u32) {
@@ -254,8 +259,8 @@ mod tests {
     #[test]
     #[should_panic]
     fn inserting_without_room_is_a_bug_of_the_caller() {
-        let (mut h, mut p) = (Heap::new(), vec![0u32; 9]);
+        let (mut h, mut p) = (Heap::new(), vec![0u32; 2000]);
         h.reserve(1).unwrap();
-        (0..9).for_each(|i| h.insert(i, Nanos(1), &mut p));
+        (0..2000).for_each(|i| h.insert(i, Nanos(1), &mut p));
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! * [`timeouts`]: the sleeps and futex timeouts of one CPU's threads.
 //! * [`cpu`]: CPU time of threads and processes, and its timers and limits.
+//! * [`posix`]: POSIX timers.
 //! * [`real`]: ITIMER_REAL and `alarm`.
 //! * [`ClockId`]: which clocks there are and what each can do.
 //! * [`heap`]: the queue under all of them.
@@ -16,13 +17,17 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod chunked;
 mod clock_id;
 pub mod cpu;
 mod error;
 pub mod heap;
+pub mod posix;
 pub mod real;
 pub mod timeouts;
 
 pub use clock_id::{ClockId, CpuClockId, CpuTarget, Who};
+pub use cpu::CpuClock;
 pub use error::{Error, OutOfMemory};
+pub use heap::{Heap, Places};
 pub use timeouts::TimeoutQueue;

@@ -26,11 +26,11 @@ impl Design {
     pub fn tick(self, cpus: usize) -> Vec<Step> {
         match self {
             // A walk of three passes at 7.3 ns a thread, under a lock.
-            Design::Walk(threads) => vec![Lock(0), Work(3 * threads * 73 / 10), Lock(0)],
+            Design::Walk(threads) => vec![Lock(0, 3 * threads * 73 / 10)],
             // Two additions to the CPU's slot, then the sum over all slots.
             Design::PerCpu => vec![Work(4), ReadOthers(cpus - 1)],
             // User time, run time, and the copy that the check compares.
-            Design::Spinlock => vec![Lock(0), Lock(0), Lock(0)],
+            Design::Spinlock => vec![Lock(0, 8), Lock(0, 8), Lock(0, 8)],
             // Two additions to the one line, and reading it, which then is at hand.
             Design::Atomics => vec![Add(0), Add(0), Work(2)],
             // The CPU's slot; flag and hint are read-mostly lines that every CPU has.

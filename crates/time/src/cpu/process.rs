@@ -165,6 +165,13 @@ impl ProcessCputime {
         self.expiry.may_be_due(now) && self.look(now)
     }
 
+    /// Whether the CPU that runs `thread` must keep ticking for a CPU timer's sake
+    /// (the opposite of `posix_cpu_timers_can_stop_tick`).
+    #[inline]
+    pub fn needs_tick(&self, thread: &ThreadCputime) -> bool {
+        self.expiry.is_active() || !thread.expiry.is_empty()
+    }
+
     #[inline(never)]
     fn look(&self, now: Nanos) -> bool {
         self.expiry.look(now, || self.sample(now))

@@ -180,6 +180,19 @@ fn thread_timers_fire_by_their_threads_time_only() {
 }
 
 #[test]
+fn ticks_go_on_while_a_timer_of_thread_or_process_is_armed() {
+    let mut w = World::new();
+    assert!(!w.cpu.needs_tick(&w.thread));
+    w.thread.expiry.lower(CpuClock::Sched, Nanos(9));
+    assert!(w.cpu.needs_tick(&w.thread));
+    w.thread.expiry.clear();
+    w.set(CpuItimerKind::Prof, TICK, 0);
+    assert!(w.cpu.needs_tick(&w.thread));
+    assert_eq!(w.tick(2 * TICK), [CpuEvent::Prof]);
+    assert!(!w.cpu.needs_tick(&w.thread));
+}
+
+#[test]
 fn rt_time_is_told_before_timers_and_hard_ends_the_pass() {
     let t = ThreadCputime::new();
     let mut limit = Rlimit { cur: 100, max: 2_000_000 };

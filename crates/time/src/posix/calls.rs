@@ -1,0 +1,315 @@
+//! The calls: table, queues and timers put together.
+//!
+//! Wall-clock timers need no lock of the process: setting, reading and deleting one
+//! touches that timer and its home's queue. CPU-clock timers stand in queues under the
+//! process lock, which comes before a timer's own; a caller that does not have it yet is
+//! told so ([`Refused::NeedsProcess`]) and calls again with it.
+
+use crate::cpu::itimer::ItimerValue;
+use crate::posix::queues::{ExpiryQueues, WallClocks};
+use crate::posix::table::{IdSearch, NotReserved, Reserved, Slot, TimerKey, TimerTable};
+use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Sent, SignalAt, Timer};
+use crate::{Error, Heap, OutOfMemory};
+use ids::{CpuId, Nanos};
+use sync::atomic::Ordering::Relaxed;
+
+/// The CPU clocks of the process and its threads, for a caller that has the process lock.
+pub trait CpuClocks {
+    /// What the clock reads; `None` if its thread is gone.
+    fn read(&self, base: Base) -> Option<Nanos>;
+    /// Puts a timer into the clock's queue ([`crate::cpu::CpuTimers::arm`], and the cache
+    /// follows).
+    fn arm(&mut self, base: Base, timer: TimerKey, at: Nanos, table: &TimerTable);
+    /// Takes the timer at `place` out ([`crate::cpu::CpuTimers::disarm`], and the cache
+    /// follows).
+    fn disarm(&mut self, base: Base, place: u32, table: &TimerTable);
+}
+
+/// For a caller without the process lock.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCpuClocks;
+
+impl CpuClocks for NoCpuClocks {
+    fn read(&self, _: Base) -> Option<Nanos> {
+        None
+    }
+    fn arm(&mut self, _: Base, _: TimerKey, _: Nanos, _: &TimerTable) {}
+    fn disarm(&mut self, _: Base, _: u32, _: &TimerTable) {}
+}
+
+/// Why a call did not do it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// For good.
+    Error(Error),
+    /// The timer runs on a CPU clock: take the process lock and call again.
+    NeedsProcess,
+}
+
+impl From<Error> for Refused {
+    fn from(e: Error) -> Refused {
+        Refused::Error(e)
+    }
+}
+
+/// A CPU whose host timer may have to come earlier.
+pub type TellCpu = Option<CpuId>;
+
+/// A signal to be queued: everything that goes into its `siginfo`, and the key by which
+/// its delivery comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimerSignal {
+    /// Whose it is.
+    pub key: TimerKey,
+    /// `si_tid`: the timer's id.
+    pub id: u32,
+    /// Whom it goes to, and which signal.
+    pub notify: Notify,
+    /// `si_value`.
+    pub value: u64,
+}
+
+/// What a delivery is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a dropped signal is not delivered"]
+pub enum Delivery {
+    /// It means nothing any more: look for the next signal.
+    Dropped,
+    /// Deliver it with this `si_overrun`.
+    Signal {
+        /// `si_overrun`.
+        overrun: i32,
+        /// Whose host timer may have to come earlier.
+        tell: TellCpu,
+    },
+}
+
+/// All of a process's POSIX timers.
+#[derive(Debug)]
+pub struct PosixTimers {
+    /// Ids and slots.
+    pub table: TimerTable,
+    /// Who is due next.
+    pub queues: ExpiryQueues,
+}
+
+impl PosixTimers {
+    /// No timers, on `cpus` CPUs.
+    pub fn new(cpus: usize) -> Result<PosixTimers, OutOfMemory> {
+        Ok(PosixTimers { table: TimerTable::new(), queues: ExpiryQueues::new(cpus)? })
+    }
+
+    /// Creates a timer in one go: for callers that need none of the steps between
+    /// reserving and publishing (see [`crate::posix::spec`]).
+    pub fn create(&self, wanted: Option<u32>, timer: Timer, home: CpuId, now: Nanos) -> Result<u32, NotReserved> {
+        let reserved = self.table.reserve(wanted, home, &mut IdSearch::default())?;
+        self.publish(reserved, timer, now)?;
+        Ok(reserved.id)
+    }
+
+    /// The last step of a creation: room in its queue, and the timer answers calls. On
+    /// failure (EAGAIN) the id is given back. Room for CPU clocks is the caller's to make.
+    pub fn publish(&self, reserved: Reserved, timer: Timer, now: Nanos) -> Result<(), OutOfMemory> {
+        if let Err(e) = self.queues.reserve(self.table.slot(reserved.key).home(), timer.base) {
+            self.table.abandon(reserved);
+            return Err(e);
+        }
+        self.table.publish(reserved, timer, now);
+        Ok(())
+    }
+
+    /// `timer_settime(2)`: the old setting. ESRCH for the CPU clock of a thread that is
+    /// gone.
+    pub fn settime(
+        &self,
+        id: i32,
+        new: ItimerValue,
+        absolute: bool,
+        now: &WallClocks,
+        cpu: Option<&mut dyn CpuClocks>,
+    ) -> Result<(ItimerValue, TellCpu), Refused> {
+        let (key, slot, mut state) = self.table.lock(id)?;
+        let timer = &mut state.timer;
+        if let Some(wall) = now.read(timer.queue_base()) {
+            self.queues.disarm(&self.table, slot, timer.queue_base());
+            let old = timer.get(wall);
+            let base = timer.base_for(absolute);
+            let at = timer.set(new, absolute, now.read(base).unwrap_or(wall));
+            let first = at.is_some_and(|at| self.queues.arm(&self.table, key, slot, base, at));
+            return Ok((old, first.then(|| slot.home())));
+        }
+        let cpu = cpu.ok_or(Refused::NeedsProcess)?;
+        let reading = cpu.read(timer.base).ok_or(Error::NoSuchProcess)?;
+        self.disarm_cpu(slot, timer.base, cpu);
+        let old = timer.get(reading);
+        if let Some(at) = timer.set(new, absolute, reading) {
+            cpu.arm(timer.base, key, at, &self.table);
+        }
+        Ok((old, None))
+    }
+
+    /// `timer_gettime(2)`; all zero for the CPU clock of a thread that is gone.
+    pub fn gettime(&self, id: i32, now: &WallClocks, cpu: Option<&mut dyn CpuClocks>) -> Result<ItimerValue, Refused> {
+        let (_, _, mut state) = self.table.lock(id)?;
+        let timer = &mut state.timer;
+        if let Some(wall) = now.read(timer.queue_base()) {
+            return Ok(timer.get(wall));
+        }
+        let reading = cpu.ok_or(Refused::NeedsProcess)?.read(timer.base);
+        Ok(reading.map_or(ItimerValue::default(), |reading| timer.get(reading)))
+    }
+
+    /// `timer_delete(2)`. A parked signal comes off `ignored`; a caller without the
+    /// process lock that meets one is told to take it.
+    pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<(), Refused> {
+        let (key, slot, mut state) = self.table.lock(id)?;
+        let timer = &mut state.timer;
+        let base = timer.queue_base();
+        let is_cpu = matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
+        if process.is_none() && (is_cpu || timer.signal() == SignalAt::Ignored) {
+            return Err(Refused::NeedsProcess);
+        }
+        self.queues.disarm(&self.table, slot, base);
+        let (sent, last) = timer.delete();
+        let signo = timer.notify.signo();
+        if let Some((cpu, ignored)) = process {
+            if is_cpu {
+                self.disarm_cpu(slot, base, cpu);
+            }
+            if let (Sent::Unpark, Some(signo)) = (sent, signo) {
+                ignored.unpark(&self.table, key, signo);
+            }
+        }
+        self.queues.unreserve(slot.home(), state.timer.base);
+        self.table.bury(key, state, last);
+        Ok(())
+    }
+
+    fn disarm_cpu(&self, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
+        let place = slot.place.load(Relaxed);
+        if place != Heap::ABSENT {
+            cpu.disarm(base, place, &self.table);
+        }
+    }
+
+    /// The next timer that is due at `cpu`; [`Self::fire`] it.
+    pub fn pop_due(&self, cpu: CpuId, now: &WallClocks) -> Option<TimerKey> {
+        self.queues.pop_due(&self.table, cpu, now)
+    }
+
+    /// A timer left its queue because it was due. Under the process lock. `target_lives`:
+    /// whether this thread has not exited; `ignores`: whether this signal is ignored and
+    /// not blocked. The signal to queue, if any.
+    ///
+    /// Between the queue and here the timer may have been set anew: if it stands in a
+    /// queue again nothing happens. If that newer expiry has already left its queue too,
+    /// the first one here fires it, once.
+    pub fn fire(
+        &self,
+        key: TimerKey,
+        ignored: &mut IgnoredTimers,
+        target_lives: impl FnOnce(i32) -> bool,
+        ignores: impl FnOnce(u8) -> bool,
+    ) -> Option<TimerSignal> {
+        let slot = self.table.slot(key);
+        let mut state = slot.lock();
+        if slot.place.load(Relaxed) != Heap::ABSENT || state.timer.fire() == Fired::Nothing {
+            return None;
+        }
+        let id = state.id();
+        let timer = &mut state.timer;
+        let (signo, lives) = match timer.notify {
+            Notify::None { .. } => return None,
+            Notify::Process { signo, .. } => (signo, true),
+            Notify::Thread { signo, tid } => (signo, target_lives(tid)),
+        };
+        let was_parked = timer.signal() == SignalAt::Ignored;
+        let sent = timer.send(lives, ignores(signo));
+        match sent {
+            Sent::Park => ignored.park(&self.table, key, signo),
+            Sent::Unpark => ignored.unpark(&self.table, key, signo),
+            Sent::Queue if was_parked => ignored.unpark(&self.table, key, signo),
+            Sent::Queue | Sent::Nothing => {}
+        }
+        (sent == Sent::Queue).then_some(TimerSignal { key, id, notify: timer.notify, value: timer.value })
+    }
+
+    /// A timer's signal was taken from its queue to be delivered. Under the process lock.
+    /// A periodic timer is armed again, past now.
+    pub fn deliver(&self, key: TimerKey, now: &WallClocks, cpu: &mut dyn CpuClocks) -> Delivery {
+        let slot = self.table.slot(key);
+        let mut state = slot.lock();
+        let base = state.timer.queue_base();
+        // A CPU clock whose thread is gone stands still: nothing is re-armed on it.
+        let reading = now.read(base).or_else(|| cpu.read(base));
+        match state.timer.deliver(reading.unwrap_or(Nanos::ZERO)) {
+            Delivered::Dropped { last } => {
+                if last {
+                    self.table.release(key, state);
+                }
+                Delivery::Dropped
+            }
+            Delivered::Signal { overrun, rearm } => {
+                let mut tell = None;
+                if let (Some(at), Some(_)) = (rearm, reading) {
+                    if now.read(base).is_some() {
+                        let first = self.queues.arm(&self.table, key, slot, base, at);
+                        tell = first.then(|| slot.home());
+                    } else {
+                        cpu.arm(base, key, at, &self.table);
+                    }
+                }
+                Delivery::Signal { overrun, tell }
+            }
+        }
+    }
+
+    /// A pending signal of a timer is flushed because the program ignores it from now on.
+    /// Under the process lock.
+    pub fn flush(&self, key: TimerKey, ignored: &mut IgnoredTimers) {
+        let mut state = self.table.slot(key).lock();
+        let parked = state.timer.flushed();
+        match state.timer.notify.signo() {
+            Some(signo) if parked => ignored.park(&self.table, key, signo),
+            _ if state.timer.discarded() => self.table.release(key, state),
+            _ => {}
+        }
+    }
+
+    /// A pending signal of a timer is thrown away with the queue it was in.
+    pub fn discard(&self, key: TimerKey) {
+        let mut state = self.table.slot(key).lock();
+        if state.timer.discarded() {
+            self.table.release(key, state);
+        }
+    }
+
+    /// The program no longer ignores `signo`: the next parked timer to queue again, until
+    /// `None`. Under the process lock. At most one per call, so that the caller can stop.
+    /// Note that Linux calls this for signals that were SIG_IGN only, not for those that
+    /// were ignored by default.
+    pub fn unignore(
+        &self,
+        signo: u8,
+        ignored: &mut IgnoredTimers,
+        target_lives: impl Fn(i32) -> bool,
+    ) -> Option<TimerSignal> {
+        while let Some(key) = ignored.first(signo) {
+            let mut state = self.table.slot(key).lock();
+            ignored.unpark(&self.table, key, signo);
+            let id = state.id();
+            let timer = &mut state.timer;
+            let lives = match timer.notify {
+                Notify::Thread { tid, .. } => target_lives(tid),
+                _ => true,
+            };
+            if timer.unignored(lives) {
+                return Some(TimerSignal { key, id, notify: timer.notify, value: timer.value });
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! POSIX timers: `timer_create(2)` and its family.
+//!
+//! * [`spec`]: what is asked for and the order of checks: [`TimerClock`], [`Notify`].
+//! * [`Timer`]: the life of one timer, as pure steps.
+//! * [`TimerTable`]: ids and slots, at the same price with ten timers or a million.
+//! * [`ExpiryQueues`]: who is due next. [`IgnoredTimers`]: whose signal is parked.
+//! * [`PosixTimers`]: all of it together, as the system calls need it.
+//! * [`ProcTimer`]: the text of `/proc/PID/timers`.
+mod arena;
+mod calls;
+mod ignored;
+mod proc_text;
+mod queues;
+pub mod spec;
+mod table;
+mod timer;
+mod trie;
+
+pub use calls::{CpuClocks, Delivery, NoCpuClocks, PosixTimers, Refused, TellCpu, TimerSignal};
+pub use ignored::IgnoredTimers;
+pub use proc_text::ProcTimer;
+pub use queues::{ExpiryQueues, WallClocks};
+pub use spec::{Base, Notify, TimerClock, wanted_id};
+pub use table::{IdSearch, Listed, NotReserved, Reserved, TimerKey, TimerTable};
+pub use timer::{Delivered, Fired, Sent, SignalAt, Status, Timer, TimerDump};

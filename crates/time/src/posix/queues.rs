@@ -1,0 +1,155 @@
+//! Which timer is due next: one queue per CPU and clock.
+//!
+//! A timer's expiries always stand in the queue of its home, the CPU that created it, so
+//! room is made there, once, at creation. Arming and cancelling touch the timer, its home's
+//! lock and one path of a heap: no host call. The owner keeps its CPU's host timer at the
+//! earliest expiry only.
+
+use crate::posix::table::Slot;
+use crate::posix::{Base, TimerKey, TimerTable};
+use crate::{Heap, OutOfMemory};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use ids::{CpuId, Nanos};
+use sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync::{CachePadded, Lock};
+
+/// What the clocks read, at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WallClocks {
+    /// CLOCK_MONOTONIC.
+    pub monotonic: Nanos,
+    /// CLOCK_REALTIME.
+    pub realtime: Nanos,
+    /// CLOCK_BOOTTIME.
+    pub boottime: Nanos,
+    /// CLOCK_TAI.
+    pub tai: Nanos,
+}
+
+impl WallClocks {
+    fn all(&self) -> [Nanos; 4] {
+        [self.monotonic, self.realtime, self.boottime, self.tai]
+    }
+
+    /// What `base` reads; `None` for CPU clocks.
+    pub fn read(&self, base: Base) -> Option<Nanos> {
+        Some(self.all()[index(base)?])
+    }
+}
+
+fn index(base: Base) -> Option<usize> {
+    match base {
+        Base::Monotonic => Some(0),
+        Base::Realtime => Some(1),
+        Base::Boottime => Some(2),
+        Base::Tai => Some(3),
+        Base::ProcessCpu(_) | Base::ThreadCpu(..) => None,
+    }
+}
+
+#[derive(Debug, Default)]
+struct CpuQueue {
+    heaps: Lock<[Heap; 4]>,
+    /// How many timers on each clock may be armed here at a time.
+    needed: [AtomicUsize; 4],
+    /// How many the heaps have room for; written under their lock.
+    room: [AtomicUsize; 4],
+}
+
+/// The clocks that a timer on `base` may count on: relative CLOCK_REALTIME expiries count
+/// on the monotonic clock.
+fn clocks_of(base: Base) -> (Option<usize>, Option<usize>) {
+    (index(base), if base == Base::Realtime { index(Base::Monotonic) } else { None })
+}
+
+impl CpuQueue {
+    fn reserve(&self, clock: Option<usize>) -> Result<(), OutOfMemory> {
+        let Some(clock) = clock else { return Ok(()) };
+        let needed = self.needed[clock].fetch_add(1, Relaxed) + 1;
+        if needed <= self.room[clock].load(Relaxed) {
+            return Ok(());
+        }
+        let mut heaps = self.heaps.lock();
+        let reserved = heaps[clock].reserve(needed).inspect_err(|_| self.unreserve(Some(clock)));
+        self.room[clock].store(heaps[clock].capacity(), Relaxed);
+        reserved
+    }
+
+    fn unreserve(&self, clock: Option<usize>) {
+        if let Some(clock) = clock {
+            self.needed[clock].fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// The expiry queues of all CPUs.
+#[derive(Debug)]
+pub struct ExpiryQueues {
+    cpus: Box<[CachePadded<CpuQueue>]>,
+}
+
+impl ExpiryQueues {
+    /// Empty queues for `cpus` CPUs.
+    pub fn new(cpus: usize) -> Result<ExpiryQueues, OutOfMemory> {
+        let mut queues = Vec::new();
+        queues.try_reserve_exact(cpus)?;
+        queues.resize_with(cpus, CachePadded::default);
+        Ok(ExpiryQueues { cpus: queues.into_boxed_slice() })
+    }
+
+    /// Makes room at `home` for one more timer on `base`; its expiries there then never
+    /// allocate. A CLOCK_REALTIME timer also needs room on the monotonic clock.
+    pub(super) fn reserve(&self, home: CpuId, base: Base) -> Result<(), OutOfMemory> {
+        let queue = &self.cpus[home.index()];
+        let (first, second) = clocks_of(base);
+        queue.reserve(first)?;
+        queue.reserve(second).inspect_err(|_| queue.unreserve(first))
+    }
+
+    /// Gives back the room of a timer that is gone.
+    pub(super) fn unreserve(&self, home: CpuId, base: Base) {
+        let (first, second) = clocks_of(base);
+        self.cpus[home.index()].unreserve(first);
+        self.cpus[home.index()].unreserve(second);
+    }
+
+    /// Arms a timer; true if it is now the first on its clock at its home: then that CPU's
+    /// host timer may have to come earlier.
+    #[inline]
+    pub(super) fn arm(&self, table: &TimerTable, key: TimerKey, slot: &Slot, base: Base, at: Nanos) -> bool {
+        let Some(clock) = index(base) else { return false };
+        let mut heaps = self.cpus[slot.home().index()].heaps.lock();
+        heaps[clock].insert(key.0, at, &mut &*table);
+        heaps[clock].first() == Some((key.0, at))
+    }
+
+    /// Takes a timer out of its queue, if it is in. The caller has the timer's lock, so it
+    /// can leave the queue meanwhile, by being due, but not come back.
+    #[inline]
+    pub(super) fn disarm(&self, table: &TimerTable, slot: &Slot, base: Base) {
+        let Some(clock) = index(base) else { return };
+        if slot.place.load(Relaxed) == Heap::ABSENT {
+            return;
+        }
+        let mut heaps = self.cpus[slot.home().index()].heaps.lock();
+        let place = slot.place.load(Relaxed);
+        if place != Heap::ABSENT {
+            heaps[clock].remove(place, &mut &*table);
+        }
+    }
+
+    /// Takes the next due timer out of the queue of `cpu`.
+    pub(super) fn pop_due(&self, table: &TimerTable, cpu: CpuId, now: &WallClocks) -> Option<TimerKey> {
+        let mut heaps = self.cpus[cpu.index()].heaps.lock();
+        let due = heaps.iter_mut().zip(now.all()).find_map(|(heap, now)| heap.pop_due(now, &mut &*table));
+        due.map(|(key, _)| TimerKey(key))
+    }
+
+    /// How long from `now` until the first expiry at `cpu`, on any clock.
+    pub fn until_first(&self, cpu: CpuId, now: &WallClocks) -> Option<Nanos> {
+        let heaps = self.cpus[cpu.index()].heaps.lock();
+        let firsts = heaps.iter().zip(now.all()).filter_map(|(heap, now)| Some(heap.first()?.1.since(now)));
+        firsts.min()
+    }
+}

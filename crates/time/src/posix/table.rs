@@ -1,0 +1,448 @@
+//! The timers of a process: ids, slots, and who may touch what.
+//!
+//! Ids are found through sixteen shards by their lowest bits, so that threads that create
+//! timers at the same time, and get neighbouring ids, meet in different ones. A shard has
+//! a lock for creating and deleting and a [`Trie`] from ids to slots that is read without
+//! it. Slots come from pools by the home CPU, so that a CPU uses again what it has in its
+//! cache. A slot has its own lock; whoever has it checks that the slot still is the timer
+//! that was looked up.
+//!
+//! Locks, in this order: the process lock (signals, CPU timers), a slot, then one of: a
+//! CPU's expiry queue, a shard, a pool. No two slots at once.
+//!
+//! | a slot is | in the trie | answers calls | freed by |
+//! |---|---|---|---|
+//! | free | no | no | |
+//! | free, but taken: being made | yes: the id is taken | no | [`TimerTable::abandon`] |
+//! | live | yes | yes | |
+//! | dead: deleted, its signal still queued | no | no | whoever takes the signal |
+
+use crate::posix::Timer;
+use crate::posix::arena::{Arena, array};
+use crate::posix::trie::{FreeNodes, Insert, Trie};
+use crate::{Error, Heap, OutOfMemory, Places};
+use ids::{CpuId, Nanos};
+use once_cell::race::OnceBox;
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use sync::{CachePadded, Guard, Lock};
+
+const SHARD_BITS: u32 = 4;
+const SHARDS: usize = 1 << SHARD_BITS;
+const POOL_BITS: u32 = 4;
+const POOLS: usize = 1 << POOL_BITS;
+/// Ids are 31 bits, as in the system call.
+const ID_MASK: u32 = i32::MAX as u32;
+/// So many taken ids are passed over before the CPU is offered to somebody else.
+const TRIES_PER_STEP: u32 = 64;
+
+/// The number of a timer's slot: what queues hold. Reused after the timer is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TimerKey(pub u32);
+
+impl TimerKey {
+    fn new(pool: usize, slot: u32) -> TimerKey {
+        TimerKey(slot << POOL_BITS | pool as u32)
+    }
+    #[inline(always)]
+    fn pool(self) -> usize {
+        self.0 as usize % POOLS
+    }
+    #[inline(always)]
+    fn slot(self) -> u32 {
+        self.0 >> POOL_BITS
+    }
+}
+
+/// What a slot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    Free,
+    Live,
+    Dead,
+}
+
+/// What a slot's lock guards.
+#[derive(Debug)]
+pub(super) struct State {
+    life: Life,
+    id: u32,
+    created: Nanos,
+    pub timer: Timer,
+}
+
+/// One slot.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// The id, for those who have no lock; written under the shard's.
+    id: AtomicU32,
+    /// Place in an expiry queue; written under the queue's lock.
+    pub place: AtomicU32,
+    /// Whose expiry queue; written while nobody knows the slot.
+    home: AtomicU32,
+    /// Neighbours on the list of ignored signals, under the process lock; for a free slot
+    /// `next` is the next free one, under the pool's lock.
+    pub next: AtomicU32,
+    pub previous: AtomicU32,
+    state: Lock<State>,
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        let timer = Timer::new(crate::posix::Base::Monotonic, crate::posix::Notify::None { signo: 0 }, 0, 0);
+        Slot {
+            id: AtomicU32::new(0),
+            place: AtomicU32::new(Heap::ABSENT),
+            home: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            previous: AtomicU32::new(0),
+            state: Lock::new(State { life: Life::Free, id: 0, created: Nanos::ZERO, timer }),
+        }
+    }
+}
+
+/// From some of the ids to their slots.
+#[derive(Debug, Default)]
+struct Shard {
+    free: Lock<FreeNodes>,
+    trie: Trie,
+}
+
+/// What a pool's lock guards.
+#[derive(Debug, Default)]
+struct FreeSlots {
+    /// A list through `next`: 0 ends it, else the number plus one.
+    head: u32,
+    /// How many were ever used, and how many of them are free.
+    used: u32,
+    free: u32,
+}
+
+/// The slots of the timers of some CPUs.
+#[derive(Debug, Default)]
+struct Pool {
+    free: Lock<FreeSlots>,
+    slots: Arena<Slot>,
+}
+
+type Lazy<T> = OnceBox<[CachePadded<T>; 1]>;
+
+fn lazy<T: Default>(at: &Lazy<T>) -> Result<&T, OutOfMemory> {
+    Ok(&at.get_or_try_init(|| array(CachePadded::<T>::default))?[0])
+}
+
+/// The right to an id that nobody can use yet. It ends by [`TimerTable::publish`] or
+/// [`TimerTable::abandon`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a reserved id must be published or abandoned"]
+pub struct Reserved {
+    /// The id.
+    pub id: u32,
+    /// Its slot.
+    pub key: TimerKey,
+}
+
+/// A search for a free id that may take several steps.
+#[derive(Clone, Copy, Debug)]
+pub struct IdSearch {
+    left: u32,
+}
+
+impl Default for IdSearch {
+    fn default() -> IdSearch {
+        IdSearch { left: ID_MASK }
+    }
+}
+
+/// Why no id was reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotReserved {
+    /// EAGAIN, EBUSY.
+    Refused(Error),
+    /// Sixty-four ids in a row were taken: offer the CPU and call again with the same
+    /// search (the seed's `cond_resched`).
+    More,
+}
+
+impl From<OutOfMemory> for NotReserved {
+    fn from(_: OutOfMemory) -> NotReserved {
+        NotReserved::Refused(Error::Again)
+    }
+}
+
+/// What a listing shows of a timer.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// Its id.
+    pub id: u32,
+    /// When it was created: listings show the newest first.
+    pub created: Nanos,
+    /// The timer.
+    pub timer: Timer,
+}
+
+/// All timers of one process.
+#[derive(Debug)]
+pub struct TimerTable {
+    shards: [Lazy<Shard>; SHARDS],
+    pools: [Lazy<Pool>; POOLS],
+    next_id: CachePadded<AtomicU32>,
+    restoring: AtomicBool,
+}
+
+impl Default for TimerTable {
+    fn default() -> TimerTable {
+        TimerTable::new()
+    }
+}
+
+impl TimerTable {
+    /// No timers; ids begin at 0.
+    pub const fn new() -> TimerTable {
+        TimerTable {
+            shards: [const { OnceBox::new() }; SHARDS],
+            pools: [const { OnceBox::new() }; POOLS],
+            next_id: CachePadded(AtomicU32::new(0)),
+            restoring: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether `timer_create(2)` takes wanted ids: `PR_TIMER_CREATE_RESTORE_IDS`.
+    pub fn is_restoring(&self) -> bool {
+        self.restoring.load(Relaxed)
+    }
+
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS, op, 0, 0, 0)`: off 0, on 1, get 2; EINVAL for
+    /// anything else.
+    pub fn restore_ids(&self, op: u64, rest: [u64; 3]) -> Result<i32, Error> {
+        match op {
+            _ if rest != [0; 3] => Err(Error::Invalid),
+            0 | 1 => {
+                self.restoring.store(op == 1, Relaxed);
+                Ok(0)
+            }
+            2 => Ok(self.is_restoring() as i32),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// The id that the next creation tries first. It survives exec; a fork's child begins
+    /// at 0.
+    pub fn next_id(&self) -> u32 {
+        self.next_id.load(Relaxed)
+    }
+
+    /// Sets the id that the next creation tries first.
+    pub fn set_next_id(&self, id: u32) {
+        self.next_id.store(id & ID_MASK, Relaxed);
+    }
+
+    /// Reserves an id and a slot for a timer whose expiries are looked after by `home`: the
+    /// `wanted` id (EBUSY if it is taken, even by a timer
+    /// that is being made; the counter goes to the one after it, up or down), or the first
+    /// free one from the counter on (EAGAIN after 2^31 tries).
+    pub fn reserve(&self, wanted: Option<u32>, home: CpuId, search: &mut IdSearch) -> Result<Reserved, NotReserved> {
+        if let Some(id) = wanted {
+            let reserved = self.try_reserve(id & ID_MASK, home)?.ok_or(NotReserved::Refused(Error::Busy))?;
+            self.set_next_id(id.wrapping_add(1));
+            return Ok(reserved);
+        }
+        for _ in 0..TRIES_PER_STEP {
+            if search.left == 0 {
+                return Err(NotReserved::Refused(Error::Again));
+            }
+            search.left -= 1;
+            let id = self.next_id.fetch_add(1, Relaxed) & ID_MASK;
+            if let Some(reserved) = self.try_reserve(id, home)? {
+                return Ok(reserved);
+            }
+        }
+        Err(NotReserved::More)
+    }
+
+    fn try_reserve(&self, id: u32, home: CpuId) -> Result<Option<Reserved>, OutOfMemory> {
+        let shard = lazy(&self.shards[id as usize % SHARDS])?;
+        let pool = home.index() % POOLS;
+        let key = TimerKey::new(pool, lazy(&self.pools[pool])?.take()?);
+        let slot = self.slot(key);
+        slot.id.store(id, Relaxed);
+        slot.home.store(home.0 as u32, Relaxed);
+        let id_of = |key: u32| self.slot(TimerKey(key)).id.load(Relaxed) >> SHARD_BITS;
+        let inserted = shard.trie.insert(id >> SHARD_BITS, key.0, &mut shard.free.lock(), id_of);
+        if inserted == Ok(Insert::Done) {
+            return Ok(Some(Reserved { id, key }));
+        }
+        self.free(key);
+        inserted.map(|_| None)
+    }
+
+    /// Makes the reserved timer known.
+    pub fn publish(&self, reserved: Reserved, timer: Timer, now: Nanos) {
+        let mut state = self.slot(reserved.key).state.lock();
+        *state = State { life: Life::Live, id: reserved.id, created: now, timer };
+    }
+
+    /// Gives a reserved id back; the counter stays where it is: the id is burnt.
+    pub fn abandon(&self, reserved: Reserved) {
+        self.forget(reserved.id);
+        self.free(reserved.key);
+    }
+
+    /// Looks the timer up and locks it: EINVAL if there is none.
+    #[inline]
+    pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, &Slot, Guard<'_, State>), Error> {
+        let id = u32::try_from(id).map_err(|_| Error::Invalid)?;
+        let found = self.shard(id as usize % SHARDS).and_then(|shard| {
+            let key = TimerKey(shard.trie.find(id >> SHARD_BITS)?);
+            let slot = self.pool(key.pool())?.slots.get(key.slot())?;
+            Some((key, slot, slot.state.lock()))
+        });
+        found.filter(|(_, _, state)| state.life == Life::Live && state.id == id).ok_or(Error::Invalid)
+    }
+
+    /// Looks at a timer: EINVAL if there is none.
+    pub fn look<R>(&self, id: i32, look: impl FnOnce(&Timer) -> R) -> Result<R, Error> {
+        self.lock(id).map(|(_, _, state)| look(&state.timer))
+    }
+
+    /// `timer_getoverrun(2)`.
+    #[inline]
+    pub fn overrun(&self, id: i32) -> Result<i32, Error> {
+        self.look(id, Timer::overrun)
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, key: TimerKey) -> &Slot {
+        let pool = self.pool(key.pool());
+        pool.and_then(|pool| pool.slots.get(key.slot())).expect("a key names a slot")
+    }
+
+    /// The timer with this locked state answers no calls any more, and its id is free.
+    /// `last`: nothing holds it, its slot is free too.
+    pub(super) fn bury(&self, key: TimerKey, mut state: Guard<'_, State>, last: bool) {
+        state.life = if last { Life::Free } else { Life::Dead };
+        let id = state.id;
+        drop(state);
+        self.forget(id);
+        if last {
+            self.free(key);
+        }
+    }
+
+    /// Nothing holds the dead timer with this locked state any more.
+    pub(super) fn release(&self, key: TimerKey, mut state: Guard<'_, State>) {
+        let before = core::mem::replace(&mut state.life, Life::Free);
+        assert_eq!(before, Life::Dead, "{key:?} is freed twice or alive");
+        drop(state);
+        self.free(key);
+    }
+
+    fn forget(&self, id: u32) {
+        if let Some(shard) = self.shard(id as usize % SHARDS) {
+            shard.trie.remove(id >> SHARD_BITS, &mut shard.free.lock());
+        }
+    }
+
+    fn free(&self, key: TimerKey) {
+        if let Some(pool) = self.pool(key.pool()) {
+            pool.give(key.slot());
+        }
+    }
+
+    /// Lists up to `most` slots from cursor `from` on and says where to go on; `None` at
+    /// the end. Nobody who creates or deletes waits for it: it holds one timer at a time,
+    /// for as long as it takes to copy it. Start at 0.
+    pub fn list(&self, from: u64, most: u32, mut show: impl FnMut(Listed)) -> Option<u64> {
+        let (mut number, mut slot) = ((from >> 32) as usize, from as u32);
+        for _ in 0..most {
+            let found = loop {
+                if number == POOLS {
+                    return None;
+                }
+                match self.pool(number).and_then(|pool| pool.slots.get(slot)) {
+                    Some(found) => break found,
+                    None => (number, slot) = (number + 1, 0),
+                }
+            };
+            let state = found.state.lock();
+            if state.life == Life::Live {
+                show(Listed { id: state.id, created: state.created, timer: state.timer });
+            }
+            slot += 1;
+        }
+        Some((number as u64) << 32 | slot as u64)
+    }
+
+    /// How many slots are in use, and the bytes of all slots and of the index.
+    pub fn usage(&self) -> (usize, usize) {
+        let pools = (0..POOLS).filter_map(|number| self.pool(number));
+        pools.fold((0, self.index_bytes()), |(timers, bytes), pool| {
+            let free = pool.free.lock();
+            (timers + (free.used - free.free) as usize, bytes + free.used as usize * size_of::<Slot>())
+        })
+    }
+
+    /// The bytes of the index: what finding timers by their ids takes.
+    pub fn index_bytes(&self) -> usize {
+        let nodes = |shard: &Shard| shard.free.lock().in_use() as usize * Trie::NODE_BYTES;
+        (0..SHARDS).filter_map(|number| self.shard(number)).map(nodes).sum()
+    }
+
+    #[inline(always)]
+    fn shard(&self, number: usize) -> Option<&Shard> {
+        self.shards[number].get().map(|shard| &*shard[0])
+    }
+
+    #[inline(always)]
+    fn pool(&self, number: usize) -> Option<&Pool> {
+        self.pools[number].get().map(|pool| &*pool[0])
+    }
+}
+
+impl Pool {
+    fn take(&self) -> Result<u32, OutOfMemory> {
+        let mut free = self.free.lock();
+        if let Some(slot) = free.head.checked_sub(1) {
+            free.head = self.slots.get(slot).map_or(0, |slot| slot.next.load(Relaxed));
+            free.free -= 1;
+            return Ok(slot);
+        }
+        self.slots.ensure(free.used)?;
+        free.used += 1;
+        Ok(free.used - 1)
+    }
+
+    fn give(&self, slot: u32) {
+        let mut free = self.free.lock();
+        if let Some(given) = self.slots.get(slot) {
+            given.next.store(free.head, Relaxed);
+            free.head = slot + 1;
+            free.free += 1;
+        }
+    }
+}
+
+/// Expiry queues keep a timer's place in its slot.
+impl Places for &TimerTable {
+    #[inline(always)]
+    fn set_place(&mut self, item: u32, place: u32) {
+        self.slot(TimerKey(item)).place.store(place, Relaxed);
+    }
+}
+
+impl State {
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Slot {
+    #[inline(always)]
+    pub fn lock(&self) -> Guard<'_, State> {
+        self.state.lock()
+    }
+
+    #[inline(always)]
+    pub fn home(&self) -> CpuId {
+        CpuId(self.home.load(Relaxed) as u16)
+    }
+}
