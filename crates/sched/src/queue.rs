@@ -85,6 +85,10 @@ impl<'a> Held<'a> {
     /// Takes a waiting thread out of its queue; the caller owns it then.
     pub(crate) fn dequeue(&mut self, t: ThreadIdx, e: &Entity) {
         let table = &self.s.table;
+        if Rank::of(e) < self.rq.running_rank(self.current()) {
+            // Others have kept away because of it: as if it had run, the next `schedule` makes up for that.
+            self.rq.chosen = self.rq.chosen.min(Rank::of(e));
+        }
         match e.class() {
             Class::Fair => {
                 self.rq.fair.remove(table, t);

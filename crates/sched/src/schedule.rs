@@ -22,7 +22,7 @@ impl Scheduler {
         h.cpu.seen.need_resched.store(false, Ordering::Release);
         h.account(now);
         if let Some(e) = h.current()
-            && e.is_fair()
+            && h.rq.chosen == Rank::FAIR
             && h.rq.rt.len == 0
             && h.rq.deadline.is_empty()
             && !h.rq.exile
