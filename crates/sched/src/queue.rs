@@ -29,7 +29,14 @@ impl<'a> Held<'a> {
     /// Accounts the running thread's time up to `now`.
     #[inline(always)]
     pub(crate) fn account(&mut self, now: Nanos) {
-        let Some(e) = self.current() else { return };
+        if let Some(e) = self.current() {
+            self.account_for(e, now);
+        }
+    }
+
+    /// `account`, for whoever has the running thread's entity at hand.
+    #[inline(always)]
+    pub(crate) fn account_for(&mut self, e: &Entity, now: Nanos) {
         let delta = now.0.saturating_sub(self.rq.accounted);
         if delta == 0 {
             return;
@@ -231,24 +238,32 @@ impl<'a> Held<'a> {
     /// thread ends with this.
     #[inline]
     pub(crate) fn publish(&mut self) {
-        let e = self.current();
-        let waiting = self.rq.waiting(e);
-        let seen = &self.cpu.seen;
-        seen.queued.set(waiting);
-        seen.fair_waiting.set(self.rq.fair.waiting());
-        let only_fair = self.rq.rt.len == 0 && self.rq.deadline.is_empty() && e.is_none_or(|e| e.is_fair());
-        if only_fair && self.rq.vector == 0 && !self.rq.overloaded {
-            seen.running.set(if e.is_some() { Rank::FAIR.0 } else { Rank::IDLE.0 });
-            seen.tick.set(u8::from(waiting > 0));
+        let rq = &*self.rq;
+        let nothing_urgent = rq.rt.len == 0 && rq.deadline.is_empty() && rq.chosen >= Rank::FAIR;
+        if nothing_urgent && rq.vector == 0 && !rq.overloaded {
+            self.publish_fair();
         } else {
-            self.publish_urgent(e, waiting);
+            self.publish_urgent();
         }
     }
 
-    #[cold]
+    /// `publish` where only fair threads are.
+    #[inline(always)]
+    pub(crate) fn publish_fair(&self) {
+        let (waiting, seen) = (self.rq.fair.waiting(), &self.cpu.seen);
+        seen.queued.set(waiting);
+        seen.fair_waiting.set(waiting);
+        seen.running.set(if self.rq.current.is_some() { Rank::FAIR.0 } else { Rank::IDLE.0 });
+        seen.tick.set(u8::from(waiting > 0));
+    }
+
     #[inline(never)]
-    fn publish_urgent(&mut self, e: Option<&Entity>, waiting: u32) {
+    fn publish_urgent(&mut self) {
+        let e = self.current();
         let (rq, seen, table) = (&mut *self.rq, &self.cpu.seen, &self.s.table);
+        let waiting = rq.waiting(e);
+        seen.queued.set(waiting);
+        seen.fair_waiting.set(rq.fair.waiting());
         let running = rq.running_rank(e);
         seen.running.set(running.0);
         seen.running_pinned.set(u8::from(e.is_some_and(|e| e.movable.get() == 0)));

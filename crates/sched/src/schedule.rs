@@ -20,21 +20,18 @@ impl Scheduler {
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
         let mut h = self.lock(cpu);
         h.cpu.seen.need_resched.store(false, Ordering::Release);
-        h.account(now);
-        if let Some(e) = h.current()
-            && h.rq.chosen == Rank::FAIR
-            && h.rq.rt.len == 0
-            && h.rq.deadline.is_empty()
-            && !h.rq.exile
-        {
-            let next = h.schedule_fair(e, now, prev);
-            if next.is_some() {
-                return next;
-            }
-            drop(h);
-            return self.pull_fair(cpu, now);
+        let Some(e) = h.current() else { return self.schedule_any(h, now, prev, k) };
+        h.account_for(e, now);
+        let only_fair = h.rq.chosen == Rank::FAIR && h.rq.rt.len == 0 && h.rq.deadline.is_empty() && !h.rq.exile;
+        if !only_fair {
+            return self.schedule_any(h, now, prev, k);
         }
-        self.schedule_any(h, now, prev, k)
+        let next = h.schedule_fair(e, now, prev);
+        if next.is_some() {
+            return next;
+        }
+        drop(h);
+        self.pull_fair(cpu, now)
     }
 
     fn schedule_any<'a>(&'a self, mut h: Held<'a>, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
@@ -42,8 +39,8 @@ impl Scheduler {
         let last = h.rq.current;
         let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
-        let drops = before < Rank::FAIR && h.rq.best_rank(&self.table, None) > before;
-        if drops && self.domain.overload_count() > 0 {
+        let elsewhere = before < Rank::FAIR && self.domain.overload_count() > 0;
+        if elsewhere && h.rq.best_rank(&self.table, None) > before {
             h.publish();
             drop(h);
             self.pull(cpu, now, k);
@@ -101,7 +98,7 @@ impl Held<'_> {
                 return Some(last);
             }
             self.set_idle(Some(Idle::Spinning));
-            self.publish();
+            self.publish_fair();
             return None;
         };
         self.rq.fair.remove(&s.table, next);
@@ -113,7 +110,7 @@ impl Held<'_> {
         }
         self.rq.stats.switches += 1;
         self.begin(next, s.table.get(next), now);
-        self.publish();
+        self.publish_fair();
         Some(next)
     }
 

@@ -9,13 +9,14 @@ use ids::{CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
 
 const CHUNK: usize = 256;
+const CHUNKS: usize = THREADS_MAX / CHUNK;
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
 
 /// All entities of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Table {
-    chunks: Box<[OnceBox<Chunk>]>,
+    chunks: Box<[OnceBox<Chunk>; CHUNKS]>,
     /// Mask words after the first, for machines of more than 64 CPUs.
     wide: Box<[OnceBox<Wide>]>,
     /// Mask words after the first.
@@ -24,11 +25,10 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(cpus: usize) -> Result<Table, OutOfMemory> {
-        let n = THREADS_MAX / CHUNK;
         let extra = cpus.div_ceil(64) - 1;
         Ok(Table {
-            chunks: try_boxed(n, |_| OnceBox::new())?,
-            wide: try_boxed(if extra == 0 { 0 } else { n }, |_| OnceBox::new())?,
+            chunks: try_boxed(CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
+            wide: try_boxed(if extra == 0 { 0 } else { CHUNKS }, |_| OnceBox::new())?,
             extra,
         })
     }
@@ -56,7 +56,8 @@ impl Table {
     /// The entity of `t`, which must have been attached.
     #[inline(always)]
     pub(crate) fn get(&self, t: ThreadIdx) -> &Entity {
-        match self.chunks[t.index() / CHUNK].get() {
+        // The remainder saves a bounds check; ids are below THREADS_MAX.
+        match self.chunks[t.index() / CHUNK % CHUNKS].get() {
             Some(c) => &c[t.index() % CHUNK],
             None => never_attached(t),
         }
