@@ -4,6 +4,7 @@ use crate::cpu::Idle;
 use crate::deadline;
 use crate::entity::{Class, Entity, state};
 use crate::fair::Placement;
+use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
 use crate::{Kick, Prev, Scheduler};
@@ -40,7 +41,7 @@ impl Scheduler {
         let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
         let elsewhere = before < Rank::FAIR && self.domain.overload_count() > 0;
-        if elsewhere && h.rq.best_rank(&self.table, None) > before {
+        if elsewhere && !self.table.plants(Fault::SkipPull) && h.rq.best_rank(&self.table, None) > before {
             h.publish();
             drop(h);
             self.pull(cpu, now, k);
@@ -136,13 +137,19 @@ impl Held<'_> {
             return (false, None);
         }
         self.vacate();
-        if core::mem::take(&mut self.rq.exile) && !self.s.table.allows(t, e, self.id) {
+        if core::mem::take(&mut self.rq.exile)
+            && !self.s.table.plants(Fault::IgnoreExile)
+            && !self.s.table.allows(t, e, self.id)
+        {
             self.leave_running(t, e, true);
             e.set_home(self.id, false);
             return (true, Some(t));
         }
         if e.is_fair() {
             self.rq.fair.renew_if_used_up(e);
+        }
+        if self.s.table.plants(Fault::LosePlace) && e.in_rt_queue() {
+            self.rq.rt.move_to_tail(&self.s.table, t);
         }
         self.put_back(t, e, now);
         (true, None)
@@ -151,6 +158,7 @@ impl Held<'_> {
     fn give_way(&mut self, t: ThreadIdx, e: &Entity) {
         match e.class() {
             Class::Fair => self.rq.fair.give_way(e),
+            Class::Rt | Class::Stop if self.s.table.plants(Fault::YieldNothing) => {}
             Class::Rt | Class::Stop => self.rq.rt.move_to_tail(&self.s.table, t),
             Class::Deadline => deadline::give_way(e),
         }
@@ -162,7 +170,10 @@ impl Held<'_> {
     #[inline(always)]
     fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
         if e.state.load(Ordering::Acquire) != state::WAITING {
-            return false;
+            if !self.s.table.plants(Fault::BlockAnyway) {
+                return false;
+            }
+            e.state.store(state::WAITING, Ordering::Relaxed);
         }
         let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
         let usual = e.usual_run.get();

@@ -4,6 +4,7 @@ use crate::OutOfMemory;
 use crate::cpuset::try_boxed;
 use crate::entity::Entity;
 use crate::field::FieldU64;
+use crate::planted::Fault;
 use alloc::boxed::Box;
 use ids::{CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
@@ -21,6 +22,8 @@ pub(crate) struct Table {
     wide: Box<[OnceBox<Wide>]>,
     /// Mask words after the first.
     extra: usize,
+    #[cfg(feature = "planted")]
+    pub fault: Option<Fault>,
 }
 
 impl Table {
@@ -30,7 +33,19 @@ impl Table {
             chunks: try_boxed(CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
             wide: try_boxed(if extra == 0 { 0 } else { CHUNKS }, |_| OnceBox::new())?,
             extra,
+            #[cfg(feature = "planted")]
+            fault: None,
         })
+    }
+
+    /// Whether this fault is planted: see `planted.rs`. Here because everything has the table at hand.
+    #[inline(always)]
+    #[cfg_attr(not(feature = "planted"), allow(unused_variables, reason = "nothing is planted then"))]
+    pub(crate) fn plants(&self, fault: Fault) -> bool {
+        #[cfg(feature = "planted")]
+        return self.fault == Some(fault);
+        #[cfg(not(feature = "planted"))]
+        false
     }
 
     /// Makes sure that `t` has an entity.

@@ -9,6 +9,7 @@
 //! `subtree_mask`, stops climbing where it makes no difference.
 
 use crate::entity::Entity;
+use crate::planted::Fault;
 use crate::table::Table;
 use ids::ThreadIdx;
 
@@ -95,6 +96,9 @@ impl Tree {
             p.links.left.set(below);
         } else {
             p.links.right.set(below);
+        }
+        if table.plants(Fault::StaleMinimum) {
+            return;
         }
         shrink(table, parent, e.vruntime.get(), table.fold(t, e));
     }

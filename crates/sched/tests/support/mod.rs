@@ -6,7 +6,9 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod checks;
+pub mod clockwork;
 mod events;
+pub mod scenes;
 
 pub use events::Mix;
 
