@@ -1,7 +1,10 @@
 //! Fair threads over several CPUs: idle CPUs fetch, busy ones even out from time to time.
 
 use crate::cpu::Idle;
+use crate::entity::Entity;
 use crate::fair::Placement;
+use crate::planted::Fault;
+use crate::rank::Rank;
 use crate::{Kick, Prev, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
@@ -31,6 +34,9 @@ impl Scheduler {
     /// Takes a fair thread from another CPU and makes it current here.
     pub(crate) fn pull_fair(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
         if self.cpus.len() == 1 || self.domain.absent.contains(cpu) {
+            return None;
+        }
+        if self.table.plants(Fault::SkipSteal) {
             return None;
         }
         let t = self.steal(cpu, now)?;
@@ -75,9 +81,10 @@ impl Scheduler {
         h.account(now);
         let (rq, table) = (&mut *h.rq, &self.table);
         let after = if rq.absent { Nanos::ZERO } else { self.config.pull_after };
-        let bit = 1 << (cpu.index() % 64);
+        let any = table.plants(Fault::StealAnything);
+        let bit = if any { 0 } else { 1 << (cpu.index() % 64) };
         let t = rq.fair.find_allowed(table, bit, MOST_LOOKS, |t, e| {
-            table.allows(t, e, cpu) && now.since(Nanos(e.queued_at.get())) >= after
+            (any || table.allows(t, e, cpu)) && now.since(Nanos(e.queued_at.get())) >= after
         })?;
         h.dequeue(t, table.get(t));
         h.publish();
@@ -103,7 +110,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn nudge(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
         let d = &self.domain;
-        if (0..d.words()).any(|i| d.parked.word(i) & allowed != 0) {
+        if !self.table.plants(Fault::SkipNudge) && (0..d.words()).any(|i| d.parked.word(i) & allowed != 0) {
             self.nudge_parked(busy, from, allowed, now, k);
         }
     }
@@ -150,52 +157,60 @@ impl Scheduler {
         }
     }
 
-    /// Evens out: takes some waiting fair threads from the CPU with the greatest load, if that is
-    /// more than a thread's weight above this one's. A CPU that nobody serves comes first.
+    /// Evens out: moves some waiting fair threads from the CPU with the greatest load to this one, or from this
+    /// one to that with the smallest, if a thread's weight is less than the gap. (A CPU without waiting threads
+    /// has no tick: it does not fetch, it is given.) A CPU that nobody serves counts as overloaded.
     pub(crate) fn balance(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let n = self.cpus.len();
         let start = if n <= MOST_QUEUES { cpu.index() } else { self.domain.turn().index() };
-        let load = |c: usize| match self.domain.absent.contains(CpuId(c as u16)) {
-            true => u64::MAX,
-            false => self.cpus[c].seen.load.get(),
+        let others = || {
+            let near = (0..n.min(MOST_QUEUES)).map(|i| CpuId(((start + i) % n) as u16));
+            near.filter(|&c| c != cpu)
         };
-        let busiest = (0..n.min(MOST_QUEUES))
-            .map(|i| (start + i) % n)
-            .filter(|&c| c != cpu.index() && self.cpus[c].seen.fair_waiting.get() > 0)
-            .max_by_key(|&c| load(c));
-        let Some(src) = busiest else { return };
+        let waits = |c: &CpuId| self.cpus[c.index()].seen.fair_waiting.get() > 0;
+        let runs_fair = |c: &CpuId| Rank(self.cpus[c.index()].seen.running.get()) == Rank::FAIR;
+        if let Some(most) = others().filter(waits).max_by_key(|&c| self.load(c)) {
+            self.even_out(most, cpu, now, k);
+        }
+        if let Some(least) = others().filter(runs_fair).min_by_key(|&c| self.load(c)) {
+            self.even_out(cpu, least, now, k);
+        }
+    }
+
+    /// The sum of the fair weights, for comparison.
+    fn load(&self, cpu: CpuId) -> u64 {
+        if self.domain.absent.contains(cpu) { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
+    }
+
+    fn even_out(&self, src: CpuId, dst: CpuId, now: Nanos, k: &mut impl Kick) {
         for _ in 0..MOST_LOOKS {
-            let gap = load(src).saturating_sub(load(cpu.index()));
-            if gap == 0 || !self.balance_one(cpu, CpuId(src as u16), gap, now, k) {
+            let gap = self.load(src).saturating_sub(self.load(dst));
+            if gap == 0 || !self.move_one(src, dst, gap, now, k) {
                 return;
             }
         }
     }
 
-    fn balance_one(&self, cpu: CpuId, src: CpuId, gap: u64, now: Nanos, k: &mut impl Kick) -> bool {
+    /// Moves one waiting fair thread whose weight is below `gap`, so that the gap becomes smaller.
+    fn move_one(&self, src: CpuId, dst: CpuId, gap: u64, now: Nanos, k: &mut impl Kick) -> bool {
         let mut h = self.lock(src);
         h.account(now);
         let table = &self.table;
-        let bit = 1 << (cpu.index() % 64);
-        let found = h
-            .rq
-            .fair
-            .find_allowed(table, bit, MOST_LOOKS, |t, e| table.allows(t, e, cpu) && u64::from(e.weight.get()) < gap);
-        let Some(t) = found else { return false };
+        let (rq, bit) = (&mut *h.rq, 1 << (dst.index() % 64));
+        let fits = |t, e: &Entity| table.allows(t, e, dst) && u64::from(e.weight.get()) < gap;
+        let Some(t) = rq.fair.find_allowed(table, bit, MOST_LOOKS, fits) else { return false };
         h.dequeue(t, table.get(t));
         h.publish();
         drop(h);
-        let mut h = self.lock(cpu);
+        let mut h = self.lock(dst);
         h.account(now);
         h.rq.stats.migrations_in += 1;
-        h.rq.stats.pulls += 1;
-        let e = table.get(t);
-        h.enqueue(t, e, now, Placement::Moved, false);
-        let kick = h.beats_current(t, e) && h.request();
-        h.publish();
+        h.enqueue(t, table.get(t), now, Placement::Moved, false);
+        let told = h.beats_current(t, table.get(t)) && h.request();
+        let kick = h.publish() || told;
         drop(h);
         if kick {
-            k.kick(cpu);
+            k.kick(dst);
         }
         true
     }

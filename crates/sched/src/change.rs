@@ -3,6 +3,7 @@
 use crate::attr::{Attr, AttrError, Urgency};
 use crate::entity::{Entity, ON_RQ, state};
 use crate::fair::Placement;
+use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
 use crate::{Kick, Scheduler};
@@ -46,6 +47,7 @@ impl Scheduler {
     fn apply(&self, e: &Entity, what: Change<'_>) {
         match what {
             Change::Attr(attr) => e.set_attr(attr, self.config.base_slice(), self.config.rr_slice),
+            Change::Boost(None) if self.table.plants(Fault::KeepBoost) => {}
             Change::Boost(boost) => e.set_boost(boost),
         }
     }
@@ -74,10 +76,10 @@ impl Scheduler {
     /// Publishes a change, and lets that CPU choose again, if `request` says so, or others take what waits.
     fn follow_up(&self, mut h: Held<'_>, request: bool, now: Nanos, k: &mut impl Kick) {
         let told = request && h.request();
-        h.publish();
+        let kick = h.publish() || told;
         let (cpu, push) = (h.id, h.rq.overloaded);
         drop(h);
-        if told {
+        if kick {
             k.kick(cpu);
         }
         if push {

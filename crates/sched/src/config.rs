@@ -22,6 +22,9 @@ pub struct Config {
     pub balance_every: Nanos,
     /// Per mille of a CPU's time that deadline threads may reserve; above 1000: no admission control.
     pub deadline_permille: u32,
+    /// The fault to plant.
+    #[cfg(feature = "planted")]
+    pub fault: Option<crate::Fault>,
 }
 
 impl Default for Config {
@@ -36,6 +39,8 @@ impl Default for Config {
             pull_after: Nanos::from_micros(3),
             balance_every: Nanos::from_millis(4),
             deadline_permille: 950,
+            #[cfg(feature = "planted")]
+            fault: None,
         }
     }
 }

@@ -65,30 +65,32 @@ pub struct CpuStats {
     pub nudges: u64,
 }
 
-/// The run queue of one CPU.
+/// The run queue of one CPU. What every switch needs is in front.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct RunQueue {
     /// The running thread; `NONE` is idle.
     pub current: ThreadIdx,
+    /// The running thread's mask has lost this CPU.
+    pub exile: bool,
+    /// The priority vector that has this CPU.
+    pub vector: u8,
+    /// Whether the overload mask has this CPU.
+    pub overloaded: bool,
+    pub absent: bool,
+    /// Which of the idle masks has this CPU.
+    pub idle: Option<Idle>,
     /// The most urgent rank the running thread has had since it was chosen.
     pub chosen: Rank,
     /// Until when the running thread's time is accounted.
     pub accounted: u64,
     pub fair: FairQueue,
-    pub rt: RtQueue,
-    pub deadline: DeadlineQueue,
     pub server: FairServer,
-    /// The running thread's mask has lost this CPU.
-    pub exile: bool,
-    /// Whether the idle masks have this CPU.
-    pub idle: Option<Idle>,
-    pub absent: bool,
-    /// What is published in the domain: priority vector and overload.
-    pub vector: u8,
-    pub overloaded: bool,
+    pub stats: CpuStats,
     /// When this CPU balances next.
     pub balance_at: u64,
-    pub stats: CpuStats,
+    pub deadline: DeadlineQueue,
+    pub rt: RtQueue,
 }
 
 /// One CPU.
@@ -172,6 +174,10 @@ impl RunQueue {
         let level = self.rt.active.best();
         if level == 0 {
             return Rank::STOP;
+        }
+        let usual = self.deadline.waiting() == 0 && !self.server.active();
+        if usual && level < NO_LEVEL && current.is_none_or(|e| e.class() != Class::Deadline) {
+            return Rank::rt(level);
         }
         let fair = self.fair.waiting() > 0 || current.is_some_and(|e| e.is_fair());
         let ready = self.deadline.first().map(|t| Rank::of(table.get(t)));

@@ -17,6 +17,7 @@
 //! `vruntime` as long as V has not reached it.
 
 use crate::entity::Entity;
+use crate::planted::Fault;
 use crate::table::Table;
 use crate::tree::Tree;
 use crate::weight::to_virtual;
@@ -130,15 +131,14 @@ impl FairQueue {
         let mean = self.mean();
         let slice = e.virtual_slice();
         let lag = e.lag.get().clamp(-2 * slice, 2 * slice);
+        // Joining moves V towards the joiner; undo that, so that it is owed `lag` afterwards.
+        let w = i64::from(e.weight.get());
+        let owed = if lag == 0 || self.load == 0 { 0 } else { lag.saturating_add(scale(lag, w, self.load)) };
         let vruntime = if lag < 0 && how == Placement::Wake && e.cpu() == cpu {
             // A debt is paid by the time that went on without it, not by sleeping alone.
-            e.vruntime.get().clamp(mean, mean - lag)
-        } else if self.load == 0 {
-            mean
+            e.vruntime.get().clamp(mean, mean - owed)
         } else {
-            // Joining moves V towards the joiner; undo that, so that it is owed `lag` afterwards.
-            let w = i64::from(e.weight.get());
-            mean - if lag == 0 { 0 } else { lag.saturating_add(scale(lag, w, self.load)) }
+            mean - owed
         };
         let to_deadline = match how {
             Placement::Initial => slice / 2,
@@ -201,12 +201,12 @@ impl FairQueue {
             return None;
         }
         let current = current.filter(|e| self.eligible(e.vruntime.get()));
-        if current.is_some_and(|e| e.vruntime.get() < self.protected_until) {
+        if current.is_some_and(|e| self.is_protected(e)) {
             return None;
         }
         let best = match self.solo {
             Some(t) => Some(t).filter(|_| current.is_none() || self.eligible(table.get(t).vruntime.get())),
-            None => self.tree.first_eligible(table, |v| self.eligible(v)),
+            None => self.tree.first_eligible(table, |v| self.eligible(v) || table.plants(Fault::IgnoreEligibility)),
         };
         match (current, best) {
             (Some(e), Some(t)) => (table.get(t).key.get() < e.key.get()).then_some(t),
@@ -258,6 +258,12 @@ impl FairQueue {
         {
             self.protected_until = i64::MIN;
         }
+    }
+
+    /// Whether the running thread `e` has a right to go on for now.
+    #[inline(always)]
+    pub(crate) fn is_protected(&self, e: &Entity) -> bool {
+        e.vruntime.get() < self.protected_until
     }
 
     /// The running thread has lost its protection.

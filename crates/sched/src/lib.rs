@@ -18,6 +18,8 @@
 //!   [`Scheduler::idle_pull`] or `need_resched` says so.
 //! * `wake` kicks remote CPUs only; for the waker's own CPU `need_resched` is enough.
 //!   The other methods may name any CPU to the [`Kick`], the caller's own as well.
+//! * A kick means: look at `need_resched`, and at `tick_needed`, which may have become true. A CPU whose running
+//!   thread has no competition needs no tick, and is kicked when that changes from elsewhere.
 //! * A spinning idle CPU is not kicked for fair threads: it must look at `need_resched`. Before it parks
 //!   it says so by [`Scheduler::idle_state`] and stays awake if that returns false.
 #![no_std]
@@ -38,6 +40,7 @@ mod domain;
 mod entity;
 mod fair;
 mod field;
+mod planted;
 mod presence;
 mod push_pull;
 mod queue;
@@ -55,6 +58,8 @@ pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
 pub use audit::{Damage, Place};
 pub use config::{Config, OutOfMemory};
 pub use cpu::{CpuStats, Idle};
+#[cfg(feature = "planted")]
+pub use planted::Fault;
 
 use alloc::boxed::Box;
 use cpu::Cpu;
@@ -100,9 +105,15 @@ impl Scheduler {
     pub fn new(config: &Config) -> Result<Scheduler, OutOfMemory> {
         let mut config = config.clone();
         config.cpus = config.cpus.clamp(1, ids::CPUS_MAX);
+        #[cfg_attr(not(feature = "planted"), allow(unused_mut, reason = "nothing is planted then"))]
+        let mut table = Table::new(config.cpus)?;
+        #[cfg(feature = "planted")]
+        {
+            table.fault = config.fault;
+        }
         Ok(Scheduler {
             cpus: cpuset::try_boxed(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
-            table: Table::new(config.cpus)?,
+            table,
             domain: Domain::new(config.cpus)?,
             admission: admission::Admission::new(&config),
             config,

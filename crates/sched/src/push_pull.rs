@@ -7,6 +7,7 @@
 
 use crate::entity::{Class, Entity};
 use crate::fair::Placement;
+use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
 use crate::{Kick, Scheduler};
@@ -53,7 +54,7 @@ impl Scheduler {
         let last = e.cpu();
         let lowest = self.domain.find_lower(
             Rank::of(e).vector(),
-            |i| self.table.mask_word(t, e, i),
+            |i| if self.table.plants(Fault::PushAnywhere) { u64::MAX } else { self.table.mask_word(t, e, i) },
             |word| {
                 let has = |c: CpuId| word(c.index() / 64) >> (c.index() % 64) & 1 != 0;
                 let any = || self.domain.first(self.domain.turn(), word);
@@ -75,6 +76,9 @@ impl Scheduler {
     pub(crate) fn push(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let mut tries = 0;
         for _ in 0..MOST {
+            if self.table.plants(Fault::SkipPush) {
+                return;
+            }
             let Some(target) = self.push_target(cpu, k) else { return };
             match self.push_to(cpu, target, now) {
                 Push::Moved(kick) => {
@@ -114,7 +118,8 @@ impl Scheduler {
             return Push::Stop;
         }
         let better = Rank::of(e) < best_rank(&dst) && !dst.rq.absent;
-        if !better || !self.table.allows(t, e, target) {
+        let allowed = self.table.allows(t, e, target) || self.table.plants(Fault::PushAnywhere);
+        if !better || !allowed {
             return Push::Again;
         }
         src.rq.stats.pushes += 1;
@@ -179,6 +184,6 @@ fn move_urgent(src: &mut Held<'_>, dst: &mut Held<'_>, t: ThreadIdx, e: &Entity,
     dst.enqueue(t, e, now, Placement::Moved, false);
     dst.rq.stats.migrations_in += 1;
     src.publish();
-    dst.publish();
-    dst.request()
+    let ticks = dst.publish();
+    dst.request() || ticks
 }

@@ -5,6 +5,7 @@ use crate::cpu::{Cpu, Idle, RunQueue};
 use crate::deadline;
 use crate::entity::{Class, Entity};
 use crate::fair::Placement;
+use crate::planted::Fault;
 use crate::rank::Rank;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use sync::Guard;
@@ -29,7 +30,14 @@ impl<'a> Held<'a> {
     /// Accounts the running thread's time up to `now`.
     #[inline(always)]
     pub(crate) fn account(&mut self, now: Nanos) {
-        let Some(e) = self.current() else { return };
+        if let Some(e) = self.current() {
+            self.account_for(e, now);
+        }
+    }
+
+    /// `account`, for whoever has the running thread's entity at hand.
+    #[inline(always)]
+    pub(crate) fn account_for(&mut self, e: &Entity, now: Nanos) {
         let delta = now.0.saturating_sub(self.rq.accounted);
         if delta == 0 {
             return;
@@ -38,6 +46,9 @@ impl<'a> Held<'a> {
         e.runtime.add(delta);
         if e.is_fair() {
             self.rq.fair.charge(e, delta);
+            if self.s.table.plants(Fault::ChargeTwice) && delta % 2 == 0 {
+                self.rq.fair.charge(e, delta);
+            }
             self.rq.server.charge(delta, now);
         } else {
             self.account_urgent(e, delta);
@@ -45,7 +56,7 @@ impl<'a> Held<'a> {
     }
 
     fn account_urgent(&mut self, e: &Entity, delta: u64) {
-        if e.class() == Class::Deadline {
+        if e.class() == Class::Deadline && !self.s.table.plants(Fault::FreeBudget) {
             deadline::charge(e, delta);
         } else if e.policy() == Policy::RoundRobin {
             e.rr_left.set(e.rr_left.get().saturating_sub(delta));
@@ -85,10 +96,16 @@ impl<'a> Held<'a> {
     /// Takes a waiting thread out of its queue; the caller owns it then.
     pub(crate) fn dequeue(&mut self, t: ThreadIdx, e: &Entity) {
         let table = &self.s.table;
+        if Rank::of(e) < self.rq.running_rank(self.current()) {
+            // Others have kept away because of it: as if it had run, the next `schedule` makes up for that.
+            self.rq.chosen = self.rq.chosen.min(Rank::of(e));
+        }
         match e.class() {
             Class::Fair => {
                 self.rq.fair.remove(table, t);
-                self.rq.fair.leave(e, true);
+                if !table.plants(Fault::KeepWeight) {
+                    self.rq.fair.leave(e, true);
+                }
                 self.cpu.seen.load.set(self.rq.fair.load() as u64);
             }
             Class::Rt | Class::Stop => self.rq.rt.dequeue(table, t, false),
@@ -175,8 +192,7 @@ impl<'a> Held<'a> {
         let urgent = self.rq.rt.len > 0 || !self.rq.deadline.is_empty();
         if urgent {
             while self.rq.deadline.replenish_one(table, now) {}
-            let rt = self.rq.rt.len > 0;
-            self.rq.server.update(now, fair, rt);
+            self.update_server(now, fair);
             if let Some(t) = self.pick_urgent(fair) {
                 return Some(t);
             }
@@ -184,6 +200,14 @@ impl<'a> Held<'a> {
         let t = self.rq.fair.choose(table, None)?;
         self.rq.fair.remove(table, t);
         Some(t)
+    }
+
+    /// Lets the fair server look at the clock; `fair` says whether fair threads are here.
+    pub(crate) fn update_server(&mut self, now: Nanos, fair: bool) {
+        let rt = self.rq.rt.len > 0;
+        if !self.s.table.plants(Fault::SleepingServer) {
+            self.rq.server.update(now, fair, rt);
+        }
     }
 
     /// The most urgent thread above the fair class; none if the fair server goes first.
@@ -204,7 +228,9 @@ impl<'a> Held<'a> {
 
     fn pick_rt(&mut self) -> Option<ThreadIdx> {
         let t = self.rq.rt.active.first()?;
-        self.rq.rt.take_from_pushable(&self.s.table, t);
+        if !self.s.table.plants(Fault::KeepPushable) {
+            self.rq.rt.take_from_pushable(&self.s.table, t);
+        }
         Some(t)
     }
 
@@ -224,34 +250,45 @@ impl<'a> Held<'a> {
     }
 
     /// Publishes what others look at. Everything that changed membership or the running
-    /// thread ends with this.
+    /// thread ends with this. Says whether the CPU needs ticks from now on and did not before: if it is
+    /// not the one that calls, it must be told.
     #[inline]
-    pub(crate) fn publish(&mut self) {
-        let e = self.current();
-        let waiting = self.rq.waiting(e);
-        let seen = &self.cpu.seen;
-        seen.queued.set(waiting);
-        seen.fair_waiting.set(self.rq.fair.waiting());
-        let only_fair = self.rq.rt.len == 0 && self.rq.deadline.is_empty() && e.is_none_or(|e| e.is_fair());
-        if only_fair && self.rq.vector == 0 && !self.rq.overloaded {
-            seen.running.set(if e.is_some() { Rank::FAIR.0 } else { Rank::IDLE.0 });
-            seen.tick.set(u8::from(waiting > 0));
+    pub(crate) fn publish(&mut self) -> bool {
+        let before = self.cpu.seen.tick.get();
+        let rq = &*self.rq;
+        let nothing_urgent = rq.rt.len == 0 && rq.deadline.is_empty() && rq.chosen >= Rank::FAIR;
+        if nothing_urgent && rq.vector == 0 && !rq.overloaded {
+            self.publish_fair();
         } else {
-            self.publish_urgent(e, waiting);
+            self.publish_urgent();
         }
+        before == 0 && self.cpu.seen.tick.get() != 0
     }
 
-    #[cold]
+    /// `publish` where only fair threads are.
+    #[inline(always)]
+    pub(crate) fn publish_fair(&self) {
+        let (waiting, seen) = (self.rq.fair.waiting(), &self.cpu.seen);
+        seen.queued.set(waiting);
+        seen.fair_waiting.set(waiting);
+        seen.running.set(if self.rq.current.is_some() { Rank::FAIR.0 } else { Rank::IDLE.0 });
+        seen.tick.set(u8::from(waiting > 0));
+    }
+
     #[inline(never)]
-    fn publish_urgent(&mut self, e: Option<&Entity>, waiting: u32) {
+    fn publish_urgent(&mut self) {
+        let e = self.current();
         let (rq, seen, table) = (&mut *self.rq, &self.cpu.seen, &self.s.table);
+        let waiting = rq.waiting(e);
+        seen.queued.set(waiting);
+        seen.fair_waiting.set(rq.fair.waiting());
         let running = rq.running_rank(e);
         seen.running.set(running.0);
         seen.running_pinned.set(u8::from(e.is_some_and(|e| e.movable.get() == 0)));
         let budget = e.is_some_and(|e| e.class() == Class::Deadline);
         seen.tick.set(u8::from(waiting > 0 || budget || rq.deadline.throttled() > 0));
         let vector = running.min(rq.best_rank(table, e)).vector();
-        if vector != rq.vector {
+        if vector != rq.vector && !table.plants(Fault::StaleVector) {
             self.s.domain.set_priority(self.id, rq.vector, vector);
             rq.vector = vector;
         }
@@ -261,7 +298,7 @@ impl<'a> Held<'a> {
         if overloaded != rq.overloaded {
             if overloaded {
                 self.s.domain.set_overload(self.id);
-            } else {
+            } else if !table.plants(Fault::StaleOverload) {
                 self.s.domain.clear_overload(self.id);
             }
             rq.overloaded = overloaded;
@@ -291,6 +328,9 @@ impl<'a> Held<'a> {
     #[must_use]
     pub(crate) fn request(&self) -> bool {
         let asked = self.cpu.need_resched();
+        if self.s.table.plants(Fault::LoseRequest) && self.rq.accounted % 4 == 0 {
+            return !asked;
+        }
         self.cpu.seen.need_resched.store(true, Ordering::Release);
         !asked
     }

@@ -138,13 +138,14 @@ impl<const PUSHABLE: bool> PriorityArray<PUSHABLE> {
 
 /// The real-time threads of one CPU.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct RtQueue {
+    /// Members of `active`.
+    pub len: u32,
     /// Everything runnable, the running one included.
     pub active: PriorityArray<false>,
     /// What could run elsewhere.
     pub pushable: PriorityArray<true>,
-    /// Members of `active`.
-    pub len: u32,
 }
 
 impl RtQueue {

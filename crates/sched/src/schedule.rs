@@ -4,6 +4,7 @@ use crate::cpu::Idle;
 use crate::deadline;
 use crate::entity::{Class, Entity, state};
 use crate::fair::Placement;
+use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
 use crate::{Kick, Prev, Scheduler};
@@ -20,21 +21,18 @@ impl Scheduler {
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
         let mut h = self.lock(cpu);
         h.cpu.seen.need_resched.store(false, Ordering::Release);
-        h.account(now);
-        if let Some(e) = h.current()
-            && e.is_fair()
-            && h.rq.rt.len == 0
-            && h.rq.deadline.is_empty()
-            && !h.rq.exile
-        {
-            let next = h.schedule_fair(e, now, prev);
-            if next.is_some() {
-                return next;
-            }
-            drop(h);
-            return self.pull_fair(cpu, now);
+        let Some(e) = h.current() else { return self.schedule_any(h, now, prev, k) };
+        h.account_for(e, now);
+        let only_fair = h.rq.chosen == Rank::FAIR && h.rq.rt.len == 0 && h.rq.deadline.is_empty() && !h.rq.exile;
+        if !only_fair {
+            return self.schedule_any(h, now, prev, k);
         }
-        self.schedule_any(h, now, prev, k)
+        let next = h.schedule_fair(e, now, prev);
+        if next.is_some() {
+            return next;
+        }
+        drop(h);
+        self.pull_fair(cpu, now)
     }
 
     fn schedule_any<'a>(&'a self, mut h: Held<'a>, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
@@ -42,8 +40,8 @@ impl Scheduler {
         let last = h.rq.current;
         let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
-        let drops = before < Rank::FAIR && h.rq.best_rank(&self.table, None) > before;
-        if drops && self.domain.overload_count() > 0 {
+        let elsewhere = before < Rank::FAIR && self.domain.overload_count() > 0;
+        if elsewhere && !self.table.plants(Fault::SkipPull) && h.rq.best_rank(&self.table, None) > before {
             h.publish();
             drop(h);
             self.pull(cpu, now, k);
@@ -101,7 +99,7 @@ impl Held<'_> {
                 return Some(last);
             }
             self.set_idle(Some(Idle::Spinning));
-            self.publish();
+            self.publish_fair();
             return None;
         };
         self.rq.fair.remove(&s.table, next);
@@ -113,7 +111,7 @@ impl Held<'_> {
         }
         self.rq.stats.switches += 1;
         self.begin(next, s.table.get(next), now);
-        self.publish();
+        self.publish_fair();
         Some(next)
     }
 
@@ -139,13 +137,19 @@ impl Held<'_> {
             return (false, None);
         }
         self.vacate();
-        if core::mem::take(&mut self.rq.exile) && !self.s.table.allows(t, e, self.id) {
+        if core::mem::take(&mut self.rq.exile)
+            && !self.s.table.plants(Fault::IgnoreExile)
+            && !self.s.table.allows(t, e, self.id)
+        {
             self.leave_running(t, e, true);
             e.set_home(self.id, false);
             return (true, Some(t));
         }
         if e.is_fair() {
             self.rq.fair.renew_if_used_up(e);
+        }
+        if self.s.table.plants(Fault::LosePlace) && e.in_rt_queue() {
+            self.rq.rt.move_to_tail(&self.s.table, t);
         }
         self.put_back(t, e, now);
         (true, None)
@@ -154,6 +158,7 @@ impl Held<'_> {
     fn give_way(&mut self, t: ThreadIdx, e: &Entity) {
         match e.class() {
             Class::Fair => self.rq.fair.give_way(e),
+            Class::Rt | Class::Stop if self.s.table.plants(Fault::YieldNothing) => {}
             Class::Rt | Class::Stop => self.rq.rt.move_to_tail(&self.s.table, t),
             Class::Deadline => deadline::give_way(e),
         }
@@ -165,7 +170,10 @@ impl Held<'_> {
     #[inline(always)]
     fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
         if e.state.load(Ordering::Acquire) != state::WAITING {
-            return false;
+            if !self.s.table.plants(Fault::BlockAnyway) {
+                return false;
+            }
+            e.state.store(state::WAITING, Ordering::Relaxed);
         }
         let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
         let usual = e.usual_run.get();

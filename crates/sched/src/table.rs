@@ -4,33 +4,48 @@ use crate::OutOfMemory;
 use crate::cpuset::try_boxed;
 use crate::entity::Entity;
 use crate::field::FieldU64;
+use crate::planted::Fault;
 use alloc::boxed::Box;
 use ids::{CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
 
 const CHUNK: usize = 256;
+const CHUNKS: usize = THREADS_MAX / CHUNK;
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
 
 /// All entities of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Table {
-    chunks: Box<[OnceBox<Chunk>]>,
+    chunks: Box<[OnceBox<Chunk>; CHUNKS]>,
     /// Mask words after the first, for machines of more than 64 CPUs.
     wide: Box<[OnceBox<Wide>]>,
     /// Mask words after the first.
     extra: usize,
+    #[cfg(feature = "planted")]
+    pub fault: Option<Fault>,
 }
 
 impl Table {
     pub(crate) fn new(cpus: usize) -> Result<Table, OutOfMemory> {
-        let n = THREADS_MAX / CHUNK;
         let extra = cpus.div_ceil(64) - 1;
         Ok(Table {
-            chunks: try_boxed(n, |_| OnceBox::new())?,
-            wide: try_boxed(if extra == 0 { 0 } else { n }, |_| OnceBox::new())?,
+            chunks: try_boxed(CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
+            wide: try_boxed(if extra == 0 { 0 } else { CHUNKS }, |_| OnceBox::new())?,
             extra,
+            #[cfg(feature = "planted")]
+            fault: None,
         })
+    }
+
+    /// Whether this fault is planted: see `planted.rs`. Here because everything has the table at hand.
+    #[inline(always)]
+    #[cfg_attr(not(feature = "planted"), allow(unused_variables, reason = "nothing is planted then"))]
+    pub(crate) fn plants(&self, fault: Fault) -> bool {
+        #[cfg(feature = "planted")]
+        return self.fault == Some(fault);
+        #[cfg(not(feature = "planted"))]
+        false
     }
 
     /// Makes sure that `t` has an entity.
@@ -56,7 +71,8 @@ impl Table {
     /// The entity of `t`, which must have been attached.
     #[inline(always)]
     pub(crate) fn get(&self, t: ThreadIdx) -> &Entity {
-        match self.chunks[t.index() / CHUNK].get() {
+        // The remainder saves a bounds check; ids are below THREADS_MAX.
+        match self.chunks[t.index() / CHUNK % CHUNKS].get() {
             Some(c) => &c[t.index() % CHUNK],
             None => never_attached(t),
         }

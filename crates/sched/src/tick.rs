@@ -1,6 +1,7 @@
 //! What the passing of time changes.
 
 use crate::entity::{Class, Entity};
+use crate::planted::Fault;
 use crate::queue::Held;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
@@ -73,7 +74,8 @@ impl Held<'_> {
     /// A round-robin slice that is over starts again; it matters only to those who share the level
     /// (`task_tick_rt`).
     fn tick_rt(&mut self, t: ThreadIdx, e: &Entity) -> bool {
-        if e.policy() != Policy::RoundRobin || e.rr_left.get() > 0 {
+        let over = e.rr_left.get() == 0 && !self.s.table.plants(Fault::EndlessSlice);
+        if e.policy() != Policy::RoundRobin || !over {
             return false;
         }
         e.rr_left.set(self.s.config.rr_slice.0);
@@ -84,11 +86,12 @@ impl Held<'_> {
         true
     }
 
+    /// At the end of its slice (or of its protection, if somebody has a shorter one) it has to compete again.
     fn tick_fair(&mut self, e: &Entity) -> bool {
-        let renewed = self.rq.fair.renew_if_used_up(e);
-        if renewed {
-            self.rq.fair.unprotect();
+        if self.rq.fair.is_protected(e) {
+            return false;
         }
+        self.rq.fair.renew_if_used_up(e);
         self.rq.fair.choose(&self.s.table, Some(e)).is_some()
     }
 
@@ -97,8 +100,7 @@ impl Held<'_> {
         let current = self.current();
         let fair_runs = current.is_some_and(|e| e.is_fair());
         let fair = fair_runs || self.rq.fair.waiting() > 0;
-        let rt = self.rq.rt.len > 0;
-        self.rq.server.update(now, fair, rt);
+        self.update_server(now, fair);
         let best = self.rq.best_rank(&self.s.table, current);
         best < self.rq.running_rank(current)
     }

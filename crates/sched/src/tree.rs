@@ -9,6 +9,7 @@
 //! `subtree_mask`, stops climbing where it makes no difference.
 
 use crate::entity::Entity;
+use crate::planted::Fault;
 use crate::table::Table;
 use ids::ThreadIdx;
 
@@ -69,8 +70,8 @@ impl Tree {
         if self.first == NONE || (!at_end && key < at(table, self.first).key.get()) {
             self.first = t.0;
         }
-        e.subtree_mask.set(0);
-        climb(table, t.0);
+        refresh(table, t.0);
+        extend(table, parent, e.vruntime.get(), table.fold(t, e));
     }
 
     /// Removes `t`, a member.
@@ -96,7 +97,10 @@ impl Tree {
         } else {
             p.links.right.set(below);
         }
-        climb(table, parent);
+        if table.plants(Fault::StaleMinimum) {
+            return;
+        }
+        shrink(table, parent, e.vruntime.get(), table.fold(t, e));
     }
 
     /// The member with the smallest key whose `vruntime` is `eligible`, which must hold
@@ -222,10 +226,29 @@ fn refresh(table: &Table, n: u32) -> bool {
     changed
 }
 
-/// Recomputes from `n` upwards until nothing changes.
-fn climb(table: &Table, mut n: u32) {
-    while n != NONE && refresh(table, n) {
-        n = at(table, n).links.parent.get();
+/// A member with these values came into the subtree of `n`.
+fn extend(table: &Table, mut n: u32, vruntime: i64, mask: u64) {
+    while n != NONE {
+        let e = at(table, n);
+        let (min, masks) = (e.min_vruntime.get(), e.subtree_mask.get());
+        if min <= vruntime && masks & mask == mask {
+            return;
+        }
+        e.min_vruntime.set(min.min(vruntime));
+        e.subtree_mask.set(masks | mask);
+        n = e.links.parent.get();
+    }
+}
+
+/// A member with these values left the subtree of `n`.
+fn shrink(table: &Table, mut n: u32, vruntime: i64, mask: u64) {
+    while n != NONE {
+        let e = at(table, n);
+        let made_no_difference = vruntime > e.min_vruntime.get() && mask & !table.fold(ThreadIdx(n), e) == 0;
+        if made_no_difference || !refresh(table, n) {
+            return;
+        }
+        n = e.links.parent.get();
     }
 }
 

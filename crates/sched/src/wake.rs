@@ -3,6 +3,7 @@
 use crate::cpu::Idle;
 use crate::entity::{Class, Entity, state};
 use crate::fair::Placement;
+use crate::planted::Fault;
 use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -51,6 +52,9 @@ impl Scheduler {
                 Err(now_seen) => seen = now_seen,
             }
         }
+        if self.table.plants(Fault::DropWake) && e.runtime.get() % 8 == 0 {
+            return true;
+        }
         self.activate(t, from, now, Placement::Wake, k);
         true
     }
@@ -81,9 +85,10 @@ impl Scheduler {
         }
         let beats = h.beats_current(t, e);
         let told = beats && h.request();
-        h.publish();
+        let ticks = h.publish();
         // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
-        let kick = target != from && if e.is_fair() { told && h.rq.idle != Some(Idle::Spinning) } else { beats };
+        let spins = h.rq.idle == Some(Idle::Spinning);
+        let kick = target != from && if e.is_fair() { (told || ticks) && !spins } else { beats || ticks };
         let push = !beats && h.rq.overloaded;
         let help = !beats && e.is_fair();
         drop(h);
