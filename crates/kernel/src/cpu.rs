@@ -56,6 +56,11 @@ impl Cpu {
         CachePadded(cpu)
     }
 
+    /// Whether the machine's timer of this CPU, which calls, should have gone off.
+    pub(crate) fn timer_is_due(&self, now: Nanos) -> bool {
+        self.armed.load(Relaxed) <= now.0
+    }
+
     /// The earliest timeout, for a CPU that is about to be idle.
     pub fn earliest(&self) -> Option<Nanos> {
         self.timeouts.lock().earliest()

@@ -37,7 +37,7 @@ pub struct Thread {
     /// Its signals. Taken after the process's.
     pub signals: SignalState,
     /// The mutex it waits for and those it holds with inheritance.
-    pub pi: crate::futex::pi::ThreadPi,
+    pub pi: crate::futex::ThreadPi,
 }
 
 /// A thread's signals under their lock.
@@ -199,6 +199,7 @@ impl Thread {
     /// Prepares a slot for a new thread with the given name.
     pub fn reset(&self, name: [u64; 2]) {
         self.wait.reset();
+        self.pi.reset();
         self.hint.store(0, Relaxed);
         self.clear_child_tid.store(0, Relaxed);
         self.robust_list.store(0, Relaxed);

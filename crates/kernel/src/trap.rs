@@ -87,6 +87,8 @@ pub(crate) enum Out {
     Exited,
     /// The registers have been set as they shall be.
     Restored,
+    /// Some of it is done; the rest is done in rounds, each time the thread is chosen.
+    Work,
     /// A host call that may wait, after so much has been done of what was asked.
     Host(Call, isize),
     /// The machine's turn.
@@ -163,6 +165,7 @@ impl<M: Machine> Kernel<M> {
                 }
                 self.exit(cpu, t)
             }
+            Out::Work => self.give_up(cpu, t, Prev::Preempted),
             Out::Host(call, done) => self.host_wait(cpu, t, call, done),
             Out::Process(what) => {
                 self.thread(t).wait.call.store(call.nr as u32, Relaxed);
@@ -233,6 +236,9 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(never)]
     fn ready_slow(&self, t: ThreadIdx, wait: Wait) -> bool {
+        if wait == Wait::Work {
+            return self.work(t);
+        }
         if let Some(result) = self.finished(t, wait) {
             self.finish_wait(t, result);
             return true;
@@ -253,7 +259,7 @@ impl<M: Machine> Kernel<M> {
 
     fn finished(&self, t: ThreadIdx, wait: Wait) -> Option<isize> {
         match wait {
-            Wait::None => Some(0),
+            Wait::None | Wait::Work => Some(0),
             Wait::Futex => self.futex_finished(t),
             Wait::FutexVector => self.futex_vector_finished(t),
             Wait::FutexPi => self.futex_pi_finished(t),
@@ -262,7 +268,6 @@ impl<M: Machine> Kernel<M> {
             Wait::Host => self.host_finished(t),
             Wait::Signal => self.sigwait_finished(t),
             Wait::Suspend => self.suspend_finished(t),
-            Wait::Work => Some(0),
         }
     }
 

@@ -3,17 +3,51 @@
 //! A hashed table of queues, each with its own lock; there is no lock above them. A queue
 //! is ordered by urgency and, within one urgency, by arrival (`plist` in Linux's
 //! `futex_hash_bucket`). The links are words in the threads ([`Node`]), guarded by the lock
-//! of the queue they are in.
+//! of the queue they are in; `futex_waitv(2)` borrows more nodes from a pool.
 //!
 //! Waits and wakes meet under the queue's lock: a waiter compares the word and joins the
 //! queue in one critical section, so a waker that changed the word before it looked at
 //! the queue finds either a waiter that will see the change or one to wake.
+//!
+//! Where to start reading: [`wait`], [`wake`], then `requeue` and `vector`; `work` for
+//! calls that touch more than 64 waiters; `pi` for priority inheritance, which has one
+//! more lock, taken after those of the queues; `robust` for what an exiting thread leaves.
 
-pub mod pi;
+mod pi;
+mod pool;
 mod queue;
 mod requeue;
 mod robust;
 mod vector;
 mod wait;
+mod wake;
+mod wake_op;
+mod work;
 
+pub use pi::ThreadPi;
 pub use queue::{FutexTable, Node};
+pub(crate) use requeue::RequeueArgs;
+pub(crate) use wake_op::WakeOpArgs;
+
+use crate::Kernel;
+use crate::machine::Machine;
+use abi::Errno;
+
+/// Past the highest address that a program may use (`TASK_SIZE_MAX`).
+const ADDRESS_END: u64 = (1 << 47) - 4096;
+
+impl<M: Machine> Kernel<M> {
+    /// What every operation checks about every word it names (`get_futex_key`): EINVAL if it
+    /// is not aligned, EFAULT if it lies outside user space, or, for a word that is not
+    /// declared private, if it cannot be read.
+    #[inline(always)]
+    pub(crate) fn check_word(&self, addr: u64, private: bool) -> Result<(), Errno> {
+        if !addr.is_multiple_of(4) {
+            return Err(Errno::EINVAL);
+        }
+        if addr >= ADDRESS_END || !private && self.m.load_u32(addr).is_err() {
+            return Err(Errno::EFAULT);
+        }
+        Ok(())
+    }
+}

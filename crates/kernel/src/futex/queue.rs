@@ -1,28 +1,69 @@
+//! The table of queues, and the nodes that are in them.
+
+use super::pool::NodePool;
 use crate::Kernel;
 use crate::machine::Machine;
 use alloc::boxed::Box;
-use ids::ThreadIdx;
+use ids::{THREADS_MAX, ThreadIdx};
 use sched::Urgency;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use sync::{CachePadded, Guard, Lock};
 
-const NONE: u32 = u32::MAX;
+/// No node, or no bucket.
+pub(super) const NONE: u32 = u32::MAX;
 const BUCKETS_LOG2: u32 = 12;
+const OWN_END: u32 = THREADS_MAX as u32;
 
-/// A thread's place in a queue. Guarded by the lock of the bucket it names; a thread that
-/// reads "no bucket" about itself needs no lock: whoever took it out wrote that last.
+/// A node by number: below [`THREADS_MAX`] the own node of that thread, from there on one of
+/// the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeId(pub(super) u32);
+
+impl NodeId {
+    /// The own node of a thread.
+    #[inline(always)]
+    pub(super) fn own(t: ThreadIdx) -> NodeId {
+        NodeId(t.0)
+    }
+
+    /// A node of the pool.
+    pub(super) fn pooled(i: u32) -> NodeId {
+        NodeId(OWN_END + i)
+    }
+}
+
+/// What a node in a queue stands for, and so who may take it out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub enum Role {
+    /// FUTEX_WAIT: any wake.
+    Plain = 0,
+    /// One word of `futex_waitv(2)`: any wake.
+    Vector = 1,
+    /// FUTEX_WAIT_REQUEUE_PI, not moved yet: FUTEX_CMP_REQUEUE_PI only.
+    RequeuePi = 2,
+    /// A waiter for a lock with inheritance: the owner's unlock or exit only.
+    Pi = 3,
+}
+
+/// A place in a queue. Guarded by the lock of the bucket it names; a thread that reads "no
+/// bucket" about itself needs no lock: whoever took it out wrote that last.
 #[derive(Debug)]
 pub struct Node {
-    next: AtomicU32,
+    pub(super) next: AtomicU32,
     prev: AtomicU32,
     /// The bucket it is in, or [`NONE`].
     bucket: AtomicU32,
     /// What it is waiting on.
-    pub addr: AtomicU64,
+    pub(super) addr: AtomicU64,
     /// Which wakes it answers to.
-    pub bitset: AtomicU32,
+    pub(super) bitset: AtomicU32,
     /// Its rank in the queue when it joined: lower goes first.
-    rank: AtomicU32,
+    pub(super) rank: AtomicU32,
+    /// Its number among all that ever joined this bucket, wrapping.
+    pub(super) joined: AtomicU32,
+    /// A [`Role`].
+    role: AtomicU32,
 }
 
 impl Default for Node {
@@ -34,6 +75,8 @@ impl Default for Node {
             addr: AtomicU64::new(0),
             bitset: AtomicU32::new(0),
             rank: AtomicU32::new(0),
+            joined: AtomicU32::new(0),
+            role: AtomicU32::new(0),
         }
     }
 }
@@ -44,6 +87,12 @@ impl Node {
     pub fn queued(&self) -> bool {
         self.bucket.load(Acquire) != NONE
     }
+
+    /// What it stands for.
+    #[inline(always)]
+    pub(super) fn role(&self) -> Role {
+        [Role::Plain, Role::Vector, Role::RequeuePi, Role::Pi][self.role.load(Relaxed) as usize & 3]
+    }
 }
 
 /// The ends of a queue.
@@ -52,18 +101,26 @@ pub struct Bucket {
     head: u32,
     tail: u32,
     index: u32,
+    /// How many have ever joined, wrapping.
+    pub(super) joined: u32,
 }
 
 /// All queues.
 #[derive(Debug)]
 pub struct FutexTable {
     buckets: Box<[CachePadded<Lock<Bucket>>]>,
+    pub(super) pool: NodePool,
+    pub(super) pi: Lock<super::pi::PiState>,
 }
 
 impl FutexTable {
     pub(crate) fn new() -> FutexTable {
-        let bucket = |index| CachePadded(Lock::new(Bucket { head: NONE, tail: NONE, index }));
-        FutexTable { buckets: (0..1 << BUCKETS_LOG2).map(bucket).collect() }
+        let bucket = |index| CachePadded(Lock::new(Bucket { head: NONE, tail: NONE, index, joined: 0 }));
+        FutexTable {
+            buckets: (0..1 << BUCKETS_LOG2).map(bucket).collect(),
+            pool: NodePool::default(),
+            pi: Lock::default(),
+        }
     }
 
     /// The number of the queue for a word.
@@ -80,14 +137,15 @@ impl FutexTable {
     }
 
     /// Locks the queues of two words, in order of their numbers (ranked locks).
-    pub fn lock_two(&self, a: u64, b: u64) -> (Guard<'_, Bucket>, Option<Guard<'_, Bucket>>) {
+    pub fn lock_two(&self, a: u64, b: u64) -> Two<'_> {
         let (i, j) = (FutexTable::hash(a), FutexTable::hash(b));
         if i == j {
-            return (self.buckets[i as usize].lock(), None);
+            return Two { first: self.buckets[i as usize].lock(), second: None };
         }
-        let first = self.buckets[i.min(j) as usize].lock();
-        let second = self.buckets[i.max(j) as usize].lock();
-        if i < j { (first, Some(second)) } else { (second, Some(first)) }
+        let low = self.buckets[i.min(j) as usize].lock();
+        let high = self.buckets[i.max(j) as usize].lock();
+        let (first, second) = if i < j { (low, high) } else { (high, low) };
+        Two { first, second: Some(second) }
     }
 
     /// Locks the queue a node is in, if it still is in one once that is locked.
@@ -107,7 +165,23 @@ impl FutexTable {
     }
 }
 
-/// The order of a queue: deadline and real-time threads by urgency, all others alike.
+/// The locked queues of two words, which may be one.
+#[derive(Debug)]
+pub struct Two<'a> {
+    /// That of the first word.
+    pub first: Guard<'a, Bucket>,
+    second: Option<Guard<'a, Bucket>>,
+}
+
+impl Two<'_> {
+    /// That of the second word.
+    pub fn second(&mut self) -> &mut Bucket {
+        self.second.as_mut().unwrap_or(&mut self.first)
+    }
+}
+
+/// The order of a queue: deadline and real-time threads by urgency, all others alike
+/// (`__futex_queue`).
 fn rank(urgency: Urgency) -> u32 {
     match urgency {
         Urgency::Stop | Urgency::Deadline(_) => 0,
@@ -117,57 +191,95 @@ fn rank(urgency: Urgency) -> u32 {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Joins a queue, behind everybody at least as urgent.
-    pub(crate) fn enqueue(&self, bucket: &mut Bucket, t: ThreadIdx, addr: u64, bitset: u32) {
-        let node = &self.thread(t).node;
-        let rank = rank(self.sched.urgency(t));
-        node.addr.store(addr, Relaxed);
+    /// The own node of `t`, its thread, joins a queue behind everybody at least as urgent.
+    #[inline(always)]
+    pub(super) fn enqueue(&self, bucket: &mut Bucket, t: ThreadIdx, addr: u64, bitset: u32, role: Role) {
+        self.enqueue_node(bucket, NodeId::own(t), t, addr, bitset, role);
+    }
+
+    /// A node of thread `t` joins a queue.
+    #[inline(always)]
+    pub(super) fn enqueue_node(
+        &self,
+        bucket: &mut Bucket,
+        id: NodeId,
+        t: ThreadIdx,
+        addr: u64,
+        bitset: u32,
+        role: Role,
+    ) {
+        let node = self.node(id);
         node.bitset.store(bitset, Relaxed);
-        node.rank.store(rank, Relaxed);
+        node.rank.store(rank(self.sched.urgency(t)), Relaxed);
+        self.link(bucket, id, addr, role);
+    }
+
+    /// Takes a place among the nodes of a bucket by the node's rank.
+    #[inline(always)]
+    fn link(&self, bucket: &mut Bucket, id: NodeId, addr: u64, role: Role) {
+        let node = self.node(id);
+        let rank = node.rank.load(Relaxed);
+        node.addr.store(addr, Relaxed);
+        node.role.store(role as u32, Relaxed);
+        node.joined.store(bucket.joined, Relaxed);
+        bucket.joined = bucket.joined.wrapping_add(1);
         let mut after = bucket.tail;
-        while after != NONE && self.node(after).rank.load(Relaxed) > rank {
-            after = self.node(after).prev.load(Relaxed);
+        while after != NONE && self.node(NodeId(after)).rank.load(Relaxed) > rank {
+            after = self.node(NodeId(after)).prev.load(Relaxed);
         }
         let before = if after == NONE {
-            core::mem::replace(&mut bucket.head, t.0)
+            core::mem::replace(&mut bucket.head, id.0)
         } else {
-            self.node(after).next.swap(t.0, Relaxed)
+            self.node(NodeId(after)).next.swap(id.0, Relaxed)
         };
         node.prev.store(after, Relaxed);
         node.next.store(before, Relaxed);
         if before == NONE {
-            bucket.tail = t.0;
+            bucket.tail = id.0;
         } else {
-            self.node(before).prev.store(t.0, Relaxed);
+            self.node(NodeId(before)).prev.store(id.0, Relaxed);
         }
         node.bucket.store(bucket.index, Release);
     }
 
-    /// Leaves its queue. After this its thread may be gone.
-    pub(crate) fn dequeue(&self, bucket: &mut Bucket, t: ThreadIdx) {
-        let node = &self.thread(t).node;
+    #[inline(always)]
+    fn unlink(&self, bucket: &mut Bucket, id: NodeId) {
+        let node = self.node(id);
         let (prev, next) = (node.prev.load(Relaxed), node.next.load(Relaxed));
         match prev {
             NONE => bucket.head = next,
-            p => self.node(p).next.store(next, Relaxed),
+            p => self.node(NodeId(p)).next.store(next, Relaxed),
         }
         match next {
             NONE => bucket.tail = prev,
-            n => self.node(n).prev.store(prev, Relaxed),
+            n => self.node(NodeId(n)).prev.store(prev, Relaxed),
         }
-        node.bucket.store(NONE, Release);
     }
 
-    /// The waiters on a word, most urgent first.
-    pub(crate) fn waiters<'a>(&'a self, bucket: &Bucket, addr: u64) -> impl Iterator<Item = ThreadIdx> + 'a {
+    /// Leaves its queue. After this its thread may be gone.
+    #[inline(always)]
+    pub(super) fn dequeue(&self, bucket: &mut Bucket, id: NodeId) {
+        self.unlink(bucket, id);
+        self.node(id).bucket.store(NONE, Release);
+    }
+
+    /// Moves from one word's queue to another's. At no moment does it look as if it were in
+    /// none: its thread would take that for a wake-up.
+    pub(super) fn transfer(&self, two: &mut Two<'_>, id: NodeId, addr: u64, role: Role) {
+        self.unlink(&mut two.first, id);
+        self.link(two.second(), id, addr, role);
+    }
+
+    /// The nodes on a word, most urgent first. The one given last may be taken out.
+    pub(super) fn waiters<'a>(&'a self, bucket: &Bucket, addr: u64) -> impl Iterator<Item = NodeId> + 'a {
         let mut at = bucket.head;
         core::iter::from_fn(move || {
             while at != NONE {
-                let t = ThreadIdx(at);
-                let node = self.node(at);
+                let id = NodeId(at);
+                let node = self.node(id);
                 at = node.next.load(Relaxed);
                 if node.addr.load(Relaxed) == addr {
-                    return Some(t);
+                    return Some(id);
                 }
             }
             None
@@ -175,7 +287,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn node(&self, i: u32) -> &Node {
-        &self.thread(ThreadIdx(i)).node
+    pub(super) fn node(&self, id: NodeId) -> &Node {
+        if id.0 < OWN_END { &self.thread(ThreadIdx(id.0)).node } else { self.futexes.pool.node(id.0 - OWN_END) }
+    }
+
+    /// Whose node it is. For one of the pool: while it is in a queue whose lock is held.
+    #[inline(always)]
+    pub(super) fn thread_of(&self, id: NodeId) -> ThreadIdx {
+        if id.0 < OWN_END { ThreadIdx(id.0) } else { self.futexes.pool.thread(id.0 - OWN_END) }
     }
 }

@@ -1,23 +1,104 @@
-//! REQUEUE, CMP_REQUEUE and WAKE_OP.
-use crate::Kernel;
+//! FUTEX_REQUEUE and FUTEX_CMP_REQUEUE: wake some, and let the others wait elsewhere.
+
+use super::queue::{Role, Two};
+use super::wake::Batch;
+use super::work::{Kind, Rest, Round};
 use crate::machine::Machine;
 use crate::trap::Out;
+use crate::{Kernel, WAKES_MAX};
 use abi::Errno;
-use ids::CpuId;
+use ids::{CpuId, ThreadIdx};
+use sync::atomic::Ordering::*;
+
+/// The arguments of the requeueing calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequeueArgs {
+    pub from: u64,
+    pub to: u64,
+    pub wake: i32,
+    pub moved: i32,
+    /// What the word at `from` must hold, else EAGAIN.
+    pub expected: Option<u32>,
+}
 
 impl<M: Machine> Kernel<M> {
-    pub(crate) fn futex_requeue(
-        &self,
-        _cpu: CpuId,
-        _from: u64,
-        _to: u64,
-        _wake: i32,
-        _move: i32,
-        _cmp: Option<u32>,
-    ) -> Out {
-        Errno::ENOSYS.into()
+    /// `futex_requeue`: how many were woken and moved.
+    pub(crate) fn futex_requeue(&self, cpu: CpuId, t: ThreadIdx, a: RequeueArgs) -> Out {
+        if a.wake < 0 || a.moved < 0 {
+            return Errno::EINVAL.into();
+        }
+        let mut two = self.futexes.lock_two(a.from, a.to);
+        if let Err(e) = self.check_expected(&a) {
+            return e.into();
+        }
+        let rest = Rest {
+            kind: Kind::Requeue,
+            addr: a.from,
+            count: a.wake as u32,
+            before: two.first.joined,
+            bitset: u32::MAX,
+            addr2: a.to,
+            count2: a.moved as u32,
+            before2: 0,
+            done: 0,
+        };
+        let mut batch = Batch::new();
+        let round = self.requeue_some(&mut two, rest, &mut batch);
+        drop(two);
+        self.wake_batch(cpu, &batch);
+        match round {
+            Round::Done(result) => Out::Done(result),
+            Round::More(rest) => self.begin_work(t, rest),
+        }
     }
-    pub(crate) fn futex_wake_op(&self, _cpu: CpuId, _a: u64, _b: u64, _n: u32, _m: u32, _op: u32) -> Out {
-        Errno::ENOSYS.into()
+
+    /// EFAULT and EAGAIN of the comparing forms. Under the queues' locks.
+    pub(super) fn check_expected(&self, a: &RequeueArgs) -> Result<(), Errno> {
+        match a.expected {
+            None => Ok(()),
+            Some(expected) => match self.m.load_u32(a.from) {
+                Err(_) => Err(Errno::EFAULT),
+                Ok(found) if found != expected => Err(Errno::EAGAIN),
+                Ok(_) => Ok(()),
+            },
+        }
+    }
+
+    pub(super) fn requeue_round(&self, cpu: CpuId, rest: Rest) -> Round {
+        let mut batch = Batch::new();
+        let round = {
+            let mut two = self.futexes.lock_two(rest.addr, rest.addr2);
+            self.requeue_some(&mut two, rest, &mut batch)
+        };
+        self.wake_batch(cpu, &batch);
+        round
+    }
+
+    fn requeue_some(&self, two: &mut Two<'_>, rest: Rest, batch: &mut Batch) -> Round {
+        let mut left = rest;
+        let mut waiters = self.waiters(&two.first, rest.addr);
+        for _ in 0..WAKES_MAX {
+            if left.count == 0 && left.count2 == 0 {
+                break;
+            }
+            // Who joined since the call began is not meant; moves within one queue join again.
+            let early = |joined: u32| (joined.wrapping_sub(rest.before) as i32) < 0;
+            let next = waiters.find(|&id| early(self.node(id).joined.load(Relaxed)));
+            let Some(id) = next else { return Round::Done(left.done as isize) };
+            if self.node(id).role() > Role::Vector {
+                return Round::Done(Errno::EINVAL.to_ret());
+            }
+            left.done += 1;
+            if left.count > 0 {
+                left.count -= 1;
+                batch.push(self.thread_of(id));
+                self.dequeue(&mut two.first, id);
+            } else {
+                left.count2 -= 1;
+                let role = self.node(id).role();
+                self.transfer(two, id, rest.addr2, role);
+            }
+        }
+        if left.count == 0 && left.count2 == 0 { Round::Done(left.done as isize) } else { Round::More(left) }
     }
 }

@@ -1,8 +1,141 @@
-//! Robust lists at exit.
+//! Robust lists: a thread that exits tells the next owner of each lock it holds
+//! (`exit_robust_list`, `handle_futex_death`).
+//!
+//! The list is the program's memory, so everything in it is doubted: a pointer that cannot be
+//! followed ends the walk, a list that does not end is left after 2048 entries, and the
+//! word of an entry is only touched if it names the exiting thread.
+
+use super::work::{Kind, Rest, Round};
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::WAKES_MAX;
+use crate::futex::wake_op::CAS_TRIES_MAX;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use abi::Errno;
+use abi::futex::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS, FUTEX_WAKE, ROBUST_LIST_LIMIT, RobustListHead};
+use abi::nr;
 use ids::{CpuId, ThreadIdx};
+use sync::atomic::Ordering::*;
+
+/// A pointer of the list; its lowest bit says that the lock is one with inheritance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry(u64);
+
+impl Entry {
+    fn at(self) -> u64 {
+        self.0 & !1
+    }
+
+    fn inherits(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
 
 impl<M: Machine> Kernel<M> {
-    pub(crate) fn exit_robust(&self, _cpu: CpuId, _t: ThreadIdx) {}
+    /// Walks the list of an exiting thread. `Some`: it is longer than one round; the thread
+    /// goes on with it and then makes its `exit(2)` again, without a list.
+    pub(crate) fn exit_robust(&self, cpu: CpuId, t: ThreadIdx) -> Option<Out> {
+        let head = self.thread(t).robust_list.swap(0, Relaxed);
+        if head == 0 {
+            return None;
+        }
+        let rest = Rest {
+            kind: Kind::Robust,
+            addr: self.m.load_u64(head).ok()?,
+            count: ROBUST_LIST_LIMIT as u32,
+            before: 0,
+            bitset: 0,
+            addr2: head,
+            count2: 0,
+            before2: 0,
+            done: 0,
+        };
+        match self.robust_round(cpu, t, rest) {
+            Round::Done(_) => None,
+            Round::More(rest) => {
+                // No handler runs in a thread that exits.
+                self.drop_signals(cpu, t);
+                Some(self.begin_work(t, rest))
+            }
+        }
+    }
+
+    pub(super) fn robust_round(&self, cpu: CpuId, t: ThreadIdx, rest: Rest) -> Round {
+        const END: Round = Round::Done(Errno::ERESTARTNOINTR.to_ret());
+        let mut bytes = [0; RobustListHead::SIZE];
+        if self.m.read(rest.addr2, &mut bytes).is_err() {
+            return END;
+        }
+        let head = RobustListHead::from_bytes(&bytes);
+        let pending = Entry(head.list_op_pending);
+        let word = |e: Entry| e.at().wrapping_add_signed(head.futex_offset);
+        let (mut entry, mut left) = (Entry(rest.addr), rest.count);
+        let mut in_round = 0;
+        while entry.at() != rest.addr2 && left > 0 {
+            if in_round == WAKES_MAX {
+                return Round::More(Rest { addr: entry.0, count: left, ..rest });
+            }
+            // The next one first: once its word is free, an entry may be gone.
+            let next = self.m.load_u64(entry.at());
+            // The pending one may be in the list; it is done last.
+            if entry.at() != pending.at() && self.owner_died(cpu, t, word(entry), entry.inherits(), false).is_err() {
+                return END;
+            }
+            match next {
+                Ok(next) => entry = Entry(next),
+                Err(_) => return END,
+            }
+            (in_round, left) = (in_round + 1, left - 1);
+        }
+        if pending.at() != 0 {
+            // Whatever comes of it, it is the last.
+            let _ = self.owner_died(cpu, t, word(pending), pending.inherits(), true);
+        }
+        END
+    }
+
+    /// The lock at `addr` loses its owner if that is `t`. A pending one that has no owner was
+    /// about to be released or taken: whoever should have been woken is. Locks with inheritance
+    /// are handed over by `exit_pi`.
+    fn owner_died(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        addr: u64,
+        inherits: bool,
+        pending: bool,
+    ) -> Result<(), crate::Fault> {
+        if !addr.is_multiple_of(4) {
+            return Err(crate::Fault);
+        }
+        let me = self.tid(t).0 as u32;
+        for _ in 0..CAS_TRIES_MAX {
+            let word = self.m.load_u32(addr)?;
+            let owner = word & FUTEX_TID_MASK;
+            if pending && !inherits && owner == 0 {
+                self.wake_one(cpu, addr);
+                return Ok(());
+            }
+            if owner != me {
+                return Ok(());
+            }
+            if self.m.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
+                if !inherits && word & FUTEX_WAITERS != 0 {
+                    self.wake_one(cpu, addr);
+                }
+                return Ok(());
+            }
+        }
+        // Others keep writing to a word that is not theirs: they get what they want.
+        Ok(())
+    }
+
+    /// Wakes one waiter, wherever words of that memory are waited for.
+    fn wake_one(&self, cpu: CpuId, addr: u64) {
+        if self.memory.is_shared(addr) {
+            self.m.host(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] });
+        } else {
+            self.futex_wake_some(cpu, addr, 1);
+        }
+    }
 }

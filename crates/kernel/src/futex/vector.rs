@@ -1,24 +1,81 @@
-//! futex_waitv and the calls of futex2.
+//! `futex_waitv(2)`: wait until one of several words changes (`futex_wait_multiple`).
+//!
+//! Each word has a node of the pool in its queue. They are queued one after the other, each
+//! under its own queue's lock, so one can be woken before the last is queued: that counts.
+
+use super::queue::{NodeId, Role};
 use crate::Kernel;
 use crate::machine::Machine;
 use crate::trap::Out;
+use crate::wait::{Deadline, Wait};
 use abi::Errno;
+use abi::futex::FutexWaitv;
 use ids::{CpuId, ThreadIdx};
+use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
-    pub(crate) fn sys_futex_waitv(&self, _cpu: CpuId, _t: ThreadIdx, _a: &[u64; 6]) -> Out {
-        Errno::ENOSYS.into()
+    /// Waits while every word holds its value; the result is the number of one that was woken.
+    pub(crate) fn futex_wait_vector(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        words: &[FutexWaitv],
+        deadline: Option<Deadline>,
+    ) -> Out {
+        let Ok(first) = self.futexes.pool.take(words.len(), t) else { return Errno::ENOMEM.into() };
+        self.begin_wait(t, Wait::FutexVector);
+        self.thread(t).wait.a.store(u64::from(first), Relaxed);
+        for (k, i) in self.futexes.pool.siblings(first).enumerate() {
+            if let Err(e) = self.queue_word(t, &words[k], i) {
+                self.cancel_wait(t);
+                // A wake-up that has arrived already is worth more than the error.
+                return self.leave_words(first, k).map_or(e.into(), |woken| Out::Done(woken as isize));
+            }
+        }
+        if let Some(deadline) = deadline {
+            self.arm_timeout(cpu, t, deadline);
+        }
+        Out::Blocked
     }
-    pub(crate) fn sys_futex2_wake(&self, _cpu: CpuId, _a: &[u64; 6]) -> Out {
-        Errno::ENOSYS.into()
+
+    fn queue_word(&self, t: ThreadIdx, w: &FutexWaitv, i: u32) -> Result<(), Errno> {
+        let mut bucket = self.futexes.lock(w.uaddr);
+        match self.m.load_u32(w.uaddr) {
+            Err(_) => Err(Errno::EFAULT),
+            Ok(found) if u64::from(found) != w.val => Err(Errno::EAGAIN),
+            Ok(_) => {
+                self.enqueue_node(&mut bucket, NodeId::pooled(i), t, w.uaddr, u32::MAX, Role::Vector);
+                Ok(())
+            }
+        }
     }
-    pub(crate) fn sys_futex2_wait(&self, _cpu: CpuId, _t: ThreadIdx, _a: &[u64; 6]) -> Out {
-        Errno::ENOSYS.into()
+
+    /// Takes what is still queued of the first `queued` nodes out and gives all back: the number of
+    /// the last one that somebody else has taken out (`futex_unqueue_multiple`).
+    fn leave_words(&self, first: u32, queued: usize) -> Option<usize> {
+        let mut woken = None;
+        for (k, i) in self.futexes.pool.siblings(first).take(queued).enumerate() {
+            match self.futexes.lock_of(self.futexes.pool.node(i)) {
+                Some(mut bucket) => self.dequeue(&mut bucket, NodeId::pooled(i)),
+                None => woken = Some(k),
+            }
+        }
+        self.futexes.pool.give_back(first);
+        woken
     }
-    pub(crate) fn sys_futex2_requeue(&self, _cpu: CpuId, _a: &[u64; 6]) -> Out {
-        Errno::ENOSYS.into()
-    }
-    pub(crate) fn futex_vector_finished(&self, _t: ThreadIdx) -> Option<isize> {
-        Some(0)
+
+    /// A thread that waits for several words has been chosen.
+    pub(crate) fn futex_vector_finished(&self, t: ThreadIdx) -> Option<isize> {
+        let wait = &self.thread(t).wait;
+        let first = wait.a.load(Relaxed) as u32;
+        let pool = &self.futexes.pool;
+        let woken = pool.siblings(first).any(|i| !pool.node(i).queued());
+        let timed_out = wait.timed_out();
+        if !woken && !timed_out && !self.interrupted(t) {
+            return None;
+        }
+        let otherwise = if timed_out { Errno::ETIMEDOUT } else { Errno::ERESTARTSYS };
+        let words = pool.siblings(first).count();
+        Some(self.leave_words(first, words).map_or(otherwise.to_ret(), |k| k as isize))
     }
 }

@@ -1,16 +1,18 @@
-//! WAIT, WAKE and their bitset forms.
+//! WAIT: the word is compared and the queue joined in one critical section.
 
-use crate::machine::Machine;
+use super::queue::{NodeId, Role};
+use crate::Kernel;
+use crate::machine::{Clock, Machine};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
-use crate::{Kernel, WAKES_MAX};
-use abi::Errno;
-use ids::{CpuId, ThreadIdx};
+use abi::{Errno, nr};
+use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
     /// FUTEX_WAIT_BITSET: waits while the word holds `expected`
     /// (`futex_wait_setup`: EAGAIN if it does not, EFAULT if it cannot be read).
+    #[inline]
     pub(crate) fn futex_wait(
         &self,
         cpu: CpuId,
@@ -20,7 +22,7 @@ impl<M: Machine> Kernel<M> {
         bitset: u32,
         deadline: Option<Deadline>,
     ) -> Out {
-        if bitset == 0 || addr % 4 != 0 {
+        if bitset == 0 {
             return Errno::EINVAL.into();
         }
         let mut bucket = self.futexes.lock(addr);
@@ -30,56 +32,33 @@ impl<M: Machine> Kernel<M> {
             Ok(_) => {}
         }
         self.begin_wait(t, Wait::Futex);
-        self.enqueue(&mut bucket, t, addr, bitset);
+        self.enqueue(&mut bucket, t, addr, bitset, Role::Plain);
         drop(bucket);
+        // How to go on after a signal: 0 as without a deadline, else by restart_syscall(2).
+        self.thread(t).wait.b.store(0, Relaxed);
         if let Some(deadline) = deadline {
             self.arm_timeout(cpu, t, deadline);
         }
         Out::Blocked
     }
 
-    /// FUTEX_WAKE_BITSET: wakes at most `count` waiters and says how many.
-    pub(crate) fn futex_wake(&self, cpu: CpuId, addr: u64, count: u32, bitset: u32) -> Out {
-        if bitset == 0 || addr % 4 != 0 {
-            return Errno::EINVAL.into();
+    /// FUTEX_WAIT and FUTEX_WAIT_BITSET with a deadline: a signal without a handler does not
+    /// make it later, a handler ends the wait whatever its flags (`futex_wait_restart`).
+    pub(crate) fn futex_wait_until(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        addr: u64,
+        expected: u32,
+        bitset: u32,
+        deadline: Deadline,
+    ) -> Out {
+        let out = self.futex_wait(cpu, t, addr, expected, bitset, Some(deadline));
+        if out == Out::Blocked {
+            self.thread(t).wait.a.store(u64::from(expected), Relaxed);
+            self.thread(t).wait.b.store(1, Relaxed);
         }
-        let mut woken = 0;
-        while woken < count {
-            let round = (count - woken).min(WAKES_MAX as u32);
-            let n = self.futex_wake_some(cpu, addr, round, bitset);
-            woken += n;
-            if n < round {
-                break;
-            }
-        }
-        Out::Done(woken as isize)
-    }
-
-    /// One bounded round of wakes: the sleepers leave the queue under its lock and are
-    /// made runnable after it.
-    pub(crate) fn futex_wake_some(&self, cpu: CpuId, addr: u64, count: u32, bitset: u32) -> u32 {
-        let mut found = [ThreadIdx::NONE; WAKES_MAX];
-        let mut n = 0;
-        {
-            let mut bucket = self.futexes.lock(addr);
-            let mut waiters = self.waiters(&bucket, addr);
-            while n < count as usize {
-                let Some(t) = waiters.next() else { break };
-                let thread = self.thread(t);
-                if thread.node.bitset.load(Relaxed) & bitset != 0 && thread.wait.kind() == Wait::Futex {
-                    self.dequeue(&mut bucket, t);
-                    found[n] = t;
-                    n += 1;
-                }
-            }
-        }
-        if n > 0 {
-            let now = self.m.now();
-            for &t in &found[..n] {
-                self.wake_at(cpu, t, now);
-            }
-        }
-        n as u32
+        out
     }
 
     /// A thread that waits on a futex has been chosen: 0 if it was taken out of its queue.
@@ -95,10 +74,28 @@ impl<M: Machine> Kernel<M> {
         match self.futexes.lock_of(&thread.node) {
             None => Some(0),
             Some(mut bucket) => {
-                self.dequeue(&mut bucket, t);
-                let restart = Errno::ERESTARTSYS;
-                Some(if timed_out { Errno::ETIMEDOUT } else { restart }.to_ret())
+                self.dequeue(&mut bucket, NodeId::own(t));
+                Some(if timed_out { Errno::ETIMEDOUT } else { self.wait_interrupted(t) }.to_ret())
             }
         }
+    }
+
+    fn wait_interrupted(&self, t: ThreadIdx) -> Errno {
+        let wait = &self.thread(t).wait;
+        if wait.b.load(Relaxed) == 0 {
+            return Errno::ERESTARTSYS;
+        }
+        wait.call.store(nr::FUTEX as u32, Relaxed);
+        Errno::ERESTART_RESTARTBLOCK
+    }
+
+    /// `restart_syscall(2)` of a wait with a deadline. Its word, bits and deadline are where
+    /// the interrupted wait left them.
+    pub(crate) fn futex_wait_again(&self, cpu: CpuId, t: ThreadIdx) -> Out {
+        let (wait, node) = (&self.thread(t).wait, &self.thread(t).node);
+        let clock = if wait.clock.load(Relaxed) == 0 { Clock::Monotonic } else { Clock::Realtime };
+        let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock };
+        let expected = wait.a.load(Relaxed) as u32;
+        self.futex_wait_until(cpu, t, node.addr.load(Relaxed), expected, node.bitset.load(Relaxed), deadline)
     }
 }

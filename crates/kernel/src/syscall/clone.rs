@@ -119,7 +119,9 @@ impl<M: Machine> Kernel<M> {
     /// `exit(2)`: the thread's robust futexes, its word for the joiner, then it is gone. The
     /// last one takes the process with it.
     pub(crate) fn sys_exit(&self, cpu: CpuId, t: ThreadIdx, status: i32) -> Out {
-        self.exit_robust(cpu, t);
+        if let Some(out) = self.exit_robust(cpu, t) {
+            return out;
+        }
         self.exit_pi(cpu, t);
         if self.threads.live() == 1 {
             return Out::Process(Process::Exit(status));
@@ -134,7 +136,7 @@ impl<M: Machine> Kernel<M> {
                 let args = [word, u64::from(abi::futex::FUTEX_WAKE), 1, 0, 0, 0];
                 self.m.host(Call { nr: abi::nr::FUTEX, args });
             } else {
-                self.futex_wake_some(cpu, word, 1, u32::MAX);
+                self.futex_wake_some(cpu, word, 1);
             }
         }
         Out::Exited

@@ -1,6 +1,7 @@
-//! `futex(2)`, `futex_waitv(2)` and the calls of futex2: arguments and their errors.
+//! `futex(2)`: arguments and their errors, in the order of Linux's `do_futex`.
 
 use crate::Kernel;
+use crate::futex::{RequeueArgs, WakeOpArgs};
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
 use crate::wait::Deadline;
@@ -11,41 +12,162 @@ use ids::{CpuId, ThreadIdx};
 impl<M: Machine> Kernel<M> {
     #[inline]
     pub(crate) fn sys_futex(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let [addr, op, val, timeout, addr2, val3] = call.args;
-        let (val, val3) = (val as u32, val3 as u32);
+        let [addr, op, val, timeout, ..] = call.args;
         let op = op as u32;
         // A word that other processes may see belongs to the host's queues.
-        if op & FUTEX_PRIVATE_FLAG == 0 && self.memory.is_shared(addr) {
+        if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
             return self.shared_futex(call);
         }
-        match op & FUTEX_CMD_MASK {
-            FUTEX_WAKE => self.futex_wake(cpu, addr, val, FUTEX_BITSET_MATCH_ANY),
-            FUTEX_WAKE_BITSET => self.futex_wake(cpu, addr, val, val3),
-            FUTEX_WAIT => match self.futex_timeout(op, timeout, false) {
-                Ok(deadline) => self.futex_wait(cpu, t, addr, val, FUTEX_BITSET_MATCH_ANY, deadline),
+        match op {
+            PRIVATE_WAKE => match self.check_word(addr, true) {
+                Ok(()) => self.futex_wake(cpu, t, addr, val as i32, FUTEX_BITSET_MATCH_ANY),
                 Err(e) => e.into(),
             },
-            FUTEX_WAIT_BITSET => match self.futex_timeout(op, timeout, true) {
-                Ok(deadline) => self.futex_wait(cpu, t, addr, val, val3, deadline),
+            PRIVATE_WAIT if timeout == 0 => match self.check_word(addr, true) {
+                Ok(()) => self.futex_wait(cpu, t, addr, val as u32, FUTEX_BITSET_MATCH_ANY, None),
                 Err(e) => e.into(),
             },
-            FUTEX_REQUEUE => self.futex_requeue(cpu, addr, addr2, val as i32, timeout as i32, None),
-            FUTEX_CMP_REQUEUE => self.futex_requeue(cpu, addr, addr2, val as i32, timeout as i32, Some(val3)),
-            FUTEX_WAKE_OP => self.futex_wake_op(cpu, addr, addr2, val, timeout as u32, val3),
-            cmd => self.sys_futex_pi(cpu, t, cmd, op, call),
+            _ => self.futex_any(cpu, t, op, call).unwrap_or_else(Out::from),
         }
     }
 
-    /// The timeout argument: relative for FUTEX_WAIT, absolute elsewhere; EFAULT and EINVAL
-    /// before anything else (`futex_init_timeout`).
-    pub(crate) fn futex_timeout(&self, op: u32, addr: u64, absolute: bool) -> Result<Option<Deadline>, Errno> {
-        if addr == 0 {
+    /// Whether one of the words of a call is for the host.
+    fn is_host_futex(&self, call: &Call) -> bool {
+        let [addr, op, .., addr2, _] = call.args;
+        let two = matches!(
+            op as u32 & FUTEX_CMD_MASK,
+            FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP | FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI
+        );
+        self.memory.is_shared(addr) || two && self.memory.is_shared(addr2)
+    }
+
+    #[inline(never)]
+    fn futex_any(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Result<Out, Errno> {
+        let [addr, _, val, timeout, addr2, val3] = call.args;
+        let (val, val3) = (val as u32, val3 as u32);
+        let cmd = op & FUTEX_CMD_MASK;
+        let deadline = self.futex_deadline(cmd, op, timeout)?;
+        let clock_may_be_chosen = matches!(cmd, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2);
+        if op & FUTEX_CLOCK_REALTIME != 0 && !clock_may_be_chosen {
+            return Err(Errno::ENOSYS);
+        }
+        let private = op & FUTEX_PRIVATE_FLAG != 0;
+        let check = |addr| self.check_word(addr, private);
+        let requeue = RequeueArgs {
+            from: addr,
+            to: addr2,
+            wake: val as i32,
+            moved: timeout as i32,
+            expected: (cmd != FUTEX_REQUEUE).then_some(val3),
+        };
+        match cmd {
+            FUTEX_WAIT => self.wait_checked(cpu, t, addr, val, FUTEX_BITSET_MATCH_ANY, private, deadline),
+            FUTEX_WAIT_BITSET => self.wait_checked(cpu, t, addr, val, val3, private, deadline),
+            FUTEX_WAKE => {
+                check(addr)?;
+                Ok(self.futex_wake(cpu, t, addr, val as i32, FUTEX_BITSET_MATCH_ANY))
+            }
+            FUTEX_WAKE_BITSET => {
+                if val3 == 0 {
+                    return Err(Errno::EINVAL);
+                }
+                check(addr)?;
+                Ok(self.futex_wake(cpu, t, addr, val as i32, val3))
+            }
+            FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => self.requeue_checked(cpu, t, requeue, private),
+            FUTEX_WAKE_OP => {
+                check(addr)?;
+                check(addr2)?;
+                let args = WakeOpArgs { addr, count: val as i32, addr2, count2: timeout as i32, encoded: val3 };
+                Ok(self.futex_wake_op(cpu, t, args))
+            }
+            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => {
+                check(addr)?;
+                Ok(self.futex_lock_pi(cpu, t, addr, deadline))
+            }
+            FUTEX_TRYLOCK_PI => {
+                check(addr)?;
+                Ok(self.futex_trylock_pi(t, addr))
+            }
+            // The word is read and compared before its address is judged.
+            FUTEX_UNLOCK_PI => Ok(self.futex_unlock_pi(cpu, t, addr)),
+            FUTEX_WAIT_REQUEUE_PI => {
+                if addr == addr2 {
+                    return Err(Errno::EINVAL);
+                }
+                check(addr2)?;
+                check(addr)?;
+                Ok(self.futex_wait_requeue_pi(cpu, t, addr, val, addr2, deadline))
+            }
+            FUTEX_CMP_REQUEUE_PI => {
+                if requeue.wake < 0 || requeue.moved < 0 || addr == addr2 || requeue.wake != 1 {
+                    return Err(Errno::EINVAL);
+                }
+                check(addr)?;
+                check(addr2)?;
+                Ok(self.futex_requeue_pi(cpu, t, requeue))
+            }
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the call's")]
+    fn wait_checked(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        addr: u64,
+        expected: u32,
+        bitset: u32,
+        private: bool,
+        deadline: Option<Deadline>,
+    ) -> Result<Out, Errno> {
+        if bitset == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.check_word(addr, private)?;
+        Ok(match deadline {
+            None => self.futex_wait(cpu, t, addr, expected, bitset, None),
+            Some(deadline) => self.futex_wait_until(cpu, t, addr, expected, bitset, deadline),
+        })
+    }
+
+    pub(super) fn requeue_checked(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        a: RequeueArgs,
+        private: bool,
+    ) -> Result<Out, Errno> {
+        if a.wake < 0 || a.moved < 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.check_word(a.from, private)?;
+        self.check_word(a.to, private)?;
+        Ok(self.futex_requeue(cpu, t, a))
+    }
+
+    /// The timeout of the commands that have one: relative for FUTEX_WAIT, absolute elsewhere, by
+    /// CLOCK_REALTIME for FUTEX_LOCK_PI; EFAULT and EINVAL before anything else
+    /// (`futex_init_timeout`).
+    fn futex_deadline(&self, cmd: u32, op: u32, addr: u64) -> Result<Option<Deadline>, Errno> {
+        let waits =
+            matches!(cmd, FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI);
+        if !waits || addr == 0 {
             return Ok(None);
         }
+        let realtime = op & FUTEX_CLOCK_REALTIME != 0 || cmd == FUTEX_LOCK_PI;
+        let clock = if realtime { Clock::Realtime } else { Clock::Monotonic };
+        let deadline = self.read_deadline(addr, clock)?;
+        Ok(Some(if cmd == FUTEX_WAIT { Deadline::after(&self.m, deadline.at) } else { deadline }))
+    }
+
+    pub(super) fn read_deadline(&self, addr: u64, clock: Clock) -> Result<Deadline, Errno> {
         let mut bytes = [0; Timespec::SIZE];
         self.m.read(addr, &mut bytes).map_err(|_| Errno::EFAULT)?;
-        let at = Timespec::from_bytes(&bytes).to_nanos()?;
-        let clock = if op & FUTEX_CLOCK_REALTIME != 0 { Clock::Realtime } else { Clock::Monotonic };
-        Ok(Some(if absolute { Deadline { at, clock } } else { Deadline { at: at + self.m.clock(clock), clock } }))
+        Ok(Deadline { at: Timespec::from_bytes(&bytes).to_nanos()?, clock })
     }
 }
+
+const PRIVATE_WAIT: u32 = FUTEX_WAIT | FUTEX_PRIVATE_FLAG;
+const PRIVATE_WAKE: u32 = FUTEX_WAKE | FUTEX_PRIVATE_FLAG;

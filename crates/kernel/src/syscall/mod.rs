@@ -4,6 +4,7 @@
 mod affinity;
 pub mod clone;
 mod futex;
+mod futex2;
 mod identity;
 mod policy;
 mod rseq;
@@ -49,10 +50,10 @@ impl<M: Machine> Kernel<M> {
             nr::PRCTL => self.sys_prctl(t, call),
             nr::ARCH_PRCTL => self.sys_arch_prctl(t, call),
             nr::GETCPU => self.sys_getcpu(cpu, a),
-            nr::FUTEX_WAITV => self.sys_futex_waitv(cpu, t, a),
-            nr::FUTEX_WAKE => self.sys_futex2_wake(cpu, a),
-            nr::FUTEX_WAIT => self.sys_futex2_wait(cpu, t, a),
-            nr::FUTEX_REQUEUE => self.sys_futex2_requeue(cpu, a),
+            nr::FUTEX_WAITV => self.sys_futex_waitv(cpu, t, call),
+            nr::FUTEX_WAKE => self.sys_futex2_wake(cpu, t, call),
+            nr::FUTEX_WAIT => self.sys_futex2_wait(cpu, t, call),
+            nr::FUTEX_REQUEUE => self.sys_futex2_requeue(cpu, t, call),
             nr::SCHED_SETSCHEDULER => self.sys_sched_setscheduler(cpu, t, a),
             nr::SCHED_GETSCHEDULER => self.sys_sched_getscheduler(t, call),
             nr::SCHED_SETPARAM => self.sys_sched_setparam(cpu, t, a),

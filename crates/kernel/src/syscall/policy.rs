@@ -75,7 +75,10 @@ impl<M: Machine> Kernel<M> {
         }
         let now = self.m.now();
         match self.sched.set_attr(target, new, now, &mut self.kicks(cpu)) {
-            Ok(()) => Out::Done(0),
+            Ok(()) => {
+                self.pi_urgency_changed(cpu, target);
+                Out::Done(0)
+            }
             Err(AttrError::Invalid) => Errno::EINVAL.into(),
             Err(AttrError::Busy) => Errno::EBUSY.into(),
             Err(AttrError::NotPermitted) => Errno::EPERM.into(),

@@ -5,7 +5,7 @@ use crate::thread::hint;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
-use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigEvent, SigInfo, SigSet, Signal, StackT, Timespec};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigEvent, SigInfo, SigSet, Signal, StackT, Timespec, nr};
 use ids::{CpuId, Tid};
 use signal::{MaskHow, NoTimers, Taken};
 use sync::atomic::Ordering::*;
@@ -336,10 +336,13 @@ impl<M: Machine> Kernel<M> {
         Out::Done(self.m.host(*call))
     }
 
-    /// `restart_syscall(2)`: a sleep that a signal without handler interrupted goes on to
-    /// its old deadline.
+    /// `restart_syscall(2)`: a sleep or a futex wait that a signal without handler interrupted
+    /// goes on to its old deadline.
     pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let wait = &self.thread(t).wait;
+        if wait.call.load(Relaxed) == nr::FUTEX as u32 {
+            return self.futex_wait_again(cpu, t);
+        }
         let (at, rem) = (ids::Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));
         self.begin_wait(t, Wait::Sleep);
         self.thread(t).wait.a.store(rem, Relaxed);

@@ -68,6 +68,7 @@ impl<M: Machine> Kernel<M> {
         if rem != 0 && self.m.write(rem, &Timespec::from_nanos(left).to_bytes()).is_err() {
             return Some(Errno::EFAULT.to_ret());
         }
+        wait.call.store(nr::NANOSLEEP as u32, Relaxed);
         Some(Errno::ERESTART_RESTARTBLOCK.to_ret())
     }
 }

@@ -1,0 +1,164 @@
+//! More nodes: a thread that waits for several words at once is in several queues.
+
+use super::queue::{NONE, Node};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use ids::ThreadIdx;
+use once_cell::race::OnceBox;
+use sync::Lock;
+use sync::atomic::{AtomicU32, Ordering::*};
+
+const CHUNK: usize = 1024;
+const CHUNKS: usize = 4096;
+
+/// There is no memory for more nodes (ENOMEM).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NoNodes;
+
+#[derive(Debug)]
+struct PoolNode {
+    node: Node,
+    /// Whose it is while it is in use.
+    thread: AtomicU32,
+    /// The next one of the same thread, or the next free one; [`NONE`] ends.
+    sibling: AtomicU32,
+}
+
+type Chunk = [PoolNode; CHUNK];
+
+/// Nodes by number, made in chunks that never move and are never freed. A program that
+/// does not use `futex_waitv(2)` pays one pointer.
+#[derive(Debug, Default)]
+pub(super) struct NodePool {
+    chunks: OnceBox<[OnceBox<Chunk>; CHUNKS]>,
+    free: Lock<Free>,
+}
+
+#[derive(Debug)]
+struct Free {
+    first: u32,
+    len: usize,
+    chunks: usize,
+}
+
+impl Default for Free {
+    fn default() -> Free {
+        Free { first: NONE, len: 0, chunks: 0 }
+    }
+}
+
+/// An array on the heap, or an error where `Box::new` would end the process.
+fn boxed<T, const N: usize>(make: impl Fn() -> T) -> Result<Box<[T; N]>, NoNodes> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(N).map_err(|_| NoNodes)?;
+    all.extend((0..N).map(|_| make()));
+    all.into_boxed_slice().try_into().map_err(|_| NoNodes)
+}
+
+impl NodePool {
+    fn get(&self, i: u32) -> &PoolNode {
+        let chunks = self.chunks.get().expect("a node of a pool that was never made");
+        let chunk = chunks[i as usize / CHUNK].get().expect("a node that was never made");
+        &chunk[i as usize % CHUNK]
+    }
+
+    pub fn node(&self, i: u32) -> &Node {
+        &self.get(i).node
+    }
+
+    pub fn thread(&self, i: u32) -> ThreadIdx {
+        ThreadIdx(self.get(i).thread.load(Relaxed))
+    }
+
+    /// The numbers of a thread's nodes from `first` on.
+    pub fn siblings(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = first;
+        core::iter::from_fn(move || {
+            let i = at;
+            (i != NONE).then(|| {
+                at = self.get(i).sibling.load(Relaxed);
+                i
+            })
+        })
+    }
+
+    /// Takes `n` nodes for `t`: the number of the first.
+    pub fn take(&self, n: usize, t: ThreadIdx) -> Result<u32, NoNodes> {
+        loop {
+            {
+                let mut free = self.free.lock();
+                if free.len >= n {
+                    return Ok(self.cut(&mut free, n, t));
+                }
+            }
+            self.grow()?;
+        }
+    }
+
+    fn cut(&self, free: &mut Free, n: usize, t: ThreadIdx) -> u32 {
+        let first = free.first;
+        let mut last = first;
+        for (k, i) in self.siblings(first).take(n).enumerate() {
+            self.get(i).thread.store(t.0, Relaxed);
+            last = if k + 1 == n { i } else { last };
+        }
+        free.first = self.get(last).sibling.swap(NONE, Relaxed);
+        free.len -= n;
+        first
+    }
+
+    /// Takes the nodes from `first` on back. None of them is in a queue.
+    pub fn give_back(&self, first: u32) {
+        let (mut last, mut n) = (first, 0);
+        for i in self.siblings(first) {
+            (last, n) = (i, n + 1);
+        }
+        let mut free = self.free.lock();
+        self.get(last).sibling.store(free.first, Relaxed);
+        free.first = first;
+        free.len += n;
+    }
+
+    fn grow(&self) -> Result<(), NoNodes> {
+        if self.chunks.get().is_none() {
+            // If somebody was faster, theirs is as good.
+            let _ = self.chunks.set(boxed(OnceBox::new)?);
+        }
+        let chunks = self.chunks.get().ok_or(NoNodes)?;
+        let chunk: Box<Chunk> =
+            boxed(|| PoolNode { node: Node::default(), thread: AtomicU32::new(NONE), sibling: AtomicU32::new(NONE) })?;
+        let mut free = self.free.lock();
+        let k = free.chunks;
+        let place = chunks.get(k).ok_or(NoNodes)?;
+        let base = (k * CHUNK) as u32;
+        for (i, node) in chunk.iter().enumerate() {
+            let next = if i + 1 == CHUNK { free.first } else { base + i as u32 + 1 };
+            node.sibling.store(next, Relaxed);
+        }
+        // Numbers are given out under the lock, so the place is empty.
+        let _ = place.set(chunk);
+        *free = Free { first: base, len: free.len + CHUNK, chunks: k + 1 };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_go_out_and_come_back() {
+        let pool = NodePool::default();
+        let a = pool.take(3, ThreadIdx(7)).unwrap();
+        let b = pool.take(CHUNK, ThreadIdx(8)).unwrap();
+        let (mine, others): (Vec<_>, Vec<_>) = (pool.siblings(a).collect(), pool.siblings(b).collect());
+        assert_eq!((mine.len(), others.len()), (3, CHUNK));
+        assert!(mine.iter().all(|i| pool.thread(*i) == ThreadIdx(7) && !others.contains(i)));
+        pool.give_back(a);
+        pool.give_back(b);
+        assert_eq!(pool.free.lock().len, 2 * CHUNK);
+        let all = pool.take(2 * CHUNK, ThreadIdx(9)).unwrap();
+        assert_eq!(pool.siblings(all).count(), 2 * CHUNK);
+        assert_eq!(pool.free.lock().first, NONE);
+    }
+}

@@ -1,0 +1,218 @@
+//! A machine for tests: memory is a map of pages, contexts are registers, time stands still
+//! until it is told to go on.
+
+use abi::frame::Registers;
+use abi::{Errno, SigEvent, SigInfo, Signal};
+use entresol_kernel::{Call, Clock, Fatal, Fault, Machine, NoMemory};
+use ids::{CpuId, Nanos, ThreadIdx};
+use signal::frame::{ExtendedState, Restorable};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+/// Where a thread's system call instruction is, and what comes after it.
+pub const CALL: u64 = 0x1000;
+pub const AFTER: u64 = CALL + 2;
+/// A signal handler.
+pub const HANDLER: u64 = 0x2000;
+
+const PAGE: u64 = 4096;
+
+/// The registers of a thread that has just come back from a call.
+pub fn fresh(rsp: u64) -> Registers {
+    let (cs, ss) = (abi::frame::USER_CS, abi::frame::USER_SS);
+    Registers { rsp, rip: AFTER, cs, ss, ..Registers::default() }
+}
+
+#[derive(Default)]
+pub struct State {
+    pub now: u64,
+    /// CLOCK_REALTIME is ahead of CLOCK_MONOTONIC by this.
+    pub realtime_offset: u64,
+    pages: BTreeMap<u64, Vec<u8>>,
+    pub contexts: BTreeMap<u32, Registers>,
+    pub kicked: BTreeSet<u16>,
+    pub timers: BTreeMap<u16, u64>,
+    pub host_calls: Vec<Call>,
+    /// Answers to host calls to come.
+    pub host_answers: Vec<isize>,
+    /// The next compare-and-exchange of this word finds this instead.
+    pub interference: Option<(u64, u32)>,
+    next_id: i32,
+}
+
+impl State {
+    fn copy(&mut self, addr: u64, len: usize, mut f: impl FnMut(&mut u8, usize)) -> Result<(), Fault> {
+        for i in 0..len {
+            let at = addr.checked_add(i as u64).ok_or(Fault)?;
+            let page = self.pages.get_mut(&(at / PAGE)).ok_or(Fault)?;
+            f(&mut page[(at % PAGE) as usize], i);
+        }
+        Ok(())
+    }
+
+    pub fn map(&mut self, addr: u64, len: u64) {
+        for page in addr / PAGE..(addr + len).div_ceil(PAGE) {
+            self.pages.entry(page).or_insert_with(|| vec![0; PAGE as usize]);
+        }
+    }
+
+    pub fn unmap(&mut self, addr: u64) {
+        self.pages.remove(&(addr / PAGE));
+    }
+
+    fn load<const N: usize>(&mut self, addr: u64) -> Result<[u8; N], Fault> {
+        let mut b = [0; N];
+        self.copy(addr, N, |byte, i| b[i] = *byte)?;
+        Ok(b)
+    }
+
+    fn store(&mut self, addr: u64, b: &[u8]) -> Result<(), Fault> {
+        self.copy(addr, b.len(), |byte, i| *byte = b[i])
+    }
+}
+
+#[derive(Default)]
+pub struct TestMachine(pub Mutex<State>);
+
+impl TestMachine {
+    pub fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Machine for TestMachine {
+    fn now(&self) -> Nanos {
+        Nanos(self.state().now)
+    }
+    fn clock(&self, clock: Clock) -> Nanos {
+        let s = self.state();
+        Nanos(s.now + if clock == Clock::Realtime { s.realtime_offset } else { 0 })
+    }
+    fn kick(&self, cpu: CpuId) {
+        self.state().kicked.insert(cpu.0);
+    }
+    fn arm(&self, cpu: CpuId, at: Option<Nanos>) {
+        let mut s = self.state();
+        match at {
+            Some(at) => s.timers.insert(cpu.0, at.0),
+            None => s.timers.remove(&cpu.0),
+        };
+    }
+    fn host(&self, call: Call) -> isize {
+        let mut s = self.state();
+        s.host_calls.push(call);
+        s.host_answers.pop().unwrap_or(0)
+    }
+    fn host_vector(&self, _nr: usize, _fd: u64, _addr: u64, _len: u64, _flags: u64) -> isize {
+        Errno::ENOSYS.to_ret()
+    }
+    fn opens_fifo(&self, _call: &Call) -> bool {
+        false
+    }
+    fn soft_limit(&self, _resource: u64) -> u64 {
+        1 << 20
+    }
+    fn may_set_priorities(&self) -> bool {
+        true
+    }
+    fn claim_ids(&self, n: i32) -> Option<i32> {
+        let mut s = self.state();
+        s.next_id += n;
+        Some(1_000_000 + s.next_id)
+    }
+    fn segment_size(&self, _id: u64) -> Option<u64> {
+        None
+    }
+
+    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
+        self.state().load(addr).map(u32::from_le_bytes)
+    }
+    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
+        self.state().store(addr, &value.to_le_bytes())
+    }
+    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        let mut s = self.state();
+        if let Some((at, value)) = s.interference.take_if(|i| i.0 == addr) {
+            s.store(at, &value.to_le_bytes())?;
+        }
+        let found = u32::from_le_bytes(s.load(addr)?);
+        if found == old {
+            s.store(addr, &new.to_le_bytes())?;
+        }
+        Ok(found)
+    }
+    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
+        self.state().load(addr).map(u64::from_le_bytes)
+    }
+    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
+        self.state().store(addr, &value.to_le_bytes())
+    }
+    fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
+        let len = to.len();
+        self.state().copy(addr, len, |byte, i| to[i] = *byte)
+    }
+    fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault> {
+        self.state().store(addr, from)
+    }
+
+    fn reserve_context(&self, _t: ThreadIdx) -> Result<(), NoMemory> {
+        Ok(())
+    }
+    fn clone_context(&self, _parent: ThreadIdx, child: ThreadIdx, stack: u64, _tls: Option<u64>) {
+        self.state().contexts.insert(child.0, fresh(stack));
+    }
+    fn save(&self, _t: ThreadIdx) {}
+    fn result(&self, t: ThreadIdx) -> u64 {
+        self.state().contexts[&t.0].rax
+    }
+    fn set_result(&self, t: ThreadIdx, value: isize) {
+        self.state().contexts.get_mut(&t.0).unwrap().rax = value as u64;
+    }
+    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        let mut s = self.state();
+        let r = s.contexts.get_mut(&t.0).unwrap();
+        assert_eq!(r.rip, AFTER);
+        // The number of the call it makes is kept in a register that nothing else uses.
+        (r.rip, r.rax) = (CALL, instead.map_or(r.r15, |nr| nr as u64));
+    }
+    fn fs_base(&self, _t: ThreadIdx) -> u64 {
+        0
+    }
+    fn set_fs_base(&self, _t: ThreadIdx, _value: u64) {}
+    fn registers(&self, t: ThreadIdx) -> Registers {
+        self.state().contexts[&t.0]
+    }
+    fn set_registers(&self, t: ThreadIdx, r: &Registers) {
+        self.state().contexts.insert(t.0, *r);
+    }
+    fn extended_state(&self) -> ExtendedState {
+        ExtendedState::Fxsave
+    }
+    fn xstate_to_frame(&self, _t: ThreadIdx, _addr: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn xstate_from_frame(&self, _t: ThreadIdx, _from: Option<(u64, Restorable)>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn interrupt(&self, _t: ThreadIdx) {}
+    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
+        panic!("{action:?} of {t:?} by signal {}", info.signo());
+    }
+    fn set_ignored(&self, _signal: Signal, _ignored: bool, _no_zombies: bool) {}
+    fn collect(&self, _signal: Signal) -> bool {
+        false
+    }
+    fn min_signal_stack(&self) -> u64 {
+        2048
+    }
+    fn uid(&self) -> u32 {
+        1000
+    }
+    fn create_timer(&self, _clock: u64, _event: &SigEvent) -> Result<i32, Errno> {
+        Err(Errno::EAGAIN)
+    }
+    fn random(&self) -> u64 {
+        4
+    }
+}
