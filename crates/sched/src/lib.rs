@@ -27,6 +27,7 @@ extern crate alloc;
 
 mod admission;
 mod attr;
+mod audit;
 mod balance;
 mod change;
 mod config;
@@ -50,6 +51,7 @@ mod wake;
 mod weight;
 
 pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
+pub use audit::{Damage, Place};
 pub use config::{Config, OutOfMemory};
 pub use cpu::{CpuStats, Idle};
 
