@@ -117,7 +117,7 @@ impl<M: Machine> Kernel<M> {
             }
             Trap::Interrupt { timer, kick } => self.on_interrupt(cpu, timer, kick),
             Trap::HostReturn { thread, result } => {
-                self.host_returned(cpu, thread, result);
+                self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }
             Trap::Seated => {
