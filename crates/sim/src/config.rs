@@ -71,7 +71,7 @@ pub struct Plant {
 /// What can be planted in the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// A kick that may not be lost is.
+    /// All kicks to a CPU are lost until it enters the kernel by itself.
     LoseKick,
     /// A kick goes to the next CPU instead.
     KickElsewhere,
@@ -91,13 +91,13 @@ pub enum Bug {
     LoseHostReturn,
     /// Nobody takes over the CPU of a carrier that is in the host.
     NoTakeOver,
-    /// An idle CPU sleeps without a last look at its run queue.
+    /// An idle CPU sleeps without telling the scheduler.
     SleepBlindly,
     /// An atomic exchange of the program says it stored and did not.
     LyingExchange,
     /// A system call's result is lost: the thread sees an old one.
     LoseResult,
-    /// The interrupt of a host call is lost.
+    /// Interrupts of host calls are lost from then on.
     LoseInterrupt,
     /// A thread loses the rest of its computation at a preemption.
     SkipCompute,

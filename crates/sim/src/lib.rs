@@ -29,6 +29,7 @@ mod event;
 pub mod machine;
 mod memory;
 pub mod rng;
+pub mod swarm;
 pub mod trace;
 pub mod user;
 pub mod world;

@@ -4,9 +4,10 @@
 //! a thread that ran and waits now stands before those that waited already (it was preempted
 //! and keeps its place); one that arrives stands behind them.
 //!
-//! Not compared: who yielded, who was given other attributes, a round-robin thread that ran
-//! (its slice may be over), a thread that may run on one CPU only (it may be let through, as
-//! `check_preempt_equal_prio` does), and whoever holds or has held a boost.
+//! Not compared: who yielded; who was given other attributes (while it runs it goes behind its
+//! new equals, `sched_setscheduler(2)`, and shows that only when it waits); a round-robin thread that ran
+//! (its slice may be over); a thread that may run on one CPU only (it may be let through, as
+//! `check_preempt_equal_prio` does); and whoever holds or has held a boost.
 
 use super::{Look, Met};
 use crate::machine::SimMachine;
@@ -47,8 +48,9 @@ impl Fifo {
                 self.check_level(w, &old[from..to], queue)?;
             }
         }
-        let _ = index;
-        self.exempt.clear();
+        // Who runs keeps the place in line it was given, wherever that is, until it waits.
+        let runs = |t: &ThreadIdx| index.get(t.index()).is_some_and(|&i| i != 0 && is_running(&new[i as usize - 1]));
+        self.exempt.retain(runs);
         Ok(())
     }
 
@@ -85,4 +87,8 @@ impl Fifo {
         let pinned = s.affinity(m.thread).count() == 1;
         boosted || rotated || pinned || self.exempt.contains(&m.thread)
     }
+}
+
+fn is_running(m: &Met) -> bool {
+    m.place == Place::Running
 }

@@ -16,7 +16,8 @@ mod wakes;
 
 use crate::config::Config;
 use crate::machine::SimMachine;
-use crate::world::World;
+use crate::memory::Map;
+use crate::world::{Mode, World};
 use fifo::Fifo;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Kernel;
@@ -46,6 +47,8 @@ pub(crate) struct Checker {
     order: Order,
     fifo: Fifo,
     wakes: Wakes,
+    /// Threads in the host with a signal, and since when.
+    signalled: Map<u32, Nanos>,
     rounds: u64,
     last_now: Nanos,
     /// CPU time of threads that are gone.
@@ -73,7 +76,8 @@ impl Checker {
         Checker {
             bounds: Bounds {
                 settle: Nanos(2 * (kick.0 + busy.0)),
-                idle: Nanos(4 * config.tick.0) + Nanos::from_millis(2) + kick + busy + timer,
+                // A busy CPU wakes one parked CPU in each tick, perhaps in vain.
+                idle: Nanos((4 + config.cpus as u64) * config.tick.0) + Nanos::from_millis(2) + kick + busy + timer,
                 late: timer + config.tick + kick + busy,
             },
             met: Vec::new(),
@@ -82,6 +86,7 @@ impl Checker {
             order: Order::default(),
             fifo: Fifo::default(),
             wakes: Wakes::default(),
+            signalled: Map::default(),
             rounds: 0,
             last_now: Nanos::ZERO,
             dead_time: Nanos::ZERO,
@@ -182,6 +187,7 @@ impl Checker {
     fn sleepers(&mut self, w: &Look<'_>) -> Result<(), String> {
         for &(t, _) in w.on_cpu {
             let wait = &w.kernel.thread(t).wait;
+            self.interruptible(w, t)?;
             let queued = self.index.get(t.index()).is_some_and(|&i| i != 0);
             if wait.kind() == Wait::Sleep && !queued {
                 let due = Nanos(wait.deadline.load(Relaxed));
@@ -194,12 +200,31 @@ impl Checker {
     }
 }
 
+impl Checker {
+    /// Invariant 9 as far as the machine has a part in it: a host call does not outlast a
+    /// signal that its thread can take.
+    fn interruptible(&mut self, w: &Look<'_>, t: ThreadIdx) -> Result<(), String> {
+        let waits = w.kernel.thread(t).wait.kind() == Wait::Host && !w.kernel.thread(t).wait.done();
+        if !waits || !w.kernel.host_interrupted(t) {
+            self.signalled.remove(&t.0);
+            return Ok(());
+        }
+        let since = *self.signalled.entry(t.0).or_insert(w.now);
+        if w.now.since(since) > self.bounds.settle {
+            return Err(format!("{t:?} is in the host, though it could take a signal since {since:?}"));
+        }
+        Ok(())
+    }
+}
+
 /// What the checks look at.
 pub(crate) struct Look<'a> {
     pub kernel: &'a Kernel<SimMachine>,
     pub now: Nanos,
     /// By CPU: the thread it runs.
     pub running: &'a [Option<ThreadIdx>],
+    /// By CPU: whether its carrier sleeps or is away in the host.
+    pub away: &'a [bool],
     /// Living threads and how long each has had a CPU.
     pub on_cpu: &'a [(ThreadIdx, Nanos)],
 }
@@ -208,6 +233,7 @@ impl World {
     /// Checks everything now.
     pub(crate) fn check(&mut self) {
         let running: Vec<_> = self.cpus.iter().map(|c| c.thread).collect();
+        let away: Vec<_> = self.cpus.iter().map(|c| matches!(c.mode, Mode::Parked | Mode::Host(_))).collect();
         let mut on_cpu = Vec::new();
         if self.checker.rounds % 16 == 15 {
             let alive = self.threads.iter().enumerate();
@@ -220,7 +246,7 @@ impl World {
                 }
             }
         }
-        let look = Look { kernel: &self.kernel, now: self.now, running: &running, on_cpu: &on_cpu };
+        let look = Look { kernel: &self.kernel, now: self.now, running: &running, away: &away, on_cpu: &on_cpu };
         if let Err(what) = self.checker.run(&look) {
             self.fail(what);
         }

@@ -6,7 +6,9 @@
 //!   wait while some allowed CPU runs, and has waiting, only less urgent ones. Whoever stands
 //!   behind that head may wait (the head-only rule).
 //!
-//! Both may be violated for a moment, while kicks are under way.
+//! A CPU with work is not left asleep, whatever the work is.
+//!
+//! All may be violated for a moment, while kicks are under way.
 
 use super::{Bounds, Look, Met};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -31,6 +33,8 @@ pub(super) struct Order {
     /// By thread: unjust waiting, and waiting beside idle CPUs.
     urgent: Vec<Option<Pending>>,
     idle: Vec<Option<Pending>>,
+    /// By CPU: since when nobody serves it though somebody should run there.
+    unserved: Vec<Option<Nanos>>,
     round: u64,
     /// By CPU: how urgent what runs there is; how urgent the best that runs or waits is.
     runs: Vec<Option<Urgency>>,
@@ -41,6 +45,7 @@ impl Order {
     pub(super) fn check(&mut self, w: &Look<'_>, met: &[Met], bounds: &Bounds) -> Result<(), String> {
         self.round += 1;
         self.survey(w, met);
+        self.check_served(w, bounds)?;
         for queue in met.chunk_by(|a, b| a.cpu == b.cpu) {
             self.check_urgent(w, queue, bounds)?;
             self.check_idle(w, queue, bounds)?;
@@ -65,6 +70,22 @@ impl Order {
             let best = &mut self.best[m.cpu.index()];
             *best = (*best).max(u);
         }
+    }
+
+    /// A CPU that has work does not sleep for longer than a kick takes.
+    fn check_served(&mut self, w: &Look<'_>, bounds: &Bounds) -> Result<(), String> {
+        self.unserved.resize(w.away.len(), None);
+        for (i, &away) in w.away.iter().enumerate() {
+            if !away || self.best[i].is_none() {
+                self.unserved[i] = None;
+                continue;
+            }
+            let since = *self.unserved[i].get_or_insert(w.now);
+            if w.now.since(since) > bounds.settle {
+                return Err(format!("cpu{i} has work since {since:?}, but nobody serves it"));
+            }
+        }
+        Ok(())
     }
 
     fn check_urgent(&mut self, w: &Look<'_>, queue: &[Met], bounds: &Bounds) -> Result<(), String> {

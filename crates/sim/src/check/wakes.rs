@@ -3,7 +3,7 @@
 //! Every wake-up that the kernel reports (or makes, when a thread exits) is a credit on its
 //! word; every wait that ends with 0 uses one up.
 
-use crate::machine::SimMachine;
+use crate::machine::{HANDLER_RIP, SimMachine};
 use crate::memory::Map;
 use abi::futex::{FUTEX_CMD_MASK, FUTEX_WAIT, FUTEX_WAKE};
 use ids::ThreadIdx;
@@ -33,7 +33,9 @@ impl Wakes {
 
     pub(super) fn note_return(&mut self, k: &Kernel<SimMachine>, t: ThreadIdx, call: &Call) {
         if call.nr == abi::nr::FUTEX && call.args[1] as u32 & FUTEX_CMD_MASK == FUTEX_WAKE {
-            let woken = (k.m.result(t) as i64).max(0);
+            // A handler that begins at once hides the result: then as many as were asked for.
+            let hidden = k.m.with(t, |c| c.regs.rip == HANDLER_RIP);
+            let woken = if hidden { i64::from(call.args[2] as i32) } else { k.m.result(t) as i64 }.max(0);
             *self.credit.entry(call.args[0]).or_default() += woken;
         }
     }

@@ -73,7 +73,10 @@ pub(crate) const STACK: u64 = 16 << 10;
 
 /// A step under way.
 pub(crate) enum Op {
-    Run(Nanos),
+    Run {
+        span: Nanos,
+        before: Option<Nanos>,
+    },
     Until {
         until: Nanos,
         used: Option<Nanos>,
@@ -106,7 +109,7 @@ impl Op {
     /// Begins a step.
     pub(crate) fn begin(step: Step, env: &mut Env<'_>) -> Op {
         match step {
-            Step::Compute(n) => Op::Run(n),
+            Step::Compute(span) => Op::Run { span, before: None },
             Step::ComputeUntil(until) => Op::Until { until, used: None },
             Step::Sleep(n) => Op::Sleep { until: env.machine.now() + n, call: Some(call::sleep(env, n, false)) },
             Step::SleepUntil(at) => Op::Sleep { until: at, call: Some(call::sleep(env, at, true)) },
@@ -154,11 +157,18 @@ impl Op {
     /// What comes next; `input` is what the last system call returned.
     pub(crate) fn advance(&mut self, input: isize, env: &mut Env<'_>) -> Micro {
         match self {
-            Op::Run(n) => {
-                let n = *n;
-                *self = Op::Return(0);
-                Micro::Run(n)
-            }
+            Op::Run { span, before } => match *before {
+                None => {
+                    *before = Some(env.used);
+                    Micro::Run(*span)
+                }
+                Some(before) => {
+                    if env.used.since(before) < *span {
+                        env.owners.broken.get_or_insert(format!("thread {} computed too little", env.tid.0));
+                    }
+                    Micro::Done(0)
+                }
+            },
             Op::Until { until, used: None } => {
                 let until = *until;
                 *self = Op::Until { until, used: Some(env.used) };

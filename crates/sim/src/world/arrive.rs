@@ -25,14 +25,14 @@ impl World {
         let delay = self.kick_delay(asleep);
         let lost = self.strikes(Bug::LoseKick);
         let c = self.cpu(to);
+        c.deaf |= lost;
+        if c.deaf {
+            return true;
+        }
         c.kick_flying = true;
         c.kick_generation += 1;
         let event = Event::Kick(to, c.kick_generation);
-        if !lost {
-            self.events.at(self.now + Nanos(after + delay), event);
-        } else {
-            self.cpu(to).kick_flying = false;
-        }
+        self.events.at(self.now + Nanos(after + delay), event);
         true
     }
 
@@ -88,6 +88,10 @@ impl World {
 
     /// Nothing to run: the carrier looks around for a while before it sleeps.
     pub(crate) fn begin_looking(&mut self, cpu: CpuId, until: Option<Nanos>) {
+        if self.strikes(Bug::SleepBlindly) {
+            self.cpu(cpu).mode = Mode::Parked;
+            return;
+        }
         self.look_later(cpu, self.config.cost.looks, until);
     }
 
@@ -116,7 +120,7 @@ impl World {
 
     /// The carrier sleeps, unless there is work after all.
     fn park(&mut self, cpu: CpuId, until: Option<Nanos>) {
-        if !self.kernel.sched.idle_state(cpu, Idle::Parked) && !self.strikes(Bug::SleepBlindly) {
+        if !self.kernel.sched.idle_state(cpu, Idle::Parked) {
             return self.look_later(cpu, self.config.cost.looks, until);
         }
         self.note(cpu, What::Park, 0);

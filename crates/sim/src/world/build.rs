@@ -72,6 +72,7 @@ impl Setup {
             kick_flying: false,
             kick_generation: 0,
             kick_pending: false,
+            deaf: false,
             timer_pending: false,
             timer_generation: 0,
             idle: Nanos::ZERO,

@@ -32,7 +32,7 @@ use crate::user::{Op, Program};
 use ids::{CpuId, Nanos, ThreadIdx, Tid};
 use kernel::{Call, Kernel, Next};
 
-pub use build::Setup;
+pub use build::{Setup, start_and_join};
 pub use outcome::{End, Outcome, Violation};
 
 /// What a CPU does.
@@ -73,6 +73,8 @@ pub(crate) struct SimCpu {
     pub kick_flying: bool,
     pub kick_generation: u32,
     pub kick_pending: bool,
+    /// Planted: kicks get lost until it traps by itself.
+    pub deaf: bool,
     pub timer_pending: bool,
     pub timer_generation: u32,
     /// Idle time up to now, and since when it is idle.
@@ -186,6 +188,7 @@ impl World {
             _ => return,
         }
         self.handled += 1;
+        self.strikes(Bug::ClockBack);
         if let Some(what) = self.owners.broken.take() {
             self.fail(what);
         }
@@ -236,11 +239,12 @@ impl World {
         }
     }
 
+    /// Whether it has struck.
+    pub(crate) fn has_struck(&self, bug: Bug) -> bool {
+        self.planted && self.config.plant.is_some_and(|p| p.bug == bug)
+    }
+
     fn machine_time(&self, time: Nanos) -> Nanos {
-        if self.planted && self.config.plant.is_some_and(|p| p.bug == Bug::ClockBack) {
-            Nanos(time.0.saturating_sub(100_000))
-        } else {
-            time
-        }
+        if self.has_struck(Bug::ClockBack) { Nanos(time.0.saturating_sub(100_000)) } else { time }
     }
 }

@@ -25,6 +25,8 @@ pub struct Violation {
     pub what: String,
     /// When.
     pub at: Nanos,
+    /// Who runs and waits where.
+    pub scene: String,
     /// What happened last, oldest first.
     pub tail: Vec<Record>,
 }
@@ -56,7 +58,7 @@ impl Outcome {
         if let Some(v) = &self.violation {
             let tail: Vec<String> =
                 v.tail.iter().map(|r| format!("  {:?} {:?} {:?} {}", r.at, r.cpu, r.what, r.who)).collect();
-            panic!("seed {seed}, at {:?}: {}\nwhat happened last:\n{}", v.at, v.what, tail.join("\n"));
+            panic!("seed {seed}, at {:?}: {}\n{}\nwhat happened last:\n{}", v.at, v.what, v.scene, tail.join("\n"));
         }
     }
 }
@@ -75,7 +77,8 @@ impl World {
                 _ => {}
             }
         }
-        let violation = self.broken.take().map(|what| Violation { what, at: self.now, tail: self.trace.tail() });
+        let scene = if self.broken.is_some() { self.scene() } else { String::new() };
+        let violation = self.broken.take().map(|what| Violation { what, at: self.now, scene, tail: self.trace.tail() });
         Outcome {
             end,
             time: self.now,
@@ -101,6 +104,23 @@ impl World {
             list.push(format!("{cpu:?}: {:?}, {} queued, resched {}", c.mode, s.queued(cpu), s.need_resched(cpu)));
         }
         list.join("; ")
+    }
+
+    /// Who runs and waits where, CPU by CPU (the first sixteen that have anybody).
+    fn scene(&self) -> String {
+        let s = &self.kernel.sched;
+        let mut lines = std::collections::BTreeMap::<CpuId, Vec<String>>::new();
+        // A damaged queue has been reported already; what can be read of it is shown.
+        let _ = s.audit(|cpu, t, place| {
+            let tid = self.kernel.tid(t).0;
+            let line = format!("{t:?}={tid} {place:?} {:?} {:?} {:?}", s.attr(t).policy, s.urgency(t), s.affinity(t));
+            lines.entry(cpu).or_default().push(line);
+        });
+        let lines = lines.iter().take(16).map(|(cpu, threads)| {
+            let resched = if s.need_resched(*cpu) { " (asked to schedule)" } else { "" };
+            format!("  {cpu:?}{resched}: {}", threads.join("; "))
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// All threads' time and all idle time must be the elapsed time of all CPUs.

@@ -23,6 +23,7 @@ impl World {
         };
         self.note(cpu, what, who);
         self.lose_lawfully(cpu);
+        self.cpu(cpu).deaf = false;
         let caller = self.cpus[cpu.index()].thread;
         let moved = self.moved(cpu);
         if let Trap::Call(call) = &trap {
@@ -73,7 +74,8 @@ impl World {
         match next {
             Next::Run(t) => {
                 let t = if self.strikes(Bug::ResumeWaiter) { self.somebody_else(t) } else { t };
-                spent += self.claim(cpu, t);
+                let on = if self.strikes(Bug::ResumeElsewhere) { self.next_cpu(cpu) } else { cpu };
+                spent += self.claim(on, t);
             }
             Next::Idle { .. } => self.note(cpu, What::Idle, 0),
             Next::Host { thread, .. } => {
@@ -131,7 +133,7 @@ impl World {
             self.set_timer(cpu, at);
         }
         for &t in &notes.interrupts {
-            if !self.strikes(Bug::LoseInterrupt) {
+            if !self.strikes(Bug::LoseInterrupt) && !self.has_struck(Bug::LoseInterrupt) {
                 let delay = self.kick_delay(false);
                 self.events.at(self.now + Nanos(delay), Event::Interrupt(t));
             }
@@ -227,9 +229,13 @@ impl World {
 
     /// For a planted bug: another CPU resumes the thread, too.
     fn resume_twice(&mut self, cpu: CpuId, t: ThreadIdx) {
-        let other = CpuId((cpu.0 + 1) % self.config.cpus as u16);
+        let other = self.next_cpu(cpu);
         if other != cpu {
             self.claim(other, t);
         }
+    }
+
+    fn next_cpu(&self, cpu: CpuId) -> CpuId {
+        CpuId((cpu.0 + 1) % self.config.cpus as u16)
     }
 }

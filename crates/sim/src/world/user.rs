@@ -78,6 +78,9 @@ impl World {
 
     /// One move of the program.
     fn next_micro(&mut self, cpu: CpuId, t: ThreadIdx, input: isize) {
+        if self.strikes(Bug::LyingExchange) {
+            self.kernel.m.lying_cas.store(1, sync::atomic::Ordering::Relaxed);
+        }
         let th = self.threads[t.index()].as_mut().expect("it runs");
         let machine = &self.kernel.m;
         let mut env = Env {
