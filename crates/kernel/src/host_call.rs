@@ -244,8 +244,9 @@ impl<M: Machine> Kernel<M> {
     /// when it made the call.
     pub fn host_returned(&self, from: CpuId, t: ThreadIdx, result: isize) {
         self.host_result(from, t, result);
-        // The wake-up takes `from` for the caller's own CPU, which needs no kick.
-        if self.sched.need_resched(from) || self.sched.queued(from) > 0 {
+        // The wake-up takes `from` for the caller's own CPU, which looks around before it leaves the
+        // kernel: at its queue, and at its timer (a deadline thread may have to wait for its budget).
+        if self.sched.cpu_of(t) == from {
             self.m.kick(from);
         }
     }
