@@ -233,13 +233,26 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).wait.call.store(call.nr as u32, Relaxed);
         let now = self.m.now();
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
-        let busy = next.is_some() || self.cpu(cpu).earliest().is_some();
+        // A CPU whose carrier is away does not look around: whoever has work for it must kick.
+        let busy = next.is_some()
+            || self.cpu(cpu).earliest().is_some()
+            || !self.sched.idle_state(cpu, sched::Idle::Parked);
         Next::Host { thread: t, call, busy }
     }
 
-    /// A host call has returned; `from` is the CPU of the carrier that made it, or the
-    /// thread's last one.
+    /// A host call has returned on a carrier without a CPU; `from` is the CPU that it had
+    /// when it made the call.
     pub fn host_returned(&self, from: CpuId, t: ThreadIdx, result: isize) {
+        self.host_result(from, t, result);
+        // The wake-up takes `from` for the caller's own CPU, which looks around before it leaves the
+        // kernel: at its queue, and at its timer (a deadline thread may have to wait for its budget).
+        if self.sched.cpu_of(t) == from {
+            self.m.kick(from);
+        }
+    }
+
+    /// The result of a host call: the thread can go on.
+    pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) {
         let wait = &self.thread(t).wait;
         wait.value.store(result as i64, Relaxed);
         wait.set_done();

@@ -119,7 +119,7 @@ impl<M: Machine> Kernel<M> {
             }
             Trap::Interrupt { timer, kick } => self.on_interrupt(cpu, timer, kick),
             Trap::HostReturn { thread, result } => {
-                self.host_returned(cpu, thread, result);
+                self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }
             Trap::Seated => {
@@ -147,8 +147,8 @@ impl<M: Machine> Kernel<M> {
             }
             Out::Blocked => {
                 let next = self.schedule(cpu, Prev::Block);
-                self.look_again(cpu, t);
-                next
+                let woken = self.look_again(cpu, t);
+                if woken && self.sched.need_resched(cpu) { self.choose_again(cpu, next) } else { next }
             }
             Out::Yield(result) => {
                 self.m.set_result(t, result);
@@ -271,11 +271,21 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// After a thread has been left waiting: was something set before its mark was seen?
+    /// After a thread has been left waiting: was something set before its mark was seen? Says
+    /// whether it has been woken.
     #[inline(always)]
-    fn look_again(&self, cpu: CpuId, t: ThreadIdx) {
-        if self.thread(t).hint.load(Acquire) != 0 {
-            self.wake(cpu, t);
+    fn look_again(&self, cpu: CpuId, t: ThreadIdx) -> bool {
+        self.thread(t).hint.load(Acquire) != 0 && self.wake(cpu, t)
+    }
+
+    /// The choice was made before somebody more urgent woke up. Who was chosen has not been
+    /// loaded: there is nothing of it to save.
+    #[cold]
+    fn choose_again(&self, cpu: CpuId, next: Next) -> Next {
+        match next {
+            Next::Run(_) => self.schedule(cpu, Prev::Preempted),
+            Next::Idle { .. } => self.schedule(cpu, Prev::Block),
+            Next::Host { .. } | Next::Process(_) => next,
         }
     }
 

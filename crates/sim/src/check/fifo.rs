@@ -1,0 +1,94 @@
+//! Invariant 3: order within a priority.
+//!
+//! Between two checks, threads that wait at the same level of the same CPU keep their order;
+//! a thread that ran and waits now stands before those that waited already (it was preempted
+//! and keeps its place); one that arrives stands behind them.
+//!
+//! Not compared: who yielded; who was given other attributes (while it runs it goes behind its
+//! new equals, `sched_setscheduler(2)`, and shows that only when it waits); a round-robin thread that ran
+//! (its slice may be over); a thread that may run on one CPU only (it may be let through, as
+//! `check_preempt_equal_prio` does); and whoever holds or has held a boost.
+
+use super::{Look, Met};
+use crate::machine::SimMachine;
+use ids::{Policy, ThreadIdx, Tid};
+use kernel::{Call, Kernel};
+use sched::{Place, Urgency};
+
+#[derive(Debug, Default)]
+pub(super) struct Fifo {
+    /// Threads whose order is not compared at the next check.
+    exempt: Vec<ThreadIdx>,
+}
+
+impl Fifo {
+    pub(super) fn note_call(&mut self, k: &Kernel<SimMachine>, t: ThreadIdx, call: &Call) {
+        use abi::nr;
+        match call.nr {
+            nr::SCHED_YIELD => self.exempt.push(t),
+            nr::SCHED_SETATTR | nr::SCHED_SETSCHEDULER | nr::SCHED_SETPARAM => {
+                let tid = call.args[0] as i32;
+                self.exempt.push(if tid == 0 { t } else { k.threads().find(Tid(tid)).unwrap_or(t) });
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn check(&mut self, w: &Look<'_>, old: &[Met], new: &[Met], index: &[u32]) -> Result<(), String> {
+        let mut from = 0;
+        for queue in new.chunk_by(|a, b| a.cpu == b.cpu && a.place == b.place) {
+            if let Place::Level(_) = queue[0].place
+                && queue.len() > 1
+            {
+                // Both lists are ordered by CPU.
+                while old.get(from).is_some_and(|m| m.cpu < queue[0].cpu) {
+                    from += 1;
+                }
+                let to = from + old[from..].iter().take_while(|m| m.cpu == queue[0].cpu).count();
+                self.check_level(w, &old[from..to], queue)?;
+            }
+        }
+        // Who runs keeps the place in line it was given, wherever that is, until it waits.
+        let runs = |t: &ThreadIdx| index.get(t.index()).is_some_and(|&i| i != 0 && is_running(&new[i as usize - 1]));
+        self.exempt.retain(runs);
+        Ok(())
+    }
+
+    fn check_level(&self, w: &Look<'_>, old: &[Met], queue: &[Met]) -> Result<(), String> {
+        // A place in line at the check before: the runner first, then the waiting ones.
+        let place_before = |m: &Met| {
+            let i = old.iter().position(|o| o.thread == m.thread)?;
+            match old[i].place {
+                Place::Running => Some(0),
+                p if p == m.place => Some(i + 1),
+                _ => None,
+            }
+        };
+        let mut last: Option<(usize, &Met)> = None;
+        for m in queue.iter().filter(|m| !self.is_exempt(w, m, old)) {
+            // Who has just arrived stands behind everybody.
+            let place = place_before(m).unwrap_or(usize::MAX);
+            if let Some((before, other)) = last
+                && before > place
+            {
+                return Err(format!("{:?} has lost its place to {:?} at {:?}", m.thread, other.thread, m.place));
+            }
+            last = Some((place, m));
+        }
+        Ok(())
+    }
+
+    fn is_exempt(&self, w: &Look<'_>, m: &Met, old: &[Met]) -> bool {
+        let s = &w.kernel.sched;
+        let attr = s.attr(m.thread);
+        let boosted = s.urgency(m.thread) != Urgency::Rt(attr.rt);
+        let ran = old.iter().any(|o| o.thread == m.thread && o.place == Place::Running);
+        let rotated = attr.policy == Policy::RoundRobin && ran;
+        let pinned = s.affinity(m.thread).count() == 1;
+        boosted || rotated || pinned || self.exempt.contains(&m.thread)
+    }
+}
+
+fn is_running(m: &Met) -> bool {
+    m.place == Place::Running
+}

@@ -1,0 +1,156 @@
+//! Invariants 2 and 4: urgency over all CPUs, and no idling beside waiting threads.
+//!
+//! The rule for real-time and deadline threads, as push and pull promise it:
+//! * the most urgent thread that waits on a CPU does not wait for a less urgent one there;
+//! * the *pushable head* of a CPU (its most urgent waiting thread that may run elsewhere) does not
+//!   wait while some allowed CPU runs, and has waiting, only less urgent ones. Whoever stands
+//!   behind that head may wait (the head-only rule).
+//!
+//! A CPU with work is not left asleep, whatever the work is.
+//!
+//! All may be violated for a moment, while kicks are under way.
+
+use super::{Bounds, Look, Met};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sched::{Place, Urgency};
+
+/// How long fair threads may have the CPU although a real-time thread waits: the fair
+/// server's share, which it takes at the end of its period.
+const SERVER_SHARE: Nanos = Nanos::from_millis(52);
+const SERVER_FIRST: Nanos = Nanos::from_millis(900);
+
+/// Somebody waits who should not.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    since: Nanos,
+    /// Where it waits; another place is progress.
+    at: CpuId,
+    round: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// By thread: unjust waiting, and waiting beside idle CPUs.
+    urgent: Vec<Option<Pending>>,
+    idle: Vec<Option<Pending>>,
+    /// By CPU: since when nobody serves it though somebody should run there.
+    unserved: Vec<Option<Nanos>>,
+    round: u64,
+    /// By CPU: how urgent what runs there is; how urgent the best that runs or waits is.
+    runs: Vec<Option<Urgency>>,
+    best: Vec<Option<Urgency>>,
+}
+
+impl Order {
+    pub(super) fn check(&mut self, w: &Look<'_>, met: &[Met], bounds: &Bounds) -> Result<(), String> {
+        self.round += 1;
+        self.survey(w, met);
+        self.check_served(w, bounds)?;
+        for queue in met.chunk_by(|a, b| a.cpu == b.cpu) {
+            self.check_urgent(w, queue, bounds)?;
+            self.check_idle(w, queue, bounds)?;
+        }
+        Ok(())
+    }
+
+    fn survey(&mut self, w: &Look<'_>, met: &[Met]) {
+        let n = w.running.len();
+        self.runs.clear();
+        self.runs.resize(n, None);
+        self.best.clear();
+        self.best.resize(n, None);
+        for m in met {
+            if m.place == Place::Throttled {
+                continue;
+            }
+            let u = Some(w.kernel.sched.urgency(m.thread));
+            if m.place == Place::Running {
+                self.runs[m.cpu.index()] = u;
+            }
+            let best = &mut self.best[m.cpu.index()];
+            *best = (*best).max(u);
+        }
+    }
+
+    /// A CPU that has work does not sleep for longer than a kick takes.
+    fn check_served(&mut self, w: &Look<'_>, bounds: &Bounds) -> Result<(), String> {
+        self.unserved.resize(w.away.len(), None);
+        for (i, &away) in w.away.iter().enumerate() {
+            if !away || self.best[i].is_none() {
+                self.unserved[i] = None;
+                continue;
+            }
+            let since = *self.unserved[i].get_or_insert(w.now);
+            if w.now.since(since) > bounds.settle {
+                return Err(format!("cpu{i} has work since {since:?}, but nobody serves it"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_urgent(&mut self, w: &Look<'_>, queue: &[Met], bounds: &Bounds) -> Result<(), String> {
+        let waits = |m: &&Met| matches!(m.place, Place::Level(_) | Place::Deadline);
+        let urgency = |m: &&Met| w.kernel.sched.urgency(m.thread);
+        let first_of_best = |a: &&Met, b: &&Met| urgency(a).cmp(&urgency(b)).then(std::cmp::Ordering::Greater);
+        let Some(first) = queue.iter().filter(waits).max_by(first_of_best) else { return Ok(()) };
+        let u = Some(urgency(&first));
+        let here = self.runs[first.cpu.index()];
+        let unjust_here = here < u;
+        let head = queue.iter().filter(waits).filter(|m| w.kernel.sched.affinity(m.thread).count() > 1);
+        let head = head.max_by(first_of_best);
+        let elsewhere = head.and_then(|h| {
+            let u = Some(urgency(&h));
+            let mask = w.kernel.sched.affinity(h.thread);
+            let found = mask.iter().find(|c| *c != h.cpu && self.best[c.index()] < u);
+            found.map(|c| (*h, c))
+        });
+        if unjust_here {
+            self.pend(w, first, format!("while {here:?} runs there"), bounds)?;
+        }
+        if let Some((h, c)) = elsewhere {
+            self.pend(w, &h, format!("while {c:?} has nothing above {:?}", self.best[c.index()]), bounds)?;
+        }
+        Ok(())
+    }
+
+    fn pend(&mut self, w: &Look<'_>, m: &Met, what: String, bounds: &Bounds) -> Result<(), String> {
+        let since = note(&mut self.urgent, m, w.now, self.round);
+        let by_server = w.now > SERVER_FIRST;
+        let bound = if by_server { bounds.settle + SERVER_SHARE } else { bounds.settle };
+        if w.now.since(since) > bound {
+            let u = w.kernel.sched.urgency(m.thread);
+            return Err(format!("{:?} ({u:?}) waits on {:?} since {since:?}, {what}", m.thread, m.cpu));
+        }
+        Ok(())
+    }
+
+    fn check_idle(&mut self, w: &Look<'_>, queue: &[Met], bounds: &Bounds) -> Result<(), String> {
+        if self.runs.iter().all(Option::is_some) {
+            return Ok(());
+        }
+        for m in queue.iter().filter(|m| m.place == Place::Fair) {
+            let mask = w.kernel.sched.affinity(m.thread);
+            let Some(idle) = mask.iter().find(|c| self.runs[c.index()].is_none()) else { continue };
+            let since = note(&mut self.idle, m, w.now, self.round);
+            if w.now.since(since) > bounds.idle {
+                return Err(format!("{:?} waits on {:?} since {since:?}, while {idle:?} is idle", m.thread, m.cpu));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Since when this has been going on, without a break and in one place.
+fn note(list: &mut Vec<Option<Pending>>, m: &Met, now: Nanos, round: u64) -> Nanos {
+    let ThreadIdx(i) = m.thread;
+    if list.len() <= i as usize {
+        list.resize(i as usize + 1, None);
+    }
+    let slot = &mut list[i as usize];
+    let since = match slot {
+        Some(p) if p.at == m.cpu && p.round + 1 >= round => p.since,
+        _ => now,
+    };
+    *slot = Some(Pending { since, at: m.cpu, round });
+    since
+}

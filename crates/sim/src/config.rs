@@ -1,0 +1,128 @@
+//! How a run is set up.
+
+use crate::cost::Cost;
+use ids::Nanos;
+
+/// A simulated machine and what may go wrong on it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// 1 to 4,096.
+    pub cpus: usize,
+    /// The time between ticks.
+    pub tick: Nanos,
+    /// What things cost.
+    pub cost: Cost,
+    /// Disturbances that the kernel must bear.
+    pub faults: Faults,
+    /// A fault that the kernel cannot bear: the checks must find it.
+    pub plant: Option<Plant>,
+    /// Keep the whole trace.
+    pub record: bool,
+    /// Check the invariants after each so many events; 0: never.
+    pub check_every: u64,
+    /// The run ends here at the latest; threads that are still alive then are a failure if
+    /// `must_end`.
+    pub limit: Nanos,
+    /// Whether all threads must have exited at the end.
+    pub must_end: bool,
+}
+
+impl Config {
+    /// An undisturbed machine of this size with all checks.
+    pub fn new(seed: u64, cpus: usize) -> Config {
+        Config {
+            seed,
+            cpus,
+            tick: Nanos::from_millis(1),
+            cost: Cost::host(),
+            faults: Faults::default(),
+            plant: None,
+            record: false,
+            check_every: (cpus as u64 / 16).max(1),
+            limit: Nanos::from_secs(100),
+            must_end: true,
+        }
+    }
+}
+
+/// Disturbances that a correct kernel bears.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Kicks may take so much longer, nanoseconds.
+    pub kick_late: u64,
+    /// So many of 1,000 kicks that may be lost are lost: those to a CPU that enters the
+    /// kernel by itself before they arrive.
+    pub kick_lost: u32,
+    /// Timers may be so much later, nanoseconds.
+    pub timer_late: u64,
+}
+
+/// A planted bug, and at which opportunity it strikes (0: the first).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plant {
+    /// What goes wrong.
+    pub bug: Bug,
+    /// How many opportunities pass before.
+    pub after: u64,
+}
+
+/// What can be planted in the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bug {
+    /// All kicks to a CPU are lost until it enters the kernel by itself.
+    LoseKick,
+    /// A kick goes to the next CPU instead.
+    KickElsewhere,
+    /// A thread is resumed on a second CPU.
+    ResumeTwice,
+    /// A thread is resumed on another CPU than the scheduler said.
+    ResumeElsewhere,
+    /// An armed timer never goes off.
+    LoseTimer,
+    /// A timer goes off 20 ms late.
+    LateTimer,
+    /// The clock shows 200 µs more than it is, from then on for one timer.
+    FastClock,
+    /// Scheduling time goes back by 100 µs.
+    ClockBack,
+    /// A host call's result never comes.
+    LoseHostReturn,
+    /// Nobody takes over the CPU of a carrier that is in the host.
+    NoTakeOver,
+    /// An idle CPU sleeps without telling the scheduler.
+    SleepBlindly,
+    /// An atomic exchange of the program says it stored and did not.
+    LyingExchange,
+    /// A system call's result is lost: the thread sees an old one.
+    LoseResult,
+    /// Interrupts of host calls are lost from then on.
+    LoseInterrupt,
+    /// A thread loses the rest of its computation at a preemption.
+    SkipCompute,
+    /// A thread that waits is resumed as if it had been chosen.
+    ResumeWaiter,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 16] = [
+        Bug::LoseKick,
+        Bug::KickElsewhere,
+        Bug::ResumeTwice,
+        Bug::ResumeElsewhere,
+        Bug::LoseTimer,
+        Bug::LateTimer,
+        Bug::FastClock,
+        Bug::ClockBack,
+        Bug::LoseHostReturn,
+        Bug::NoTakeOver,
+        Bug::SleepBlindly,
+        Bug::LyingExchange,
+        Bug::LoseResult,
+        Bug::LoseInterrupt,
+        Bug::SkipCompute,
+        Bug::ResumeWaiter,
+    ];
+}

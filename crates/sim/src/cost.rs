@@ -1,0 +1,102 @@
+//! What things cost: the committed file `cost.toml`, and scaled copies of it.
+
+use ids::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// The committed file.
+const FILE: &str = include_str!("../cost.toml");
+
+/// The costs of one machine, nanoseconds. The file says what each means.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "cost.toml says what each means")]
+pub struct Cost {
+    pub atomic: u64,
+    pub line: u64,
+    pub call: u64,
+    pub interrupt: u64,
+    pub tick: u64,
+    pub switch: u64,
+    pub migration: u64,
+    pub lock: u64,
+    pub kick_send: u64,
+    pub kick: [u64; 2],
+    pub kick_parked: [u64; 2],
+    pub look: u64,
+    /// A count, not a time.
+    pub looks: u32,
+    pub seat: u64,
+    pub timer: [u64; 2],
+}
+
+/// There is no such profile, or the file cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadCosts(pub String);
+
+impl Cost {
+    /// The profile of that name in the committed file.
+    pub fn profile(name: &str) -> Result<Cost, BadCosts> {
+        Cost::parse(FILE, name)
+    }
+
+    /// The profile of that name in a file of the same form.
+    pub fn parse(file: &str, name: &str) -> Result<Cost, BadCosts> {
+        let mut all: std::collections::BTreeMap<String, Cost> =
+            toml::from_str(file).map_err(|e| BadCosts(e.to_string()))?;
+        let names = all.keys().cloned().collect::<Vec<_>>().join(", ");
+        all.remove(name).ok_or_else(|| BadCosts(format!("no cost profile '{name}'; there are: {names}")))
+    }
+
+    /// The machine that Entresol is developed on.
+    pub fn host() -> Cost {
+        Cost::profile("host").expect("the committed file has it: tested")
+    }
+
+    /// Every time multiplied by `by` percent.
+    pub fn scaled(&self, by: u64) -> Cost {
+        let s = |n: u64| n * by / 100;
+        let pair = |p: [u64; 2]| [s(p[0]), s(p[1])];
+        Cost {
+            atomic: s(self.atomic).max(1),
+            line: s(self.line),
+            call: s(self.call),
+            interrupt: s(self.interrupt),
+            tick: s(self.tick),
+            switch: s(self.switch),
+            migration: s(self.migration),
+            lock: s(self.lock),
+            kick_send: s(self.kick_send),
+            kick: pair(self.kick),
+            kick_parked: pair(self.kick_parked),
+            look: s(self.look).max(1),
+            looks: self.looks,
+            seat: s(self.seat),
+            timer: pair(self.timer),
+        }
+    }
+
+    /// The longest way of a kick.
+    pub fn kick_most(&self) -> Nanos {
+        Nanos(self.kick[1].max(self.kick_parked[1]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_of_the_file_can_be_read() {
+        let all: std::collections::BTreeMap<String, Cost> = toml::from_str(FILE).unwrap();
+        assert!(all.contains_key("host") && all.contains_key("smp2007"));
+        assert!(all.values().all(|c| c.kick[0] <= c.kick[1] && c.timer[0] <= c.timer[1] && c.atomic > 0));
+        assert!(Cost::profile("none").is_err());
+    }
+
+    #[test]
+    fn scaling_is_linear() {
+        let c = Cost::host();
+        assert_eq!(c.scaled(100), c);
+        assert_eq!(c.scaled(200).migration, 2 * c.migration);
+    }
+}

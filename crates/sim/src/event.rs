@@ -1,0 +1,70 @@
+//! What happens when: a queue of events by virtual time. Events of one time come in an
+//! order that the seed decides.
+
+use crate::rng::Rng;
+use ids::{CpuId, Nanos, ThreadIdx};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that happens. A number beside a CPU or thread is a generation: the event counts
+/// only while it still is the current one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Event {
+    /// The thread on the CPU has used the time it wanted to use.
+    UserEnd(CpuId, u32),
+    /// The CPU leaves the kernel.
+    KernelExit(CpuId, u32),
+    /// An idle CPU looks for work.
+    Look(CpuId, u32),
+    /// An idle CPU has slept as long as it wanted.
+    SleptEnough(CpuId, u32),
+    /// A kick arrives.
+    Kick(CpuId, u32),
+    /// The CPU's timer goes off.
+    Timer(CpuId, u32),
+    /// A host call returns.
+    HostDone(ThreadIdx, u32),
+    /// A host call is interrupted.
+    Interrupt(ThreadIdx),
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, u64, Event)>>,
+    count: u64,
+    rng: Rng,
+}
+
+impl Events {
+    pub(crate) fn new(rng: Rng) -> Events {
+        Events { heap: BinaryHeap::new(), count: 0, rng }
+    }
+
+    pub(crate) fn at(&mut self, time: Nanos, event: Event) {
+        self.count += 1;
+        self.heap.push(Reverse((time.0, self.rng.next(), self.count, event)));
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(Nanos, Event)> {
+        self.heap.pop().map(|Reverse((time, _, _, event))| (Nanos(time), event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_first_then_the_seed() {
+        let order = |seed| {
+            let mut q = Events::new(Rng::new(seed));
+            q.at(Nanos(9), Event::Look(CpuId(9), 0));
+            (0..6).for_each(|c| q.at(Nanos(5), Event::Look(CpuId(c), 0)));
+            std::iter::from_fn(move || q.next()).collect::<Vec<_>>()
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        assert_eq!(order(3).last(), Some(&(Nanos(9), Event::Look(CpuId(9), 0))));
+    }
+}

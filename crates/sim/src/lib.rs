@@ -1,0 +1,39 @@
+//! The simulated machine: the same kernel that runs on the host, in virtual time, from one
+//! seed, on 1 to 4,096 CPUs.
+//!
+//! Everything the kernel needs from below it gets from [`machine`]; [`World`] is the loop of
+//! events around it. Programs are lists of steps or closures that name the next step
+//! ([`user`]). After every event [`check`] looks at the invariants of the design. The same
+//! seed gives the same run, to the last bit of [`Outcome::hash`].
+//!
+//! ```
+//! use entresol_sim::{Config, Setup, user::{Step, script}};
+//! use ids::Nanos;
+//! let world = |seed| {
+//!     let mut setup = Setup::new(Config::new(seed, 2));
+//!     let m = setup.mutex();
+//!     let one = || script([Step::Lock(m), Step::Compute(Nanos::from_micros(50)), Step::Unlock(m)]);
+//!     setup.threads(vec![one(), one(), one()])
+//! };
+//! let outcome = world(7).run();
+//! outcome.expect_sound(7);
+//! assert!(outcome.time > Nanos::from_micros(150));
+//! assert_eq!(outcome.hash, world(7).run().hash);
+//! ```
+#![forbid(unsafe_code)]
+
+pub(crate) mod check;
+pub mod config;
+pub mod cost;
+mod event;
+pub mod machine;
+mod memory;
+pub mod rng;
+pub mod swarm;
+pub mod trace;
+pub mod user;
+pub mod world;
+
+pub use config::{Bug, Config, Faults, Plant};
+pub use cost::Cost;
+pub use world::{End, Outcome, Setup, Violation, World};

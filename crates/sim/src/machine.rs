@@ -1,0 +1,295 @@
+//! The machine under the kernel: [`kernel::Machine`] in virtual time.
+//!
+//! It answers the kernel at once and only notes what has consequences (kicks, timers, new
+//! contexts); the world (`world/`) picks the notes up after each trap and turns them into
+//! events. Nothing here decides anything about scheduling.
+
+use crate::memory::Memory;
+use crate::rng::Rng;
+use abi::frame::Registers;
+use abi::{Errno, SigEvent, SigInfo, Signal};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Call, Clock, Fatal, Fault, Machine, NoMemory};
+use signal::frame::{ExtendedState, Restorable};
+use sync::Lock;
+use sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Real time runs this far ahead of the monotonic clock.
+pub const REALTIME_AHEAD: Nanos = Nanos::from_secs(1_700_000_000);
+
+/// Where user code of every thread "is" while it is not in a handler.
+pub(crate) const USER_RIP: u64 = 0x40_0002;
+/// The instruction that makes the system call lies just before.
+pub(crate) const CALL_RIP: u64 = USER_RIP - 2;
+/// The program's signal handler.
+pub(crate) const HANDLER_RIP: u64 = 0x50_0000;
+/// What a handler returns to.
+pub(crate) const RESTORER_RIP: u64 = 0x50_1000;
+
+/// A thread's registers and who has them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    pub regs: Registers,
+    pub fs_base: u64,
+    /// The CPU that runs the thread, until its state is saved (law 2).
+    pub claim: Option<CpuId>,
+    /// The number of its last system call.
+    pub call: usize,
+}
+
+/// What the kernel asked for during a trap.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub kicks: Vec<CpuId>,
+    pub timers: Vec<(CpuId, Option<Nanos>)>,
+    pub interrupts: Vec<ThreadIdx>,
+    /// New contexts and their stacks.
+    pub births: Vec<(ThreadIdx, u64)>,
+    /// A signal that ends or stops the process.
+    pub fatal: Option<(ThreadIdx, i32, Fatal)>,
+}
+
+impl Notes {
+    pub(crate) fn clear(&mut self) {
+        self.kicks.clear();
+        self.timers.clear();
+        self.interrupts.clear();
+        self.births.clear();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub memory: Memory,
+    pub contexts: Vec<Context>,
+    pub notes: Notes,
+    next_id: i32,
+    rng: Rng,
+}
+
+/// The simulated machine.
+#[derive(Debug)]
+pub struct SimMachine {
+    now: AtomicU64,
+    /// Added to every clock but scheduling time: a planted fault, else 0.
+    pub(crate) skew: AtomicU64,
+    /// So many exchanges lie about having stored: a planted fault, else 0.
+    pub(crate) lying_cas: AtomicU64,
+    pub(crate) inner: Lock<Inner>,
+}
+
+impl SimMachine {
+    pub(crate) fn new(seed: u64) -> SimMachine {
+        let inner = Inner {
+            memory: Memory::new(),
+            contexts: Vec::new(),
+            notes: Notes::default(),
+            next_id: 100_000,
+            rng: Rng::new(seed),
+        };
+        SimMachine {
+            now: AtomicU64::new(0),
+            skew: AtomicU64::new(0),
+            lying_cas: AtomicU64::new(0),
+            inner: Lock::new(inner),
+        }
+    }
+
+    /// Moves the clock.
+    pub(crate) fn set_now(&self, now: Nanos) {
+        self.now.store(now.0, Relaxed);
+    }
+
+    pub(crate) fn with<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
+        f(&mut self.inner.lock().contexts[t.index()])
+    }
+}
+
+impl Machine for SimMachine {
+    fn now(&self) -> Nanos {
+        Nanos(self.now.load(Relaxed))
+    }
+
+    fn clock(&self, clock: Clock) -> Nanos {
+        let now = self.now() + Nanos(self.skew.load(Relaxed));
+        match clock {
+            Clock::Monotonic | Clock::Boottime => now,
+            Clock::Realtime => now + REALTIME_AHEAD,
+            Clock::Tai => now + REALTIME_AHEAD + Nanos::from_secs(37),
+        }
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        self.inner.lock().notes.kicks.push(cpu);
+    }
+
+    fn arm(&self, cpu: CpuId, at: Option<Nanos>) {
+        self.inner.lock().notes.timers.push((cpu, at));
+    }
+
+    /// The simulated host knows no calls of its own: those that wait are [`kernel::Next::Host`].
+    fn host(&self, _call: Call) -> isize {
+        Errno::ENOSYS.to_ret()
+    }
+
+    fn host_vector(&self, _nr: usize, _fd: u64, _addr: u64, _len: u64, _flags: u64) -> isize {
+        Errno::EOPNOTSUPP.to_ret()
+    }
+
+    fn opens_fifo(&self, _call: &Call) -> bool {
+        false
+    }
+
+    fn soft_limit(&self, _resource: u64) -> u64 {
+        1 << 16
+    }
+
+    fn may_set_priorities(&self) -> bool {
+        true
+    }
+
+    fn claim_ids(&self, n: i32) -> Option<i32> {
+        let mut inner = self.inner.lock();
+        let first = inner.next_id;
+        inner.next_id = first.checked_add(n)?;
+        Some(first)
+    }
+
+    fn segment_size(&self, _id: u64) -> Option<u64> {
+        None
+    }
+
+    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
+        self.inner.lock().memory.load_u32(addr)
+    }
+
+    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
+        self.inner.lock().memory.store_u32(addr, value)
+    }
+
+    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        let memory = &mut self.inner.lock().memory;
+        let found = memory.load_u32(addr)?;
+        if found == old {
+            memory.store_u32(addr, new)?;
+        }
+        Ok(found)
+    }
+
+    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
+        let mut bytes = [0; 8];
+        self.inner.lock().memory.read(addr, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
+        self.inner.lock().memory.write(addr, &value.to_le_bytes())
+    }
+
+    fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
+        self.inner.lock().memory.read(addr, to)
+    }
+
+    fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault> {
+        self.inner.lock().memory.write(addr, from)
+    }
+
+    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
+        let contexts = &mut self.inner.lock().contexts;
+        if contexts.len() <= t.index() {
+            contexts.resize(t.index() + 1, Context::default());
+        }
+        contexts[t.index()] = Context::default();
+        Ok(())
+    }
+
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
+        let mut inner = self.inner.lock();
+        let from = inner.contexts[parent.index()].clone();
+        let rsp = if stack == 0 { from.regs.rsp } else { stack };
+        inner.contexts[child.index()] = Context {
+            regs: Registers { rax: 0, rsp, rip: USER_RIP, ..from.regs },
+            fs_base: tls.unwrap_or(from.fs_base),
+            claim: None,
+            call: from.call,
+        };
+        inner.notes.births.push((child, rsp));
+    }
+
+    fn save(&self, t: ThreadIdx) {
+        self.with(t, |c| c.claim = None);
+    }
+
+    fn result(&self, t: ThreadIdx) -> u64 {
+        self.with(t, |c| c.regs.rax)
+    }
+
+    fn set_result(&self, t: ThreadIdx, value: isize) {
+        self.with(t, |c| c.regs.rax = value as u64);
+    }
+
+    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        self.with(t, |c| {
+            c.regs.rip = CALL_RIP;
+            c.regs.rax = instead.unwrap_or(c.call) as u64;
+        });
+    }
+
+    fn fs_base(&self, t: ThreadIdx) -> u64 {
+        self.with(t, |c| c.fs_base)
+    }
+
+    fn set_fs_base(&self, t: ThreadIdx, value: u64) {
+        self.with(t, |c| c.fs_base = value);
+    }
+
+    fn registers(&self, t: ThreadIdx) -> Registers {
+        self.with(t, |c| c.regs)
+    }
+
+    fn set_registers(&self, t: ThreadIdx, r: &Registers) {
+        self.with(t, |c| c.regs = *r);
+    }
+
+    fn extended_state(&self) -> ExtendedState {
+        ExtendedState::Fxsave
+    }
+
+    fn xstate_to_frame(&self, _t: ThreadIdx, addr: u64) -> Result<(), Fault> {
+        self.write(addr, &[0; abi::frame::FXSAVE_SIZE])
+    }
+
+    fn xstate_from_frame(&self, _t: ThreadIdx, _from: Option<(u64, Restorable)>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn interrupt(&self, t: ThreadIdx) {
+        self.inner.lock().notes.interrupts.push(t);
+    }
+
+    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
+        self.inner.lock().notes.fatal.get_or_insert((t, info.signo(), action));
+    }
+
+    fn set_ignored(&self, _signal: Signal, _ignored: bool, _no_zombies: bool) {}
+
+    fn collect(&self, _signal: Signal) -> bool {
+        false
+    }
+
+    fn min_signal_stack(&self) -> u64 {
+        2048
+    }
+
+    fn uid(&self) -> u32 {
+        65534
+    }
+
+    fn create_timer(&self, _clock: u64, _event: &SigEvent) -> Result<i32, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.lock().rng.next()
+    }
+}

@@ -1,0 +1,296 @@
+//! Swarm testing (Groce et al. 2012): each seed draws its own machine, its own disturbances
+//! and its own selection of features, and a program of random threads that use them.
+//!
+//! Every program ends by construction: mutexes are released, waits for nothing have
+//! timeouts, barriers are met by all their members the same number of times. So whatever
+//! still lives at the end has been lost by the kernel.
+
+use crate::config::{Config, Faults, Plant};
+use crate::cost::Cost;
+use crate::rng::Rng;
+use crate::user::{Barrier, Cond, Mutex, Program, Step, View, Who, after};
+use crate::world::{Setup, World, start_and_join};
+use ids::{CpuId, CpuMask, Nanos, Policy, Tid};
+use sched::{Attr, DeadlineParams};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The signal that swarm programs send each other.
+const SIGNAL: i32 = 10;
+
+/// What a seed may use.
+#[derive(Clone, Debug)]
+struct Mix {
+    rt: bool,
+    round_robin: bool,
+    deadline: bool,
+    nice: bool,
+    policy_changes: bool,
+    affinity: bool,
+    mask_changes: bool,
+    mutexes: bool,
+    pi: bool,
+    conds: bool,
+    sleeps: bool,
+    yields: bool,
+    host: bool,
+    futexes: bool,
+    clones: bool,
+    signals: bool,
+    long: bool,
+}
+
+impl Mix {
+    fn draw(r: &mut Rng) -> Mix {
+        let mut yes = |permille| r.permille(permille);
+        Mix {
+            rt: yes(750),
+            round_robin: yes(300),
+            deadline: yes(150),
+            nice: yes(400),
+            policy_changes: yes(400),
+            affinity: yes(600),
+            mask_changes: yes(400),
+            mutexes: yes(700),
+            pi: yes(400),
+            conds: yes(400),
+            sleeps: yes(800),
+            yields: yes(500),
+            host: yes(500),
+            futexes: yes(600),
+            clones: yes(300),
+            signals: yes(400),
+            long: yes(250),
+        }
+    }
+}
+
+/// One thing a swarm thread does.
+#[derive(Clone, Debug)]
+enum Act {
+    Compute(u64),
+    Sleep(u64),
+    Yield,
+    Mutex(usize, u64),
+    Pi(usize, u64),
+    Notify(usize),
+    Await(usize, u64),
+    Wait(usize, u64),
+    Wake(usize),
+    Host(u64),
+    Policy(usize, Attr),
+    Nice(i8),
+    Affinity(usize, CpuMask),
+    Clone(Vec<Act>),
+    Signal(usize),
+    Barrier,
+}
+
+/// What the threads of one swarm share.
+struct Shared {
+    mutexes: Vec<Mutex>,
+    pi: Vec<Mutex>,
+    /// Mutex, condition, word that says whether something is there.
+    conds: Vec<(Mutex, Cond, u64)>,
+    words: Vec<u64>,
+    barrier: Barrier,
+    /// Who lives, as far as the program knows.
+    tids: RefCell<Vec<Tid>>,
+}
+
+/// The world of a seed, with a planted bug or without.
+pub fn swarm(seed: u64, plant: Option<Plant>) -> World {
+    let mut r = Rng::new(seed).fork(77);
+    let mut config = Config { plant, ..draw_config(seed, &mut r) };
+    config.limit = Nanos::from_secs(60);
+    let mix = Mix::draw(&mut r);
+    let cpus = config.cpus;
+    let threads = r.between(1, 2 + 3 * cpus as u64).min(24) as usize;
+    let rounds = if r.permille(300) { r.between(1, 3) as usize } else { 0 };
+    let mut setup = Setup::new(config);
+    let shared = Rc::new(Shared {
+        mutexes: (0..3).map(|_| setup.mutex()).collect(),
+        pi: (0..3).map(|_| setup.mutex()).collect(),
+        conds: (0..2).map(|_| (setup.mutex(), setup.cond(), setup.words(1))).collect(),
+        words: (0..4).map(|_| setup.words(1)).collect(),
+        barrier: setup.barrier(threads as u32),
+        tids: RefCell::default(),
+    });
+    let programs = (0..threads).map(|_| {
+        let mut acts = draw_acts(&mut r, &mix, cpus, threads, 0);
+        for i in 0..rounds {
+            let at = acts.len() * (i + 1) / (rounds + 1);
+            acts.insert(at, Act::Barrier);
+        }
+        let first = draw_start(&mut r, &mix, cpus);
+        after(first, thread(shared.clone(), acts))
+    });
+    let programs = programs.collect();
+    setup.main(after([Step::Handle { signal: SIGNAL, restart: r.permille(500) }], start_and_join(programs)))
+}
+
+fn draw_config(seed: u64, r: &mut Rng) -> Config {
+    let cpus = *r.pick(&[1, 1, 2, 2, 2, 3, 4, 4, 5, 8]);
+    let mut cost = Cost::host().scaled(*r.pick(&[25, 100, 100, 300]));
+    cost.looks = *r.pick(&[0, 2, 5]);
+    let faults = Faults {
+        kick_late: *r.pick(&[0, 0, 20_000, 300_000]),
+        kick_lost: *r.pick(&[0, 0, 300, 1000]),
+        timer_late: *r.pick(&[0, 0, 100_000]),
+    };
+    let tick = Nanos(*r.pick(&[1_000_000, 1_000_000, 250_000, 4_000_000]));
+    Config { tick, cost, faults, ..Config::new(seed, cpus) }
+}
+
+fn draw_span(r: &mut Rng, mix: &Mix) -> u64 {
+    let most = if mix.long { 3_000_000 } else { 300_000 };
+    // Short spans are as likely as long ones: uniform in the exponent.
+    let bits = r.between(9, 63 - u64::from(u64::leading_zeros(most)));
+    r.between(1 << (bits - 1), 1 << bits).min(most)
+}
+
+fn draw_attr(r: &mut Rng, mix: &Mix) -> Attr {
+    let priority = if r.permille(500) { r.between(1, 4) } else { r.between(1, 99) } as u8;
+    match r.below(10) {
+        0..3 if mix.rt => Attr::fifo(priority),
+        3..5 if mix.rt && mix.round_robin => Attr::round_robin(priority),
+        5 if mix.deadline => {
+            let period = r.between(2, 20) * 1_000_000;
+            let runtime = r.between(period / 50, period / 4);
+            Attr::deadline(DeadlineParams { runtime: Nanos(runtime), deadline: Nanos(period), period: Nanos(period) })
+        }
+        6 if mix.nice => Attr::fair(Policy::Batch, 0),
+        7 if mix.nice => Attr::fair(Policy::Idle, 0),
+        _ if mix.nice => Attr::fair(Policy::Other, r.between(0, 39) as i8 - 20),
+        _ => Attr::DEFAULT,
+    }
+}
+
+fn draw_mask(r: &mut Rng, cpus: usize) -> CpuMask {
+    if r.permille(300) {
+        return CpuMask::only(CpuId(r.below(cpus as u64) as u16));
+    }
+    let mask = CpuMask::from_words(&[r.next()]).and(&CpuMask::first(cpus));
+    if mask.is_empty() { CpuMask::first(cpus) } else { mask }
+}
+
+fn draw_start(r: &mut Rng, mix: &Mix, cpus: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if mix.affinity && r.permille(500) {
+        steps.push(Step::SetAffinity(Who::Me, draw_mask(r, cpus)));
+    }
+    if r.permille(700) {
+        steps.push(Step::SetPolicy(Who::Me, draw_attr(r, mix)));
+    }
+    steps
+}
+
+fn draw_acts(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> Vec<Act> {
+    let n = if depth == 0 { r.between(10, 160) } else { r.between(1, 8) };
+    (0..n).map(|_| draw_act(r, mix, cpus, threads, depth)).collect()
+}
+
+fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> Act {
+    loop {
+        let span = draw_span(r, mix);
+        let who = r.below(threads as u64 + 1) as usize;
+        let act = match r.below(22) {
+            0..6 => Act::Compute(span),
+            6 | 7 if mix.sleeps => Act::Sleep(span),
+            8 if mix.yields => Act::Yield,
+            9 | 10 if mix.mutexes => Act::Mutex(r.below(3) as usize, span / 2),
+            11 if mix.pi => Act::Pi(r.below(3) as usize, span / 2),
+            12 if mix.conds => Act::Notify(r.below(2) as usize),
+            13 if mix.conds => Act::Await(r.below(2) as usize, span),
+            14 if mix.futexes => Act::Wait(r.below(4) as usize, span),
+            15 if mix.futexes => Act::Wake(r.below(4) as usize),
+            16 if mix.host => Act::Host(span),
+            17 if mix.policy_changes => Act::Policy(who, draw_attr(r, mix)),
+            18 if mix.nice => Act::Nice(r.between(0, 39) as i8 - 20),
+            19 if mix.mask_changes => Act::Affinity(who, draw_mask(r, cpus)),
+            20 if mix.clones && depth < 2 => Act::Clone(draw_acts(r, mix, cpus, threads, depth + 1)),
+            21 if mix.signals => Act::Signal(who),
+            _ => continue,
+        };
+        return act;
+    }
+}
+
+/// A swarm thread: makes itself known, does its acts, and exits.
+fn thread(shared: Rc<Shared>, acts: Vec<Act>) -> Box<dyn Program> {
+    let mut acts: std::collections::VecDeque<Act> = acts.into();
+    let mut steps: std::collections::VecDeque<Step> = Default::default();
+    let mut begun = false;
+    let mut got = None;
+    Box::new(move |v: &mut View<'_>| {
+        if !std::mem::replace(&mut begun, true) {
+            shared.tids.borrow_mut().push(v.tid);
+        }
+        if let Some((mutex, entered)) = got.take() {
+            // The mutex with inheritance may have been refused; then there is nothing to release.
+            if v.result == 0 {
+                steps.push_front(Step::UnlockPi(mutex));
+                steps.push_front(Step::Compute(entered));
+            }
+        }
+        loop {
+            if let Some(step) = steps.pop_front() {
+                return step;
+            }
+            let Some(act) = acts.pop_front() else {
+                shared.tids.borrow_mut().retain(|t| *t != v.tid);
+                return Step::Exit;
+            };
+            if let Act::Pi(i, n) = act {
+                got = Some((shared.pi[i], Nanos(n)));
+                return Step::LockPi(shared.pi[i]);
+            }
+            expand(&shared, act, v, &mut steps);
+        }
+    })
+}
+
+fn expand(shared: &Rc<Shared>, act: Act, v: &mut View<'_>, steps: &mut std::collections::VecDeque<Step>) {
+    let who = |i: usize| shared.tids.borrow().get(i).map_or(Who::Me, |&t| Who::Tid(t));
+    match act {
+        Act::Compute(n) => steps.push_back(Step::Compute(Nanos(n))),
+        Act::Sleep(n) => steps.push_back(Step::Sleep(Nanos(n))),
+        Act::Yield => steps.push_back(Step::Yield),
+        Act::Mutex(i, n) => {
+            let m = shared.mutexes[i];
+            steps.extend([Step::Lock(m), Step::Compute(Nanos(n)), Step::Unlock(m)]);
+        }
+        Act::Pi(..) => {}
+        Act::Notify(i) => {
+            let (m, c, word) = shared.conds[i];
+            v.store(word, 1);
+            steps.extend([Step::Lock(m), Step::CondSignal(c), Step::Unlock(m)]);
+        }
+        Act::Await(i, n) => {
+            let (m, _, word) = shared.conds[i];
+            let timeout = Some(Nanos(n));
+            steps.extend([Step::Lock(m), Step::Unlock(m), Step::FutexWait { addr: word, value: 0, timeout }]);
+            v.store(word, 0);
+        }
+        Act::Wait(i, n) => {
+            let addr = shared.words[i];
+            steps.push_back(Step::FutexWait { addr, value: v.load(addr), timeout: Some(Nanos(n)) });
+        }
+        Act::Wake(i) => {
+            let addr = shared.words[i];
+            v.store(addr, v.load(addr).wrapping_add(1));
+            steps.push_back(Step::FutexWake { addr, count: v.rng.between(1, 3) as u32 });
+        }
+        Act::Host(n) => steps.push_back(Step::Host(Nanos(n))),
+        Act::Policy(i, attr) => steps.push_back(Step::SetPolicy(who(i), attr)),
+        Act::Nice(n) => steps.push_back(Step::SetNice(Who::Me, n)),
+        Act::Affinity(i, mask) => steps.push_back(Step::SetAffinity(who(i), mask)),
+        Act::Clone(acts) => steps.push_back(Step::Clone(thread(shared.clone(), acts))),
+        Act::Signal(i) => {
+            if let Who::Tid(t) = who(i) {
+                steps.push_back(Step::Signal(t, SIGNAL));
+            }
+        }
+        Act::Barrier => steps.push_back(Step::Barrier(shared.barrier)),
+    }
+}

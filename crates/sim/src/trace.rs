@@ -1,0 +1,99 @@
+//! What happened: a stable hash of everything, and on request the record itself.
+
+use ids::{CpuId, Nanos};
+
+/// One thing that happened on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When.
+    pub at: Nanos,
+    /// Where.
+    pub cpu: CpuId,
+    /// What.
+    pub what: What,
+    /// Of whom: a thread's id, a CPU, a system call's number, as `what` says.
+    pub who: i64,
+}
+
+/// Kinds of records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum What {
+    /// A thread is resumed (its id).
+    Run = 1,
+    /// Nothing to run.
+    Idle = 2,
+    /// The carrier sleeps.
+    Park = 3,
+    /// A system call (its number).
+    Call = 4,
+    /// A tick or timer.
+    Timer = 5,
+    /// A kick arrives.
+    Kick = 6,
+    /// A kick is sent (to that CPU).
+    Send = 7,
+    /// A host call begins (the thread's id).
+    HostBegin = 8,
+    /// A host call is over (the thread's id).
+    HostEnd = 9,
+    /// Another carrier takes the CPU.
+    Seated = 10,
+    /// A thread has come from another CPU (its id).
+    Migrate = 11,
+    /// A thread is made (its id).
+    Birth = 12,
+    /// A thread has ended (its id).
+    Death = 13,
+    /// A signal handler begins (the signal).
+    Handler = 14,
+}
+
+/// The record of a run.
+#[derive(Debug)]
+pub struct Trace {
+    hash: u64,
+    records: Option<Vec<Record>>,
+    /// The latest records, for reports.
+    tail: [Record; Trace::TAIL],
+    count: u64,
+}
+
+impl Trace {
+    const TAIL: usize = 48;
+
+    pub(crate) fn new(keep: bool) -> Trace {
+        let none = Record { at: Nanos::ZERO, cpu: CpuId::NONE, what: What::Idle, who: 0 };
+        Trace { hash: 0xcbf2_9ce4_8422_2325, records: keep.then(Vec::new), tail: [none; Trace::TAIL], count: 0 }
+    }
+
+    pub(crate) fn note(&mut self, at: Nanos, cpu: CpuId, what: What, who: i64) {
+        // FNV-1a over words: stable over machines and versions of this program.
+        for word in [at.0, u64::from(cpu.0) << 8 | what as u64, who as u64] {
+            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+            self.hash ^= self.hash >> 29;
+        }
+        let record = Record { at, cpu, what, who };
+        self.tail[self.count as usize % Trace::TAIL] = record;
+        self.count += 1;
+        if let Some(all) = &mut self.records {
+            all.push(record);
+        }
+    }
+
+    /// A number that is equal for equal runs.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Everything, if it was to be kept.
+    pub fn records(&self) -> &[Record] {
+        self.records.as_deref().unwrap_or_default()
+    }
+
+    /// The last things that happened, oldest first.
+    pub fn tail(&self) -> Vec<Record> {
+        let from = self.count.saturating_sub(Trace::TAIL as u64);
+        (from..self.count).map(|i| self.tail[i as usize % Trace::TAIL]).collect()
+    }
+}

@@ -1,0 +1,220 @@
+//! What simulated programs are made of: a thread is a state machine that names its next
+//! [`Step`] each time the last one is done.
+//!
+//! A step is one thing a C program would write: compute, lock a mutex, wait at a barrier.
+//! [`op`] takes it apart as glibc would, into atomic operations on the program's own memory
+//! and system calls; the kernel sees nothing but those.
+
+mod call;
+pub(crate) mod op;
+mod sync_ops;
+
+use crate::machine::SimMachine;
+use crate::rng::Rng;
+use ids::{CpuId, CpuMask, Nanos, Tid};
+use kernel::{Call, Machine};
+use sched::Attr;
+
+pub(crate) use op::{Env, Micro, Op};
+
+/// A word of the program's memory that it uses as a mutex (glibc's "low-level lock":
+/// 0 free, 1 taken, 2 taken and perhaps somebody waits), or, with the PI steps, as a
+/// priority-inheriting one (0 or the owner's id).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mutex(pub u64);
+
+/// A condition variable: a word that counts signals.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cond(pub u64);
+
+/// A barrier for `parties` threads: two words, arrivals and round.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Barrier {
+    /// Its memory.
+    pub addr: u64,
+    /// How many threads meet.
+    pub parties: u32,
+}
+
+/// Which thread a call is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Who {
+    /// The caller.
+    Me,
+    /// That one.
+    Tid(Tid),
+}
+
+/// What a thread does next. Each yields a result, which the program sees in
+/// [`View::result`]: 0 or what the system call returned, unless it says otherwise.
+pub enum Step {
+    /// Uses the CPU for so long.
+    Compute(Nanos),
+    /// Uses the CPU until the monotonic clock says so: a busy loop. Yields the number of
+    /// nanoseconds that it really had the CPU.
+    ComputeUntil(Nanos),
+    /// `clock_nanosleep(2)`, relative.
+    Sleep(Nanos),
+    /// `clock_nanosleep(2)`, absolute.
+    SleepUntil(Nanos),
+    /// `sched_yield(2)`.
+    Yield,
+    /// FUTEX_WAIT while the word holds `value`, at most for `timeout`.
+    FutexWait {
+        /// The word.
+        addr: u64,
+        /// What it must hold.
+        value: u32,
+        /// How long at most.
+        timeout: Option<Nanos>,
+    },
+    /// FUTEX_WAKE.
+    FutexWake {
+        /// The word.
+        addr: u64,
+        /// How many at most.
+        count: u32,
+    },
+    /// Takes a mutex.
+    Lock(Mutex),
+    /// Releases it.
+    Unlock(Mutex),
+    /// Takes a mutex with priority inheritance.
+    LockPi(Mutex),
+    /// Releases it.
+    UnlockPi(Mutex),
+    /// Releases the mutex, waits for a signal (or for nothing), takes the mutex again.
+    CondWait(Cond, Mutex),
+    /// Wakes one waiter.
+    CondSignal(Cond),
+    /// Wakes all waiters.
+    CondBroadcast(Cond),
+    /// Waits until all have come. Yields 1 in the last to come, else 0.
+    Barrier(Barrier),
+    /// A system call in which the host waits for so long, then returns 0.
+    Host(Nanos),
+    /// Starts a thread. Yields its id.
+    Clone(Box<dyn Program>),
+    /// Waits until that thread has exited.
+    Join(Tid),
+    /// `sched_setattr(2)`.
+    SetPolicy(Who, Attr),
+    /// `sched_setaffinity(2)`.
+    SetAffinity(Who, CpuMask),
+    /// `setpriority(2)`.
+    SetNice(Who, i8),
+    /// `tgkill(2)`.
+    Signal(Tid, i32),
+    /// `rt_sigaction(2)`: [`Program::on_signal`] shall handle it, restarting calls or not.
+    Handle {
+        /// The signal.
+        signal: i32,
+        /// SA_RESTART.
+        restart: bool,
+    },
+    /// `pause(2)`.
+    Pause,
+    /// Any system call.
+    Call(Call),
+    /// `exit(2)`: the thread ends; the last one ends the process.
+    Exit,
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self {
+            Step::Compute(n) => return write!(f, "Compute({n:?})"),
+            Step::ComputeUntil(n) => return write!(f, "ComputeUntil({n:?})"),
+            Step::Sleep(n) => return write!(f, "Sleep({n:?})"),
+            Step::SleepUntil(n) => return write!(f, "SleepUntil({n:?})"),
+            Step::FutexWait { addr, value, .. } => return write!(f, "FutexWait({addr:#x}, {value})"),
+            Step::FutexWake { addr, count } => return write!(f, "FutexWake({addr:#x}, {count})"),
+            Step::Lock(m) => return write!(f, "Lock({:#x})", m.0),
+            Step::Unlock(m) => return write!(f, "Unlock({:#x})", m.0),
+            Step::LockPi(m) => return write!(f, "LockPi({:#x})", m.0),
+            Step::UnlockPi(m) => return write!(f, "UnlockPi({:#x})", m.0),
+            Step::CondWait(c, m) => return write!(f, "CondWait({:#x}, {:#x})", c.0, m.0),
+            Step::CondSignal(c) => return write!(f, "CondSignal({:#x})", c.0),
+            Step::CondBroadcast(c) => return write!(f, "CondBroadcast({:#x})", c.0),
+            Step::Barrier(b) => return write!(f, "Barrier({:#x}, {})", b.addr, b.parties),
+            Step::Host(n) => return write!(f, "Host({n:?})"),
+            Step::Join(t) => return write!(f, "Join({})", t.0),
+            Step::SetPolicy(_, a) => return write!(f, "SetPolicy({:?} {:?})", a.policy, a.rt),
+            Step::SetAffinity(_, m) => return write!(f, "SetAffinity({m:?})"),
+            Step::SetNice(_, n) => return write!(f, "SetNice({n})"),
+            Step::Signal(t, n) => return write!(f, "Signal({}, {n})", t.0),
+            Step::Call(c) => return write!(f, "Call({})", c.nr),
+            Step::Clone(_) => "Clone",
+            Step::Handle { .. } => "Handle",
+            Step::Yield => "Yield",
+            Step::Pause => "Pause",
+            Step::Exit => "Exit",
+        };
+        f.write_str(name)
+    }
+}
+
+/// What a program sees of the machine between two steps. Looking costs no time.
+pub struct View<'a> {
+    pub(crate) machine: &'a SimMachine,
+    /// The result of the last step.
+    pub result: isize,
+    /// The thread's id.
+    pub tid: Tid,
+    /// The CPU it is on (`getcpu`).
+    pub cpu: CpuId,
+    /// Randomness of the program's own, from the run's seed.
+    pub rng: &'a mut Rng,
+}
+
+impl View<'_> {
+    /// `clock_gettime(CLOCK_MONOTONIC)`.
+    pub fn now(&self) -> Nanos {
+        self.machine.now()
+    }
+
+    /// Loads a word of the program.
+    pub fn load(&self, addr: u64) -> u32 {
+        self.machine.load_u32(addr).unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
+    }
+
+    /// Stores a word of the program.
+    pub fn store(&self, addr: u64, value: u32) {
+        self.machine.store_u32(addr, value).unwrap_or_else(|_| panic!("the program stores to {addr:#x}, not mapped"));
+    }
+}
+
+/// A thread's code.
+pub trait Program {
+    /// What it does next. After [`Step::Exit`] it is not asked again.
+    fn next(&mut self, view: &mut View<'_>) -> Step;
+
+    /// A signal handler runs; it computes for so long.
+    fn on_signal(&mut self, _view: &mut View<'_>, _signal: i32) -> Nanos {
+        Nanos::from_micros(1)
+    }
+}
+
+impl<F: FnMut(&mut View<'_>) -> Step> Program for F {
+    fn next(&mut self, view: &mut View<'_>) -> Step {
+        self(view)
+    }
+}
+
+/// A program that does these steps in order and exits.
+pub fn script(steps: impl IntoIterator<Item = Step>) -> Box<dyn Program> {
+    let mut steps: std::collections::VecDeque<Step> = steps.into_iter().collect();
+    Box::new(move |_: &mut View<'_>| steps.pop_front().unwrap_or(Step::Exit))
+}
+
+/// A program that first does these steps.
+pub fn after(first: impl IntoIterator<Item = Step>, mut then: Box<dyn Program>) -> Box<dyn Program> {
+    let mut steps: std::collections::VecDeque<Step> = first.into_iter().collect();
+    Box::new(move |view: &mut View<'_>| steps.pop_front().unwrap_or_else(|| then.next(view)))
+}
+
+/// A program with this policy and mask.
+pub fn with(attr: Attr, mask: Option<CpuMask>, then: Box<dyn Program>) -> Box<dyn Program> {
+    let mask = mask.map(|m| Step::SetAffinity(Who::Me, m));
+    after(mask.into_iter().chain([Step::SetPolicy(Who::Me, attr)]), then)
+}

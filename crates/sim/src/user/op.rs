@@ -1,0 +1,237 @@
+//! A step under way: what the thread does with the CPU until it needs the kernel.
+
+use super::call;
+use super::sync_ops::{BarrierOp, CondOp, LockOp, PiOp};
+use super::{Program, Step};
+use crate::machine::SimMachine;
+use crate::memory::Map;
+use ids::{CpuId, Nanos, Tid};
+use kernel::{Call, Machine};
+
+/// The next thing a thread does in user mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Micro {
+    /// Uses the CPU for so long.
+    Run(Nanos),
+    /// Uses the CPU until then.
+    Until(Nanos),
+    /// Makes a system call; its result is the next input.
+    Call(Call),
+    /// The step is done, with this result.
+    Done(isize),
+}
+
+/// What a step under way may touch.
+pub(crate) struct Env<'a> {
+    pub machine: &'a SimMachine,
+    pub tid: Tid,
+    pub pid: i32,
+    pub cpu: CpuId,
+    pub scratch: u64,
+    /// CPU time of this thread so far.
+    pub used: Nanos,
+    /// What the memory accesses so far cost.
+    pub debt: u64,
+    pub costs: (u64, u64),
+    pub children: &'a mut Children,
+    pub owners: &'a mut Owners,
+}
+
+/// Programs of threads that are about to be made, by stack top; words of joiners by id.
+#[derive(Default)]
+pub(crate) struct Children {
+    pub nursery: Map<u64, Box<dyn Program>>,
+    pub words: Map<i32, u64>,
+    /// Stacks of dead threads.
+    pub stacks: Vec<(u64, u64)>,
+}
+
+/// Who is inside which mutex, as the programs see it.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    held: Map<u64, Tid>,
+    /// The first time two threads were inside one mutex.
+    pub broken: Option<String>,
+}
+
+impl Owners {
+    pub(crate) fn enter(&mut self, mutex: u64, tid: Tid) {
+        if let Some(other) = self.held.insert(mutex, tid) {
+            self.broken.get_or_insert(format!("threads {} and {} are both in mutex {mutex:#x}", other.0, tid.0));
+        }
+    }
+
+    pub(crate) fn leave(&mut self, mutex: u64, tid: Tid) {
+        if self.held.remove(&mutex) != Some(tid) {
+            self.broken.get_or_insert(format!("thread {} leaves mutex {mutex:#x}, which it is not in", tid.0));
+        }
+    }
+}
+
+/// The size of a simulated thread's stack; its low end is scratch memory for arguments.
+pub(crate) const STACK: u64 = 16 << 10;
+
+/// A step under way.
+pub(crate) enum Op {
+    Run {
+        span: Nanos,
+        before: Option<Nanos>,
+    },
+    Until {
+        until: Nanos,
+        used: Option<Nanos>,
+    },
+    Call(Call),
+    /// A call was made: what it returns is the result.
+    Result,
+    Return(isize),
+    Sleep {
+        until: Nanos,
+        call: Option<Call>,
+    },
+    Lock(LockOp),
+    Pi(PiOp),
+    Cond(CondOp),
+    Barrier(BarrierOp),
+    CloneCall {
+        word: u64,
+        call: Call,
+    },
+    Clone {
+        word: u64,
+    },
+    Join {
+        word: u64,
+    },
+}
+
+impl Op {
+    /// Begins a step.
+    pub(crate) fn begin(step: Step, env: &mut Env<'_>) -> Op {
+        match step {
+            Step::Compute(span) => Op::Run { span, before: None },
+            Step::ComputeUntil(until) => Op::Until { until, used: None },
+            Step::Sleep(n) => Op::Sleep { until: env.machine.now() + n, call: Some(call::sleep(env, n, false)) },
+            Step::SleepUntil(at) => Op::Sleep { until: at, call: Some(call::sleep(env, at, true)) },
+            Step::Yield => Op::Call(call::call(abi::nr::SCHED_YIELD, &[])),
+            Step::FutexWait { addr, value, timeout } => Op::Call(call::futex_wait(env, addr, value, timeout)),
+            Step::FutexWake { addr, count } => Op::Call(call::futex_wake(addr, count)),
+            Step::Lock(m) => Op::Lock(LockOp::lock(m)),
+            Step::Unlock(m) => Op::Lock(LockOp::unlock(m)),
+            Step::LockPi(m) => Op::Pi(PiOp::lock(m)),
+            Step::UnlockPi(m) => Op::Pi(PiOp::unlock(m)),
+            Step::CondWait(c, m) => Op::Cond(CondOp::wait(c, m)),
+            Step::CondSignal(c) => Op::Cond(CondOp::wake(c, 1)),
+            Step::CondBroadcast(c) => Op::Cond(CondOp::wake(c, i32::MAX as u32)),
+            Step::Barrier(b) => Op::Barrier(BarrierOp::new(b)),
+            Step::Host(n) => Op::Call(call::host(n)),
+            Step::Clone(program) => Op::clone(program, env),
+            Step::Join(tid) => match env.children.words.get(&tid.0) {
+                Some(&word) => Op::Join { word },
+                None => Op::Return(abi::Errno::ESRCH.to_ret()),
+            },
+            Step::SetPolicy(who, attr) => Op::Call(call::set_policy(env, who, &attr)),
+            Step::SetAffinity(who, mask) => Op::Call(call::set_affinity(env, who, &mask)),
+            Step::SetNice(who, nice) => Op::Call(call::set_nice(who, nice)),
+            Step::Signal(to, signal) => Op::Call(call::signal(env, to, signal)),
+            Step::Handle { signal, restart } => Op::Call(call::handle(env, signal, restart)),
+            Step::Pause => Op::Call(call::call(abi::nr::PAUSE, &[])),
+            Step::Call(call) => Op::Call(call),
+            Step::Exit => Op::Call(call::call(abi::nr::EXIT, &[])),
+        }
+    }
+
+    fn clone(program: Box<dyn Program>, env: &mut Env<'_>) -> Op {
+        let stack = env.children.stacks.pop().unwrap_or_else(|| {
+            let at = env.machine.inner.lock().memory.allocate(STACK);
+            (at, STACK)
+        });
+        // The joiner's word lies in the stack's last line, as glibc's thread block does.
+        let (top, word) = (stack.0 + stack.1 - 64, stack.0 + stack.1 - 4);
+        env.children.nursery.insert(top, program);
+        // The arguments are the parent's scratch, so the call is made from here.
+        let call = call::clone(env, (stack.0, top - stack.0), word);
+        Op::CloneCall { word, call }
+    }
+
+    /// What comes next; `input` is what the last system call returned.
+    pub(crate) fn advance(&mut self, input: isize, env: &mut Env<'_>) -> Micro {
+        match self {
+            Op::Run { span, before } => match *before {
+                None => {
+                    *before = Some(env.used);
+                    Micro::Run(*span)
+                }
+                Some(before) => {
+                    if env.used.since(before) < *span {
+                        env.owners.broken.get_or_insert(format!("thread {} computed too little", env.tid.0));
+                    }
+                    Micro::Done(0)
+                }
+            },
+            Op::Until { until, used: None } => {
+                let until = *until;
+                *self = Op::Until { until, used: Some(env.used) };
+                Micro::Until(until)
+            }
+            Op::Until { used: Some(before), .. } => Micro::Done(env.used.since(*before).0 as isize),
+            Op::Call(call) => {
+                let call = *call;
+                *self = Op::Result;
+                Micro::Call(call)
+            }
+            Op::Result => Micro::Done(input),
+            Op::Return(result) => Micro::Done(*result),
+            Op::Sleep { call, .. } if call.is_some() => Micro::Call(call.take().expect("just seen")),
+            Op::Sleep { until, .. } => {
+                if input == 0 && env.machine.now() < *until {
+                    let early = until.since(env.machine.now());
+                    env.owners.broken.get_or_insert(format!("thread {} slept {early:?} too short", env.tid.0));
+                }
+                Micro::Done(input)
+            }
+            Op::Lock(op) => op.advance(input, env),
+            Op::Pi(op) => op.advance(input, env),
+            Op::Cond(op) => op.advance(input, env),
+            Op::Barrier(op) => op.advance(input, env),
+            Op::CloneCall { word, call } => {
+                let (word, call) = (*word, *call);
+                *self = Op::Clone { word };
+                Micro::Call(call)
+            }
+            Op::Clone { word } => {
+                if input > 0 {
+                    env.children.words.insert(input as i32, *word);
+                }
+                Micro::Done(input)
+            }
+            Op::Join { word } => match env.load(*word) {
+                0 => Micro::Done(0),
+                tid => Micro::Call(call::futex_wait_shared(*word, tid)),
+            },
+        }
+    }
+}
+
+impl Env<'_> {
+    pub(crate) fn load(&mut self, addr: u64) -> u32 {
+        self.machine.load_u32(addr).unwrap_or_else(|_| panic!("{addr:#x} is not mapped"))
+    }
+
+    /// An atomic read-modify-write by user code; gives the old value.
+    pub(crate) fn update(&mut self, addr: u64, new: impl FnOnce(u32) -> Option<u32>) -> u32 {
+        let mut inner = self.machine.inner.lock();
+        let moved = inner.memory.take_line(addr, self.cpu);
+        self.debt += self.costs.0 + if moved { self.costs.1 } else { 0 };
+        let old = inner.memory.load_u32(addr).unwrap_or_else(|_| panic!("{addr:#x} is not mapped"));
+        if let Some(new) = new(old) {
+            let lie = self.machine.lying_cas.load(sync::atomic::Ordering::Relaxed);
+            if lie > 0 {
+                self.machine.lying_cas.store(lie - 1, sync::atomic::Ordering::Relaxed);
+            } else {
+                inner.memory.store_u32(addr, new).expect("just loaded from there");
+            }
+        }
+        old
+    }
+}

@@ -1,0 +1,157 @@
+//! Kicks and timers on their way, and what an idle CPU does meanwhile.
+
+use super::{Exit, Mode, World};
+use crate::config::Bug;
+use crate::event::Event;
+use crate::trace::What;
+use ids::{CpuId, Nanos};
+use sched::Idle;
+
+impl World {
+    /// How long a kick is under way.
+    pub(crate) fn kick_delay(&mut self, asleep: bool) -> u64 {
+        let [low, high] = if asleep { self.config.cost.kick_parked } else { self.config.cost.kick };
+        let late = self.config.faults.kick_late;
+        self.rng.between(low, high) + self.rng.below(late + 1)
+    }
+
+    /// Sends a kick, `after` nanoseconds from now; says whether it was one of its own: one is
+    /// enough until its receiver has looked.
+    pub(crate) fn send_kick(&mut self, to: CpuId, after: u64) -> bool {
+        if self.cpus[to.index()].kick_flying {
+            return false;
+        }
+        let asleep = matches!(self.cpus[to.index()].mode, Mode::Parked | Mode::Host(_));
+        let delay = self.kick_delay(asleep);
+        let lost = self.strikes(Bug::LoseKick);
+        let c = self.cpu(to);
+        c.deaf |= lost;
+        if c.deaf {
+            return true;
+        }
+        c.kick_flying = true;
+        c.kick_generation += 1;
+        let event = Event::Kick(to, c.kick_generation);
+        self.events.at(self.now + Nanos(after + delay), event);
+        true
+    }
+
+    pub(crate) fn kick_arrives(&mut self, cpu: CpuId) {
+        self.cpu(cpu).kick_flying = false;
+        match self.cpus[cpu.index()].mode {
+            Mode::Kernel(_) => self.cpu(cpu).kick_pending = true,
+            Mode::User(_) => {
+                self.stop_user(cpu);
+                self.cpu(cpu).kick_pending = true;
+                self.interrupt(cpu);
+            }
+            Mode::Looking { .. } => {
+                self.cpu(cpu).kick_pending = true;
+                self.interrupt(cpu);
+            }
+            Mode::Parked => self.wake_parked(cpu, false, true),
+            Mode::Host(_) => self.seat_spare(cpu),
+        }
+    }
+
+    /// Sets the one-shot timer of `cpu`.
+    pub(crate) fn set_timer(&mut self, cpu: CpuId, at: Option<Nanos>) {
+        let [low, high] = self.config.cost.timer;
+        let late = self.rng.between(low, high) + self.rng.below(self.config.faults.timer_late + 1);
+        let c = self.cpu(cpu);
+        c.timer_generation += 1;
+        let event = Event::Timer(cpu, c.timer_generation);
+        let Some(at) = at else { return };
+        if self.strikes(Bug::LoseTimer) {
+            return;
+        }
+        let late = if self.strikes(Bug::LateTimer) { 20_000_000 } else { late };
+        self.events.at(at.max(self.now) + Nanos(late), event);
+    }
+
+    pub(crate) fn timer_arrives(&mut self, cpu: CpuId) {
+        if self.strikes(Bug::FastClock) {
+            self.kernel.m.skew.store(200_000, sync::atomic::Ordering::Relaxed);
+        }
+        self.cpu(cpu).timer_pending = true;
+        match self.cpus[cpu.index()].mode {
+            // Looked at on the way out; a carrier in a host call has the timer blocked.
+            Mode::Kernel(_) | Mode::Host(_) => {}
+            Mode::User(_) => {
+                self.stop_user(cpu);
+                self.interrupt(cpu);
+            }
+            Mode::Looking { .. } => self.interrupt(cpu),
+            Mode::Parked => self.wake_parked(cpu, true, false),
+        }
+    }
+
+    /// Nothing to run: the carrier looks around for a while before it sleeps.
+    pub(crate) fn begin_looking(&mut self, cpu: CpuId, until: Option<Nanos>) {
+        if self.strikes(Bug::SleepBlindly) {
+            self.cpu(cpu).mode = Mode::Parked;
+            return;
+        }
+        self.look_later(cpu, self.config.cost.looks, until);
+    }
+
+    fn look_later(&mut self, cpu: CpuId, left: u32, until: Option<Nanos>) {
+        self.cpu(cpu).mode = Mode::Looking { left, until };
+        let at = self.now + Nanos(self.config.cost.look.max(1));
+        self.cpu_event(cpu, at, Event::Look);
+    }
+
+    pub(crate) fn look(&mut self, cpu: CpuId) {
+        let Mode::Looking { left, until } = self.cpus[cpu.index()].mode else { return };
+        if self.kernel.sched.need_resched(cpu) {
+            return self.interrupt(cpu);
+        }
+        if left == 0 {
+            return self.park(cpu, until);
+        }
+        match self.kernel.idle_look(cpu) {
+            Some(next) => self.settle(cpu, next, self.config.cost.look),
+            None => {
+                self.settle_nowhere();
+                self.look_later(cpu, left - 1, until);
+            }
+        }
+    }
+
+    /// The carrier sleeps, unless there is work after all.
+    fn park(&mut self, cpu: CpuId, until: Option<Nanos>) {
+        if !self.kernel.sched.idle_state(cpu, Idle::Parked) {
+            return self.look_later(cpu, self.config.cost.looks, until);
+        }
+        self.note(cpu, What::Park, 0);
+        self.cpu(cpu).mode = Mode::Parked;
+        if let Some(at) = until {
+            self.cpu_event(cpu, at.max(self.now), Event::SleptEnough);
+        }
+    }
+
+    /// A sleeping carrier wakes up and enters the kernel.
+    pub(crate) fn wake_parked(&mut self, cpu: CpuId, timer: bool, kick: bool) {
+        if self.cpus[cpu.index()].mode != Mode::Parked {
+            return;
+        }
+        self.kernel.sched.idle_state(cpu, Idle::Spinning);
+        let c = self.cpu(cpu);
+        c.timer_pending |= timer;
+        c.kick_pending |= kick;
+        self.interrupt(cpu);
+    }
+
+    /// The carrier of `cpu` is away in a host call: a spare takes its place. The timer was
+    /// the old carrier's.
+    pub(crate) fn seat_spare(&mut self, cpu: CpuId) {
+        if self.strikes(Bug::NoTakeOver) {
+            return;
+        }
+        let c = self.cpu(cpu);
+        c.timer_generation += 1;
+        c.timer_pending = false;
+        c.kick_pending = false;
+        self.leave_later(cpu, Exit::Seat, self.config.cost.seat);
+    }
+}

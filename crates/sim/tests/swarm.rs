@@ -1,0 +1,29 @@
+//! A sweep over random machines and programs with all invariants on. ENTRESOL_SIM_SEEDS
+//! (`FROM..TO`, or a count) asks for other seeds than the first 300.
+
+use entresol_sim::swarm::swarm;
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("ENTRESOL_SIM_SEEDS") else { return 0..300 };
+    let number = |s: &str| s.trim().parse().unwrap_or_else(|_| panic!("ENTRESOL_SIM_SEEDS: '{s}' is not a number"));
+    match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => 0..number(&text),
+    }
+}
+
+#[test]
+fn no_seed_breaks_an_invariant() {
+    let (mut events, mut failed) = (0, Vec::new());
+    for seed in seeds() {
+        let out = swarm(seed, None).run();
+        events += out.events;
+        if let Some(v) = out.violation {
+            failed.push(format!("seed {seed}, {:?}: {}", v.at, v.what));
+        } else if seed % 100 == 0 {
+            assert_eq!(swarm(seed, None).run().hash, out.hash, "seed {seed} runs differently the second time");
+        }
+    }
+    println!("{} seeds, {events} events, {} failed", seeds().count(), failed.len());
+    assert!(failed.is_empty(), "{} seeds failed:\n{}", failed.len(), failed.join("\n"));
+}
