@@ -107,7 +107,7 @@ CASE(of_the_process_group) {
     }
     say("set %s", result(setpriority(PRIO_PGRP, 0, 11)));
     say("members %s %s", of(PRIO_PROCESS, members[0]), of(PRIO_PROCESS, members[1]));
-    setpriority(PRIO_PROCESS, members[1], 2);
+    say("raise one %s", result(setpriority(PRIO_PROCESS, members[1], 15)));
     say("the group's is the highest of all: %s", of(PRIO_PGRP, 0));
     for (int i = 0; i < 2; i++) {
       kill(members[i], SIGKILL);
