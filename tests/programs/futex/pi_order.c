@@ -1,4 +1,5 @@
 //@ privileged
+//@ alone
 /* What priorities and their inheritance do to the order of running: real-time threads on one CPU. */
 #include "../realtime.h"
 #include "futex.h"

@@ -28,7 +28,7 @@ static void in_write(void) {
   static char much[1 << 20];
   for (;;) must(write(pipe_fds[1], much, sizeof much) != -1);
 }
-static void in_poll(void) { poll(&(struct pollfd){.fd = pipe_fds[0], .events = POLLIN}, 1, -1); }
+static void in_poll(void) { poll(&(struct pollfd){.fd = socket_fds[0], .events = POLLIN}, 1, -1); }
 static void in_select(void) { select(0, NULL, NULL, NULL, NULL); }
 static void in_sem_wait(void) { sem_wait(&never); }
 static void in_sem_timedwait(void) { sem_timedwait(&never, &(struct timespec){.tv_sec = INT32_MAX}); }

@@ -1,0 +1,249 @@
+//@ libs: -lm
+/* Handlers: on which stack, with what mask, and back again. */
+#include "../check.h"
+#include <fenv.h>
+#include <setjmp.h>
+#include <ucontext.h>
+
+static void install(int signal, void (*handler)(int, siginfo_t *, void *), int flags) {
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags};
+  need(sigaction(signal, &action, NULL) == 0);
+}
+
+static volatile sig_atomic_t seen, seen_code, on_alternate;
+static char *volatile seen_address;
+static char alternate[65536];
+
+static void note_it(int signal, siginfo_t *info, void *context) {
+  (void)context;
+  char here;
+  seen = signal;
+  seen_code = info->si_code;
+  seen_address = info->si_addr;
+  on_alternate = &here >= alternate && &here < alternate + sizeof alternate;
+}
+
+static void use_alternate(void) {
+  stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+  need(sigaltstack(&stack, NULL) == 0);
+}
+
+CASE(raise_is_synchronous) {
+  install(SIGUSR1, note_it, 0);
+  for (int i = 0; i < 1000; i++) {
+    seen = 0;
+    must(raise(SIGUSR1) == 0);
+    must(seen == SIGUSR1);
+  }
+  say("code %d is SI_TKILL %d", seen_code, seen_code == SI_TKILL);
+}
+
+CASE(kill_to_self) {
+  install(SIGUSR2, note_it, 0);
+  for (int i = 0; i < 200; i++) {
+    seen = 0;
+    must(kill(getpid(), SIGUSR2) == 0);
+    must(seen == SIGUSR2);
+  }
+  say("code %d", seen_code);
+  say("no such signal %s", result(kill(getpid(), 65)));
+  say("negative %s", result(kill(getpid(), -1)));
+  say("nobody %s", result(kill(0x3ffffff0, 0)));
+}
+
+CASE(alternate_stack) {
+  use_alternate();
+  install(SIGUSR1, note_it, SA_ONSTACK);
+  raise(SIGUSR1);
+  say("on it %d", on_alternate);
+  install(SIGUSR1, note_it, 0);
+  raise(SIGUSR1);
+  say("without the flag %d", on_alternate);
+  stack_t old, small = {.ss_sp = alternate, .ss_size = 100}, none = {.ss_flags = SS_DISABLE};
+  say("too small %s", result(sigaltstack(&small, NULL)));
+  say("bad flags %s", result(sigaltstack(&(stack_t){.ss_flags = 77, .ss_sp = alternate, .ss_size = 65536}, NULL)));
+  say("disable %s", result(sigaltstack(&none, &old)));
+  say("old one %d, size %zu", old.ss_sp == alternate, old.ss_size);
+}
+
+static void *own_alternate(void *unused) {
+  (void)unused;
+  stack_t old;
+  must(sigaltstack(NULL, &old) == 0);
+  return (void *)(intptr_t)(old.ss_flags == SS_DISABLE);
+}
+
+CASE(alternate_stack_is_not_inherited) {
+  use_alternate();
+  say("a new thread has none: %ld", (long)(intptr_t)finish(start(own_alternate, NULL)));
+}
+
+static sigjmp_buf jump;
+static void jump_out(int signal, siginfo_t *info, void *context) {
+  note_it(signal, info, context);
+  siglongjmp(jump, 1);
+}
+
+static volatile int *volatile low_address = (int *)16, *volatile strange_address = (int *)0x1234567812345678;
+
+CASE(faults_with_siglongjmp) {
+  static const struct {
+    const char *name;
+    int signal;
+  } faults[] = {{"null", SIGSEGV}, {"read-only", SIGSEGV}, {"division", SIGFPE}, {"illegal", SIGILL},
+                {"trap", SIGTRAP}, {"not canonical", SIGSEGV}, {"behind a file", SIGBUS}};
+  char *read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, memfd_create("empty", 0), 0);
+  use_alternate();
+  for (int i = 0; i < COUNT(faults); i++) install(faults[i].signal, jump_out, SA_ONSTACK);
+  for (volatile int i = 0; i < COUNT(faults) * 20; i++) {
+    int kind = i % COUNT(faults);
+    seen = 0;
+    if (sigsetjmp(jump, 1) == 0) {
+      switch (kind) {
+      case 0: *low_address = 1; break;
+      case 1: *(volatile char *)read_only = 1; break;
+      case 2: __asm__ volatile("cltd; idiv %1" : : "a"(1), "r"(0) : "rdx"); break;
+      case 3: __asm__ volatile("ud2"); break;
+      case 4: __asm__ volatile("int3"); break;
+      case 5: *strange_address = 1; break;
+      case 6: seen = *(volatile char *)behind; break;
+      }
+      say("%s: not noticed", faults[kind].name);
+    }
+    must(seen == faults[kind].signal);
+    if (i >= COUNT(faults)) continue;
+    bool right = kind == 0 ? seen_address == (char *)16 : kind == 1 ? seen_address == read_only : true;
+    say("%s: code %d, on the alternate stack %d, address %d", faults[kind].name, seen_code, on_alternate, right);
+  }
+}
+
+/* The handler repairs the cause and the instruction runs again. */
+static char *guarded;
+static void repair(int signal, siginfo_t *info, void *context) {
+  note_it(signal, info, context);
+  mprotect(guarded, 4096, PROT_READ | PROT_WRITE);
+}
+
+CASE(repaired_fault) {
+  guarded = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  install(SIGSEGV, repair, 0);
+  for (int i = 0; i < 100; i++) {
+    mprotect(guarded, 4096, PROT_NONE);
+    *(volatile char *)guarded = (char)i;
+    must(guarded[0] == (char)i);
+  }
+  say("done");
+}
+
+/* What the handler writes into its frame is what the thread goes on with. */
+static void skip_instruction(int signal, siginfo_t *info, void *argument) {
+  ucontext_t *context = argument;
+  note_it(signal, info, argument);
+  context->uc_mcontext.gregs[REG_RIP] += 2;
+  context->uc_mcontext.gregs[REG_RAX] = 4711;
+}
+
+CASE(changed_registers) {
+  long value = 5;
+  install(SIGILL, skip_instruction, 0);
+  for (int i = 0; i < 100; i++) {
+    value = 5;
+    __asm__ volatile("ud2" : "+a"(value));
+    must(value == 4711);
+  }
+  say("value %ld", value);
+}
+
+static int depth;
+static void nest(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info, (void)context;
+  if (++depth < 6) raise(SIGUSR1);
+}
+
+CASE(nested_with_SA_NODEFER) {
+  install(SIGUSR1, nest, SA_NODEFER);
+  raise(SIGUSR1);
+  say("depth %d", depth);
+  depth = 0;
+  install(SIGUSR1, nest, 0);
+  raise(SIGUSR1);
+  say("without it %d", depth);
+}
+
+static sigset_t mask_in_handler;
+static void look_at_mask(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info, (void)context;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask_in_handler);
+}
+
+CASE(mask_in_the_handler) {
+  struct sigaction action = {.sa_sigaction = look_at_mask, .sa_flags = SA_SIGINFO};
+  sigemptyset(&action.sa_mask);
+  sigaddset(&action.sa_mask, SIGUSR2);
+  sigaction(SIGUSR1, &action, NULL);
+  raise(SIGUSR1);
+  for (int signal = 1; signal < 65; signal++)
+    if (sigismember(&mask_in_handler, signal) == 1) say("blocked %d", signal);
+  pthread_sigmask(SIG_SETMASK, NULL, &mask_in_handler);
+  say("afterwards %d %d", sigismember(&mask_in_handler, SIGUSR1), sigismember(&mask_in_handler, SIGUSR2));
+}
+
+CASE(one_shot) {
+  struct sigaction now;
+  install(SIGUSR1, note_it, SA_RESETHAND);
+  raise(SIGUSR1);
+  sigaction(SIGUSR1, NULL, &now);
+  say("seen %d, now default %d", seen == SIGUSR1, now.sa_handler == SIG_DFL);
+}
+
+static void round_up(int signal, siginfo_t *info, void *context) {
+  note_it(signal, info, context);
+  fesetround(FE_UPWARD);
+  volatile double value = 1.0 / 3;
+  (void)value;
+}
+
+static atomic_bool stop;
+static _Atomic uint64_t wrong;
+static void *compute(void *unused) {
+  (void)unused;
+  double vector[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  while (!stop) {
+    double sum = 0;
+    for (int i = 0; i < 8; i++) sum += vector[i] * vector[i];
+    if (sum != 204 || fegetround() != FE_TONEAREST) wrong++;
+  }
+  return NULL;
+}
+
+/* Handlers come and go at any instruction; what they do to floating point stays theirs. */
+CASE(computation_is_not_disturbed) {
+  pthread_t threads[3];
+  install(SIGUSR1, round_up, SA_RESTART);
+  stop = false;
+  for (int i = 0; i < 3; i++) threads[i] = start(compute, NULL);
+  for (int i = 0; i < 3000; i++) must(pthread_kill(threads[i % 3], SIGUSR1) == 0);
+  stop = true;
+  for (int i = 0; i < 3; i++) finish(threads[i]);
+  say("wrong results %lu", (unsigned long)wrong);
+}
+
+CASE(sigaction_refused) {
+  struct sigaction action = {.sa_handler = SIG_IGN};
+  say("SIGKILL %s", result(sigaction(SIGKILL, &action, NULL)));
+  say("SIGSTOP %s", result(sigaction(SIGSTOP, &action, NULL)));
+  say("signal 0 %s", result(sigaction(0, &action, NULL)));
+  say("signal 65 %s", result(sigaction(65, &action, NULL)));
+  for (int signal = 32; signal <= 64; signal += 32) {
+    struct {
+      void *handler;
+      unsigned long flags;
+      void *restorer;
+      unsigned long mask;
+    } raw = {.handler = NULL};
+    say("signal %d, raw %s", signal, result(syscall(SYS_rt_sigaction, signal, &raw, NULL, 8)));
+  }
+  say("wrong size %s", result(syscall(SYS_rt_sigaction, SIGUSR1, NULL, NULL, 4)));
+  say("bad place %s", result(syscall(SYS_rt_sigaction, SIGUSR1, (void *)8, NULL, 8)));
+}
