@@ -79,6 +79,12 @@ pub unsafe fn save_trap(to: *mut u8, xmm: *const [u128; 16]) {
     }
 }
 
+/// Empties the x87 register stack; the control words are left to [`set_control_words`].
+pub fn empty_x87() {
+    // SAFETY: touches x87 state only, which the kernel itself never uses.
+    unsafe { asm!("fninit", options(nomem, nostack)) };
+}
+
 /// Saves the live extended state of a thread that came by a plain call, for a signal frame.
 ///
 /// # Safety

@@ -59,7 +59,7 @@ fn release_buffer(me: &Carrier, c: &mut Context) {
 
 /// A host signal found user code: from [`entry::entresol_entry_preempt`].
 #[unsafe(no_mangle)]
-extern "C" fn entresol_on_preempt(context: *mut Context, me: &'static Carrier) -> *mut Context {
+extern "C" fn entresol_on_preempt(_context: *mut Context, me: &'static Carrier) -> *mut Context {
     me.refill();
     if me.fault.pending.swap(false, Relaxed) {
         // SAFETY: written by the handler on this carrier just now; plain data.
@@ -71,12 +71,18 @@ extern "C" fn entresol_on_preempt(context: *mut Context, me: &'static Carrier) -
         kernel().m.note_fault(t, &info);
         kernel().fault(t, info);
     }
-    entresol_on_again(context, me)
+    follow(me, interrupted(me))
 }
 
 /// A mark was left while the thread was on its way out: from `entresol_again`.
 #[unsafe(no_mangle)]
-extern "C" fn entresol_on_again(_context: *mut Context, me: &'static Carrier) -> *mut Context {
+extern "C" fn entresol_on_again(context: *mut Context, me: &'static Carrier) -> *mut Context {
+    // SAFETY: the current thread's context.
+    if unsafe { (*context).kind } == Kind::Full as u32 {
+        // Its x87 registers may be loaded already; a thread that is resumed from a plain
+        // call instead must find the x87 stack empty.
+        xstate::empty_x87();
+    }
     follow(me, interrupted(me))
 }
 
@@ -218,7 +224,7 @@ fn host_call(me: &'static Carrier, t: ThreadIdx, call: Call, busy: bool) -> Next
     }
     me.cpu.store(0, Relaxed);
     k.m.carriers.give_spare(me);
-    k.host_returned(CpuId::NONE, t, result);
+    k.host_returned(cpu, t, result);
     let cpu = me.wait_for_seat();
     k.trap(cpu, Trap::Seated)
 }

@@ -35,6 +35,9 @@ pub(crate) mod state {
     pub(crate) const CHANGING_WOKEN: u8 = 6;
     /// Has exited.
     pub(crate) const DEAD: u8 = 7;
+    /// Attached, and not yet let go by `wake_new`. A stale wake-up of the slot's last thread must
+    /// not start it before its state is complete.
+    pub(crate) const NEW: u8 = 8;
 }
 
 /// In [`Entity::home`]: current on, or queued at, the CPU in the low 16 bits.

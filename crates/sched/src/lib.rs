@@ -133,7 +133,7 @@ impl Scheduler {
         let mask = if mask.is_empty() { all } else { mask };
         e.set_home(mask.lowest().unwrap_or(CpuId(0)), false);
         self.table.set_mask(t, &mask);
-        e.state.store(state::BLOCKED, Ordering::Release);
+        e.state.store(state::NEW, Ordering::Release);
         Ok(())
     }
 

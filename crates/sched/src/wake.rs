@@ -63,7 +63,7 @@ impl Scheduler {
     pub fn wake_new(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) {
         let e = self.table.get(t);
         let claimed =
-            e.state.compare_exchange(state::BLOCKED, state::WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+            e.state.compare_exchange(state::NEW, state::WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if claimed {
             e.set_home(from, false);
             self.activate(t, from, now, Placement::Initial, k);
