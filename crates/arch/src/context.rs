@@ -28,7 +28,7 @@ pub enum Kind {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Context {
-    /// Registers in the order rax rbx rcx rdx rsi rdi rbp rsp r8 … r15.
+    /// The general registers, by [`reg`].
     pub r: [u64; 16],
     /// Where the thread continues.
     pub rip: u64,
@@ -56,19 +56,20 @@ pub struct Context {
     pub call: u32,
 }
 
-/// Indices into [`Context::r`].
+/// Indices into [`Context::r`]: first a system call's number and arguments, in their order.
+#[allow(missing_docs)]
 pub mod reg {
     pub const RAX: usize = 0;
-    pub const RBX: usize = 1;
-    pub const RCX: usize = 2;
+    pub const RDI: usize = 1;
+    pub const RSI: usize = 2;
     pub const RDX: usize = 3;
-    pub const RSI: usize = 4;
-    pub const RDI: usize = 5;
-    pub const RBP: usize = 6;
+    pub const R10: usize = 4;
+    pub const R8: usize = 5;
+    pub const R9: usize = 6;
     pub const RSP: usize = 7;
-    pub const R8: usize = 8;
-    pub const R9: usize = 9;
-    pub const R10: usize = 10;
+    pub const RBX: usize = 8;
+    pub const RCX: usize = 9;
+    pub const RBP: usize = 10;
     pub const R11: usize = 11;
     pub const R12: usize = 12;
     pub const R13: usize = 13;
@@ -102,14 +103,6 @@ impl Default for Context {
 }
 
 impl Context {
-    /// The system call's number and arguments.
-    #[inline(always)]
-    pub fn call(&self) -> (u64, [u64; 6]) {
-        use reg::*;
-        let r = &self.r;
-        (r[RAX], [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]])
-    }
-
     /// Takes the thread for a carrier; false if another has it.
     #[inline(always)]
     pub fn claim(&self, carrier: u32) -> bool {

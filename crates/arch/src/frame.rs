@@ -29,7 +29,7 @@ pub struct HostFrame {
 }
 
 /// The host's index in `gregs` for each of ours.
-const HOST_INDEX: [usize; 16] = [13, 11, 14, 12, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7];
+const HOST_INDEX: [usize; 16] = [13, 8, 9, 12, 2, 0, 1, 15, 11, 14, 10, 3, 4, 5, 6, 7];
 const RIP: usize = 16;
 const EFLAGS: usize = 17;
 

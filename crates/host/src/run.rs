@@ -23,28 +23,33 @@ const IDLE_LOOKS: u32 = 300;
 /// A system call: from [`entry::entresol_entry_call`] and its twin.
 #[unsafe(no_mangle)]
 extern "C" fn entresol_on_call(context: *mut Context, me: &'static Carrier) -> *mut Context {
-    // SAFETY: the entry filled the current thread's context, which this carrier has claimed.
-    let c = unsafe { &mut *context };
-    let (nr, args) = c.call();
-    let call = Call { nr: nr as usize, args };
+    // The call is read where the entry has put it: a copy would be made with loads wider
+    // than the stores just before, which stall.
+    // SAFETY: the entry filled the current thread's context, which this carrier has claimed;
+    // a context begins with number and arguments.
+    let (c, call) = unsafe { (&mut *context, &*context.cast::<Call>()) };
     if me.gs.borrowed != 0 {
-        process::borrowed_call(me, c, call);
+        process::borrowed_call(me, c, *call);
         return context;
     }
     if !c.xbuf.is_null() {
         release_buffer(me, c);
     }
     let cpu = me.cpu();
-    count(cpu, c.library);
-    follow(me, kernel().trap(cpu, Trap::Call(call)))
+    let k = kernel();
+    count(k, cpu, c.library);
+    follow(me, k.call(cpu, call))
 }
 
 #[inline(always)]
-fn count(cpu: CpuId, library: u32) {
-    let counters = &kernel().cpu(cpu).count.calls_by_library;
+fn count(k: &kernel::Kernel<crate::Host>, cpu: CpuId, library: u32) {
+    let counters = &k.cpu(cpu).count.calls_by_library;
     let counter = &counters[(library as usize).min(counters.len() - 1)];
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
+
+const _: () = assert!(core::mem::offset_of!(Call, nr) == 8 * arch::context::reg::RAX);
+const _: () = assert!(core::mem::offset_of!(Call, args) + 40 == 8 * arch::context::reg::R9);
 
 /// The buffer of a preemption that the thread has come back from.
 #[cold]

@@ -26,8 +26,9 @@ pub enum Clock {
     Tai,
 }
 
-/// A system call for the host.
+/// A system call: seven words in this order, as the trap entry lays them down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Call {
     /// Its number.
     pub nr: usize,

@@ -112,11 +112,7 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub fn trap(&self, cpu: CpuId, trap: Trap) -> Next {
         match trap {
-            Trap::Call(call) => {
-                let t = self.current(cpu);
-                let out = self.syscall(cpu, t, &call);
-                self.after_call(cpu, t, &call, out)
-            }
+            Trap::Call(call) => self.call(cpu, &call),
             Trap::Interrupt { timer, kick } => self.on_interrupt(cpu, timer, kick),
             Trap::HostReturn { thread, result } => {
                 self.host_result(cpu, thread, result);
@@ -129,6 +125,15 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// The current thread of `cpu` makes a system call.
+    #[inline(always)]
+    pub fn call(&self, cpu: CpuId, call: &Call) -> Next {
+        let t = self.current(cpu);
+        let nr = call.nr;
+        let out = self.syscall(cpu, t, call);
+        self.after_call(cpu, t, nr, out)
+    }
+
     /// The thread that runs on `cpu`.
     #[inline(always)]
     pub fn current(&self, cpu: CpuId) -> ThreadIdx {
@@ -136,7 +141,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn after_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call, out: Out) -> Next {
+    fn after_call(&self, cpu: CpuId, t: ThreadIdx, nr: usize, out: Out) -> Next {
         match out {
             Out::Done(result) => {
                 self.m.set_result(t, result);
@@ -168,7 +173,7 @@ impl<M: Machine> Kernel<M> {
             Out::Work => self.give_up(cpu, t, Prev::Preempted),
             Out::Host(call, done) => self.host_wait(cpu, t, call, done),
             Out::Process(what) => {
-                self.thread(t).wait.call.store(call.nr as u32, Relaxed);
+                self.thread(t).wait.call.store(nr as u32, Relaxed);
                 Next::Process(what)
             }
         }
@@ -177,8 +182,8 @@ impl<M: Machine> Kernel<M> {
     /// The machine has done what [`Next::Process`] asked; the current thread gets the result.
     pub fn process_done(&self, cpu: CpuId, result: isize) -> Next {
         let t = self.current(cpu);
-        let call = Call { nr: self.thread(t).wait.call.load(Relaxed) as usize, args: [0; 6] };
-        self.after_call(cpu, t, &call, Out::Done(result))
+        let nr = self.thread(t).wait.call.load(Relaxed) as usize;
+        self.after_call(cpu, t, nr, Out::Done(result))
     }
 
     fn on_interrupt(&self, cpu: CpuId, timer: bool, kick: bool) -> Next {
