@@ -72,7 +72,12 @@ impl<'a> Held<'a> {
                 self.rq.fair.insert(table, t);
                 self.cpu.seen.load.set(self.rq.fair.load() as u64);
             }
-            Class::Rt | Class::Stop => self.rq.rt.enqueue(table, t, head),
+            Class::Rt | Class::Stop => {
+                self.rq.rt.enqueue(table, t, head);
+                if head {
+                    self.keep_running_first(e);
+                }
+            }
             Class::Deadline => {
                 if how != Placement::Moved || e.dl.absolute.get() == 0 {
                     deadline::begin_job(e, now);
@@ -82,6 +87,15 @@ impl<'a> Held<'a> {
         }
         self.stamp(e, now);
         e.set_home(self.id, true);
+    }
+
+    /// Even who comes to the head of a level comes after the thread that runs.
+    fn keep_running_first(&mut self, e: &Entity) {
+        let (table, running) = (&self.s.table, self.rq.current);
+        if self.current().is_some_and(|c| c.in_rt_queue() && c.level.get() == e.level.get()) {
+            self.rq.rt.active.remove(table, running);
+            self.rq.rt.active.push_front(table, running);
+        }
     }
 
     /// A waiting thread's time begins.
