@@ -85,7 +85,9 @@ impl<'a> Held<'a> {
                 self.rq.deadline.insert(table, t, now);
             }
         }
-        self.stamp(e, now);
+        // Who is moved has waited before.
+        let since = if how == Placement::Moved { e.queued_at.get().min(now.0) } else { now.0 };
+        self.stamp(e, Nanos(since));
         e.set_home(self.id, true);
     }
 
@@ -98,12 +100,12 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// A waiting thread's time begins.
+    /// The thread's wait began at `since`.
     #[inline(always)]
-    pub(crate) fn stamp(&self, e: &Entity, now: Nanos) {
-        e.queued_at.set(now.0);
+    pub(crate) fn stamp(&self, e: &Entity, since: Nanos) {
+        e.queued_at.set(since.0);
         if self.rq.fair.waiting() == 1 {
-            self.cpu.seen.waiting_since.set(now.0);
+            self.cpu.seen.waiting_since.set(since.0);
         }
     }
 
@@ -301,7 +303,9 @@ impl<'a> Held<'a> {
         seen.running_pinned.set(u8::from(e.is_some_and(|e| e.movable.get() == 0)));
         let budget = e.is_some_and(|e| e.class() == Class::Deadline);
         seen.tick.set(u8::from(waiting > 0 || budget || rq.deadline.throttled() > 0));
-        let vector = running.min(rq.best_rank(table, e)).vector();
+        let best = running.min(rq.best_rank(table, e));
+        seen.best.set(best.0);
+        let vector = best.vector();
         if vector != rq.vector && !table.plants(Fault::StaleVector) {
             self.s.domain.set_priority(self.id, rq.vector, vector);
             rq.vector = vector;

@@ -17,7 +17,7 @@ fn many(seeds: std::ops::Range<u64>, cpus: &[usize], events: usize) {
 
 #[test]
 fn small_machines() {
-    many(0..20000, &[1, 2, 3, 4], 300);
+    many(0..1500, &[1, 2, 3, 4], 300);
 }
 
 #[test]

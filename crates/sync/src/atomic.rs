@@ -1,6 +1,17 @@
 //! The processor's atomics: the one place that decides whose they are.
+//!
+//! Built with `--cfg loom` or `--cfg shuttle`, every room's atomics are that model checker's, and a spinning
+//! thread lets the checker run another one.
 
-pub use core::sync::atomic::{
+#[cfg(loom)]
+use loom::sync::atomic as whose;
+#[cfg(shuttle)]
+use shuttle::sync::atomic as whose;
+
+#[cfg(not(any(loom, shuttle)))]
+use core::sync::atomic as whose;
+
+pub use whose::{
     AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     fence,
 };
@@ -8,5 +19,10 @@ pub use core::sync::atomic::{
 /// Tells the processor that this is a spin loop.
 #[inline(always)]
 pub fn spin_hint() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+    #[cfg(not(any(loom, shuttle)))]
     core::hint::spin_loop();
 }
