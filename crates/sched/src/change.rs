@@ -1,7 +1,7 @@
 //! Changes of attributes, affinity, boosts, and of the CPUs themselves.
 
 use crate::attr::{Attr, AttrError, Urgency};
-use crate::entity::{Entity, ON_RQ, state};
+use crate::entity::{Class, Entity, ON_RQ, state};
 use crate::fair::Placement;
 use crate::planted::Fault;
 use crate::queue::Held;
@@ -113,7 +113,9 @@ impl Scheduler {
             }
             Claim::Queued(mut h) if mask.contains(h.id) => {
                 h.remask(t, e, &mask, now);
-                self.follow_up(h, false, now, k);
+                // A throttled thread may have got its new budget on the way.
+                let request = e.class() == Class::Deadline && h.beats_current(t, e);
+                self.follow_up(h, request, now, k);
             }
             Claim::Queued(mut h) => {
                 h.account(now);
@@ -184,10 +186,12 @@ impl Held<'_> {
         let before = e.urgency();
         self.leave_running(t, e, true);
         self.s.apply(e, what);
-        let after = e.urgency();
-        self.rejoin_running(t, e, now, after < before);
+        self.rejoin_running(t, e, now, e.urgency() < before);
         self.rq.chosen = self.rq.chosen.min(Rank::of(e));
-        after < before
+        // Joining may have given it a later deadline, or it had used up its budget before.
+        let current = Some(e);
+        let outranked = self.rq.best_rank(&self.s.table, current) < self.rq.running_rank(current);
+        e.urgency() < before || outranked
     }
 
     /// Changes a thread that waits here; says whether it should run at once. A raised one goes behind its

@@ -28,6 +28,8 @@ pub(crate) struct Published {
     pub need_resched: AtomicBool,
     /// [`Rank`] of the running thread.
     pub running: FieldU64,
+    /// [`Rank`] of the most urgent thread, running or about to; not kept up among fair and idle.
+    pub best: FieldU64,
     /// 1 if the running thread may not run elsewhere.
     pub running_pinned: FieldU8,
     /// [`Rank`] of the best pushable thread, or `Rank::IDLE`.
@@ -137,6 +139,7 @@ impl Cpu {
                 current: AtomicU32::new(ThreadIdx::NONE.0),
                 need_resched: AtomicBool::new(false),
                 running: FieldU64::from(Rank::IDLE.0),
+                best: FieldU64::from(Rank::IDLE.0),
                 running_pinned: FieldU8::default(),
                 pushable: FieldU64::from(Rank::IDLE.0),
                 tick: FieldU8::default(),

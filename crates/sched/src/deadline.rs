@@ -66,19 +66,16 @@ impl DeadlineQueue {
     pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx, now: Nanos) {
         let e = table.get(t);
         e.vruntime.set(0);
-        if let Some(d) = e.boosted_deadline() {
-            e.key.set(clamp_key(d.0));
-        } else if e.dl.budget.get() > 0 {
-            e.key.set(clamp_key(e.dl.absolute.get()));
-        } else if next_period(e) <= now.0 {
+        if e.boosted_deadline().is_none() && e.dl.budget.get() <= 0 {
+            if next_period(e) > now.0 {
+                e.dl.throttled.set(1);
+                e.key.set(clamp_key(next_period(e)));
+                self.throttled.insert(table, t);
+                return;
+            }
             replenish(e, now);
-            e.key.set(clamp_key(e.dl.absolute.get()));
-        } else {
-            e.dl.throttled.set(1);
-            e.key.set(clamp_key(next_period(e)));
-            self.throttled.insert(table, t);
-            return;
         }
+        e.key.set(clamp_key(deadline_of(e)));
         self.movable += u32::from(e.movable.get());
         self.ready.insert(table, t);
     }

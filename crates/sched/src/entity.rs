@@ -279,12 +279,12 @@ impl Entity {
         self.derive_class();
     }
 
-    /// Whether it runs on somebody else's deadline: then its own budget does not count.
+    /// The deadline it has from somebody else, if that is what counts: it is earlier than its own, or there is no
+    /// budget of its own left. Its budget is not charged meanwhile.
     pub(crate) fn boosted_deadline(&self) -> Option<Nanos> {
-        match self.boost() {
-            Urgency::Deadline(Reverse(d)) => Some(d),
-            _ => None,
-        }
+        let Urgency::Deadline(Reverse(d)) = self.boost() else { return None };
+        let own = self.policy() == Policy::Deadline && self.dl.budget.get() > 0 && self.dl.absolute.get() <= d.0;
+        (!own).then_some(d)
     }
 
     /// The boost alone.
@@ -309,11 +309,20 @@ impl Entity {
 
     /// The urgency that counts: its own or a boost, whichever is greater.
     pub(crate) fn urgency(&self) -> Urgency {
-        self.urgency_with(self.policy(), RtPriority(self.rt.get()), self.boost())
+        match self.class() {
+            Class::Stop => Urgency::Stop,
+            Class::Deadline => {
+                let own = Nanos(self.dl.absolute.get());
+                Urgency::Deadline(Reverse(self.boosted_deadline().unwrap_or(own)))
+            }
+            Class::Rt => Urgency::Rt(RtPriority(100 - self.level.get())),
+            Class::Fair => Urgency::Fair,
+        }
     }
 
     fn derive_class(&self) {
-        let (class, level) = match self.urgency() {
+        let urgency = self.urgency_with(self.policy(), RtPriority(self.rt.get()), self.boost());
+        let (class, level) = match urgency {
             Urgency::Stop => (Class::Stop, 0),
             Urgency::Deadline(_) => (Class::Deadline, 0),
             Urgency::Rt(p) => (Class::Rt, 100 - p.0),

@@ -67,9 +67,9 @@ impl Scheduler {
     fn find_later(&self, t: ThreadIdx, e: &Entity) -> Option<CpuId> {
         let start = self.domain.turn().index();
         let n = self.cpus.len();
-        let running = |c: CpuId| Rank(self.cpus[c.index()].seen.running.get());
+        let best = |c: CpuId| Rank(self.cpus[c.index()].seen.best.get());
         let cpus = (0..n.min(MOST as usize)).map(|i| CpuId(((start + i) % n) as u16));
-        cpus.filter(|&c| running(c) > Rank::of(e) && self.suits(t, e, c)).max_by_key(|&c| running(c))
+        cpus.filter(|&c| best(c) > Rank::of(e) && self.suits(t, e, c)).max_by_key(|&c| best(c))
     }
 
     /// Gives waiting threads of `cpu` to CPUs that run something less urgent.

@@ -72,7 +72,12 @@ impl<'a> Held<'a> {
                 self.rq.fair.insert(table, t);
                 self.cpu.seen.load.set(self.rq.fair.load() as u64);
             }
-            Class::Rt | Class::Stop => self.rq.rt.enqueue(table, t, head),
+            Class::Rt | Class::Stop => {
+                self.rq.rt.enqueue(table, t, head);
+                if head {
+                    self.keep_running_first(e);
+                }
+            }
             Class::Deadline => {
                 if how != Placement::Moved || e.dl.absolute.get() == 0 {
                     deadline::begin_job(e, now);
@@ -80,16 +85,27 @@ impl<'a> Held<'a> {
                 self.rq.deadline.insert(table, t, now);
             }
         }
-        self.stamp(e, now);
+        // Who is moved has waited before.
+        let since = if how == Placement::Moved { e.queued_at.get().min(now.0) } else { now.0 };
+        self.stamp(e, Nanos(since));
         e.set_home(self.id, true);
     }
 
-    /// A waiting thread's time begins.
+    /// Even who comes to the head of a level comes after the thread that runs.
+    fn keep_running_first(&mut self, e: &Entity) {
+        let (table, running) = (&self.s.table, self.rq.current);
+        if self.current().is_some_and(|c| c.in_rt_queue() && c.level.get() == e.level.get()) {
+            self.rq.rt.active.remove(table, running);
+            self.rq.rt.active.push_front(table, running);
+        }
+    }
+
+    /// The thread's wait began at `since`.
     #[inline(always)]
-    pub(crate) fn stamp(&self, e: &Entity, now: Nanos) {
-        e.queued_at.set(now.0);
+    pub(crate) fn stamp(&self, e: &Entity, since: Nanos) {
+        e.queued_at.set(since.0);
         if self.rq.fair.waiting() == 1 {
-            self.cpu.seen.waiting_since.set(now.0);
+            self.cpu.seen.waiting_since.set(since.0);
         }
     }
 
@@ -287,7 +303,9 @@ impl<'a> Held<'a> {
         seen.running_pinned.set(u8::from(e.is_some_and(|e| e.movable.get() == 0)));
         let budget = e.is_some_and(|e| e.class() == Class::Deadline);
         seen.tick.set(u8::from(waiting > 0 || budget || rq.deadline.throttled() > 0));
-        let vector = running.min(rq.best_rank(table, e)).vector();
+        let best = running.min(rq.best_rank(table, e));
+        seen.best.set(best.0);
+        let vector = best.vector();
         if vector != rq.vector && !table.plants(Fault::StaleVector) {
             self.s.domain.set_priority(self.id, rq.vector, vector);
             rq.vector = vector;

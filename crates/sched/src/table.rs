@@ -9,8 +9,9 @@ use alloc::boxed::Box;
 use ids::{CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
 
-const CHUNK: usize = 256;
-const CHUNKS: usize = THREADS_MAX / CHUNK;
+/// Entities a chunk. A model checker's atomics are large: it gets few.
+const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
+const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
 

@@ -1,15 +1,17 @@
 //! The processor's atomics: the one place that decides whose they are.
 //!
-//! With `--cfg shuttle` they are the model checker's, which then chooses who runs between
-//! any two accesses.
+//! Built with `--cfg loom` or `--cfg shuttle`, every room's atomics are that model checker's, and a spinning
+//! thread lets the checker run another one.
 
-#[cfg(not(shuttle))]
-pub use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-    fence,
-};
+#[cfg(loom)]
+use loom::sync::atomic as whose;
 #[cfg(shuttle)]
-pub use shuttle::sync::atomic::{
+use shuttle::sync::atomic as whose;
+
+#[cfg(not(any(loom, shuttle)))]
+use core::sync::atomic as whose;
+
+pub use whose::{
     AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     fence,
 };
@@ -17,8 +19,10 @@ pub use shuttle::sync::atomic::{
 /// Tells the processor that this is a spin loop.
 #[inline(always)]
 pub fn spin_hint() {
-    #[cfg(not(shuttle))]
-    core::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
     #[cfg(shuttle)]
-    shuttle::hint::spin_loop();
+    shuttle::thread::yield_now();
+    #[cfg(not(any(loom, shuttle)))]
+    core::hint::spin_loop();
 }

@@ -70,14 +70,17 @@ impl Machine {
                     return Err(Violation(format!("{cpu:?} level {l}: {old_kept:?} became {new_kept:?}")));
                 }
                 let ran = |t: &ThreadIdx| self.order.contains(&(cpu, *t, Place::Running));
-                // One that ran here comes back to the head, everybody else to the tail.
-                let first_new = new.iter().position(|t| !old.contains(t) && !self.reordered.contains(t) && !ran(t));
+                // One that ran here comes back to the head, everybody else to the tail, but a pinned one goes before a
+                // running equal that could go elsewhere (`check_preempt_equal_prio`).
+                let pinned = |t: &ThreadIdx| self.threads[t.index()].mask.count() == 1;
+                let first_new =
+                    new.iter().position(|t| !old.contains(t) && !self.reordered.contains(t) && !ran(t) && !pinned(t));
                 let last_old = new.iter().rposition(|t| new_kept.contains(&t));
                 if first_new.zip(last_old).is_some_and(|(n, o)| n < o) {
                     return Err(Violation(format!("{cpu:?} level {l}: a newcomer is not last in {new:?}")));
                 }
                 let back = new.iter().position(|t| !old.contains(t) && !self.reordered.contains(t) && ran(t));
-                let ahead = new.iter().position(|t| new_kept.contains(&t));
+                let ahead = new.iter().position(|t| new_kept.contains(&t) && !pinned(t));
                 if back.zip(ahead).is_some_and(|(b, a)| a < b) {
                     return Err(Violation(format!(
                         "{cpu:?} level {l}: the preempted thread lost its place in {new:?}"

@@ -1,7 +1,7 @@
 //! What may happen on the virtual machine, drawn at random.
 
-use super::{Checked, Life, Machine, t};
-use entresol_sched::{Attr, Prev, Urgency};
+use super::{Checked, Life, Machine, Violation, t};
+use entresol_sched::{Attr, AttrError, DeadlineParams, Prev, Urgency};
 use ids::{CpuId, CpuMask, Nanos, Policy, RtPriority, ThreadIdx};
 
 /// How often what happens: each run draws its own mix, so that rare combinations are common in some runs.
@@ -13,6 +13,8 @@ pub struct Mix {
     pub pinned: u32,
     /// Percent of events after which kicks are handled at once.
     pub prompt: u32,
+    /// Percent of changes of attributes that make a thread a deadline thread.
+    pub deadline: u32,
     pub threads: usize,
     pub absences: bool,
 }
@@ -29,6 +31,7 @@ impl Mix {
             rt: [0, 30, 70, 100][m.rng.below(4)],
             pinned: [0, 10, 50][m.rng.below(3)],
             prompt: [100, 100, 50, 10][m.rng.below(4)],
+            deadline: [0, 0, 20, 60][m.rng.below(4)],
             threads: 2 + m.rng.below(3 * m.cpus.len() + 4),
             absences: m.rng.chance(25),
         }
@@ -87,7 +90,7 @@ impl Machine {
             3 => self.event_leave(cpu, Prev::Yield),
             4 => self.event_affinity(mix),
             5 => self.event_attr(mix),
-            6 => self.event_boost(),
+            6 => self.event_boost()?,
             7 => self.event_start(mix, cpu),
             8 => self.event_leave(cpu, Prev::Exit),
             9 => self.event_idle(cpu),
@@ -162,21 +165,34 @@ impl Machine {
         let mask = self.some_mask(mix);
         if let Some(x) = self.some_thread(|l| l != Life::Dead) {
             self.tell(format!("mask of {x:?} := {mask:?}"));
-            self.s.set_affinity(x, mask.clone(), Nanos(self.now), &mut self.kicks).unwrap();
-            self.threads[x.index()].mask = mask;
+            match self.s.set_affinity(x, mask.clone(), Nanos(self.now), &mut self.kicks) {
+                Ok(()) => self.threads[x.index()].mask = mask,
+                Err(e) => assert_eq!((e, self.s.attr(x).policy), (AttrError::Busy, Policy::Deadline)),
+            }
         }
     }
 
+    fn some_reservation(&mut self) -> Attr {
+        let period = 200 + self.rng.below(2_000) as u64;
+        let deadline = period / (1 + self.rng.below(2) as u64);
+        Attr::deadline(DeadlineParams {
+            runtime: Nanos::from_micros(2 + self.rng.below(deadline as usize / 2) as u64),
+            deadline: Nanos::from_micros(deadline),
+            period: Nanos::from_micros(period),
+        })
+    }
+
     fn event_attr(&mut self, mix: &Mix) {
-        let attr = self.some_attr(mix);
+        let attr = if self.rng.chance(mix.deadline) { self.some_reservation() } else { self.some_attr(mix) };
         if let Some(x) = self.some_thread(|l| l != Life::Dead) {
             self.tell(format!("{x:?} := {:?} {} {}", attr.policy, attr.rt.0, attr.nice.0));
-            self.s.set_attr(x, &attr, Nanos(self.now), &mut self.kicks).unwrap();
+            let result = self.s.set_attr(x, &attr, Nanos(self.now), &mut self.kicks);
+            assert!(result.is_ok() || attr.policy == Policy::Deadline, "{result:?}");
             self.reordered.insert(x);
         }
     }
 
-    fn event_boost(&mut self) {
+    fn event_boost(&mut self) -> Checked {
         let boost = match self.rng.below(4) {
             0 => Some(Urgency::Rt(RtPriority(1 + self.rng.below(99) as u8))),
             1 => Some(Urgency::Deadline(core::cmp::Reverse(Nanos(self.now + self.rng.below(1_000_000) as u64)))),
@@ -186,7 +202,14 @@ impl Machine {
             self.tell(format!("boost of {x:?} := {boost:?}"));
             self.s.set_boost(x, boost, Nanos(self.now), &mut self.kicks);
             self.reordered.insert(x);
+            let attr = self.s.attr(x);
+            let own = if attr.policy.is_rt() { Urgency::Rt(attr.rt) } else { Urgency::Fair };
+            let due = own.max(boost.unwrap_or(Urgency::Fair));
+            if attr.policy != Policy::Deadline && self.s.urgency(x) != due {
+                return Err(Violation(format!("{x:?} has urgency {:?}, not {due:?}", self.s.urgency(x))));
+            }
         }
+        Ok(())
     }
 
     fn event_start(&mut self, mix: &Mix, from: CpuId) {

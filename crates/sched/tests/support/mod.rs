@@ -7,10 +7,9 @@
 
 mod checks;
 pub mod clockwork;
-mod events;
+pub mod events;
+pub mod lives;
 pub mod scenes;
-
-pub use events::Mix;
 
 use entresol_sched::{Attr, Config, Damage, Idle, Kick, Place, Prev, Scheduler};
 use ids::{CpuId, CpuMask, Nanos, ThreadIdx};
@@ -83,6 +82,8 @@ pub struct Machine {
     pub threads: Vec<VirtualThread>,
     pub kicks: Kicks,
     pub rng: Rng,
+    /// Whether the fair server is on: then a real-time thread may wait for a fair one.
+    pub throttles: bool,
     /// The order of every queue after the last event, and who was moved on purpose since.
     pub order: Vec<(CpuId, ThreadIdx, Place)>,
     pub reordered: BTreeSet<ThreadIdx>,
@@ -116,6 +117,7 @@ impl Machine {
             threads: Vec::new(),
             kicks: Kicks::default(),
             rng: Rng(seed),
+            throttles: false,
             order: Vec::new(),
             reordered: BTreeSet::new(),
             story: Vec::new(),
