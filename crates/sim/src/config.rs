@@ -40,7 +40,8 @@ impl Config {
             faults: Faults::default(),
             plant: None,
             record: false,
-            check_every: (cpus as u64 / 16).max(1),
+            // A check looks at every CPU and thread: on large machines at every few events.
+            check_every: (cpus as u64 * cpus as u64 / 1024).max(1),
             limit: Nanos::from_secs(100),
             must_end: true,
         }

@@ -28,12 +28,16 @@ pub mod cost;
 mod event;
 pub mod machine;
 mod memory;
+pub mod report;
 pub mod rng;
 pub mod swarm;
 pub mod trace;
 pub mod user;
+pub mod workload;
 pub mod world;
 
 pub use config::{Bug, Config, Faults, Plant};
 pub use cost::Cost;
+pub use report::Report;
+pub use workload::{Options, Scenario, scenario, scenarios};
 pub use world::{End, Outcome, Setup, Violation, World};

@@ -102,7 +102,7 @@ struct Shared {
 pub fn swarm(seed: u64, plant: Option<Plant>) -> World {
     let mut r = Rng::new(seed).fork(77);
     let mut config = Config { plant, ..draw_config(seed, &mut r) };
-    config.limit = Nanos::from_secs(60);
+    config.limit = Nanos::from_secs(10);
     let mix = Mix::draw(&mut r);
     let cpus = config.cpus;
     let threads = r.between(1, 2 + 3 * cpus as u64).min(24) as usize;

@@ -17,7 +17,7 @@ mod wakes;
 use crate::config::Config;
 use crate::machine::SimMachine;
 use crate::memory::Map;
-use crate::world::{Mode, World};
+use crate::world::{Mode, SimCpu, World};
 use fifo::Fifo;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Kernel;
@@ -49,6 +49,8 @@ pub(crate) struct Checker {
     wakes: Wakes,
     /// Threads in the host with a signal, and since when.
     signalled: Map<u32, Nanos>,
+    /// Nothing happens unseen between two checks.
+    every_event: bool,
     rounds: u64,
     last_now: Nanos,
     /// CPU time of threads that are gone.
@@ -71,7 +73,8 @@ impl Checker {
         let cost = &config.cost;
         let kick = cost.kick_most() + Nanos(config.faults.kick_late + cost.seat);
         // A CPU may be in the kernel, sending kicks, when the kick arrives.
-        let busy = Nanos(64 * cost.kick_send + cost.interrupt + cost.tick + cost.migration + 20_000);
+        let kicks = config.cpus.max(64) as u64;
+        let busy = Nanos(kicks * cost.kick_send + cost.interrupt + cost.tick + cost.migration + 20_000);
         let timer = Nanos(cost.timer[1] + config.faults.timer_late);
         Checker {
             bounds: Bounds {
@@ -87,6 +90,7 @@ impl Checker {
             fifo: Fifo::default(),
             wakes: Wakes::default(),
             signalled: Map::default(),
+            every_event: config.check_every == 1,
             rounds: 0,
             last_now: Nanos::ZERO,
             dead_time: Nanos::ZERO,
@@ -101,20 +105,17 @@ impl Checker {
         }
     }
 
-    /// The kernel has handled the call, or has begun to let the caller wait.
-    pub(crate) fn note_return(&mut self, k: &Kernel<SimMachine>, t: ThreadIdx, call: &kernel::Call) {
-        self.wakes.note_return(k, t, call);
-    }
-
     /// A call that let its caller wait has returned to it.
-    pub(crate) fn note_end(&mut self, t: ThreadIdx, result: isize) -> Result<(), String> {
-        self.wakes.note_end(t, result)
+    pub(crate) fn note_end(&mut self, t: ThreadIdx, call: &kernel::Call, result: isize) -> Result<(), String> {
+        self.wakes.note_end(t, call, result)
     }
 
     fn run(&mut self, w: &Look<'_>) -> Result<(), String> {
         self.collect(w)?;
         self.places(w)?;
-        self.fifo.check(w, &self.before, &self.met, &self.index)?;
+        if self.every_event {
+            self.fifo.check(w, &self.before, &self.met, &self.index)?;
+        }
         self.order.check(w, &self.met, &self.bounds)?;
         self.rounds += 1;
         if self.rounds % 16 == 0 {
@@ -223,8 +224,8 @@ pub(crate) struct Look<'a> {
     pub now: Nanos,
     /// By CPU: the thread it runs.
     pub running: &'a [Option<ThreadIdx>],
-    /// By CPU: whether its carrier sleeps or is away in the host.
-    pub away: &'a [bool],
+    /// By CPU: if its carrier sleeps or is away in the host, how often it was there so far.
+    pub away: &'a [Option<u32>],
     /// Living threads and how long each has had a CPU.
     pub on_cpu: &'a [(ThreadIdx, Nanos)],
 }
@@ -233,7 +234,8 @@ impl World {
     /// Checks everything now.
     pub(crate) fn check(&mut self) {
         let running: Vec<_> = self.cpus.iter().map(|c| c.thread).collect();
-        let away: Vec<_> = self.cpus.iter().map(|c| matches!(c.mode, Mode::Parked | Mode::Host(_))).collect();
+        let away = |c: &SimCpu| matches!(c.mode, Mode::Parked | Mode::Host(_)).then_some(c.generation);
+        let away: Vec<_> = self.cpus.iter().map(away).collect();
         let mut on_cpu = Vec::new();
         if self.checker.rounds % 16 == 15 {
             let alive = self.threads.iter().enumerate();

@@ -23,8 +23,9 @@ const SERVER_FIRST: Nanos = Nanos::from_millis(900);
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     since: Nanos,
-    /// Where it waits; another place is progress.
+    /// Where it waits, and what it has used so far: if either changes, it has gone on.
     at: CpuId,
+    used: Nanos,
     round: u64,
 }
 
@@ -33,8 +34,9 @@ pub(super) struct Order {
     /// By thread: unjust waiting, and waiting beside idle CPUs.
     urgent: Vec<Option<Pending>>,
     idle: Vec<Option<Pending>>,
-    /// By CPU: since when nobody serves it though somebody should run there.
-    unserved: Vec<Option<Nanos>>,
+    /// By CPU: since when nobody serves it though somebody should run there, and how often it
+    /// had been served.
+    unserved: Vec<Option<(Nanos, u32)>>,
     round: u64,
     /// By CPU: how urgent what runs there is; how urgent the best that runs or waits is.
     runs: Vec<Option<Urgency>>,
@@ -75,12 +77,13 @@ impl Order {
     /// A CPU that has work does not sleep for longer than a kick takes.
     fn check_served(&mut self, w: &Look<'_>, bounds: &Bounds) -> Result<(), String> {
         self.unserved.resize(w.away.len(), None);
-        for (i, &away) in w.away.iter().enumerate() {
-            if !away || self.best[i].is_none() {
-                self.unserved[i] = None;
+        for (i, &served) in w.away.iter().enumerate() {
+            let slot = &mut self.unserved[i];
+            let Some(served) = served.filter(|_| self.best[i].is_some()) else {
+                *slot = None;
                 continue;
-            }
-            let since = *self.unserved[i].get_or_insert(w.now);
+            };
+            let (since, _) = *slot.insert(slot.filter(|s| s.1 == served).unwrap_or((w.now, served)));
             if w.now.since(since) > bounds.settle {
                 return Err(format!("cpu{i} has work since {since:?}, but nobody serves it"));
             }
@@ -114,7 +117,7 @@ impl Order {
     }
 
     fn pend(&mut self, w: &Look<'_>, m: &Met, what: String, bounds: &Bounds) -> Result<(), String> {
-        let since = note(&mut self.urgent, m, w.now, self.round);
+        let since = note(&mut self.urgent, w, m, self.round);
         let by_server = w.now > SERVER_FIRST;
         let bound = if by_server { bounds.settle + SERVER_SHARE } else { bounds.settle };
         if w.now.since(since) > bound {
@@ -131,7 +134,7 @@ impl Order {
         for m in queue.iter().filter(|m| m.place == Place::Fair) {
             let mask = w.kernel.sched.affinity(m.thread);
             let Some(idle) = mask.iter().find(|c| self.runs[c.index()].is_none()) else { continue };
-            let since = note(&mut self.idle, m, w.now, self.round);
+            let since = note(&mut self.idle, w, m, self.round);
             if w.now.since(since) > bounds.idle {
                 return Err(format!("{:?} waits on {:?} since {since:?}, while {idle:?} is idle", m.thread, m.cpu));
             }
@@ -141,16 +144,17 @@ impl Order {
 }
 
 /// Since when this has been going on, without a break and in one place.
-fn note(list: &mut Vec<Option<Pending>>, m: &Met, now: Nanos, round: u64) -> Nanos {
+fn note(list: &mut Vec<Option<Pending>>, w: &Look<'_>, m: &Met, round: u64) -> Nanos {
+    let used = w.kernel.sched.runtime(m.thread, w.now);
     let ThreadIdx(i) = m.thread;
     if list.len() <= i as usize {
         list.resize(i as usize + 1, None);
     }
     let slot = &mut list[i as usize];
     let since = match slot {
-        Some(p) if p.at == m.cpu && p.round + 1 >= round => p.since,
-        _ => now,
+        Some(p) if p.at == m.cpu && p.used == used && p.round + 1 >= round => p.since,
+        _ => w.now,
     };
-    *slot = Some(Pending { since, at: m.cpu, round });
+    *slot = Some(Pending { since, at: m.cpu, used, round });
     since
 }

@@ -174,6 +174,16 @@ impl World {
         self.finish()
     }
 
+    /// How many CPUs it has.
+    pub fn cpus(&self) -> usize {
+        self.config.cpus
+    }
+
+    /// What happened so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
     fn handle(&mut self, event: Event) {
         let live = |w: &World, cpu: CpuId, n: u32| w.cpus[cpu.index()].generation == n;
         match event {

@@ -31,7 +31,6 @@ impl World {
         }
         let next = self.kernel.trap(cpu, trap);
         if let (Trap::Call(call), Some(t)) = (&trap, caller) {
-            self.checker.note_return(&self.kernel, t, call);
             if call.nr == abi::nr::EXIT && self.kernel.sched.current(cpu) != Some(t) {
                 self.bury(cpu, t);
             }

@@ -33,7 +33,7 @@ impl World {
                 let again = Call { nr: regs.rax as usize, ..call };
                 Work::Run { left: Nanos(1), then: Then::Call(again) }
             } else {
-                if let Err(what) = self.checker.note_end(t, regs.rax as isize) {
+                if let Err(what) = self.checker.note_end(t, &call, regs.rax as isize) {
                     self.fail(what);
                 }
                 Work::Next(regs.rax as isize)

@@ -1,0 +1,92 @@
+//! Workloads with names: what `entresol sim list` lists.
+
+pub mod hackbench;
+pub mod periodic;
+pub mod rt_migrate;
+pub mod schbench;
+
+use crate::config::Config;
+use crate::cost::Cost;
+use crate::report::Report;
+use crate::swarm;
+
+/// What a user may choose for a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The costs.
+    pub cost: Cost,
+    /// How many threads; the scenario says what it takes otherwise.
+    pub threads: Option<usize>,
+    /// How many rounds; the scenario says what it takes otherwise.
+    pub rounds: Option<u32>,
+    /// Whether the invariants are checked.
+    pub check: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cost: Cost::host(), threads: None, rounds: None, check: true }
+    }
+}
+
+impl Options {
+    pub(crate) fn config(&self, seed: u64, cpus: usize) -> Config {
+        let new = Config::new(seed, cpus);
+        Config { cost: self.cost.clone(), check_every: if self.check { new.check_every } else { 0 }, ..new }
+    }
+}
+
+/// A workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+    /// Runs it on so many CPUs.
+    pub run: fn(seed: u64, cpus: usize, options: &Options) -> Report,
+}
+
+/// All of them.
+pub fn scenarios() -> &'static [Scenario] {
+    &[
+        Scenario {
+            name: "rt-migrate",
+            about: "rt-migrate-test: CPUs + 1 FIFO threads start together and compute for 20 ms, 50 times; the highest \
+                    is pinned to another CPU each time",
+            run: rt_migrate::run,
+        },
+        Scenario {
+            name: "periodic",
+            about: "Periodic real-time threads with rate-monotonic priorities at 70 % load: response times and misses",
+            run: periodic::run,
+        },
+        Scenario {
+            name: "schbench",
+            about: "Message threads wake workers that compute: wake-up latency of fair threads",
+            run: schbench::run,
+        },
+        Scenario {
+            name: "hackbench",
+            about: "Groups of senders and receivers pass messages through full and empty queues: throughput of wake-ups",
+            run: hackbench::run,
+        },
+        Scenario {
+            name: "swarm",
+            about: "Random threads of all policies under random disturbances; CPUs and costs are the seed's",
+            run: run_swarm,
+        },
+    ]
+}
+
+/// The scenario of that name.
+pub fn scenario(name: &str) -> Option<&'static Scenario> {
+    scenarios().iter().find(|s| s.name == name)
+}
+
+fn run_swarm(seed: u64, _cpus: usize, _options: &Options) -> Report {
+    let mut world = swarm::swarm(seed, None);
+    let cpus = world.cpus();
+    let out = world.run();
+    Report::new("swarm", seed, cpus, &out)
+}

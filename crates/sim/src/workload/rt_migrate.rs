@@ -1,0 +1,229 @@
+//! Rostedt's `rt-migrate-test` (2007): do the highest-priority threads get the CPUs at once?
+//!
+//! Threads of FIFO priorities 2, 3, … and a parent above them meet at a barrier. Each then
+//! takes the time and computes until 20 ms later; the highest one has been pinned to another
+//! CPU before each round. A round fails if a thread starts more than 1 ms after a less urgent
+//! one that went on computing: it had to wait for it. (A less urgent thread that starts first
+//! and is preempted at once is fine.)
+
+use super::Options;
+use crate::report::{Report, Samples, Table};
+use crate::user::{Program, Step, View, Who, with};
+use crate::world::Setup;
+use ids::{CpuId, CpuMask, Nanos};
+use sched::Attr;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const BUSY: Nanos = Nanos::from_millis(20);
+/// What a start may be late without being a failure.
+const LATE: Nanos = Nanos::from_millis(1);
+const ROUNDS: u32 = 50;
+
+/// One thread in one round, relative to the parent's time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    start: u64,
+    end: u64,
+    /// Nanoseconds of CPU time it got; the original counts loops.
+    ran: u64,
+}
+
+/// What everybody writes down.
+#[derive(Default)]
+struct Log {
+    /// When the parent let a round begin.
+    begun: Vec<Nanos>,
+    /// By round, then by thread in ascending priority.
+    marks: Vec<Vec<Mark>>,
+}
+
+/// Runs it; `options.threads` threads (CPUs + 1), `options.rounds` rounds (50).
+pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
+    let threads = options.threads.unwrap_or(cpus + 1);
+    let rounds = options.rounds.unwrap_or(ROUNDS);
+    let mut setup = Setup::new(options.config(seed, cpus));
+    let start = setup.barrier(threads as u32 + 1);
+    let end = setup.barrier(threads as u32 + 1);
+    let log = Rc::new(RefCell::new(Log::default()));
+    let mut programs: Vec<Box<dyn Program>> = Vec::new();
+    for i in 0..threads {
+        let pin = (i + 1 == threads).then_some(cpus);
+        let worker = worker(log.clone(), i, rounds, pin, start, end);
+        programs.push(with(Attr::fifo(priority(i, threads)), None, worker));
+    }
+    programs.push(with(Attr::fifo(priority(threads, threads)), None, parent(log.clone(), threads, rounds, start, end)));
+    let out = setup.threads(programs).run();
+    let mut report = Report::new("rt-migrate", seed, cpus, &out);
+    judge(&log.borrow(), &mut report, threads);
+    report
+}
+
+/// Priorities 2 and up; with more than 97 threads several share one, the highest never.
+fn priority(i: usize, threads: usize) -> u8 {
+    let above = threads - i;
+    99u8.saturating_sub(above.min(97) as u8).max(2)
+}
+
+fn parent(
+    log: Rc<RefCell<Log>>,
+    threads: usize,
+    rounds: u32,
+    start: crate::user::Barrier,
+    end: crate::user::Barrier,
+) -> Box<dyn Program> {
+    let mut left = rounds;
+    let mut state = 0;
+    Box::new(move |v: &mut View<'_>| {
+        state += 1;
+        match state {
+            1 if left == 0 => Step::Exit,
+            // Everybody else shall be waiting when the time is taken.
+            1 => Step::Sleep(Nanos::from_millis(1)),
+            2 => {
+                let mut log = log.borrow_mut();
+                log.begun.push(v.now());
+                log.marks.push(vec![Mark::default(); threads]);
+                Step::Barrier(start)
+            }
+            _ => {
+                state = 0;
+                left -= 1;
+                Step::Barrier(end)
+            }
+        }
+    })
+}
+
+fn worker(
+    log: Rc<RefCell<Log>>,
+    me: usize,
+    rounds: u32,
+    pin: Option<usize>,
+    start: crate::user::Barrier,
+    end: crate::user::Barrier,
+) -> Box<dyn Program> {
+    let mut round = 0;
+    let mut state = 0;
+    Box::new(move |v: &mut View<'_>| {
+        state += 1;
+        match state {
+            1 if round == rounds => Step::Exit,
+            1 => match pin {
+                None => Step::Compute(Nanos(1)),
+                Some(cpus) => Step::SetAffinity(Who::Me, CpuMask::only(CpuId((round as usize % cpus) as u16))),
+            },
+            2 => Step::Barrier(start),
+            3 => {
+                let mut log = log.borrow_mut();
+                let begun = log.begun[round as usize];
+                log.marks[round as usize][me].start = v.now().since(begun).0;
+                Step::ComputeUntil(v.now() + BUSY)
+            }
+            _ => {
+                let mut log = log.borrow_mut();
+                let begun = log.begun[round as usize];
+                let mark = &mut log.marks[round as usize][me];
+                mark.end = v.now().since(begun).0;
+                mark.ran = v.result as u64;
+                state = 0;
+                round += 1;
+                Step::Barrier(end)
+            }
+        }
+    })
+}
+
+fn judge(log: &Log, report: &mut Report, threads: usize) {
+    let cpus = report.cpus;
+    let (mut top, mut all_top) = (Samples::default(), Samples::default());
+    for (round, marks) in log.marks.iter().enumerate() {
+        if marks.iter().any(|m| m.end == 0) {
+            report.fail(format!("round {round} did not end"));
+            break;
+        }
+        top.add(marks[threads - 1].start);
+        // Of equals, any one may be the one that is left over.
+        let alone = |i: &usize| priority(*i, threads) > priority(0, threads);
+        (threads.saturating_sub(cpus)..threads).filter(alone).for_each(|i| all_top.add(marks[i].start));
+        if let Some((low, high)) = failed(marks, threads) {
+            report.fail(format!(
+                "round {round}: thread {high} began {} µs after less urgent thread {low}, which went on",
+                (marks[high].start - marks[low].start) / 1000
+            ));
+        }
+    }
+    top.report("highest thread's start", report);
+    all_top.report("top threads' start", report);
+    report.tables.push(table(log, threads));
+}
+
+/// Two threads of which the more urgent one waited for the other.
+fn failed(marks: &[Mark], threads: usize) -> Option<(usize, usize)> {
+    // The earliest start among the less urgent that kept their CPU, going up.
+    let mut earliest: Option<(u64, usize)> = None;
+    for (i, m) in marks.iter().enumerate() {
+        if let Some((start, low)) = earliest
+            && m.start > start + LATE.0
+            && priority(i, threads) > priority(low, threads)
+        {
+            return Some((low, i));
+        }
+        if m.ran > LATE.0 && earliest.is_none_or(|e| m.start < e.0) {
+            earliest = Some((m.start, i));
+        }
+    }
+    None
+}
+
+/// In the layout of the original: one line a round, threads in ascending priority; the
+/// first and the last eight where there are more.
+fn table(log: &Log, threads: usize) -> Table {
+    let shown: Vec<usize> = (0..threads).filter(|&i| i < 8 || i + 8 >= threads).collect();
+    let cells = |marks: &[Mark], get: fn(&Mark) -> u64| shown.iter().map(|&i| get(&marks[i]).to_string()).collect();
+    let mut rows = Vec::new();
+    for (round, marks) in log.marks.iter().enumerate() {
+        for (name, get) in [
+            (format!("{round}:"), (|m| m.start / 1000) as fn(&Mark) -> u64),
+            ("len:".to_string(), |m| m.end / 1000),
+            ("ran:".to_string(), |m| m.ran / 1000),
+        ] {
+            let cells: Vec<String> = cells(marks, get);
+            rows.push(std::iter::once(name).chain(cells).collect());
+        }
+    }
+    let columns = std::iter::once("round".to_string()).chain(shown.iter().map(|&i| {
+        let p = priority(i, threads);
+        format!("{i} (prio {p})")
+    }));
+    Table { title: "µs from the parent's time: start, end, CPU time".to_string(), columns: columns.collect(), rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(start: u64, ran: u64) -> Mark {
+        Mark { start: start * 1000, end: 1, ran: ran * 1000 }
+    }
+
+    #[test]
+    fn the_seeds_two_examples_are_judged_as_there() {
+        // Before: the third of five waited 20 ms for less urgent ones.
+        let before = [mark(36, 20_000), mark(33, 20_000), mark(20_041, 20_000), mark(39, 20_000), mark(33, 20_000)];
+        assert!(failed(&before, 5).is_some());
+        // After: the lowest starts last; or it starts early and loses its CPU at once.
+        let late_low = [mark(20_060, 20_000), mark(61, 20_000), mark(55, 20_000), mark(56, 20_000), mark(61, 20_000)];
+        assert_eq!(failed(&late_low, 5), None);
+        let early_low = [mark(40, 3), mark(46, 20_000), mark(31, 20_000), mark(35, 20_000), mark(42, 20_000)];
+        assert_eq!(failed(&early_low, 5), None);
+    }
+
+    #[test]
+    fn the_highest_shares_its_priority_with_nobody() {
+        assert_eq!((0..5).map(|i| priority(i, 5)).collect::<Vec<_>>(), [94, 95, 96, 97, 98]);
+        assert_eq!(priority(5, 5), 99);
+        assert!(priority(1023, 1024) > priority(1022, 1024));
+        assert_eq!(priority(0, 1024), 2);
+    }
+}

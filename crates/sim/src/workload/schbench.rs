@@ -1,0 +1,76 @@
+//! As schbench (Chris Mason): message threads wake their workers, each worker computes and
+//! waits for the next message. What counts is how long a woken worker waits for a CPU.
+
+use super::Options;
+use crate::report::{Report, Samples};
+use crate::user::{Program, Step, View};
+use crate::world::Setup;
+use ids::Nanos;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const MESSENGERS: usize = 2;
+/// What a worker does with a message.
+const WORK: Nanos = Nanos::from_millis(3);
+
+/// Runs it; `options.threads` workers a message thread (2 a CPU), `options.rounds` messages (50).
+pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
+    let workers = options.threads.unwrap_or(2 * cpus);
+    let rounds = options.rounds.unwrap_or(50);
+    let mut setup = Setup::new(options.config(seed, cpus));
+    let latency = Rc::new(RefCell::new(Samples::default()));
+    let mut programs: Vec<Box<dyn Program>> = Vec::new();
+    for _ in 0..MESSENGERS {
+        // A word a worker: 0 it waits, 1 it has a message; and when that was sent.
+        let boxes: Vec<u64> = (0..workers).map(|_| setup.words(1)).collect();
+        let sent = Rc::new(RefCell::new(vec![Nanos::ZERO; workers]));
+        for (i, &word) in boxes.iter().enumerate() {
+            programs.push(worker(latency.clone(), sent.clone(), i, word, rounds));
+        }
+        programs.push(messenger(sent, boxes, rounds));
+    }
+    let out = setup.threads(programs).run();
+    let mut report = Report::new("schbench", seed, cpus, &out);
+    latency.borrow().report("wake-up", &mut report);
+    report
+}
+
+fn worker(
+    latency: Rc<RefCell<Samples>>,
+    sent: Rc<RefCell<Vec<Nanos>>>,
+    me: usize,
+    word: u64,
+    rounds: u32,
+) -> Box<dyn Program> {
+    let mut left = rounds;
+    Box::new(move |v: &mut View<'_>| {
+        if v.load(word) == 0 {
+            return if left == 0 { Step::Exit } else { Step::FutexWait { addr: word, value: 0, timeout: None } };
+        }
+        v.store(word, 0);
+        left -= 1;
+        latency.borrow_mut().add(v.now().since(sent.borrow()[me]).0);
+        let half = WORK.0 / 2;
+        Step::Compute(Nanos(v.rng.between(half, WORK.0 + half)))
+    })
+}
+
+fn messenger(sent: Rc<RefCell<Vec<Nanos>>>, boxes: Vec<u64>, rounds: u32) -> Box<dyn Program> {
+    let mut owed: Vec<u32> = vec![rounds; boxes.len()];
+    let mut at = 0;
+    Box::new(move |v: &mut View<'_>| {
+        while at < boxes.len() {
+            let i = at;
+            at += 1;
+            // A worker that is not done yet gets its message in the next round.
+            if owed[i] > 0 && v.load(boxes[i]) == 0 {
+                owed[i] -= 1;
+                sent.borrow_mut()[i] = v.now();
+                v.store(boxes[i], 1);
+                return Step::FutexWake { addr: boxes[i], count: 1 };
+            }
+        }
+        at = 0;
+        if owed.iter().all(|n| *n == 0) { Step::Exit } else { Step::Sleep(Nanos::from_millis(1)) }
+    })
+}
