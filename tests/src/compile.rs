@@ -90,7 +90,7 @@ fn headers(dir: &Path) -> Result<Vec<PathBuf>, String> {
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.is_dir() {
             found.extend(headers(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "h") {
+        } else if path.extension().is_some_and(|extension| extension == "h" || extension == "hpp") {
             found.push(path);
         }
     }

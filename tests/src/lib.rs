@@ -18,6 +18,7 @@
 //! ENTRESOL_TESTS_AS=root` both runs are native, which checks the corpus itself: what differs then is not
 //! deterministic.
 
+pub mod cargo;
 pub mod compile;
 pub mod corpus;
 pub mod directives;
