@@ -138,11 +138,15 @@ pub struct Gs {
     pub carrier: u32,
     /// Non-zero in a vfork child: its calls pass straight to the host.
     pub borrowed: u32,
-    /// Room up to the vectors.
-    pub spare: u64,
+    /// The SSE and x87 control words that are in the registers now, mxcsr low, or
+    /// [`UNKNOWN_WORDS`]: loading them costs more than comparing.
+    pub control_words: u64,
     /// xmm0–15 of a thread that came by [`Kind::CallVectors`].
     pub xmm: [u128; 16],
 }
+
+/// No pair of control words is like this.
+pub const UNKNOWN_WORDS: u64 = u64::MAX;
 
 /// What arrived while the kernel ran ([`Gs::pending`]).
 pub mod pending {

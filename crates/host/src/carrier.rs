@@ -159,7 +159,7 @@ impl Carrier {
                     this: carrier.cast(),
                     carrier: number,
                     borrowed: 0,
-                    spare: 0,
+                    control_words: arch::context::UNKNOWN_WORDS,
                     xmm: [0; 16],
                 },
                 number,

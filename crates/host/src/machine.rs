@@ -9,7 +9,7 @@ use crate::{exec, handlers, ids_file};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, Signal};
 use alloc::boxed::Box;
-use arch::context::reg;
+use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
@@ -309,10 +309,16 @@ impl Machine for Host {
     fn save(&self, t: ThreadIdx) {
         let c = self.context(t);
         c.fs_base = base::fs_base();
+        // SAFETY: this carrier's own block.
+        let words = unsafe { &mut (*base::gs()).control_words };
         if c.kind == Kind::Call as u32 {
             (c.mxcsr, c.fcw) = xstate::control_words();
-        } else if c.kind == Kind::CallVectors as u32 {
-            self.make_full(c);
+            *words = u64::from(c.fcw) << 32 | u64::from(c.mxcsr);
+        } else {
+            *words = UNKNOWN_WORDS;
+            if c.kind == Kind::CallVectors as u32 {
+                self.make_full(c);
+            }
         }
         c.release();
     }
@@ -480,8 +486,11 @@ impl Host {
     /// registers: load them before its extended state is captured from there.
     fn reload(&self, c: &mut Context) {
         if c.kind == Kind::Call as u32 && c.claim.load(Relaxed) == 0 {
-            // SAFETY: they were saved from this very thread.
-            unsafe { xstate::set_control_words(c.mxcsr, c.fcw) };
+            // SAFETY: they were saved from this very thread; the block is this carrier's.
+            unsafe {
+                xstate::set_control_words(c.mxcsr, c.fcw);
+                (*base::gs()).control_words = UNKNOWN_WORDS;
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::{handlers, os, process, report};
 use abi::SigInfo;
-use arch::context::pending;
+use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Next, Trap};
@@ -147,10 +147,15 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
     // SAFETY: the thread is ours now; what was saved of it is loaded.
     unsafe {
         base::set_fs_base(c.fs_base);
-        if c.kind != Kind::Full as u32 {
+        let gs = base::gs();
+        let words = u64::from(c.fcw) << 32 | u64::from(c.mxcsr);
+        if c.kind == Kind::Full as u32 {
+            (*gs).control_words = UNKNOWN_WORDS;
+        } else if (*gs).control_words != words {
             xstate::set_control_words(c.mxcsr, c.fcw);
+            (*gs).control_words = words;
         }
-        (*base::gs()).context = context;
+        (*gs).context = context;
     }
     context
 }
