@@ -120,13 +120,18 @@ fn follow(me: &'static Carrier, next: Next) -> *mut Context {
 }
 
 #[inline(never)]
-fn follow_slow(me: &'static Carrier, mut next: Next) -> *mut Context {
+fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     loop {
         next = match next {
             Next::Run(t) => return load(me, t),
             Next::Idle { until } => idle(me, until),
             Next::Host { thread, call, busy } => host_call(me, thread, call, busy),
-            Next::Process(what) => process::carry_out(me, what),
+            Next::Process(what) => {
+                let next = process::carry_out(me, what);
+                // A forked child goes on here on the first carrier of its own kernel.
+                me = Carrier::me();
+                next
+            }
         };
     }
 }

@@ -83,6 +83,11 @@ impl Memory {
         self.any_shared.load(Relaxed) && self.shared.lock().iter().any(|&(from, to)| (from..to).contains(&addr))
     }
 
+    /// Whether there may be any such word.
+    pub(crate) fn has_shared(&self) -> bool {
+        self.any_shared.load(Relaxed)
+    }
+
     fn share(&self, from: u64, to: u64) {
         self.shared.lock().push((from, to));
         self.any_shared.store(true, Relaxed);

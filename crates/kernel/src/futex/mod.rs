@@ -36,18 +36,38 @@ use abi::Errno;
 /// Past the highest address that a program may use (`TASK_SIZE_MAX`).
 const ADDRESS_END: u64 = (1 << 47) - 4096;
 
+/// Words are aligned, so the lowest bit of an address is free: it says that the word was named
+/// without FUTEX_PRIVATE_FLAG. Linux keeps the two apart, too (`FUT_OFF_MMSHARED`).
+const NOT_PRIVATE: u64 = 1;
+
+/// What a word is queued under.
+#[inline(always)]
+pub(crate) fn key_of(addr: u64, private: bool) -> u64 {
+    if private { addr } else { addr | NOT_PRIVATE }
+}
+
+/// Where the word is.
+#[inline(always)]
+pub(crate) fn word_of(key: u64) -> u64 {
+    key & !NOT_PRIVATE
+}
+
 impl<M: Machine> Kernel<M> {
     /// What every operation checks about every word it names (`get_futex_key`): EINVAL if it
     /// is not aligned, EFAULT if it lies outside user space, or, for a word that is not
-    /// declared private, if it cannot be read.
+    /// declared private, if it cannot be written (here it is one of memory of our own: FOLL_WRITE).
     #[inline(always)]
     pub(crate) fn check_word(&self, addr: u64, private: bool) -> Result<(), Errno> {
         if !addr.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
-        if addr >= ADDRESS_END || !private && self.m.load_u32(addr).is_err() {
+        if addr >= ADDRESS_END || !private && !self.is_writable(addr) {
             return Err(Errno::EFAULT);
         }
         Ok(())
+    }
+
+    fn is_writable(&self, addr: u64) -> bool {
+        self.m.load_u32(addr).and_then(|word| self.m.cas_u32(addr, word, word)).is_ok()
     }
 }

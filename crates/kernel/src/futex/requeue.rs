@@ -2,6 +2,7 @@
 
 use super::queue::{Role, Two};
 use super::wake::Batch;
+use super::word_of;
 use super::work::{Kind, Rest, Round};
 use crate::machine::Machine;
 use crate::trap::Out;
@@ -56,7 +57,7 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn check_expected(&self, a: &RequeueArgs) -> Result<(), Errno> {
         match a.expected {
             None => Ok(()),
-            Some(expected) => match self.m.load_u32(a.from) {
+            Some(expected) => match self.m.load_u32(word_of(a.from)) {
                 Err(_) => Err(Errno::EFAULT),
                 Ok(found) if found != expected => Err(Errno::EAGAIN),
                 Ok(_) => Ok(()),

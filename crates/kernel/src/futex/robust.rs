@@ -5,6 +5,7 @@
 //! followed ends the walk, a list that does not end is left after 2048 entries, and the
 //! word of an entry is only touched if it names the exiting thread.
 
+use super::key_of;
 use super::work::{Kind, Rest, Round};
 use crate::Kernel;
 use crate::WAKES_MAX;
@@ -35,11 +36,40 @@ impl<M: Machine> Kernel<M> {
     /// Walks the list of an exiting thread. `Some`: it is longer than one round; the thread
     /// goes on with it and then makes its `exit(2)` again, without a list.
     pub(crate) fn exit_robust(&self, cpu: CpuId, t: ThreadIdx) -> Option<Out> {
+        let rest = self.take_robust_list(t)?;
+        match self.robust_round(cpu, t, rest) {
+            Round::Done(_) => None,
+            Round::More(rest) => {
+                // No handler runs in a thread that exits.
+                self.drop_signals(cpu, t);
+                Some(self.begin_work(t, rest))
+            }
+        }
+    }
+
+    /// The process ends, and other processes may wait for locks of its threads. No rounds: nothing
+    /// of this process runs any more that would have to wait.
+    pub(crate) fn process_ends(&self, cpu: CpuId) {
+        if !self.memory.has_shared() {
+            return;
+        }
+        for t in self.threads.iter() {
+            let mut left = self.take_robust_list(t);
+            while let Some(rest) = left {
+                left = match self.robust_round(cpu, t, rest) {
+                    Round::More(rest) => Some(rest),
+                    Round::Done(_) => None,
+                };
+            }
+        }
+    }
+
+    fn take_robust_list(&self, t: ThreadIdx) -> Option<Rest> {
         let head = self.thread(t).robust_list.swap(0, Relaxed);
         if head == 0 {
             return None;
         }
-        let rest = Rest {
+        Some(Rest {
             kind: Kind::Robust,
             addr: self.m.load_u64(head).ok()?,
             count: ROBUST_LIST_LIMIT as u32,
@@ -49,15 +79,7 @@ impl<M: Machine> Kernel<M> {
             count2: 0,
             before2: 0,
             done: 0,
-        };
-        match self.robust_round(cpu, t, rest) {
-            Round::Done(_) => None,
-            Round::More(rest) => {
-                // No handler runs in a thread that exits.
-                self.drop_signals(cpu, t);
-                Some(self.begin_work(t, rest))
-            }
-        }
+        })
     }
 
     pub(super) fn robust_round(&self, cpu: CpuId, t: ThreadIdx, rest: Rest) -> Round {
@@ -135,7 +157,7 @@ impl<M: Machine> Kernel<M> {
         if self.memory.is_shared(addr) {
             self.m.host(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] });
         } else {
-            self.futex_wake_some(cpu, addr, 1);
+            self.futex_wake_some(cpu, key_of(addr, false), 1);
         }
     }
 }

@@ -3,13 +3,14 @@
 //! Each word has a node of the pool in its queue. They are queued one after the other, each
 //! under its own queue's lock, so one can be woken before the last is queued: that counts.
 
+use super::key_of;
 use super::queue::{NodeId, Role};
 use crate::Kernel;
 use crate::machine::Machine;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use abi::Errno;
-use abi::futex::FutexWaitv;
+use abi::futex::{FUTEX2_PRIVATE, FutexWaitv};
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
@@ -39,12 +40,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn queue_word(&self, t: ThreadIdx, w: &FutexWaitv, i: u32) -> Result<(), Errno> {
-        let mut bucket = self.futexes.lock(w.uaddr);
+        let key = key_of(w.uaddr, w.flags & FUTEX2_PRIVATE != 0);
+        let mut bucket = self.futexes.lock(key);
         match self.m.load_u32(w.uaddr) {
             Err(_) => Err(Errno::EFAULT),
             Ok(found) if u64::from(found) != w.val => Err(Errno::EAGAIN),
             Ok(_) => {
-                self.enqueue_node(&mut bucket, NodeId::pooled(i), t, w.uaddr, u32::MAX, Role::Vector);
+                self.enqueue_node(&mut bucket, NodeId::pooled(i), t, key, u32::MAX, Role::Vector);
                 Ok(())
             }
         }

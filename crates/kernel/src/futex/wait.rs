@@ -1,6 +1,7 @@
 //! WAIT: the word is compared and the queue joined in one critical section.
 
 use super::queue::{NodeId, Role};
+use super::word_of;
 use crate::Kernel;
 use crate::machine::{Clock, Machine};
 use crate::trap::Out;
@@ -26,7 +27,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         let mut bucket = self.futexes.lock(addr);
-        match self.m.load_u32(addr) {
+        match self.m.load_u32(word_of(addr)) {
             Err(_) => return Errno::EFAULT.into(),
             Ok(found) if found != expected => return Errno::EAGAIN.into(),
             Ok(_) => {}

@@ -1,6 +1,7 @@
 //! FUTEX_WAKE_OP: change one word and wake on two in one step.
 
 use super::wake::{Batch, Which};
+use super::word_of;
 use super::work::Rest;
 use crate::machine::Machine;
 use crate::trap::Out;
@@ -37,7 +38,7 @@ impl<M: Machine> Kernel<M> {
         let (count, count2) = (a.count.max(1) as usize, a.count2.max(1) as usize);
         let mut batch = Batch::new();
         let mut two = self.futexes.lock_two(a.addr, a.addr2);
-        let holds = match self.change_word(a.addr2, &WakeOp::decode(a.encoded)) {
+        let holds = match self.change_word(word_of(a.addr2), &WakeOp::decode(a.encoded)) {
             Ok(holds) => holds,
             Err(Failed::With(e)) => return e.into(),
             Err(Failed::Busy) => {

@@ -4,7 +4,8 @@ use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
 use crate::{Kernel, ThreadIdx};
 use abi::{CloneArgs, Errno, clone_flags as cf};
-use ids::CpuId;
+use ids::{CpuId, Nice};
+use sched::Attr;
 use sync::atomic::Ordering::*;
 
 /// The arguments that `fork(2)` and `vfork(2)` stand for.
@@ -82,10 +83,7 @@ impl<M: Machine> Kernel<M> {
     fn prepare_child(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
         self.m.reserve_context(child).map_err(|_| Errno::EAGAIN)?;
         self.reserve_timeouts(child)?;
-        let mut attr = self.sched.attr(parent);
-        if attr.reset_on_fork {
-            attr = sched::Attr::DEFAULT;
-        }
+        let attr = inherited(self.sched.attr(parent));
         self.sched.attach(child, &attr, self.sched.affinity(parent)).map_err(|_| Errno::EAGAIN)?;
         let (new, old) = (self.thread(child), self.thread(parent));
         new.reset(old.name_words());
@@ -136,7 +134,7 @@ impl<M: Machine> Kernel<M> {
                 let args = [word, u64::from(abi::futex::FUTEX_WAKE), 1, 0, 0, 0];
                 self.m.host(Call { nr: abi::nr::FUTEX, args });
             } else {
-                self.futex_wake_some(cpu, word, 1);
+                self.futex_wake_some(cpu, crate::futex::key_of(word, false), 1);
             }
         }
         Out::Exited
@@ -153,6 +151,10 @@ impl<M: Machine> Kernel<M> {
         let t = self.threads.allocate()?;
         self.m.reserve_context(t).ok()?;
         self.reserve_timeouts(t).ok()?;
+        // Nobody serves the other CPUs yet, so nobody there looks for work: they must be kicked.
+        for i in (0..self.config.cpus).filter(|&i| i != cpu.index()) {
+            self.sched.idle_state(CpuId(i as u16), sched::Idle::Parked);
+        }
         let all = ids::CpuMask::first(self.config.cpus);
         self.sched.attach(t, &sched::Attr::DEFAULT, all).ok()?;
         self.thread(t).reset([0; 2]);
@@ -191,12 +193,22 @@ impl<M: Machine> Kernel<M> {
         *thread.signals.0.lock() = from.signals;
         *self.process.signals.lock() = from.process;
         self.memory.inherit_shared(&from.shared);
-        let attr = if from.attr.reset_on_fork { sched::Attr::DEFAULT } else { from.attr };
+        let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
         // A deadline is not inherited (the fork was refused) and the mask was valid before.
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
+    }
+}
+
+/// What a child gets of its parent's attributes (`sched_fork`): with SCHED_RESET_ON_FORK no
+/// real-time policy and no negative nice value, but a fair policy stays, and the flag does not.
+fn inherited(attr: Attr) -> Attr {
+    match attr {
+        Attr { reset_on_fork: false, .. } => attr,
+        _ if !attr.policy.is_fair() => Attr::DEFAULT,
+        _ => Attr { reset_on_fork: false, nice: attr.nice.max(Nice(0)), ..attr },
     }
 }
 

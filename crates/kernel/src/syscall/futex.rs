@@ -1,7 +1,7 @@
 //! `futex(2)`: arguments and their errors, in the order of Linux's `do_futex`.
 
 use crate::Kernel;
-use crate::futex::{RequeueArgs, WakeOpArgs};
+use crate::futex::{RequeueArgs, WakeOpArgs, key_of};
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
 use crate::wait::Deadline;
@@ -53,6 +53,7 @@ impl<M: Machine> Kernel<M> {
         }
         let private = op & FUTEX_PRIVATE_FLAG != 0;
         let check = |addr| self.check_word(addr, private);
+        let (key, key2) = (key_of(addr, private), key_of(addr2, private));
         let requeue = RequeueArgs {
             from: addr,
             to: addr2,
@@ -65,20 +66,20 @@ impl<M: Machine> Kernel<M> {
             FUTEX_WAIT_BITSET => self.wait_checked(cpu, t, addr, val, val3, private, deadline),
             FUTEX_WAKE => {
                 check(addr)?;
-                Ok(self.futex_wake(cpu, t, addr, val as i32, FUTEX_BITSET_MATCH_ANY))
+                Ok(self.futex_wake(cpu, t, key, val as i32, FUTEX_BITSET_MATCH_ANY))
             }
             FUTEX_WAKE_BITSET => {
                 if val3 == 0 {
                     return Err(Errno::EINVAL);
                 }
                 check(addr)?;
-                Ok(self.futex_wake(cpu, t, addr, val as i32, val3))
+                Ok(self.futex_wake(cpu, t, key, val as i32, val3))
             }
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => self.requeue_checked(cpu, t, requeue, private),
             FUTEX_WAKE_OP => {
                 check(addr)?;
                 check(addr2)?;
-                let args = WakeOpArgs { addr, count: val as i32, addr2, count2: timeout as i32, encoded: val3 };
+                let args = WakeOpArgs { addr: key, count: val as i32, addr2: key2, count2: timeout as i32, encoded: val3 };
                 Ok(self.futex_wake_op(cpu, t, args))
             }
             FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => {
@@ -126,6 +127,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::EINVAL);
         }
         self.check_word(addr, private)?;
+        let addr = key_of(addr, private);
         Ok(match deadline {
             None => self.futex_wait(cpu, t, addr, expected, bitset, None),
             Some(deadline) => self.futex_wait_until(cpu, t, addr, expected, bitset, deadline),
@@ -144,7 +146,8 @@ impl<M: Machine> Kernel<M> {
         }
         self.check_word(a.from, private)?;
         self.check_word(a.to, private)?;
-        Ok(self.futex_requeue(cpu, t, a))
+        let keys = RequeueArgs { from: key_of(a.from, private), to: key_of(a.to, private), ..a };
+        Ok(self.futex_requeue(cpu, t, keys))
     }
 
     /// The timeout of the commands that have one: relative for FUTEX_WAIT, absolute elsewhere, by

@@ -2,7 +2,7 @@
 //! (`kernel/futex/syscalls.c`).
 
 use crate::Kernel;
-use crate::futex::RequeueArgs;
+use crate::futex::{RequeueArgs, key_of};
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
 use crate::wait::Deadline;
@@ -113,7 +113,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.check_word(addr, private)?;
         // Unlike FUTEX_WAKE, this wakes nobody if asked for nobody.
-        Ok(if count as i32 == 0 { Out::Done(0) } else { self.futex_wake(cpu, t, addr, count as i32, mask) })
+        Ok(if count as i32 == 0 { Out::Done(0) } else { self.futex_wake(cpu, t, key_of(addr, private), count as i32, mask) })
     }
 
     pub(crate) fn sys_futex2_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -133,7 +133,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.check_word(addr, private)?;
         // Its deadline is absolute, so it can simply be made again after a signal.
-        Ok(self.futex_wait(cpu, t, addr, expected, mask, deadline))
+        Ok(self.futex_wait(cpu, t, key_of(addr, private), expected, mask, deadline))
     }
 
     pub(crate) fn sys_futex2_requeue(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {

@@ -44,7 +44,10 @@ impl<M: Machine> Kernel<M> {
             nr::FORK => Out::Process(Process::Clone(clone::fork_args(false))),
             nr::VFORK => Out::Process(Process::Clone(clone::fork_args(true))),
             nr::EXECVE | nr::EXECVEAT => Out::Process(Process::Exec(*call)),
-            nr::EXIT_GROUP => Out::Process(Process::Exit(a[0] as i32)),
+            nr::EXIT_GROUP => {
+                self.process_ends(cpu);
+                Out::Process(Process::Exit(a[0] as i32))
+            }
             nr::SET_TID_ADDRESS => self.sys_set_tid_address(t, a),
             nr::GET_ROBUST_LIST => self.sys_get_robust_list(t, a),
             nr::PRCTL => self.sys_prctl(t, call),

@@ -84,6 +84,10 @@ impl<M: Machine> Kernel<M> {
         if let Err(e) = self.check_expected(&a) {
             return e.into();
         }
+        // Before it is known whether anybody waits (`futex_proxy_trylock_atomic`).
+        if self.m.load_u32(a.to).is_err() {
+            return Errno::EFAULT.into();
+        }
         let rest = Rest {
             kind: Kind::RequeuePi,
             addr: a.from,
