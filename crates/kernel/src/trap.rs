@@ -122,10 +122,7 @@ impl<M: Machine> Kernel<M> {
                 self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }
-            Trap::Seated => {
-                self.forget_timer(cpu);
-                self.on_interrupt(cpu, true, false)
-            }
+            Trap::Seated => self.on_seat(cpu),
         }
     }
 
@@ -179,6 +176,19 @@ impl<M: Machine> Kernel<M> {
         let t = self.current(cpu);
         let call = Call { nr: self.thread(t).wait.call.load(Relaxed) as usize, args: [0; 6] };
         self.after_call(cpu, t, &call, Out::Done(result))
+    }
+
+    /// A new carrier. Whoever is current here was chosen, or left in a host call, on another one
+    /// and has not been loaded: nothing of it may be saved.
+    fn on_seat(&self, cpu: CpuId) -> Next {
+        self.forget_timer(cpu);
+        self.on_timer(cpu);
+        self.answer_asked(cpu);
+        match self.sched.current(cpu) {
+            Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
+            Some(t) if self.ready(t) => self.exit(cpu, t),
+            _ => self.schedule(cpu, Prev::Block),
+        }
     }
 
     fn on_interrupt(&self, cpu: CpuId, timer: bool, kick: bool) -> Next {
