@@ -65,6 +65,7 @@ fn variable(name: &str) -> OsString {
 /// Writes the three-line crate, with the outer lock file so that both builds use the same versions.
 fn write_wrapper(folder: &Path) {
     let image = variable("DEP_ENTRESOL_IMAGE_MANIFEST_DIR");
+    let features = if env::var_os("CARGO_FEATURE_PLANTED").is_some() { r#", features = ["planted"]"# } else { "" };
     let manifest = format!(
         r#"[package]
 name = "libentresol"
@@ -81,7 +82,7 @@ doctest = false
 bench = false
 
 [dependencies]
-entresol-image = {{ path = {image:?} }}
+entresol-image = {{ path = {image:?}{features} }}
 
 [profile.dev]
 panic = "abort"

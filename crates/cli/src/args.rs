@@ -71,6 +71,10 @@ pub struct RunArguments {
     /// Who may use real-time policies: every thread, or only those that the host would let
     #[arg(long, value_name = "RULE")]
     pub rt: Option<RealTime>,
+    /// End the program with a report when threads wait for a CPU that makes no progress for so long; 0: never
+    /// [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub watchdog: Option<u32>,
     /// Print a summary on standard error at the end
     #[arg(long)]
     pub stats: bool,

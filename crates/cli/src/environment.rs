@@ -37,6 +37,13 @@ pub fn options(request: &RunArguments, image: &Path, command: Option<&Path>) -> 
         Some(RealTime::Host) => add("rt", b"host"),
         None => {}
     }
+    if let Some(seconds) = request.watchdog {
+        add("watchdog", seconds.to_string().as_bytes());
+    }
+    #[cfg(feature = "planted")]
+    if let Some(fault) = std::env::var_os("ENTRESOL_PLANT") {
+        add("plant", fault.as_bytes());
+    }
     if request.stats {
         add("stats", b"1");
     }
@@ -125,6 +132,7 @@ mod tests {
             cpus: None,
             hz: None,
             rt: None,
+            watchdog: None,
             stats: false,
             fallback: None,
             enter: Enter::Audit,
@@ -141,8 +149,9 @@ mod tests {
         let image = Path::new("/c/i.so");
         assert_eq!(options(&request(), image, None), b"v=1;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
+        let all = RunArguments { watchdog: Some(0), ..all };
         let text = options(&all, image, Some(Path::new("/bin/entresol")));
-        assert_eq!(text, b"v=1;cpus=4;hz=250;rt=host;stats=1;image=/c/i.so;cli=/bin/entresol");
+        assert_eq!(text, b"v=1;cpus=4;hz=250;rt=host;watchdog=0;stats=1;image=/c/i.so;cli=/bin/entresol");
         assert_eq!(options(&request(), image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }
 

@@ -4,6 +4,7 @@
 //! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
 
 use crate::os::{self, nr};
+use crate::takeover::Inline;
 use crate::{Host, handlers, kernel};
 use arch::{Gs, syscall};
 use core::mem::offset_of;
@@ -37,6 +38,8 @@ pub struct Carrier {
     pub kicked: AtomicBool,
     /// Its host timer, -1 before the first use.
     timer: AtomicI32,
+    /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
+    pub inline: Inline,
     /// A buffer for the next preemption. Its own; the handler takes it.
     pub buffer: AtomicPtr<u8>,
     /// The next spare.
@@ -169,6 +172,7 @@ impl Carrier {
                 assigned: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
                 timer: AtomicI32::new(-1),
+                inline: Inline::default(),
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
                 fault: FaultInfo::default(),

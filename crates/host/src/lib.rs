@@ -6,7 +6,9 @@
 //! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
 //! - [`machine`]: the kernel's `trait Machine`, piece by piece.
 //! - [`process`]: exit, fork, vfork, exec.
-//! - [`service`]: the service thread.
+//! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
+//! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
+//! - [`survey`]: who is where, for the last words.
 //!
 //! No rule of scheduling, time or signals lives here (law 1); what the scheduler decided is
 //! checked here (law 2).
@@ -22,10 +24,15 @@ pub mod handlers;
 mod ids_file;
 pub mod machine;
 pub mod os;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod process;
 pub mod report;
 mod run;
 pub mod seat;
 pub mod service;
+pub mod survey;
+pub mod takeover;
+pub mod watch;
 
 pub use machine::{Host, kernel};

@@ -5,7 +5,7 @@ use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file};
+use crate::{exec, handlers, ids_file, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, Signal};
 use alloc::boxed::Box;
@@ -173,9 +173,11 @@ impl Machine for Host {
 
     fn kick(&self, cpu: CpuId) {
         self.seats.kick(cpu, &self.carriers);
+        watch::want(cpu);
     }
 
-    fn arm(&self, _cpu: CpuId, at: Option<Nanos>) {
+    fn arm(&self, cpu: CpuId, at: Option<Nanos>) {
+        watch::want(cpu);
         self.clock.keep();
         Carrier::me().set_timer(at);
     }

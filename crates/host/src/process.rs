@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, handlers, service};
+use crate::{exec, handlers, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -43,7 +43,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
             let mask = kernel().blocked(t);
             exec::exec_with_mask(&kernel().m.handover, &call, mask.0)
         }
-        Process::Clone(args) if args.flags & cf::VM != 0 => borrow_memory(me, &args),
+        Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
         Process::Clone(args) => return fork(me, &args),
     };
     kernel().process_done(me.cpu(), result)
@@ -188,14 +188,23 @@ const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 
 /// vfork and its kin: the child runs in our memory until it execs or exits. It gets a
 /// carrier block of its own, in which every call passes straight to the host.
-fn borrow_memory(me: &'static Carrier, args: &CloneArgs) -> isize {
+/// Its parent waits for that as for a host call: other threads have the CPU meanwhile.
+fn lend_memory(me: &'static Carrier, args: &CloneArgs) -> Next {
+    let (k, cpu) = (kernel(), me.cpu());
     if args.flags & cf::VFORK == 0 {
         // A process that shares memory for good: nobody could say whose threads are whose.
-        return Errno::ENOSYS.to_ret();
+        return k.process_done(cpu, Errno::ENOSYS.to_ret());
     }
+    let t = k.current(cpu);
+    let Some(child) = Carrier::borrowed(k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    let busy = k.leave_for_host(cpu, t, 0);
+    run::away(me, t, busy, || vfork(me, t, args, child))
+}
+
+/// The clone itself. The thread has been saved, and its registers are in its context; its FS base and
+/// control words are still this carrier's, and so become the child's.
+fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier) -> isize {
     let k = kernel();
-    let t = k.current(me.cpu());
-    let Some(child) = Carrier::borrowed(k.blocked(t).0) else { return Errno::ENOMEM.to_ret() };
     let mut context = Context::default();
     // SAFETY: the current thread's context and block are this carrier's; the child's are fresh.
     unsafe {

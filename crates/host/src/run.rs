@@ -1,11 +1,11 @@
 //! From a trap to the kernel, and from the kernel's decision to a resumed thread.
 //!
 //! All of this runs on the carrier's kernel stack, which is empty at every entry. Nothing
-//! here waits but [`idle`] and the host call of [`host_call`].
+//! here waits but [`idle`] and what [`away`] is for.
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{handlers, os, process, report};
+use crate::{handlers, os, process, report, survey, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Kind, base, entry, xstate};
@@ -125,7 +125,8 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
         next = match next {
             Next::Run(t) => return load(me, t),
             Next::Idle { until } => idle(me, until),
-            Next::Host { thread, call, busy } => host_call(me, thread, call, busy),
+Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
+            Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
                 let next = process::carry_out(me, what);
                 // A forked child goes on here on the first carrier of its own kernel.
@@ -139,6 +140,8 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
 /// Makes `t` the thread of this carrier (law 2: by an atomic claim).
 #[inline(always)]
 fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
+    #[cfg(feature = "planted")]
+    let t = crate::planted::twist(me, t);
     let context = kernel().m.contexts.get(t);
     // SAFETY: contexts live for ever; the claim decides who may touch the rest.
     let c = unsafe { &mut *context };
@@ -167,14 +170,18 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
 
 #[cold]
 fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
-    report::fatal(format_args!(
+    report::say(format_args!(
         "thread {} ({t:?}) was to be resumed on {:?} by carrier {}, but carrier {} has it; the process ends \
          before it is corrupted",
         kernel().tid(t).0,
         me.cpu(),
         me.number,
         owner.wrapping_sub(1)
-    ))
+    ));
+    let mut out = report::Line::default();
+    survey::all(&mut out);
+    out.flush();
+    process::abort()
 }
 
 /// Nothing to run: look around for a while, then sleep until kicked or until the time.
@@ -213,9 +220,9 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     k.trap(cpu, Trap::Seated)
 }
 
-/// A host call that may wait. The thread is off the CPU. If the CPU has nothing else to
+/// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
 /// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
-fn host_call(me: &'static Carrier, t: ThreadIdx, call: Call, busy: bool) -> Next {
+pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce() -> isize) -> Next {
     let k = kernel();
     let cpu = me.cpu();
     let mut seated = !busy;
@@ -228,16 +235,24 @@ fn host_call(me: &'static Carrier, t: ThreadIdx, call: Call, busy: bool) -> Next
     } else {
         seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
     }
-    let result = waiting_call(me, t, call);
+    let result = wait();
     if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
         return k.trap(cpu, Trap::HostReturn { thread: t, result });
     }
+    come_back(me, cpu, t, result)
+}
+
+/// A carrier returns from the host without a seat. It takes `cpu` back if nobody needs it there;
+/// else it becomes a spare.
+pub(crate) fn come_back(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
+    let k = kernel();
     if k.m.seats.take_parked(cpu, me, &k.m.carriers) {
         k.sched.idle_state(cpu, Idle::Spinning);
         k.seat_changed(cpu);
         return k.trap(cpu, Trap::HostReturn { thread: t, result });
     }
     me.cpu.store(0, Relaxed);
+    me.gs.pending.store(0, Relaxed);
     k.m.carriers.give_spare(me);
     k.host_returned(cpu, t, result);
     let cpu = me.wait_for_seat();

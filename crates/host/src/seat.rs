@@ -4,7 +4,7 @@
 //!
 //! | state | meaning | who may leave it, how |
 //! |---|---|---|
-//! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)` |
+//! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)`; while c is in a short host call, the watcher, who takes the right from c first (`takeover.rs`) |
 //! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke), or a carrier that returns from a host call and takes the seat; c is then a spare |
 //! | `HOST(c)` | the CPU is idle and c is in a host call | anybody, by compare-exchange: c itself (it returned), or a kicker, who gives the seat to a spare; c then returns without a seat |
 //! | `EMPTY` | nobody has been needed yet | a kicker, by compare-exchange, for a spare |
@@ -26,6 +26,19 @@ const RUNNING: u32 = 0;
 const PARKED: u32 = 1;
 const HOST: u32 = 2;
 const EMPTY: u32 = 3;
+
+/// A seat's state, for reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seat {
+    /// Its carrier serves the CPU.
+    Running,
+    /// Its carrier sleeps.
+    Parked,
+    /// Its carrier is in a host call.
+    Host,
+    /// It has no carrier yet.
+    Empty,
+}
 
 fn word(state: u32, carrier: u32) -> u32 {
     carrier << 2 | state
@@ -101,6 +114,24 @@ impl Seats {
         spare.assign(cpu);
         self.takeovers.fetch_add(1, Relaxed);
         true
+    }
+
+    /// The watcher has taken the CPU from its carrier and gives it to `spare`.
+    pub(crate) fn replace(&self, cpu: CpuId, spare: &Carrier) {
+        self.of(cpu).store(word(RUNNING, spare.number), SeqCst);
+        self.takeovers.fetch_add(1, Relaxed);
+    }
+
+    /// The seat's state and its carrier, at this moment.
+    pub fn look(&self, cpu: CpuId) -> (Seat, u32) {
+        let now = self.of(cpu).load(SeqCst);
+        let seat = match now & 3 {
+            RUNNING => Seat::Running,
+            PARKED => Seat::Parked,
+            HOST => Seat::Host,
+            _ => Seat::Empty,
+        };
+        (seat, now >> 2)
     }
 
     fn exchange(&self, cpu: CpuId, from: u32, to: u32) -> bool {

@@ -7,7 +7,8 @@
 use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
-use crate::{handlers, report};
+use crate::watch::Watch;
+use crate::{handlers, report, survey};
 use abi::SigInfo;
 use arch::syscall;
 use ids::CpuId;
@@ -38,16 +39,33 @@ pub const SERVICE: u32 = 2;
 /// What it does for ever.
 pub fn run(_me: &'static Carrier) -> ! {
     os::sigprocmask(2, !handlers::FAULTS);
+    let set = handlers::SERVICE_SET | 1 << (CALL - 1);
+    let mut watch = Watch::new(kernel().config().cpus);
     loop {
         let mut info = [0u8; 128];
-        let set = handlers::SERVICE_SET;
-        // SAFETY: both are ours.
-        let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), 0, 8) };
-        if r <= 0 {
-            continue;
+        let timeout = watch.sleep().map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
+        let timeout = timeout.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
+        // SAFETY: all three are ours.
+        let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), timeout, 8) };
+        if r == CALL as isize {
+            watch.begin();
+        } else if r > 0 {
+            deliver(info);
         }
-        deliver(info);
+        watch.look();
     }
+}
+
+/// By this signal the watcher is called.
+const CALL: i32 = os::SIGNAL_INTERRUPT;
+
+/// Calls the watcher; false if there is no service thread yet.
+pub(crate) fn call() -> bool {
+    let tid = SERVICE_TID.load(Relaxed);
+    if tid != 0 {
+        os::signal_thread(kernel().m.pid, tid as i32, CALL);
+    }
+    tid != 0
 }
 
 fn deliver(bytes: [u8; 128]) {
@@ -66,36 +84,15 @@ pub fn sent_fault(info: [u8; 128]) {
     unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, SERVICE_TID.load(Relaxed), signal, info.as_ptr()) };
 }
 
-/// How long the host let our host threads wait for a processor, in all (run delay, the second
-/// figure of `schedstat`).
+/// How long the host let our host threads wait for a processor, in all.
 pub fn stolen() -> ids::Nanos {
     let carriers = kernel().m.carriers();
     let mut sum = 0;
     for i in 0..carriers.count() {
         let tid = carriers.get(i).tid.load(Relaxed);
         if tid != 0 {
-            sum += run_delay(tid);
+            sum += survey::run_delay(tid).0;
         }
     }
     ids::Nanos(sum)
-}
-
-fn run_delay(tid: u32) -> u64 {
-    use core::fmt::Write;
-    let mut path = report::Text::<64>::default();
-    let _ = write!(path, "/proc/self/task/{tid}/schedstat\0");
-    let mut bytes = [0u8; 96];
-    // SAFETY: the path is a string of ours, the buffer too.
-    let n = unsafe {
-        let fd = syscall!(nr::OPENAT, -100isize, path.as_bytes().as_ptr(), 0o2000000, 0);
-        if fd < 0 {
-            return 0;
-        }
-        let n = syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len());
-        syscall!(nr::CLOSE, fd);
-        n
-    };
-    let text = &bytes[..usize::try_from(n).unwrap_or(0)];
-    let delay = text.split(|&b| b == b' ').nth(1).and_then(|f| core::str::from_utf8(f).ok());
-    delay.and_then(|f| f.parse().ok()).unwrap_or(0)
 }

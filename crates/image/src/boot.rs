@@ -63,6 +63,11 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
 
 unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     sync::set_relax(os::relax);
+    if let Some(seconds) = options.watchdog {
+        host::watch::set_limit(seconds);
+    }
+    #[cfg(feature = "planted")]
+    host::planted::plant(options.plant);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
     let config = Config { cpus, tick: options.tick, rt_host_rules: options.rt_host_rules, pid: Pid(os::getpid()) };
     let blocked = SigSet(os::sigprocmask(0, 0));

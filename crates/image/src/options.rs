@@ -13,6 +13,11 @@ pub struct Options<'a> {
     pub rt_host_rules: bool,
     /// `--stats`, for this process.
     pub stats: bool,
+    /// Seconds without progress of a CPU after which the process ends; 0: never.
+    pub watchdog: Option<u32>,
+    /// The fault to plant.
+    #[cfg(feature = "planted")]
+    pub plant: &'a [u8],
     /// The image's own path.
     pub image: &'a [u8],
 }
@@ -20,10 +25,22 @@ pub struct Options<'a> {
 /// The lowest and highest tick rate.
 pub const HZ: core::ops::RangeInclusive<u64> = 1..=100_000;
 
+/// The most that the watchdog can be set to.
+pub const SECONDS_MAX: u64 = 1_000_000;
+
 impl<'a> Options<'a> {
     /// Reads the value for the process `pid`; unknown names are for newer images and are skipped.
     pub fn parse(value: &'a [u8], pid: i32) -> Options<'a> {
-        let mut o = Options { cpus: 0, tick: Nanos::from_millis(1), rt_host_rules: false, stats: false, image: b"" };
+        let mut o = Options {
+            cpus: 0,
+            tick: Nanos::from_millis(1),
+            rt_host_rules: false,
+            stats: false,
+            watchdog: None,
+            #[cfg(feature = "planted")]
+            plant: b"",
+            image: b"",
+        };
         for pair in value.split(|&b| b == b';') {
             let Some(at) = pair.iter().position(|&b| b == b'=') else { continue };
             let (name, value) = (&pair[..at], &pair[at + 1..]);
@@ -37,6 +54,9 @@ impl<'a> Options<'a> {
                 b"rt" => o.rt_host_rules = value == b"host",
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
+                b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
+                #[cfg(feature = "planted")]
+                b"plant" => o.plant = value,
                 b"image" => o.image = value,
                 _ => {}
             }

@@ -87,9 +87,76 @@ pub(crate) fn may_wait(nr: usize) -> bool {
     )
 }
 
+/// Whether the host may take its time for this call, for a disk, another machine or much memory,
+/// though it waits for nobody. While it lasts, the thread keeps its CPU unless others want it.
+pub(crate) fn may_last(nr: usize) -> bool {
+    matches!(
+        nr,
+        nr::STAT
+            | nr::LSTAT
+            | nr::FSTAT
+            | nr::NEWFSTATAT
+            | nr::STATX
+            | nr::STATFS
+            | nr::FSTATFS
+            | nr::ACCESS
+            | nr::FACCESSAT
+            | nr::FACCESSAT2
+            | nr::READLINK
+            | nr::READLINKAT
+            | nr::GETDENTS
+            | nr::GETDENTS64
+            | nr::PREAD64
+            | nr::PWRITE64
+            | nr::TRUNCATE
+            | nr::FTRUNCATE
+            | nr::FALLOCATE
+            | nr::RENAME
+            | nr::RENAMEAT
+            | nr::RENAMEAT2
+            | nr::MKDIR
+            | nr::MKDIRAT
+            | nr::RMDIR
+            | nr::LINK
+            | nr::LINKAT
+            | nr::SYMLINK
+            | nr::SYMLINKAT
+            | nr::UNLINK
+            | nr::UNLINKAT
+            | nr::MKNOD
+            | nr::MKNODAT
+            | nr::CHMOD
+            | nr::FCHMOD
+            | nr::FCHMODAT
+            | nr::CHOWN
+            | nr::FCHOWN
+            | nr::LCHOWN
+            | nr::FCHOWNAT
+            | nr::UTIMENSAT
+            | nr::CHDIR
+            | nr::FCHDIR
+            | nr::SYNC_FILE_RANGE
+            | nr::FADVISE64
+            | nr::READAHEAD
+            | nr::MADVISE
+            | nr::MLOCK
+            | nr::MLOCK2
+            | nr::MLOCKALL
+            | nr::MIGRATE_PAGES
+            | nr::MOVE_PAGES
+            | nr::MBIND
+            | nr::PROCESS_VM_READV
+            | nr::PROCESS_VM_WRITEV
+            | nr::MOUNT
+            | nr::UMOUNT2
+    )
+}
+
 /// What a first try says.
 enum Tried {
     Done(isize),
+    /// It does not wait, but it may last.
+    Inline,
     MustWait,
     /// So much is done already; this call is owed.
     Rest(isize, Call),
@@ -100,6 +167,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn try_host(&self, call: &Call) -> Out {
         match self.try_without_waiting(call) {
             Tried::Done(result) => Out::Done(result),
+            Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
             Tried::Rest(done, rest) => Out::Host(rest, done),
         }
@@ -128,8 +196,8 @@ impl<M: Machine> Kernel<M> {
             nr::MSGRCV => self.try_nomsg(call),
             nr::MSGSND => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | IPC_NOWAIT) }),
             nr::FCNTL if !fcntl_waits(a[1]) => Tried::Done(self.m.host(*call)),
-            nr::IOCTL if !ioctl_waits(a[1]) => Tried::Done(self.m.host(*call)),
-            nr::CLOSE | nr::SHUTDOWN => Tried::Done(self.m.host(*call)),
+            nr::IOCTL if !ioctl_waits(a[1]) => Tried::Inline,
+            nr::CLOSE | nr::SHUTDOWN => Tried::Inline,
             nr::OPEN | nr::OPENAT => self.try_open(call),
             nr::GETRANDOM => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | 1) }),
             _ => Tried::MustWait,
@@ -165,7 +233,7 @@ impl<M: Machine> Kernel<M> {
     /// Opening waits for the other end of a FIFO and little else: only that waits. Asking for
     /// O_NONBLOCK would stick to the descriptor, so only a look tells.
     fn try_open(&self, call: &Call) -> Tried {
-        if self.m.opens_fifo(call) { Tried::MustWait } else { Tried::Done(self.m.host(*call)) }
+        if self.m.opens_fifo(call) { Tried::MustWait } else { Tried::Inline }
     }
 
     /// `read(2)` and `write(2)` as vector calls with RWF_NOWAIT.
@@ -177,7 +245,7 @@ impl<M: Machine> Kernel<M> {
         let done = self.m.host_vector(vector, fd, addr, len, RWF_NOWAIT);
         match done {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
-            r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
+            r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(fd),
             r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => {
                 // A part is written; a blocking descriptor owes the rest.
                 if self.is_nonblocking(fd) {
@@ -209,9 +277,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The host has no such form for this file: files with a position do not wait, streams do.
-    fn wait_if_stream(&self, call: &Call, fd: u64) -> Tried {
+    fn wait_if_stream(&self, fd: u64) -> Tried {
         let position = self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
-        if position >= 0 || self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::MustWait }
+        if position >= 0 || self.is_nonblocking(fd) { Tried::Inline } else { Tried::MustWait }
     }
 
     /// A futex that other processes may share waits in the host's queue.
@@ -227,17 +295,45 @@ impl<M: Machine> Kernel<M> {
 
     /// The thread leaves the CPU for a host call.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
+        self.thread(t).wait.call.store(call.nr as u32, Relaxed);
+        let busy = self.leave_for_host(cpu, t, done);
+        Next::Host { thread: t, call, busy }
+    }
+
+    /// The current thread leaves the CPU for something in the host that may wait, whose result comes
+    /// back as that of a host call; `done` is added to it. Says whether the CPU is busy meanwhile.
+    pub fn leave_for_host(&self, cpu: CpuId, t: ThreadIdx, done: isize) -> bool {
         cpu::bump(&self.cpu(cpu).count.waited);
         self.begin_wait(t, Wait::Host);
         self.thread(t).wait.a.store(done as u64, Relaxed);
-        self.thread(t).wait.call.store(call.nr as u32, Relaxed);
         let now = self.m.now();
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
         // A CPU whose carrier is away does not look around: whoever has work for it must kick.
-        let busy = next.is_some()
-            || self.cpu(cpu).earliest().is_some()
-            || !self.sched.idle_state(cpu, sched::Idle::Parked);
-        Next::Host { thread: t, call, busy }
+        next.is_some() || self.cpu(cpu).earliest().is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
+    }
+
+    /// A call of [`Next::Inline`] has returned, and this carrier still has the CPU.
+    ///
+    /// One that was cut short by something that the program cannot see, a tick or a kick, is made
+    /// again as one that waits: then nothing of the kind disturbs it. Only `close(2)` is not made
+    /// twice: the descriptor is gone after the first time.
+    pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
+        if result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t) {
+            return self.host_wait(cpu, t, call, 0);
+        }
+        self.process_done(cpu, result)
+    }
+
+    /// The current thread of `cpu` is in a host call of [`Next::Inline`] on a carrier that loses the CPU:
+    /// from now on it waits for that call. Its state is still on that carrier, which saves it and
+    /// then says [`Kernel::host_returned`]. The caller has the CPU to itself and gives it
+    /// to a carrier that begins with [`crate::Trap::Seated`].
+    pub fn set_aside(&self, cpu: CpuId) -> Option<ThreadIdx> {
+        let t = self.sched.current(cpu)?;
+        let wait = &self.thread(t).wait;
+        wait.begin(Wait::Host);
+        wait.a.store(0, Relaxed);
+        Some(t)
     }
 
     /// A host call has returned on a carrier without a CPU; `from` is the CPU that it had
@@ -281,7 +377,9 @@ impl<M: Machine> Kernel<M> {
 fn restarts(call: usize) -> bool {
     !matches!(
         call,
-        nr::POLL
+        // Its descriptor is gone at the first try.
+        nr::CLOSE
+            | nr::POLL
             | nr::PPOLL
             | nr::SELECT
             | nr::PSELECT6

@@ -172,6 +172,15 @@ impl ThreadTable {
         })
     }
 
+    /// The living threads, without a lock: for reports. A slot that is being made may be missed.
+    pub fn living(&self) -> impl Iterator<Item = ThreadIdx> + '_ {
+        let chunks = self.chunks.iter().map_while(|c| c.get()).enumerate();
+        chunks.flat_map(|(i, chunk)| {
+            let living = chunk.iter().enumerate().filter(|(_, t)| t.tid.load(Relaxed) != 0);
+            living.map(move |(j, _)| ThreadIdx((i * CHUNK + j) as u32))
+        })
+    }
+
     /// The slot after `t`, going round.
     pub fn after(&self, t: ThreadIdx) -> ThreadIdx {
         let fresh = self.slots.lock().fresh;

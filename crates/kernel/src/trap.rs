@@ -59,6 +59,15 @@ pub enum Next {
         /// The CPU must not wait with it.
         busy: bool,
     },
+    /// Make a host call for this thread, which keeps the CPU: it is taken to be short. The result
+    /// goes to [`Kernel::inline_done`]. If it takes long after all, the machine may give the CPU to
+    /// another carrier ([`Kernel::set_aside`]).
+    Inline {
+        /// For whom.
+        thread: ThreadIdx,
+        /// The call.
+        call: Call,
+    },
     /// Something only the machine can do with the whole process. The thread stays current.
     Process(Process),
 }
@@ -89,6 +98,8 @@ pub(crate) enum Out {
     Restored,
     /// Some of it is done; the rest is done in rounds, each time the thread is chosen.
     Work,
+    /// A host call that is made with no kernel frame below it, as it may last.
+    Inline(Call),
     /// A host call that may wait, after so much has been done of what was asked.
     Host(Call, isize),
     /// The machine's turn.
@@ -118,10 +129,7 @@ impl<M: Machine> Kernel<M> {
                 self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }
-            Trap::Seated => {
-                self.forget_timer(cpu);
-                self.on_interrupt(cpu, true, false)
-            }
+            Trap::Seated => self.on_seat(cpu),
         }
     }
 
@@ -172,6 +180,10 @@ impl<M: Machine> Kernel<M> {
             }
             Out::Work => self.give_up(cpu, t, Prev::Preempted),
             Out::Host(call, done) => self.host_wait(cpu, t, call, done),
+            Out::Inline(inline) => {
+                self.thread(t).wait.call.store(nr as u32, Relaxed);
+                Next::Inline { thread: t, call: inline }
+            }
             Out::Process(what) => {
                 self.thread(t).wait.call.store(nr as u32, Relaxed);
                 Next::Process(what)
@@ -184,6 +196,19 @@ impl<M: Machine> Kernel<M> {
         let t = self.current(cpu);
         let nr = self.thread(t).wait.call.load(Relaxed) as usize;
         self.after_call(cpu, t, nr, Out::Done(result))
+    }
+
+    /// A new carrier. Whoever is current here was chosen, or left in a host call, on another one
+    /// and has not been loaded: nothing of it may be saved.
+    fn on_seat(&self, cpu: CpuId) -> Next {
+        self.forget_timer(cpu);
+        self.on_timer(cpu);
+        self.answer_asked(cpu);
+        match self.sched.current(cpu) {
+            Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
+            Some(t) if self.ready(t) => self.exit(cpu, t),
+            _ => self.schedule(cpu, Prev::Block),
+        }
     }
 
     fn on_interrupt(&self, cpu: CpuId, timer: bool, kick: bool) -> Next {
@@ -290,7 +315,7 @@ impl<M: Machine> Kernel<M> {
         match next {
             Next::Run(_) => self.schedule(cpu, Prev::Preempted),
             Next::Idle { .. } => self.schedule(cpu, Prev::Block),
-            Next::Host { .. } | Next::Process(_) => next,
+            Next::Host { .. } | Next::Inline { .. } | Next::Process(_) => next,
         }
     }
 

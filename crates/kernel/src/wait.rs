@@ -104,7 +104,7 @@ impl WaitState {
         self.kind.store(kind as u32, Relaxed);
     }
 
-    fn begin(&self, kind: Wait) {
+    pub(crate) fn begin(&self, kind: Wait) {
         let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
         self.cause.store(generation << 32, Release);
         self.kind.store(kind as u32, Relaxed);
@@ -119,6 +119,12 @@ impl WaitState {
         self.cause
             .fetch_update(AcqRel, Acquire, |c| generation.is_none_or(|g| (c >> 32) as u32 == g).then_some(c | bit))
             .is_ok()
+    }
+
+    /// The deadline of the present wait, by its clock, if it has one.
+    pub fn armed(&self) -> Option<Nanos> {
+        let armed = self.timer_cpu.load(Relaxed) != 0;
+        armed.then(|| Nanos(self.deadline.load(Relaxed)))
     }
 
     /// Whether the deadline has passed.

@@ -189,6 +189,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether `t` has left its CPU to wait and has not been woken. Lock-free.
+    pub fn is_blocked(&self, t: ThreadIdx) -> bool {
+        self.table.get(t).state.load(Ordering::Acquire) == state::BLOCKED
+    }
+
     /// The CPU `t` is on, or was on last.
     pub fn cpu_of(&self, t: ThreadIdx) -> CpuId {
         self.table.get(t).cpu()

@@ -82,6 +82,11 @@ impl Default for Node {
 }
 
 impl Node {
+    /// The word that it waits on, or waited on last.
+    pub fn address(&self) -> u64 {
+        self.addr.load(Relaxed)
+    }
+
     /// Whether it is in a queue.
     #[inline(always)]
     pub fn queued(&self) -> bool {

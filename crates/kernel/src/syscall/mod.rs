@@ -95,6 +95,12 @@ impl<M: Machine> Kernel<M> {
     /// Passes a call on to the host: at once if it cannot wait, else as one that may.
     fn pass(&self, cpu: CpuId, call: &Call) -> Out {
         cpu::bump(&self.cpu(cpu).count.passed);
-        if crate::host_call::may_wait(call.nr) { self.try_host(call) } else { Out::Done(self.m.host(*call)) }
+        if crate::host_call::may_wait(call.nr) {
+            self.try_host(call)
+        } else if crate::host_call::may_last(call.nr) {
+            Out::Inline(*call)
+        } else {
+            Out::Done(self.m.host(*call))
+        }
     }
 }

@@ -5,7 +5,7 @@
 pub mod machine;
 
 use abi::{Errno, SigAction, nr};
-use entresol_kernel::{self as kernel, Call, Config, Kernel, Next, Trap};
+use entresol_kernel::{self as kernel, Call, Config, Kernel, Machine, Next, Trap};
 use ids::{CpuId, Nanos, Pid, ThreadIdx};
 use machine::{AFTER, CALL, HANDLER, TestMachine};
 use std::collections::{BTreeMap, VecDeque};
@@ -321,6 +321,11 @@ impl World {
                 let now = self.kernel.sched.current(CpuId(cpu as u16));
                 assert_ne!(now, Some(thread));
                 now
+            }
+            Next::Inline { thread, call } => {
+                let result = self.kernel.m.host(call);
+                let next = self.kernel.inline_done(CpuId(cpu as u16), thread, call, result);
+                return self.obey(cpu, next);
             }
             Next::Process(p) => panic!("{p:?}"),
         };

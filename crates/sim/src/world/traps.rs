@@ -81,6 +81,11 @@ impl World {
                 let tid = self.thread(thread).tid;
                 self.note(cpu, What::HostBegin, i64::from(tid.0));
             }
+            Next::Inline { thread, call } => {
+                let result = self.kernel.m.host(call);
+                let next = self.kernel.inline_done(cpu, thread, call, result);
+                return self.settle(cpu, next, spent);
+            }
             Next::Process(Process::Exit(status)) => self.end = Some(End::Exited(status)),
             Next::Process(other) => self.fail(format!("no simulated program does this: {other:?}")),
         }
@@ -208,7 +213,7 @@ impl World {
             Exit::Next(Next::Run(t)) => self.resume(cpu, t),
             Exit::Next(Next::Idle { until }) => self.begin_looking(cpu, until),
             Exit::Next(Next::Host { thread, call, busy }) => self.host_begin(cpu, thread, &call, busy),
-            Exit::Next(Next::Process(_)) => {}
+            Exit::Next(Next::Inline { .. } | Next::Process(_)) => {}
         }
     }
 

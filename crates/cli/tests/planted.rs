@@ -1,0 +1,65 @@
+//! Deliberate faults end the program loudly: the machine does not trust what was decided, and the watchdog
+//! sees a CPU that stands still. `cargo test -p entresol --features planted --test planted`.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+/// Four threads that give way to each other, thousands of times.
+const BUSY: &str = "
+    #include <pthread.h>
+    #include <sched.h>
+    static void *run(void *a) {
+        for (int i = 0; i < 20000; i++) {
+            for (volatile int j = 0; j < 1000; j++) {}
+            sched_yield();
+        }
+        return a;
+    }
+    int main(void) {
+        pthread_t t[4];
+        for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, run, 0);
+        for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+        return 0;
+    }
+";
+
+/// The busy program with that fault.
+fn planted(fault: &str, options: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("busy.c"), folder.path().join("busy"));
+    std::fs::write(&source, BUSY).unwrap();
+    let compiled = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.expect("a C compiler is there").success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+    command.env("ENTRESOL_PLANT", fault).arg("run").args(options).arg("--").arg(program);
+    command.output().expect("the command starts")
+}
+
+fn ends_with_report(answer: &Output, words: &[&str]) {
+    let report = String::from_utf8_lossy(&answer.stderr);
+    assert_eq!(answer.status.signal(), Some(libc::SIGABRT), "{:?}: {report}", answer.status);
+    for word in words {
+        assert!(report.contains(word), "{word:?} is not in: {report}");
+    }
+}
+
+#[test]
+fn nothing_planted_nothing_said() {
+    let answer = planted("", &["--cpus", "2"]);
+    assert!(answer.status.success());
+    assert_eq!(String::from_utf8_lossy(&answer.stderr), "");
+}
+
+#[test]
+fn a_thread_that_another_carrier_has_is_not_resumed() {
+    let answer = planted("resume-twice", &["--cpus", "2"]);
+    ends_with_report(&answer, &["was to be resumed on", "before it is corrupted", "CPU 0 is run by carrier"]);
+}
+
+#[test]
+fn a_cpu_that_stands_still_is_reported() {
+    for cpus in ["1", "2"] {
+        let answer = planted("stuck", &["--cpus", cpus, "--watchdog", "1"]);
+        ends_with_report(&answer, &["has made no progress for 1 s", "host thread", "queued on CPU"]);
+    }
+}

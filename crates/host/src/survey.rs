@@ -1,0 +1,170 @@
+//! Who is where: the CPUs, their carriers and the threads, for the last words of a process.
+//!
+//! Nothing here takes a lock: whoever holds it may be what is stuck. What is read may be a moment old.
+
+use crate::machine::kernel;
+use crate::os::{self, nr};
+use crate::report::{Line, Text};
+use crate::seat::Seat;
+use arch::syscall;
+use core::fmt::Write;
+use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use kernel::wait::Wait;
+use sync::atomic::Ordering::*;
+
+const THREADS_SHOWN: usize = 64;
+const CPUS_SHOWN: usize = 64;
+
+/// Every CPU and thread, within bounds.
+pub fn all(out: &mut Line) {
+    let k = kernel();
+    let cpus = k.config().cpus;
+    for i in 0..cpus.min(CPUS_SHOWN) {
+        cpu(out, CpuId(i as u16));
+    }
+    if cpus > CPUS_SHOWN {
+        let _ = writeln!(out, "  and {} more CPUs", cpus - CPUS_SHOWN);
+    }
+    let mut more = 0;
+    for (n, t) in k.threads().living().enumerate() {
+        if n < THREADS_SHOWN {
+            thread(out, t);
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        let _ = writeln!(out, "  and {more} more threads");
+    }
+}
+
+/// One CPU and the host thread that serves it.
+pub fn cpu(out: &mut Line, cpu: CpuId) {
+    let k = kernel();
+    let (seat, carrier) = k.m.seats.look(cpu);
+    let does = match seat {
+        Seat::Running => "is run by",
+        Seat::Parked => "is idle, parked with",
+        Seat::Host => "is idle, left in a host call by",
+        Seat::Empty => return,
+    };
+    let _ = write!(out, "  CPU {} {does} carrier {carrier}", cpu.0);
+    if let Some(t) = k.sched.current(cpu) {
+        let _ = write!(out, ", thread {}", k.tid(t).0);
+    }
+    let asked = if k.sched.need_resched(cpu) { ", asked to choose" } else { "" };
+    let _ = writeln!(out, ", {} queued{asked}", k.sched.queued(cpu));
+    let c = k.m.carriers.get(carrier);
+    let tid = c.tid.load(Relaxed);
+    let inline = if c.inline.current().is_some() { ", in a host call" } else { "" };
+    let marks = c.gs.pending.load(Relaxed);
+    let _ = write!(out, "    host thread {tid}{inline}, marks {marks}");
+    if let Some(h) = host_thread(cpu) {
+        let _ = write!(out, ", state {}, {} ms user, {} ms system", h.state as char, h.user * 10, h.system * 10);
+    }
+    for what in ["wchan", "syscall"] {
+        let mut bytes = [0; 160];
+        let _ = write!(out, ", {what} {}", read(tid, what, &mut bytes));
+    }
+    let _ = writeln!(out);
+}
+
+/// One thread.
+fn thread(out: &mut Line, t: ThreadIdx) {
+    let k = kernel();
+    let (attr, thread) = (k.sched.attr(t), k.thread(t));
+    let name = thread.name_words().map(u64::to_le_bytes);
+    let name = name.as_flattened();
+    let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
+    let name = core::str::from_utf8(&name[..end]).unwrap_or("?");
+    let _ = write!(out, "  thread {} \"{name}\", ", k.tid(t).0);
+    let _ = match attr.policy {
+        Policy::Fifo => write!(out, "FIFO {}", attr.rt.0),
+        Policy::RoundRobin => write!(out, "RR {}", attr.rt.0),
+        Policy::Other => write!(out, "nice {}", attr.nice.0),
+        policy => write!(out, "{policy:?}"),
+    };
+    let cpu = k.sched.cpu_of(t);
+    let wait = thread.wait.kind();
+    if k.sched.current(cpu) == Some(t) {
+        let _ = write!(out, ": has CPU {}", cpu.0);
+    } else if !k.sched.is_blocked(t) {
+        let _ = write!(out, ": queued on CPU {}", cpu.0);
+    } else if wait == Wait::None {
+        let _ = write!(out, ": waits");
+    }
+    match wait {
+        Wait::None => {}
+        Wait::Futex | Wait::FutexPi | Wait::FutexRequeuePi => {
+            let _ = write!(out, ", waits for {wait:?} {:#x}", thread.node.address());
+        }
+        Wait::Host => {
+            let call = thread.wait.call.load(Relaxed) as usize;
+            let _ = write!(out, ", waits for host call {call} {}", abi::nr::name(call).unwrap_or("?"));
+        }
+        _ => {
+            let _ = write!(out, ", waits for {wait:?}");
+        }
+    }
+    if let Some(deadline) = thread.wait.armed() {
+        let left =
+            deadline.0 as i64 - os::clock_gettime(if thread.wait.clock.load(Relaxed) == 0 { 1 } else { 0 }).0 as i64;
+        let _ = write!(out, ", until {} ms from now", left / 1_000_000);
+    }
+    let _ = writeln!(out);
+}
+
+/// What the host says of a carrier.
+#[derive(Debug, Clone, Copy)]
+pub struct HostThread {
+    /// `R`, `S`, `D`, `T`, …
+    pub state: u8,
+    /// Its time in user mode, in hundredths of a second.
+    pub user: u64,
+    /// Its time in the host, in hundredths of a second.
+    pub system: u64,
+}
+
+/// The host thread that serves `cpu`.
+pub fn host_thread(cpu: CpuId) -> Option<HostThread> {
+    let m = &kernel().m;
+    let (seat, carrier) = m.seats.look(cpu);
+    if seat == Seat::Empty {
+        return None;
+    }
+    let mut bytes = [0; 512];
+    let text = read(m.carriers.get(carrier).tid.load(Relaxed), "stat", &mut bytes);
+    // The name, in parentheses, may hold anything.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let state = *fields.next()?.as_bytes().first()?;
+    let mut times = fields.skip(10).map(|f| f.parse().unwrap_or(0));
+    Some(HostThread { state, user: times.next()?, system: times.next()? })
+}
+
+/// A file of `/proc/self/task/TID`; empty if it cannot be read.
+pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a str {
+    const AT_FDCWD: isize = -100;
+    const O_CLOEXEC: usize = 0o2000000;
+    let mut path = Text::<64>::default();
+    let _ = write!(path, "/proc/self/task/{tid}/{file}\0");
+    // SAFETY: the path is a string of ours, the buffer too.
+    let n = unsafe {
+        let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_bytes().as_ptr(), O_CLOEXEC, 0);
+        if fd < 0 {
+            return "";
+        }
+        let n = syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len());
+        syscall!(nr::CLOSE, fd);
+        n
+    };
+    let n = usize::try_from(n).unwrap_or(0).min(bytes.len());
+    core::str::from_utf8(&bytes[..n]).unwrap_or("").trim_end()
+}
+
+/// How long the host let this host thread wait for a processor (run delay, the second figure of
+/// `schedstat`).
+pub(crate) fn run_delay(tid: u32) -> Nanos {
+    let mut bytes = [0; 96];
+    let figure = read(tid, "schedstat", &mut bytes).split(' ').nth(1).and_then(|f| f.parse().ok());
+    Nanos(figure.unwrap_or(0))
+}

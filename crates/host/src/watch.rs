@@ -1,0 +1,244 @@
+//! The watcher: the service thread looks after the CPUs while threads wait for one.
+//!
+//! It is asleep unless something competes. A carrier that sets a tick or sends a kick while threads are
+//! queued turns it on ([`want`]), with one signal to the service thread; it turns itself off when two
+//! rounds in a row find nothing queued. Each round it asks of every CPU with queued threads whether it has
+//! made progress: a system call, a tick or a kick answered. If not,
+//! - and its carrier is in a host call that was taken to be short: a spare takes the CPU over
+//!   (`takeover.rs`);
+//! - and another CPU is idle: that one is told to fetch what waits;
+//! - for ten seconds (`--watchdog`): the process ends with a report of who is where. If the host is what
+//!   keeps the carrier, that is said, and the process goes on when the host does.
+//!
+//! Time is counted in rounds, so that a process that was stopped, with this thread, has not been stuck.
+
+use crate::machine::kernel;
+use crate::seat::Seat;
+use crate::{os, report, service, survey, takeover};
+use alloc::boxed::Box;
+use core::fmt::Write;
+use ids::{CpuId, Nanos};
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::*, fence};
+
+/// The time between two looks.
+pub const ROUND: Nanos = Nanos::from_millis(20);
+const ROUNDS_PER_SECOND: u32 = 50;
+
+/// Seconds without progress after which the process ends; 0: never.
+static LIMIT: AtomicU32 = AtomicU32::new(10);
+/// Whether the watcher is on, or has been called.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Sets the time without progress after which the process ends, in seconds; 0: never.
+pub fn set_limit(seconds: u32) {
+    LIMIT.store(seconds, Relaxed);
+}
+
+/// Called by whoever sees to it that threads queued on `cpu` get their turn.
+#[inline]
+pub(crate) fn want(cpu: CpuId) {
+    if !ON.load(Relaxed) && kernel().sched.queued(cpu) > 0 {
+        turn_on();
+    }
+}
+
+#[cold]
+fn turn_on() {
+    if !ON.swap(true, SeqCst) && !service::call() {
+        // No service thread yet: the next tick asks again.
+        ON.store(false, SeqCst);
+    }
+}
+
+/// What was seen of one CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    progress: u64,
+    /// Rounds without any.
+    rounds: u32,
+    /// The carrier's number and its inline call, if it was in one.
+    inline: Option<(u32, u32)>,
+    /// The carrier's time in user mode and in the host, half the limit ago.
+    times: (u64, u64),
+    /// That the host keeps it has been said.
+    said: bool,
+}
+
+/// The watcher's memory.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    cpus: Box<[Seen]>,
+    /// When the next round is due, while it is on.
+    next: Option<Nanos>,
+    /// Rounds in which nothing was queued.
+    quiet: u32,
+}
+
+impl Watch {
+    pub(crate) fn new(cpus: usize) -> Watch {
+        takeover::prepare();
+        ON.store(false, SeqCst);
+        Watch { cpus: (0..cpus).map(|_| Seen::default()).collect(), next: None, quiet: 0 }
+    }
+
+    /// It has been called.
+    pub(crate) fn begin(&mut self) {
+        self.quiet = 0;
+        self.next.get_or_insert(os::clock_gettime(1) + ROUND);
+    }
+
+    /// How long the service thread may sleep; `None`: until it is called.
+    pub(crate) fn sleep(&self) -> Option<Nanos> {
+        self.next.map(|at| at.since(os::clock_gettime(1)))
+    }
+
+    /// Looks if it is time to.
+    pub(crate) fn look(&mut self) {
+        let now = os::clock_gettime(1);
+        if self.next.is_none_or(|at| now < at) {
+            return;
+        }
+        self.next = Some(now + ROUND);
+        let competing = self.round();
+        self.quiet = if competing { 0 } else { self.quiet + 1 };
+        if self.quiet < 2 {
+            return;
+        }
+        ON.store(false, SeqCst);
+        fence(SeqCst);
+        // Who queued a thread before that found it on.
+        if (0..self.cpus.len()).all(|i| kernel().sched.queued(CpuId(i as u16)) == 0) || ON.swap(true, SeqCst) {
+            self.next = None;
+        }
+    }
+
+    /// One look at all CPUs; says whether threads wait for any.
+    fn round(&mut self) -> bool {
+        let mut competing = false;
+        for i in 0..self.cpus.len() {
+            let cpu = CpuId(i as u16);
+            let seen = &mut self.cpus[i];
+            if kernel().sched.queued(cpu) == 0 {
+                *seen = Seen { progress: seen.progress, ..Seen::default() };
+                continue;
+            }
+            competing = true;
+            seen.round(cpu);
+        }
+        competing
+    }
+}
+
+impl Seen {
+    fn round(&mut self, cpu: CpuId) {
+        let inline = inline_call(cpu);
+        let progress = progress(cpu);
+        if progress != self.progress {
+            *self = Seen { progress, inline, ..Seen::default() };
+            return;
+        }
+        self.rounds += 1;
+        let before = core::mem::replace(&mut self.inline, inline);
+        if let Some((carrier, call)) = inline.filter(|_| inline == before)
+            && takeover::take(cpu, kernel().m.carriers.get(carrier), call)
+        {
+            *self = Seen { progress, ..Seen::default() };
+            return;
+        }
+        help(cpu);
+        self.judge(cpu);
+    }
+
+    /// Whether it has been too long.
+    fn judge(&mut self, cpu: CpuId) {
+        let seconds = LIMIT.load(Relaxed);
+        // A slow tick is no standstill.
+        let tick = kernel().config().tick;
+        let limit = (seconds * ROUNDS_PER_SECOND).max((4 * tick.0 / ROUND.0) as u32);
+        if seconds == 0 {
+            return;
+        }
+        if self.rounds == limit / 2 {
+            self.times = survey::host_thread(cpu).map_or((0, 0), |h| (h.user, h.system));
+        } else if self.rounds >= limit {
+            match kept_by_host(cpu, self.times) {
+                None => end(cpu, seconds),
+                Some(Kept::Stopped) => {}
+                Some(Kept::Busy) => self.say(cpu, seconds),
+            }
+            self.rounds = 0;
+        }
+    }
+
+    fn say(&mut self, cpu: CpuId, seconds: u32) {
+        if !core::mem::replace(&mut self.said, true) {
+            let mut out = report::Line::default();
+            let _ = writeln!(
+                out,
+                "entresol: CPU {} has made no progress for {seconds} s, because the host keeps its carrier; this \
+                 is said once",
+                cpu.0
+            );
+            survey::cpu(&mut out, cpu);
+            out.flush();
+        }
+    }
+}
+
+/// What of a CPU changes while it works.
+fn progress(cpu: CpuId) -> u64 {
+    let count = &kernel().cpu(cpu).count;
+    let calls = count.calls_by_library.iter().map(|n| n.load(Relaxed));
+    let rest = [&count.ticks, &count.kicks, &count.waited].map(|n| n.load(Relaxed));
+    calls.chain(rest).fold(0, u64::wrapping_add)
+}
+
+/// The carrier that serves the CPU and the inline call that it is in.
+fn inline_call(cpu: CpuId) -> Option<(u32, u32)> {
+    let m = &kernel().m;
+    let (Seat::Running, carrier) = m.seats.look(cpu) else { return None };
+    Some((carrier, m.carriers.get(carrier).inline.current()?))
+}
+
+/// An idle CPU shall fetch what waits on `cpu`.
+fn help(cpu: CpuId) {
+    let k = kernel();
+    if let Some(idle) = k.sched.idle_cpus().find(|&idle| idle != cpu) {
+        kernel::Machine::kick(&k.m, idle);
+    }
+}
+
+enum Kept {
+    /// A debugger or a job control signal has stopped the host thread.
+    Stopped,
+    /// It is in the host, or the host gives it no processor.
+    Busy,
+}
+
+/// Whether the carrier of `cpu` is where we can't reach it. `before` is its time in user mode and
+/// in the host some seconds ago.
+fn kept_by_host(cpu: CpuId, before: (u64, u64)) -> Option<Kept> {
+    let host = survey::host_thread(cpu)?;
+    let (user, system) = (host.user - before.0.min(host.user), host.system - before.1.min(host.system));
+    match host.state {
+        b'T' | b't' => Some(Kept::Stopped),
+        b'D' => Some(Kept::Busy),
+        // Busy there for its thread, or waiting for a processor all the time.
+        b'R' if user == 0 => Some(Kept::Busy),
+        b'R' if system > 0 && user * 10 < system => Some(Kept::Busy),
+        _ => None,
+    }
+}
+
+fn end(cpu: CpuId, seconds: u32) -> ! {
+    let mut out = report::Line::default();
+    let _ = writeln!(
+        out,
+        "entresol: CPU {} has made no progress for {seconds} s, and {} threads wait for it; the process ends",
+        cpu.0,
+        kernel().sched.queued(cpu)
+    );
+    survey::all(&mut out);
+    out.flush();
+    crate::process::abort()
+}
