@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the image's diet on the built file: it runs inside somebody else's process, so what it may contain
-# is decided here and not by good intentions. Usage: ci/check-image.sh libentresol.so
+# is decided here and not by good intentions. Usage: .ci/check-image.sh libentresol.so
 set -euo pipefail
 
 image=${1:?usage: $0 libentresol.so}

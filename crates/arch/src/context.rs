@@ -59,6 +59,7 @@ pub struct Context {
 /// Indices into [`Context::r`]: first a system call's number and arguments, in their order.
 #[allow(missing_docs)]
 pub mod reg {
+    /// The result; a system call's number.
     pub const RAX: usize = 0;
     pub const RDI: usize = 1;
     pub const RSI: usize = 2;
@@ -71,9 +72,13 @@ pub mod reg {
     pub const RCX: usize = 9;
     pub const RBP: usize = 10;
     pub const R11: usize = 11;
+    /// Kept over calls.
     pub const R12: usize = 12;
+    /// Kept over calls.
     pub const R13: usize = 13;
+    /// Kept over calls.
     pub const R14: usize = 14;
+    /// Kept over calls.
     pub const R15: usize = 15;
 }
 

@@ -61,7 +61,8 @@ fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
     let mut joined = None;
     let name = handover.loader.iter().position(|&b| b == b'=').map_or(0, |i| i + 1);
     let mut at = envp;
-    while envp != 0 {
+    // A null environment is an empty one (`count` in fs/exec.c).
+    while at != 0 {
         let string = user::load_u64(at).map_err(|_| Errno::EFAULT)?;
         if string == 0 {
             break;

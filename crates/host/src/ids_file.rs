@@ -18,7 +18,7 @@ const AT_FDCWD: isize = -100;
 pub fn claim(n: i32, uid: u32) -> i32 {
     let blocks = (END - FIRST) / i64::from(n);
     // Without the file: a block by the process id, which is unique among the living.
-    let turn = shared_counter(uid).map_or(i64::from(os::getpid()), |c| i64::from(c));
+    let turn = shared_counter(uid).map_or(i64::from(os::getpid()), i64::from);
     (FIRST + turn.rem_euclid(blocks) * i64::from(n)) as i32
 }
 

@@ -186,10 +186,10 @@ impl Machine for Host {
     fn host(&self, call: Call) -> isize {
         // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
         let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
-        if r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret() {
-            if let Some(t) = kernel().sched.current(Carrier::me().cpu()) {
-                self.accompany_slow(t);
-            }
+        if (r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret())
+            && let Some(t) = kernel().sched.current(Carrier::me().cpu())
+        {
+            self.accompany_slow(t);
         }
         r
     }

@@ -4,7 +4,7 @@
 //! final binary may have (panic handler, global allocator, constructor, exported symbols)
 //! lives in [`image!`], which the command's build script invokes in a three-line crate of
 //! type cdylib. The result, `libentresol.so`, keeps a diet: no libc, no std, no
-//! thread-local storage, no wide vector registers. `ci/check-image.sh` checks the built file.
+//! thread-local storage, no wide vector registers. `.ci/check-image.sh` checks the built file.
 //!
 //! Start reading at [`init`] (the constructor) and [`audit`] (the dynamic linker's calls).
 #![no_std]

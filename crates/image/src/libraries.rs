@@ -60,16 +60,18 @@ pub fn find_text() {
 pub unsafe fn patch_early(aux: &Auxiliary) {
     // SAFETY: as the caller promises.
     unsafe {
-        if aux.vdso != 0 && first_time(aux.vdso) {
-            if let Some(vdso) = object(aux.vdso, aux.vdso) {
-                patch_object(&vdso, b"vdso");
-                redirect_getcpu(&vdso);
-            }
+        if aux.vdso != 0
+            && first_time(aux.vdso)
+            && let Some(vdso) = object(aux.vdso, aux.vdso)
+        {
+            patch_object(&vdso, b"vdso");
+            redirect_getcpu(&vdso);
         }
-        if aux.loader != 0 && first_time(aux.loader) {
-            if let Some(loader) = object(aux.loader, aux.loader) {
-                patch_object(&loader, b"ld.so");
-            }
+        if aux.loader != 0
+            && first_time(aux.loader)
+            && let Some(loader) = object(aux.loader, aux.loader)
+        {
+            patch_object(&loader, b"ld.so");
         }
     }
 }

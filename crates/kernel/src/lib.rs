@@ -7,9 +7,11 @@
 //! Where to start reading: [`trap`] (the way of a trap through the kernel), [`wait`]
 //! (blocking is a state), then `syscall/` by family.
 //!
-//! Locks, in the order in which they may be taken: futex bucket → run queue (inside
-//! `sched`) → timeout queue; a thread's signals, the process's signals and the tables'
-//! locks are leaves.
+//! What is ours of the system calls is listed in `syscall/`; the rest is passed on by `host_call`.
+//!
+//! Locks, in the order in which they may be taken: futex bucket → turnstiles (`futex::pi`) → run
+//! queue (inside `sched`) → timeout queue. The process's signals come before a thread's; these
+//! and the tables' locks are leaves.
 #![no_std]
 #![forbid(unsafe_code)]
 

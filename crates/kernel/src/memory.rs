@@ -131,10 +131,13 @@ impl<M: Machine> Kernel<M> {
         let [addr, len, prot, flags, ..] = call.args;
         let stack = MAP_STACK | MAP_PRIVATE | MAP_ANONYMOUS;
         let odd = MAP_FIXED | MAP_GROWSDOWN | MAP_HUGETLB;
-        if flags & (stack | odd) == stack && addr == 0 && (prot == PROT_NONE || prot == PROT_READ_WRITE) && len > 0 {
-            if let Some(at) = self.allocate_stack(len) {
-                return Out::Done(at as isize);
-            }
+        if flags & (stack | odd) == stack
+            && addr == 0
+            && (prot == PROT_NONE || prot == PROT_READ_WRITE)
+            && len > 0
+            && let Some(at) = self.allocate_stack(len)
+        {
+            return Out::Done(at as isize);
         }
         let at = self.m.host(*call);
         if at > 0 {
@@ -191,13 +194,14 @@ impl<M: Machine> Kernel<M> {
         let [addr, len, ..] = call.args;
         if self.memory.in_arena(addr) {
             let mut arena = self.memory.arena.lock();
-            if let Some(stack) = arena.stacks.get(&addr).copied() {
-                if stack.len == len.next_multiple_of(PAGE) && stack.guard != Guard::Own {
-                    arena.stacks.remove(&addr);
-                    self.madvise(addr, stack.len, MADV_DONTNEED);
-                    arena.free.entry(stack.len).or_default().push((addr, stack.guard));
-                    return Out::Done(0);
-                }
+            if let Some(stack) = arena.stacks.get(&addr).copied()
+                && stack.len == len.next_multiple_of(PAGE)
+                && stack.guard != Guard::Own
+            {
+                arena.stacks.remove(&addr);
+                self.madvise(addr, stack.len, MADV_DONTNEED);
+                arena.free.entry(stack.len).or_default().push((addr, stack.guard));
+                return Out::Done(0);
             }
             // A part of a stack, or several: they are the host's now, and never used again.
             let end = addr.saturating_add(len);
@@ -216,11 +220,11 @@ impl<M: Machine> Kernel<M> {
             let mut arena = self.memory.arena.lock();
             let found = arena.stacks.range_mut(..=addr).next_back().filter(|(at, s)| addr < **at + s.len);
             if let Some((&at, stack)) = found {
-                if let Some(guard) = fresh_guard(at, stack, addr, len, prot) {
-                    if self.install_guard(at, guard) {
-                        stack.guard = Guard::Marked(guard);
-                        return Out::Done(0);
-                    }
+                if let Some(guard) = fresh_guard(at, stack, addr, len, prot)
+                    && self.install_guard(at, guard)
+                {
+                    stack.guard = Guard::Marked(guard);
+                    return Out::Done(0);
                 }
                 stack.guard = Guard::Own;
             }
@@ -254,7 +258,7 @@ impl<M: Machine> Kernel<M> {
 /// How much of the low end of a fresh stack a protection call means as its guard: all
 /// below what is made writable, or what is made inaccessible there.
 fn fresh_guard(at: u64, stack: &Stack, addr: u64, len: u64, prot: u64) -> Option<u64> {
-    if stack.guard != Guard::Fresh || addr % PAGE != 0 {
+    if stack.guard != Guard::Fresh || !addr.is_multiple_of(PAGE) {
         return None;
     }
     let end = addr.checked_add(len.next_multiple_of(PAGE))?;

@@ -243,7 +243,7 @@ impl<M: Machine> Kernel<M> {
             process.force(&mut signals, state, info, Force::Current)
         };
         // Whatever it wakes: this thread is on its way out of the kernel and looks.
-        drop(sent);
+        let _ = sent;
         self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
     }
 
@@ -315,7 +315,7 @@ impl<M: Machine> Kernel<M> {
                     let mut process = self.process.signals.lock();
                     process.frame_failed(&mut thread.signals.0.lock(), state, delivery)
                 };
-                drop(sent);
+                let _ = sent;
                 thread.hint.fetch_or(hint::SIGNAL, AcqRel);
                 Retarget::NONE
             }

@@ -56,13 +56,14 @@ impl TidMap {
     /// The next free id. A new block is claimed while more than half of the ids are in use.
     pub fn assign(&self, t: ThreadIdx, claim_block: impl FnOnce() -> Option<i32>) -> Option<Tid> {
         let mut c = self.cursor.lock();
-        if (c.live + 1) * 2 > c.blocks * BLOCK && c.blocks < BLOCKS {
-            if let Some(first) = claim_block() {
-                let slots = (0..BLOCK).map(|_| AtomicU32::new(0)).collect();
-                let _ = self.blocks[c.blocks].set(Box::new(Block { first: AtomicI32::new(first), slots }));
-                c.next = c.blocks * BLOCK;
-                c.blocks += 1;
-            }
+        if (c.live + 1) * 2 > c.blocks * BLOCK
+            && c.blocks < BLOCKS
+            && let Some(first) = claim_block()
+        {
+            let slots = (0..BLOCK).map(|_| AtomicU32::new(0)).collect();
+            let _ = self.blocks[c.blocks].set(Box::new(Block { first: AtomicI32::new(first), slots }));
+            c.next = c.blocks * BLOCK;
+            c.blocks += 1;
         }
         let total = c.blocks * BLOCK;
         for _ in 0..total {

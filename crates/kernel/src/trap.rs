@@ -323,10 +323,10 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     fn exit(&self, cpu: CpuId, t: ThreadIdx) -> Next {
         let thread = self.thread(t);
-        if thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(cpu.0) + 1 {
-            if let Some(next) = self.exit_slow(cpu, t) {
-                return next;
-            }
+        if (thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(cpu.0) + 1)
+            && let Some(next) = self.exit_slow(cpu, t)
+        {
+            return next;
         }
         self.set_timer(cpu);
         Next::Run(t)

@@ -46,7 +46,7 @@ impl<'a> Held<'a> {
         e.runtime.add(delta);
         if e.is_fair() {
             self.rq.fair.charge(e, delta);
-            if self.s.table.plants(Fault::ChargeTwice) && delta % 2 == 0 {
+            if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
                 self.rq.fair.charge(e, delta);
             }
             self.rq.server.charge(delta, now);
@@ -346,7 +346,7 @@ impl<'a> Held<'a> {
     #[must_use]
     pub(crate) fn request(&self) -> bool {
         let asked = self.cpu.need_resched();
-        if self.s.table.plants(Fault::LoseRequest) && self.rq.accounted % 4 == 0 {
+        if self.s.table.plants(Fault::LoseRequest) && self.rq.accounted.is_multiple_of(4) {
             return !asked;
         }
         self.cpu.seen.need_resched.store(true, Ordering::Release);

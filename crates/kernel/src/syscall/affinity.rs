@@ -36,7 +36,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_sched_getaffinity(&self, t: ThreadIdx, call: &Call) -> Out {
         let [pid, len, to, ..] = call.args;
         let len = len as u32 as usize;
-        if len * 8 < self.config.cpus || len % 8 != 0 {
+        if len * 8 < self.config.cpus || !len.is_multiple_of(8) {
             return Errno::EINVAL.into();
         }
         let Some(target) = self.affinity_target(t, pid as i32) else { return Out::Done(self.m.host(*call)) };

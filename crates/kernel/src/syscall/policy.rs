@@ -68,10 +68,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn apply(&self, cpu: CpuId, target: ThreadIdx, new: &Attr) -> Out {
-        if self.config.rt_host_rules {
-            if let Err(e) = self.host_permits(&self.sched.attr(target), new) {
-                return e.into();
-            }
+        if self.config.rt_host_rules
+            && let Err(e) = self.host_permits(&self.sched.attr(target), new)
+        {
+            return e.into();
         }
         let now = self.m.now();
         match self.sched.set_attr(target, new, now, &mut self.kicks(cpu)) {
