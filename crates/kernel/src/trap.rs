@@ -159,6 +159,9 @@ impl<M: Machine> Kernel<M> {
                 self.exit(cpu, t)
             }
             Out::Blocked => {
+                // With a signal it does not wait at all, and keeps its place among its equals
+                // (`signal_pending_state` in `__schedule`).
+                self.look_again(cpu, t);
                 let next = self.schedule(cpu, Prev::Block);
                 let woken = self.look_again(cpu, t);
                 if woken && self.sched.need_resched(cpu) { self.choose_again(cpu, next) } else { next }
@@ -301,7 +304,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// After a thread has been left waiting: was something set before its mark was seen? Says
+    /// After a thread has been marked as waiting: was something set before the mark was seen? Says
     /// whether it has been woken.
     #[inline(always)]
     fn look_again(&self, cpu: CpuId, t: ThreadIdx) -> bool {

@@ -90,9 +90,9 @@ pub enum Bug {
     ClockBack,
     /// A host call's result never comes.
     LoseHostReturn,
-    /// Nobody takes over the CPU of a carrier that is in the host.
+    /// From then on nobody takes over the CPU of a carrier that is in the host.
     NoTakeOver,
-    /// An idle CPU sleeps without telling the scheduler.
+    /// From then on idle CPUs sleep without telling the scheduler.
     SleepBlindly,
     /// An atomic exchange of the program says it stored and did not.
     LyingExchange,

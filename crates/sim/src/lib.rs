@@ -26,6 +26,7 @@ pub(crate) mod check;
 pub mod config;
 pub mod cost;
 mod event;
+pub mod export;
 pub mod machine;
 mod memory;
 pub mod report;

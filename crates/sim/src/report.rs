@@ -1,5 +1,6 @@
 //! What a scenario reports, ready to be printed or stored.
 
+use crate::trace::Record;
 use crate::world::Outcome;
 use serde::Serialize;
 
@@ -22,6 +23,9 @@ pub struct Report {
     pub failure: Option<String>,
     /// Measured values.
     pub values: Vec<Value>,
+    /// What happened, if that was asked for: for [`crate::export`].
+    #[serde(skip)]
+    pub records: Vec<Record>,
     /// Tables, in the order in which they should be shown.
     pub tables: Vec<Table>,
 }
@@ -50,7 +54,7 @@ pub struct Table {
 
 impl Report {
     /// The report of a finished run.
-    pub fn new(scenario: &str, seed: u64, cpus: usize, out: &Outcome) -> Report {
+    pub fn new(scenario: &str, seed: u64, cpus: usize, out: Outcome) -> Report {
         let failure = out.violation.as_ref().map(|v| format!("at {:?}: {}", v.at, v.what));
         let mut report = Report {
             scenario: scenario.to_string(),
@@ -61,6 +65,7 @@ impl Report {
             hash: format!("{:016x}", out.hash),
             failure,
             values: Vec::new(),
+            records: out.records,
             tables: Vec::new(),
         };
         let s = &out.stats;

@@ -13,6 +13,9 @@ pub struct Record {
     pub what: What,
     /// Of whom: a thread's id, a CPU, a system call's number, as `what` says.
     pub who: i64,
+    /// With [`What::Run`]: the thread's priority as Linux's kernel counts it (lower is more
+    /// urgent: -1 deadline, 0 to 98 real time, 100 to 139 fair).
+    pub priority: i16,
 }
 
 /// Kinds of records.
@@ -51,7 +54,7 @@ pub enum What {
 
 /// The record of a run.
 #[derive(Debug)]
-pub struct Trace {
+pub(crate) struct Trace {
     hash: u64,
     records: Option<Vec<Record>>,
     /// The latest records, for reports.
@@ -63,17 +66,18 @@ impl Trace {
     const TAIL: usize = 48;
 
     pub(crate) fn new(keep: bool) -> Trace {
-        let none = Record { at: Nanos::ZERO, cpu: CpuId::NONE, what: What::Idle, who: 0 };
+        let none = Record { at: Nanos::ZERO, cpu: CpuId::NONE, what: What::Idle, who: 0, priority: 0 };
         Trace { hash: 0xcbf2_9ce4_8422_2325, records: keep.then(Vec::new), tail: [none; Trace::TAIL], count: 0 }
     }
 
-    pub(crate) fn note(&mut self, at: Nanos, cpu: CpuId, what: What, who: i64) {
+    pub(crate) fn note(&mut self, record: Record) {
+        let Record { at, cpu, what, who, priority } = record;
         // FNV-1a over words: stable over machines and versions of this program.
-        for word in [at.0, u64::from(cpu.0) << 8 | what as u64, who as u64] {
+        let place = u64::from(priority as u16) << 32 | u64::from(cpu.0) << 8 | what as u64;
+        for word in [at.0, place, who as u64] {
             self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
             self.hash ^= self.hash >> 29;
         }
-        let record = Record { at, cpu, what, who };
         self.tail[self.count as usize % Trace::TAIL] = record;
         self.count += 1;
         if let Some(all) = &mut self.records {
@@ -82,17 +86,17 @@ impl Trace {
     }
 
     /// A number that is equal for equal runs.
-    pub fn hash(&self) -> u64 {
+    pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Everything, if it was to be kept.
-    pub fn records(&self) -> &[Record] {
-        self.records.as_deref().unwrap_or_default()
+    /// Everything, if it was to be kept; it can be taken once.
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
+        self.records.take().unwrap_or_default()
     }
 
     /// The last things that happened, oldest first.
-    pub fn tail(&self) -> Vec<Record> {
+    pub(crate) fn tail(&self) -> Vec<Record> {
         let from = self.count.saturating_sub(Trace::TAIL as u64);
         (from..self.count).map(|i| self.tail[i as usize % Trace::TAIL]).collect()
     }

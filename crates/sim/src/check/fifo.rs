@@ -82,13 +82,20 @@ impl Fifo {
         let s = &w.kernel.sched;
         let attr = s.attr(m.thread);
         let boosted = s.urgency(m.thread) != Urgency::Rt(attr.rt);
-        let ran = old.iter().any(|o| o.thread == m.thread && o.place == Place::Running);
+        let ran = before(old, m).is_some_and(is_running);
         let rotated = attr.policy == Policy::RoundRobin && ran;
         let pinned = s.affinity(m.thread).count() == 1;
-        boosted || rotated || pinned || self.exempt.contains(&m.thread)
+        // A boost that ended: whoever falls stands before its new equals (`rt_mutex_setprio`).
+        let level = |o: &Met| matches!(o.place, Place::Level(_)) && o.place != m.place;
+        let fell = before(old, m).is_some_and(level);
+        boosted || fell || rotated || pinned || self.exempt.contains(&m.thread)
     }
 }
 
 fn is_running(m: &Met) -> bool {
     m.place == Place::Running
+}
+
+fn before<'a>(old: &'a [Met], m: &Met) -> Option<&'a Met> {
+    old.iter().find(|o| o.thread == m.thread)
 }

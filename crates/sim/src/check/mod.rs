@@ -47,8 +47,8 @@ pub(crate) struct Checker {
     order: Order,
     fifo: Fifo,
     wakes: Wakes,
-    /// Threads in the host with a signal, and since when.
-    signalled: Map<u32, Nanos>,
+    /// Threads in the host with a signal: since when, and what they had used then.
+    signalled: Map<u32, (Nanos, Nanos)>,
     /// Nothing happens unseen between two checks.
     every_event: bool,
     rounds: u64,
@@ -210,7 +210,13 @@ impl Checker {
             self.signalled.remove(&t.0);
             return Ok(());
         }
-        let since = *self.signalled.entry(t.0).or_insert(w.now);
+        // If it has run since the last look, this is another call.
+        let used = w.kernel.sched.runtime(t, w.now);
+        let seen = self.signalled.entry(t.0).or_insert((w.now, used));
+        if seen.1 != used {
+            *seen = (w.now, used);
+        }
+        let since = seen.0;
         if w.now.since(since) > self.bounds.settle {
             return Err(format!("{t:?} is in the host, though it could take a signal since {since:?}"));
         }

@@ -99,14 +99,7 @@ impl Order {
         let u = Some(urgency(&first));
         let here = self.runs[first.cpu.index()];
         let unjust_here = here < u;
-        let head = queue.iter().filter(waits).filter(|m| w.kernel.sched.affinity(m.thread).count() > 1);
-        let head = head.max_by(first_of_best);
-        let elsewhere = head.and_then(|h| {
-            let u = Some(urgency(&h));
-            let mask = w.kernel.sched.affinity(h.thread);
-            let found = mask.iter().find(|c| *c != h.cpu && self.best[c.index()] < u);
-            found.map(|c| (*h, c))
-        });
+        let elsewhere = self.blocked_elsewhere(w, queue.iter().filter(waits));
         if unjust_here {
             self.pend(w, first, format!("while {here:?} runs there"), bounds)?;
         }
@@ -114,6 +107,25 @@ impl Order {
             self.pend(w, &h, format!("while {c:?} has nothing above {:?}", self.best[c.index()]), bounds)?;
         }
         Ok(())
+    }
+
+    /// A pushable head that could run on another CPU. Of equals any one may be the head: only if all
+    /// of them could is anything wrong.
+    fn blocked_elsewhere<'a>(
+        &self,
+        w: &Look<'_>,
+        waiting: impl Iterator<Item = &'a Met> + Clone,
+    ) -> Option<(Met, CpuId)> {
+        let s = &w.kernel.sched;
+        let movable = waiting.filter(|m| s.affinity(m.thread).count() > 1);
+        let best = movable.clone().map(|m| s.urgency(m.thread)).max()?;
+        let mut found = None;
+        for m in movable.filter(|m| s.urgency(m.thread) == best) {
+            let mask = s.affinity(m.thread);
+            let cpu = mask.iter().find(|c| *c != m.cpu && self.best[c.index()] < Some(best))?;
+            found = found.or(Some((*m, cpu)));
+        }
+        found
     }
 
     fn pend(&mut self, w: &Look<'_>, m: &Met, what: String, bounds: &Bounds) -> Result<(), String> {

@@ -38,10 +38,10 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
         }
     }
     let out = setup.threads(programs).run();
-    let mut report = Report::new("hackbench", seed, cpus, &out);
+    let mut report = Report::new("hackbench", seed, cpus, out);
     let total = groups * SIDE * SIDE * messages as usize;
     report.value("messages", total as f64, "");
-    report.value("time a message", out.time.0 as f64 / total.max(1) as f64 / 1e3, "µs");
+    report.value("time a message", report.time_ns as f64 / total.max(1) as f64 / 1e3, "µs");
     report
 }
 

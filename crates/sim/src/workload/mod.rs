@@ -21,18 +21,21 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// Whether the invariants are checked.
     pub check: bool,
+    /// Whether the trace is kept.
+    pub record: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cost: Cost::host(), threads: None, rounds: None, check: true }
+        Options { cost: Cost::host(), threads: None, rounds: None, check: true, record: false }
     }
 }
 
 impl Options {
     pub(crate) fn config(&self, seed: u64, cpus: usize) -> Config {
         let new = Config::new(seed, cpus);
-        Config { cost: self.cost.clone(), check_every: if self.check { new.check_every } else { 0 }, ..new }
+        let check_every = if self.check { new.check_every } else { 0 };
+        Config { cost: self.cost.clone(), check_every, record: self.record, ..new }
     }
 }
 
@@ -84,9 +87,10 @@ pub fn scenario(name: &str) -> Option<&'static Scenario> {
     scenarios().iter().find(|s| s.name == name)
 }
 
-fn run_swarm(seed: u64, _cpus: usize, _options: &Options) -> Report {
+fn run_swarm(seed: u64, _cpus: usize, options: &Options) -> Report {
     let mut world = swarm::swarm(seed, None);
+    world.record(options.record);
     let cpus = world.cpus();
     let out = world.run();
-    Report::new("swarm", seed, cpus, &out)
+    Report::new("swarm", seed, cpus, out)
 }

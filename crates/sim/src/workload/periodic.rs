@@ -48,7 +48,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
         ));
     }
     let out = setup.threads(programs).run();
-    let mut report = Report::new("periodic", seed, cpus, &out);
+    let mut report = Report::new("periodic", seed, cpus, out);
     tell(&seen.borrow(), &tasks, &mut report);
     report
 }

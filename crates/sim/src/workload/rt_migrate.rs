@@ -54,7 +54,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     }
     programs.push(with(Attr::fifo(priority(threads, threads)), None, parent(log.clone(), threads, rounds, start, end)));
     let out = setup.threads(programs).run();
-    let mut report = Report::new("rt-migrate", seed, cpus, &out);
+    let mut report = Report::new("rt-migrate", seed, cpus, out);
     judge(&log.borrow(), &mut report, threads);
     report
 }

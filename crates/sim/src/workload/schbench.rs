@@ -30,7 +30,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
         programs.push(messenger(sent, boxes, rounds));
     }
     let out = setup.threads(programs).run();
-    let mut report = Report::new("schbench", seed, cpus, &out);
+    let mut report = Report::new("schbench", seed, cpus, out);
     latency.borrow().report("wake-up", &mut report);
     report
 }

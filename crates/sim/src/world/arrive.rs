@@ -88,7 +88,7 @@ impl World {
 
     /// Nothing to run: the carrier looks around for a while before it sleeps.
     pub(crate) fn begin_looking(&mut self, cpu: CpuId, until: Option<Nanos>) {
-        if self.strikes(Bug::SleepBlindly) {
+        if self.strikes(Bug::SleepBlindly) || self.has_struck(Bug::SleepBlindly) {
             self.cpu(cpu).mode = Mode::Parked;
             return;
         }
@@ -145,7 +145,7 @@ impl World {
     /// The carrier of `cpu` is away in a host call: a spare takes its place. The timer was
     /// the old carrier's.
     pub(crate) fn seat_spare(&mut self, cpu: CpuId) {
-        if self.strikes(Bug::NoTakeOver) {
+        if self.strikes(Bug::NoTakeOver) || self.has_struck(Bug::NoTakeOver) {
             return;
         }
         let c = self.cpu(cpu);

@@ -26,12 +26,13 @@ use crate::config::{Bug, Config};
 use crate::event::{Event, Events};
 use crate::machine::SimMachine;
 use crate::rng::Rng;
-use crate::trace::{Trace, What};
+use crate::trace::{Record, Trace, What};
 use crate::user::op::{Children, Owners};
 use crate::user::{Op, Program};
 use ids::{CpuId, Nanos, ThreadIdx, Tid};
 use kernel::{Call, Kernel, Next};
 
+pub(crate) use build::PID;
 pub use build::{Setup, start_and_join};
 pub use outcome::{End, Outcome, Violation};
 
@@ -174,14 +175,14 @@ impl World {
         self.finish()
     }
 
+    /// Whether the trace is kept; before [`World::run`].
+    pub fn record(&mut self, keep: bool) {
+        self.trace = Trace::new(keep);
+    }
+
     /// How many CPUs it has.
     pub fn cpus(&self) -> usize {
         self.config.cpus
-    }
-
-    /// What happened so far.
-    pub fn trace(&self) -> &Trace {
-        &self.trace
     }
 
     fn handle(&mut self, event: Event) {
@@ -212,7 +213,7 @@ impl World {
     }
 
     pub(crate) fn note(&mut self, cpu: CpuId, what: What, who: i64) {
-        self.trace.note(self.now, cpu, what, who);
+        self.trace.note(Record { at: self.now, cpu, what, who, priority: 0 });
     }
 
     pub(crate) fn cpu(&mut self, cpu: CpuId) -> &mut SimCpu {

@@ -48,6 +48,8 @@ pub struct Outcome {
     pub planted: bool,
     /// The kernel's counters.
     pub stats: Stats,
+    /// Everything that happened, if [`crate::Config::record`] asked for it.
+    pub records: Vec<Record>,
 }
 
 impl Outcome {
@@ -87,6 +89,7 @@ impl World {
             violation,
             planted: self.planted,
             stats: self.kernel.stats(),
+            records: self.trace.take_records(),
         }
     }
 

@@ -5,10 +5,11 @@ use crate::config::Bug;
 use crate::cost::Cost;
 use crate::event::Event;
 use crate::machine::Notes;
-use crate::trace::What;
+use crate::trace::{Record, What};
 use crate::user::op::STACK;
-use ids::{CpuId, Nanos, ThreadIdx};
+use ids::{CpuId, Nanos, Nice, ThreadIdx};
 use kernel::{Fatal, Next, Process, Trap};
+use sched::Urgency;
 
 impl World {
     /// `cpu` traps now.
@@ -164,7 +165,8 @@ impl World {
         if !self.kernel.sched.affinity(t).contains(cpu) {
             self.fail(format!("thread {tid} is resumed on {cpu:?}, outside its mask"));
         }
-        self.note(cpu, What::Run, tid);
+        let priority = linux_priority(self.kernel.sched.urgency(t), self.kernel.sched.attr(t).nice);
+        self.trace.note(Record { at: self.now, cpu, what: What::Run, who: tid, priority });
         let cost = &self.config.cost;
         let mut spent = 0;
         if self.cpus[cpu.index()].last != Some(t) {
@@ -241,5 +243,14 @@ impl World {
 
     fn next_cpu(&self, cpu: CpuId) -> CpuId {
         CpuId((cpu.0 + 1) % self.config.cpus as u16)
+    }
+}
+
+/// `task_struct::prio`.
+fn linux_priority(urgency: Urgency, nice: Nice) -> i16 {
+    match urgency {
+        Urgency::Stop | Urgency::Deadline(_) => -1,
+        Urgency::Rt(p) => 99 - i16::from(p.0),
+        Urgency::Fair => 120 + i16::from(nice.0),
     }
 }

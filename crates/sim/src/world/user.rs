@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::machine::{CALL_RIP, HANDLER_RIP, USER_RIP};
 use crate::trace::What;
 use crate::user::{Env, Micro, Op, View};
-use crate::world::build::PID;
+use crate::world::PID;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Trap};
 

@@ -1,0 +1,82 @@
+//! A run to look at: a trace for ui.perfetto.dev, or one HTML page.
+
+mod html;
+mod perfetto;
+
+pub use html::html;
+pub use perfetto::perfetto;
+
+use crate::trace::{Record, What};
+use ids::{CpuId, Nanos};
+use std::collections::BTreeMap;
+
+/// A thread had a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Span {
+    cpu: CpuId,
+    from: Nanos,
+    to: Nanos,
+    tid: i64,
+    priority: i16,
+    /// It waits afterwards, or is gone; else it was preempted.
+    blocked: bool,
+}
+
+/// Who had which CPU when, in order of their ends.
+fn spans(records: &[Record]) -> Vec<Span> {
+    let mut open: BTreeMap<CpuId, Span> = BTreeMap::new();
+    let mut spans = Vec::new();
+    let end = records.last().map_or(Nanos::ZERO, |r| r.at);
+    for r in records {
+        match r.what {
+            What::Call => {
+                // If it is not resumed at once, that is what it waits in.
+                if let Some(span) = open.get_mut(&r.cpu) {
+                    span.blocked = true;
+                }
+            }
+            What::Timer | What::Kick => {
+                if let Some(span) = open.get_mut(&r.cpu) {
+                    span.blocked = false;
+                }
+            }
+            What::Run if open.get(&r.cpu).is_some_and(|s| s.tid == r.who && s.priority == r.priority) => {}
+            What::Run | What::Idle | What::HostBegin => {
+                if let Some(span) = open.remove(&r.cpu) {
+                    spans.push(Span { to: r.at, ..span });
+                }
+                if r.what == What::Run {
+                    let span =
+                        Span { cpu: r.cpu, from: r.at, to: r.at, tid: r.who, priority: r.priority, blocked: false };
+                    open.insert(r.cpu, span);
+                }
+            }
+            _ => {}
+        }
+    }
+    spans.extend(open.into_values().map(|s| Span { to: end, ..s }));
+    spans.retain(|s| s.to > s.from);
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_goes_on_is_one_span() {
+        let r = |at, what, who| Record { at: Nanos(at), cpu: CpuId(0), what, who, priority: 120 };
+        let records = [
+            r(10, What::Run, 7),
+            r(20, What::Call, 24),
+            r(20, What::Run, 7),
+            r(30, What::Timer, 0),
+            r(30, What::Run, 8),
+            r(50, What::Call, 202),
+            r(50, What::Idle, 0),
+        ];
+        let all = spans(&records);
+        let got: Vec<_> = all.iter().map(|s| (s.tid, s.from.0, s.to.0, s.blocked)).collect();
+        assert_eq!(got, [(7, 10, 30, false), (8, 30, 50, true)]);
+    }
+}
