@@ -40,6 +40,7 @@ mod domain;
 mod entity;
 mod fair;
 mod field;
+mod life;
 mod planted;
 mod presence;
 mod push_pull;
@@ -64,11 +65,9 @@ pub use planted::Fault;
 use alloc::boxed::Box;
 use cpu::Cpu;
 use domain::Domain;
-use entity::state;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use queue::Held;
 use server::FairServer;
-use sync::atomic::Ordering;
 use table::Table;
 
 /// Told which CPUs must look at their run queue again. Called with no run-queue lock held.
@@ -133,7 +132,7 @@ impl Scheduler {
         let mask = if mask.is_empty() { all } else { mask };
         e.set_home(mask.lowest().unwrap_or(CpuId(0)), false);
         self.table.set_mask(t, &mask);
-        e.state.store(state::BLOCKED, Ordering::Release);
+        e.life.attach();
         Ok(())
     }
 
@@ -141,7 +140,7 @@ impl Scheduler {
     pub fn detach(&self, t: ThreadIdx) {
         if let Some(e) = self.table.find(t) {
             self.admission.release(e);
-            e.state.store(state::FREE, Ordering::Release);
+            e.life.detach();
         }
     }
 
