@@ -158,32 +158,3 @@ mod tests {
         assert!(l.try_lock().is_some());
     }
 }
-
-/// Under loom: what one holder wrote, even relaxed, the next one reads.
-#[cfg(all(test, loom))]
-mod models {
-    use super::*;
-    use crate::atomic::AtomicU32;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    #[test]
-    fn holders_see_each_others_relaxed_stores() {
-        let mut b = loom::model::Builder::new();
-        b.preemption_bound = Some(3);
-        b.check(|| {
-            let shared = Arc::new((Lock::new(()), AtomicU32::new(0)));
-            let add = |s: &(Lock<()>, AtomicU32)| {
-                let _g = s.0.lock();
-                s.1.store(s.1.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            };
-            let other = {
-                let shared = shared.clone();
-                thread::spawn(move || add(&shared))
-            };
-            add(&shared);
-            other.join().unwrap();
-            assert_eq!(shared.1.load(Ordering::Relaxed), 2);
-        });
-    }
-}
