@@ -22,6 +22,9 @@
 //!   thread has no competition needs no tick, and is kicked when that changes from elsewhere.
 //! * A spinning idle CPU is not kicked for fair threads: it must look at `need_resched`. Before it parks
 //!   it says so by [`Scheduler::idle_state`] and stays awake if that returns false.
+//! * Ticks are for slices, balance and lost kicks; [`Scheduler::next_event`] says when a budget (deadline threads,
+//!   fair server) ends or begins, which an idle CPU has to be awake for as well.
+//! * A CPU that nobody serves is announced by [`Scheduler::set_absent`].
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -36,7 +36,7 @@ impl Scheduler {
             Wake::Done => return true,
             Wake::Claimed => {}
         }
-        if self.table.plants(Fault::DropWake) && e.runtime.get() % 8 == 0 {
+        if self.table.plants(Fault::DropWake) && e.runtime.get().is_multiple_of(8) {
             return true;
         }
         self.activate(t, from, now, Placement::Wake, k);
@@ -57,7 +57,10 @@ impl Scheduler {
         let e = self.table.get(t);
         let target = self.select(t, e, from);
         let mut h = self.lock(target);
-        h.account(now);
+        let current = h.current();
+        if let Some(c) = current {
+            h.account_for(c, now);
+        }
         h.rq.stats.migrations_in += u64::from(e.cpu() != target);
         h.enqueue(t, e, now, how, false);
         if how != Placement::Moved {
@@ -65,7 +68,7 @@ impl Scheduler {
             e.runtime_at_wake.set(e.runtime.get());
             e.life.queued();
         }
-        let beats = h.beats_current(t, e);
+        let beats = h.beats(t, e, current);
         let told = beats && h.request();
         let ticks = h.publish();
         // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
