@@ -404,7 +404,7 @@ fn previous(table: &Table, mut n: u32) -> u32 {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use alloc::vec::Vec;
