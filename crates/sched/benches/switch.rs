@@ -1,10 +1,13 @@
 //! What scheduling costs: yields, hand-overs, and pairs of wake-up and wait with 2, 1,000 and
 //! 100,000 runnable threads on one CPU.
 
+#![allow(missing_docs, reason = "criterion's macro makes a public function")]
+
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use entresol_sched::{Attr, Config, Kick, Prev, Scheduler};
 use ids::{CpuId, CpuMask, Nanos, ThreadIdx};
 use std::hint::black_box;
+use std::time::Duration;
 
 const CPU: CpuId = CpuId(0);
 const SIZES: [u32; 3] = [2, 1_000, 100_000];
@@ -87,7 +90,10 @@ fn preempt(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().measurement_time(std::time::Duration::from_secs(1)).warm_up_time(std::time::Duration::from_millis(300)).sample_size(20);
+    config = Criterion::default()
+        .measurement_time(Duration::from_secs(1))
+        .warm_up_time(Duration::from_millis(300))
+        .sample_size(20);
     targets = yields, wake_and_wait, preempt
 }
 criterion_main!(benches);

@@ -1,7 +1,7 @@
 //! A look at everything at once, for tests and simulators: is the scheduler's state whole?
 
 use crate::Scheduler;
-use crate::entity::{Class, Entity, ON_RQ, state};
+use crate::entity::{Class, Entity, ON_RQ};
 use crate::queue::Held;
 use crate::rank::Rank;
 use ids::{CpuId, ThreadIdx};
@@ -87,9 +87,8 @@ impl Held<'_> {
     }
 
     fn audit_thread(&self, t: ThreadIdx, e: &Entity) -> Result<(), &'static str> {
-        let s = e.state.load(Ordering::Relaxed);
         check(e.home.load(Ordering::Relaxed) == u32::from(self.id.0) | ON_RQ, "a member's home")?;
-        check(s == state::RUNNABLE || (s == state::WAITING && t == self.rq.current), "a member's state")?;
+        check(e.life.fits_member(t == self.rq.current), "a member's life")?;
         check(self.s.table.allows(t, e, self.id) || (t == self.rq.current && self.rq.exile), "a member's mask")
     }
 

@@ -1,8 +1,9 @@
 //! Changes of attributes, affinity, boosts, and of the CPUs themselves.
 
 use crate::attr::{Attr, AttrError, Urgency};
-use crate::entity::{Class, Entity, ON_RQ, state};
+use crate::entity::{Class, Entity, ON_RQ};
 use crate::fair::Placement;
+use crate::life;
 use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
@@ -145,10 +146,10 @@ impl Scheduler {
                 }
                 continue;
             }
-            match e.state.compare_exchange(state::BLOCKED, state::CHANGING, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Claim::Waiting,
-                Err(state::FREE | state::DEAD) => return Claim::Gone,
-                Err(_) => sync::relax(round),
+            match e.life.claim() {
+                life::Claim::Claimed => return Claim::Waiting,
+                life::Claim::Gone => return Claim::Gone,
+                life::Claim::Busy => sync::relax(round),
             }
             round += 1;
         }
@@ -156,9 +157,7 @@ impl Scheduler {
 
     /// Lets go of a waiting thread; if it was woken meanwhile, that is done now.
     fn unclaim(&self, t: ThreadIdx, e: &Entity, now: Nanos, k: &mut impl Kick) {
-        let back = e.state.compare_exchange(state::CHANGING, state::BLOCKED, Ordering::AcqRel, Ordering::Acquire);
-        if back.is_err() {
-            e.state.store(state::WAKING, Ordering::Release);
+        if !e.life.unclaim() {
             self.activate(t, e.cpu(), now, Placement::Wake, k);
         }
     }

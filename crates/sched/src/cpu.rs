@@ -196,6 +196,24 @@ impl RunQueue {
         })
     }
 
+    /// Ranks of what runs, of the most urgent thread, and of the most urgent one that may go elsewhere.
+    #[inline]
+    pub(crate) fn ranks(&self, table: &Table, current: Option<&Entity>) -> (Rank, Rank, Rank) {
+        let running = self.running_rank(current);
+        if !self.deadline.is_empty() || self.server.active() {
+            let pushable = self.first_pushable(table).map_or(Rank::IDLE, |t| Rank::of(table.get(t)));
+            return (running, running.min(self.best_rank(table, current)), pushable);
+        }
+        let level = |l: u8| match l {
+            0 => Rank::STOP,
+            NO_LEVEL => Rank::IDLE,
+            l => Rank::rt(l),
+        };
+        let fair = if self.fair.waiting() > 0 { Rank::FAIR } else { Rank::IDLE };
+        let best = running.min(fair).min(level(self.rt.active.best()));
+        (running, best, level(self.rt.pushable.best()))
+    }
+
     /// Rank of what runs: the server's while it is the reason.
     pub(crate) fn running_rank(&self, current: Option<&Entity>) -> Rank {
         match current {

@@ -1,7 +1,7 @@
 //! What the scheduler knows of one thread.
 //!
 //! # Who owns the fields
-//! | `state`, `home` | owner of all other fields |
+//! | `life`, `home` | owner of all other fields |
 //! |---|---|
 //! | `home` has `ON_RQ` | the holder of the lock of the run queue `home` names |
 //! | `BLOCKED` | nobody may write; claim it first |
@@ -12,33 +12,11 @@
 
 use crate::attr::{Attr, Urgency};
 use crate::field::{FieldI64, FieldU8, FieldU32, FieldU64};
+use crate::life::Life;
 use crate::weight;
 use core::cmp::Reverse;
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, ThreadIdx};
-use sync::atomic::{AtomicU8, AtomicU32, Ordering};
-
-/// Values of [`Entity::state`].
-pub(crate) mod state {
-    /// No thread has this slot.
-    pub(crate) const FREE: u8 = 0;
-    /// Running, queued, or on the way between two queues.
-    pub(crate) const RUNNABLE: u8 = 1;
-    /// Current on its CPU, and has said that it is about to wait.
-    pub(crate) const WAITING: u8 = 2;
-    /// Waits.
-    pub(crate) const BLOCKED: u8 = 3;
-    /// A waker has it and will queue it.
-    pub(crate) const WAKING: u8 = 4;
-    /// Waits; somebody changes its attributes.
-    pub(crate) const CHANGING: u8 = 5;
-    /// As `CHANGING`, and woken meanwhile: the changer finishes the wake-up.
-    pub(crate) const CHANGING_WOKEN: u8 = 6;
-    /// Has exited.
-    pub(crate) const DEAD: u8 = 7;
-    /// Attached, and not yet let go by `wake_new`. A stale wake-up of the slot's last thread must
-    /// not start it before its state is complete.
-    pub(crate) const NEW: u8 = 8;
-}
+use sync::atomic::{AtomicU32, Ordering};
 
 /// In [`Entity::home`]: current on, or queued at, the CPU in the low 16 bits.
 pub(crate) const ON_RQ: u32 = 1 << 16;
@@ -82,7 +60,7 @@ pub(crate) struct Entity {
     pub weight: FieldU32,
     pub inverse: FieldU32,
 
-    pub state: AtomicU8,
+    pub life: Life,
     class: FieldU8,
     /// Level in the real-time queue: 0 stop, 1 = priority 99 … 99 = priority 1.
     pub level: FieldU8,
@@ -145,7 +123,7 @@ impl Entity {
             rank: FieldU32::from(mix(index)),
             weight: FieldU32::from(weight::NICE_0),
             inverse: FieldU32::from(weight::inverse(weight::NICE_0)),
-            state: AtomicU8::new(state::FREE),
+            life: Life::new(),
             class: FieldU8::from(Class::Fair as u8),
             level: FieldU8::default(),
             policy: FieldU8::default(),
@@ -218,6 +196,12 @@ impl Entity {
     #[inline(always)]
     pub(crate) fn policy(&self) -> Policy {
         Policy::from_raw(u32::from(self.policy.get())).unwrap_or(Policy::Other)
+    }
+
+    /// Whether this is its policy: cheaper than asking which is.
+    #[inline(always)]
+    pub(crate) fn has_policy(&self, policy: Policy) -> bool {
+        self.policy.get() == policy as u8
     }
 
     /// The virtual length of its slice.

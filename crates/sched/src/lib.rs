@@ -22,6 +22,9 @@
 //!   thread has no competition needs no tick, and is kicked when that changes from elsewhere.
 //! * A spinning idle CPU is not kicked for fair threads: it must look at `need_resched`. Before it parks
 //!   it says so by [`Scheduler::idle_state`] and stays awake if that returns false.
+//! * Ticks are for slices, balance and lost kicks; [`Scheduler::next_event`] says when a budget (deadline threads,
+//!   fair server) ends or begins, which an idle CPU has to be awake for as well.
+//! * A CPU that nobody serves is announced by [`Scheduler::set_absent`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -40,6 +43,7 @@ mod domain;
 mod entity;
 mod fair;
 mod field;
+mod life;
 mod planted;
 mod presence;
 mod push_pull;
@@ -64,11 +68,9 @@ pub use planted::Fault;
 use alloc::boxed::Box;
 use cpu::Cpu;
 use domain::Domain;
-use entity::state;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use queue::Held;
 use server::FairServer;
-use sync::atomic::Ordering;
 use table::Table;
 
 /// Told which CPUs must look at their run queue again. Called with no run-queue lock held.
@@ -133,7 +135,7 @@ impl Scheduler {
         let mask = if mask.is_empty() { all } else { mask };
         e.set_home(mask.lowest().unwrap_or(CpuId(0)), false);
         self.table.set_mask(t, &mask);
-        e.state.store(state::NEW, Ordering::Release);
+        e.life.attach();
         Ok(())
     }
 
@@ -141,7 +143,7 @@ impl Scheduler {
     pub fn detach(&self, t: ThreadIdx) {
         if let Some(e) = self.table.find(t) {
             self.admission.release(e);
-            e.state.store(state::FREE, Ordering::Release);
+            e.life.detach();
         }
     }
 
@@ -187,11 +189,6 @@ impl Scheduler {
             Policy::RoundRobin => self.config.rr_slice,
             _ => Nanos(u64::from(e.slice.get())),
         }
-    }
-
-    /// Whether `t` has left its CPU to wait and has not been woken. Lock-free.
-    pub fn is_blocked(&self, t: ThreadIdx) -> bool {
-        self.table.get(t).state.load(Ordering::Acquire) == state::BLOCKED
     }
 
     /// The CPU `t` is on, or was on last.

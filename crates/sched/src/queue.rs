@@ -58,7 +58,7 @@ impl<'a> Held<'a> {
     fn account_urgent(&mut self, e: &Entity, delta: u64) {
         if e.class() == Class::Deadline && !self.s.table.plants(Fault::FreeBudget) {
             deadline::charge(e, delta);
-        } else if e.policy() == Policy::RoundRobin {
+        } else if e.has_policy(Policy::RoundRobin) {
             e.rr_left.set(e.rr_left.get().saturating_sub(delta));
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Held<'a> {
         let fair = self.rq.fair.waiting() > 0;
         let urgent = self.rq.rt.len > 0 || !self.rq.deadline.is_empty();
         if urgent {
-            while self.rq.deadline.replenish_one(table, now) {}
+            while self.rq.deadline.throttled() > 0 && self.rq.deadline.replenish_one(table, now) {}
             self.update_server(now, fair);
             if let Some(t) = self.pick_urgent(fair) {
                 return Some(t);
@@ -221,7 +221,7 @@ impl<'a> Held<'a> {
     /// Lets the fair server look at the clock; `fair` says whether fair threads are here.
     pub(crate) fn update_server(&mut self, now: Nanos, fair: bool) {
         let rt = self.rq.rt.len > 0;
-        if !self.s.table.plants(Fault::SleepingServer) {
+        if (fair || self.rq.server.armed()) && !self.s.table.plants(Fault::SleepingServer) {
             self.rq.server.update(now, fair, rt);
         }
     }
@@ -298,20 +298,18 @@ impl<'a> Held<'a> {
         let waiting = rq.waiting(e);
         seen.queued.set(waiting);
         seen.fair_waiting.set(rq.fair.waiting());
-        let running = rq.running_rank(e);
+        let (running, best, pushable) = rq.ranks(table, e);
         seen.running.set(running.0);
+        seen.best.set(best.0);
+        seen.pushable.set(pushable.0);
         seen.running_pinned.set(u8::from(e.is_some_and(|e| e.movable.get() == 0)));
         let budget = e.is_some_and(|e| e.class() == Class::Deadline);
         seen.tick.set(u8::from(waiting > 0 || budget || rq.deadline.throttled() > 0));
-        let best = running.min(rq.best_rank(table, e));
-        seen.best.set(best.0);
         let vector = best.vector();
         if vector != rq.vector && !table.plants(Fault::StaleVector) {
             self.s.domain.set_priority(self.id, rq.vector, vector);
             rq.vector = vector;
         }
-        let pushable = rq.first_pushable(table).map_or(Rank::IDLE, |t| Rank::of(table.get(t)));
-        seen.pushable.set(pushable.0);
         let overloaded = pushable < Rank::IDLE;
         if overloaded != rq.overloaded {
             if overloaded {
@@ -357,7 +355,13 @@ impl<'a> Held<'a> {
     /// (`wakeup_preempt`). The running thread's time has been accounted.
     #[inline]
     pub(crate) fn beats_current(&mut self, t: ThreadIdx, e: &Entity) -> bool {
-        match self.current() {
+        self.beats(t, e, self.current())
+    }
+
+    /// `beats_current`, for whoever has the running thread's entity at hand.
+    #[inline]
+    pub(crate) fn beats(&mut self, t: ThreadIdx, e: &Entity, current: Option<&Entity>) -> bool {
+        match current {
             Some(c) if e.is_fair() && c.is_fair() => self.fair_beats_current(t, e, c),
             c => self.outranks(t, e, c),
         }
@@ -385,11 +389,11 @@ impl<'a> Held<'a> {
     }
 
     fn fair_beats_current(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
-        if c.policy() == Policy::Idle && e.policy() != Policy::Idle {
+        if c.has_policy(Policy::Idle) && !e.has_policy(Policy::Idle) {
             self.rq.fair.unprotect();
             return true;
         }
-        if e.policy() != Policy::Other {
+        if !e.has_policy(Policy::Other) {
             return false;
         }
         self.rq.fair.end_protection_for(e, c);

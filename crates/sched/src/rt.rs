@@ -189,8 +189,10 @@ impl RtQueue {
 
     /// Moves `t`, a member, behind all others of its level.
     pub(crate) fn move_to_tail(&mut self, table: &Table, t: ThreadIdx) {
-        self.active.remove(table, t);
-        self.active.push_back(table, t);
+        if self.active.shares_level(table.get(t)) {
+            self.active.remove(table, t);
+            self.active.push_back(table, t);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cpu::Idle;
 use crate::deadline;
-use crate::entity::{Class, Entity, state};
+use crate::entity::{Class, Entity};
 use crate::fair::Placement;
 use crate::planted::Fault;
 use crate::queue::Held;
@@ -169,11 +169,11 @@ impl Held<'_> {
     /// lets wakers have it.
     #[inline(always)]
     fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
-        if e.state.load(Ordering::Acquire) != state::WAITING {
+        if !e.life.is_waiting() {
             if !self.s.table.plants(Fault::BlockAnyway) {
                 return false;
             }
-            e.state.store(state::WAITING, Ordering::Relaxed);
+            e.life.prepare();
         }
         let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
         let usual = e.usual_run.get();
@@ -181,7 +181,7 @@ impl Held<'_> {
         self.leave_running(t, e, false);
         e.set_home(self.id, false);
         self.vacate();
-        if e.state.compare_exchange(state::WAITING, state::BLOCKED, Ordering::Release, Ordering::Acquire).is_ok() {
+        if e.life.block() {
             return true;
         }
         self.rq.current = t;
@@ -204,6 +204,6 @@ impl Held<'_> {
         self.leave_running(t, e, false);
         e.set_home(self.id, false);
         self.vacate();
-        e.state.store(state::DEAD, Ordering::Release);
+        e.life.exit();
     }
 }

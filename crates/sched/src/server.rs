@@ -37,6 +37,13 @@ impl FairServer {
         self.active
     }
 
+    /// Whether it watches over fair threads.
+    #[inline(always)]
+    pub(crate) fn armed(&self) -> bool {
+        self.armed
+    }
+
+    /// Its deadline, an absolute time.
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }

@@ -75,7 +75,7 @@ impl Held<'_> {
     /// (`task_tick_rt`).
     fn tick_rt(&mut self, t: ThreadIdx, e: &Entity) -> bool {
         let over = e.rr_left.get() == 0 && !self.s.table.plants(Fault::EndlessSlice);
-        if e.policy() != Policy::RoundRobin || !over {
+        if !e.has_policy(Policy::RoundRobin) || !over {
             return false;
         }
         e.rr_left.set(self.s.config.rr_slice.0);

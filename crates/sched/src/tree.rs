@@ -403,3 +403,91 @@ fn previous(table: &Table, mut n: u32) -> u32 {
         n = parent;
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use ids::{CpuId, CpuMask};
+    use proptest::prelude::*;
+
+    /// A member as the model knows it: key, order of arrival, slot.
+    type Member = (i64, usize, u32);
+
+    fn table(n: u32) -> Table {
+        let table = Table::new(3).unwrap();
+        for i in 0..n {
+            table.reserve(ThreadIdx(i)).unwrap();
+            table.set_mask(ThreadIdx(i), &CpuMask::only(CpuId((i % 3) as u16)));
+        }
+        table
+    }
+
+    fn members(tree: &Tree, table: &Table, bit: u64) -> Vec<u32> {
+        let mut all = Vec::new();
+        let _ = tree.find_allowed(table, bit, u32::MAX, |t, _| {
+            all.push(t.0);
+            false
+        });
+        all
+    }
+
+    fn agrees(tree: &Tree, table: &Table, model: &[Member]) -> Result<(), TestCaseError> {
+        let slots = |want: &dyn Fn(u32) -> bool| model.iter().map(|m| m.2).filter(|&n| want(n)).collect::<Vec<_>>();
+        prop_assert!(tree.is_sound(table));
+        prop_assert_eq!(members(tree, table, 0), slots(&|_| true));
+        prop_assert_eq!(members(tree, table, 1 << 1), slots(&|n| n % 3 == 1));
+        prop_assert_eq!(tree.first(), model.first().map(|m| ThreadIdx(m.2)));
+        for bound in [-5, 0, 5] {
+            let due = model.iter().find(|m| at(table, m.2).vruntime.get() <= bound).map(|m| ThreadIdx(m.2));
+            prop_assert_eq!(tree.first_eligible(table, |v| v <= bound), due);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// Any insertions and removals: the same members in the same order as in a sorted list.
+        #[test]
+        fn agrees_with_a_sorted_list(steps in prop::collection::vec((0u32..24, -8i64..8, -8i64..8), 1..200)) {
+            let table = table(24);
+            let mut tree = Tree::new();
+            let mut model: Vec<Member> = Vec::new();
+            for (arrival, (slot, key, vruntime)) in steps.into_iter().enumerate() {
+                if let Some(i) = model.iter().position(|m| m.2 == slot) {
+                    tree.remove(&table, ThreadIdx(slot));
+                    model.remove(i);
+                } else {
+                    at(&table, slot).key.set(key);
+                    at(&table, slot).vruntime.set(vruntime);
+                    tree.insert(&table, ThreadIdx(slot));
+                    model.push((key, arrival, slot));
+                    model.sort();
+                }
+                agrees(&tree, &table, &model)?;
+            }
+        }
+    }
+
+    /// The depth stays logarithmic when threads of consecutive numbers come in order: 2 ln n on average,
+    /// here never above 5 log2 n.
+    #[test]
+    fn is_balanced_for_the_commonest_order() {
+        let n = 10_000;
+        let table = table(n);
+        let mut tree = Tree::new();
+        for i in 0..n {
+            at(&table, i).key.set(i64::from(i));
+            tree.insert(&table, ThreadIdx(i));
+        }
+        let depth = |mut i: u32| {
+            let mut d = 0;
+            while i != NONE {
+                i = at(&table, i).links.parent.get();
+                d += 1;
+            }
+            d
+        };
+        let deepest = (0..n).map(depth).max().unwrap();
+        assert!(deepest <= 5 * n.ilog2(), "{deepest}");
+    }
+}

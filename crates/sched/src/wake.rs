@@ -1,13 +1,13 @@
 //! Waiting and waking: the protocol of `README.md`.
 
 use crate::cpu::Idle;
-use crate::entity::{Class, Entity, state};
+use crate::entity::{Class, Entity};
 use crate::fair::Placement;
+use crate::life::Wake;
 use crate::planted::Fault;
 use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
-use sync::atomic::Ordering;
 
 impl Scheduler {
     /// Marks `t`, which runs, as about to wait. Call it **before** the wait is published anywhere a
@@ -15,19 +15,13 @@ impl Scheduler {
     /// sequentially consistent fence between this and looking at it.
     #[inline]
     pub fn prepare_block(&self, t: ThreadIdx) {
-        self.table.get(t).state.store(state::WAITING, Ordering::Release);
+        self.table.get(t).life.prepare();
     }
 
     /// Takes the mark back: there is nothing to wait for. Harmless if a waker was faster.
     #[inline]
     pub fn cancel_block(&self, t: ThreadIdx) {
-        // Whatever the outcome, the thread is runnable now.
-        let _ = self.table.get(t).state.compare_exchange(
-            state::WAITING,
-            state::RUNNABLE,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        self.table.get(t).life.cancel();
     }
 
     /// Ends the wait of `t`; true if this call did it: of several wakers exactly one gets true.
@@ -37,20 +31,10 @@ impl Scheduler {
     /// run at once; it is kicked if it is not `from`, the waker's.
     pub fn wake(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
         let e = self.table.get(t);
-        let s = &e.state;
-        let mut seen = s.load(Ordering::Acquire);
-        loop {
-            let to = match seen {
-                state::BLOCKED => state::WAKING,
-                state::WAITING => state::RUNNABLE,
-                state::CHANGING => state::CHANGING_WOKEN,
-                _ => return false,
-            };
-            match s.compare_exchange_weak(seen, to, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(state::BLOCKED) => break,
-                Ok(_) => return true,
-                Err(now_seen) => seen = now_seen,
-            }
+        match e.life.wake() {
+            Wake::TooLate => return false,
+            Wake::Done => return true,
+            Wake::Claimed => {}
         }
         if self.table.plants(Fault::DropWake) && e.runtime.get().is_multiple_of(8) {
             return true;
@@ -62,8 +46,7 @@ impl Scheduler {
     /// Lets a new thread run for the first time. `from` is its creator's CPU.
     pub fn wake_new(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) {
         let e = self.table.get(t);
-        let claimed = e.state.compare_exchange(state::NEW, state::WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if claimed {
+        if e.life.wake_first() {
             e.set_home(from, false);
             self.activate(t, from, now, Placement::Initial, k);
         }
@@ -74,15 +57,18 @@ impl Scheduler {
         let e = self.table.get(t);
         let target = self.select(t, e, from);
         let mut h = self.lock(target);
-        h.account(now);
+        let current = h.current();
+        if let Some(c) = current {
+            h.account_for(c, now);
+        }
         h.rq.stats.migrations_in += u64::from(e.cpu() != target);
         h.enqueue(t, e, now, how, false);
         if how != Placement::Moved {
             h.rq.stats.wakeups += 1;
             e.runtime_at_wake.set(e.runtime.get());
-            e.state.store(state::RUNNABLE, Ordering::Release);
+            e.life.queued();
         }
-        let beats = h.beats_current(t, e);
+        let beats = h.beats(t, e, current);
         let told = beats && h.request();
         let ticks = h.publish();
         // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.

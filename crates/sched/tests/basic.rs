@@ -242,3 +242,71 @@ fn two_yielding_threads_alternate() {
         assert_eq!(m.run(C0, Prev::Yield), Some((first + 1 + i) % 2));
     }
 }
+
+/// The commonest pattern of all: A wakes B and waits, B wakes A and waits. It stays on one CPU and kicks nobody.
+#[test]
+fn a_hand_over_stays_on_one_cpu() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    (0..2).for_each(|n| m.start(n, Attr::DEFAULT, all.clone(), C0));
+    m.settle();
+    while let Some(c) = [C0, C1].into_iter().find(|&c| m.current(c).is_some()) {
+        let _ = m.block(c);
+    }
+    assert!(m.s.idle_state(C1, Idle::Parked));
+    m.wake(0, C0);
+    m.settle();
+    assert_eq!(m.current(C0), Some(0));
+    m.kicks.0.clear();
+    for i in 0..1000u32 {
+        assert!(m.wake((i + 1) % 2, C0));
+        assert_eq!(m.block(C0), Some((i + 1) % 2));
+    }
+    assert_eq!(m.s.stats(C1).migrations_in, 0);
+    // The parked CPU may be woken to help: at most after 0, 50, 150, 350, … µs, then once a millisecond.
+    assert!(m.kicks.0.len() <= 2, "{} kicks in 20 µs", m.kicks.0.len());
+}
+
+#[test]
+fn an_absent_cpu_gives_its_threads_away_and_gets_none() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    m.start(0, Attr::fifo(10), CpuMask::only(C1), C1);
+    assert_eq!(m.run(C1, Prev::Preempted), Some(0));
+    for n in 1..4 {
+        m.start(n, Attr::DEFAULT, CpuMask::only(C1), C1);
+        m.s.set_affinity(t(n), all.clone(), Nanos(m.now), &mut m.kicks).unwrap();
+    }
+    m.start(4, Attr::fifo(5), CpuMask::only(C1), C1);
+    assert_eq!(m.s.queued(C1), 4);
+    m.s.set_absent(C1, true, Nanos(m.now), &mut m.kicks);
+    assert_eq!((m.s.queued(C0), m.s.queued(C1)), (3, 1), "the pinned one cannot go");
+    m.start(5, Attr::fifo(7), all, C1);
+    assert_eq!(m.s.cpu_of(t(5)), C0);
+    m.s.set_absent(C1, false, Nanos(m.now), &mut m.kicks);
+    m.start(6, Attr::fifo(9), CpuMask::only(C0), C0);
+    m.settle();
+    assert_eq!(m.current(C0), Some(6));
+    assert_eq!(m.block(C1), Some(5), "it pulls again");
+}
+
+#[test]
+fn the_attributes_come_back_as_they_went_in() {
+    let mut m = Scene::new(1);
+    m.start(0, Attr::DEFAULT, CpuMask::first(1), C0);
+    let all = [
+        Attr::fair(Policy::Batch, -7),
+        Attr { reset_on_fork: true, ..Attr::round_robin(42) },
+        Attr { slice: Nanos::from_millis(3), ..Attr::fair(Policy::Idle, 19) },
+        Attr::fifo(99),
+    ];
+    for attr in all {
+        m.s.set_attr(t(0), &attr, Nanos(m.now), &mut m.kicks).unwrap();
+        assert_eq!(m.s.attr(t(0)), attr);
+    }
+    for bad in [Attr::fifo(0), Attr::fifo(100), Attr { rt: ids::RtPriority(1), ..Attr::DEFAULT }] {
+        assert!(m.s.set_attr(t(0), &bad, Nanos(m.now), &mut m.kicks).is_err());
+        assert_eq!(m.s.attr(t(0)), all[3], "a refused change changes nothing");
+    }
+    assert_eq!(m.s.rr_interval(t(0)), Nanos::ZERO);
+}

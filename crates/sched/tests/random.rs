@@ -20,6 +20,16 @@ fn small_machines() {
     many(0..1500, &[1, 2, 3, 4], 300);
 }
 
+/// What they found: a budget that ran out while a later deadline was inherited; a pinned newcomer before its
+/// equals, wrongly reported; a deadline push that aimed at a CPU about to run something more urgent; a wait that
+/// began anew at every move.
+#[test]
+fn seeds_that_found_something() {
+    for seed in [3028, 4641, 4864, 14_813, 17_790, 51_135] {
+        many(seed..seed + 1, &[1, 2, 3, 4], 300);
+    }
+}
+
 #[test]
 fn more_cpus_than_a_word_has_bits() {
     many(1000..1004, &[65, 130], 400);
