@@ -107,13 +107,15 @@ __attribute__((unused)) static void sleep_ms(int64_t ms) {
 /* Long enough for a thread that was just started to reach its wait. Used where nothing shows that it did. */
 __attribute__((unused)) static void settle(void) { sleep_ms(100); }
 
-/* Waits until another thread makes it true; gives up loudly. */
+/* Waits until another thread makes it true; gives up loudly. It sleeps, for the waiter may be a real-time thread
+ * on the CPU that the other one needs. */
 #define wait_until(condition)                                                                                  \
   do {                                                                                                         \
     int64_t limit_ = now_ns(CLOCK_MONOTONIC) + INT64_C(30000000000);                                           \
-    while (!(condition)) {                                                                                     \
+    for (int round_ = 0; !(condition); round_++) {                                                             \
       need(now_ns(CLOCK_MONOTONIC) < limit_);                                                                  \
-      sched_yield();                                                                                           \
+      if (round_ < 100) sched_yield();                                                                         \
+      else nanosleep(&(struct timespec){0, 200000}, NULL);                                                     \
     }                                                                                                          \
   } while (0)
 

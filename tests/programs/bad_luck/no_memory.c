@@ -92,6 +92,5 @@ CASE(too_large_a_stack) {
   pthread_t thread;
   pthread_attr_init(&attr);
   need(pthread_attr_setstacksize(&attr, (size_t)1 << 46) == 0);
-  for (int i = 0; i < 10; i++) must(pthread_create(&thread, &attr, wait_here, NULL) == EAGAIN);
-  say("refused");
+  for (int i = 0; i < 3; i++) say("create %s", errname(pthread_create(&thread, &attr, wait_here, NULL)));
 }

@@ -45,10 +45,14 @@ CASE(waitv_refused) {
   say("reserved %s", result(waitv(&one, 1, 0, &over, CLOCK_MONOTONIC)));
 }
 
-/* Every value of the flags' low byte, and one above it; those that are not refused are named. */
+/* Bits 2 and 3 ask for NUMA words, which kernels know since 6.16 only. */
+enum { NUMA_BITS = 0xc };
+
+/* Every value of the flags' low byte, and as many above it; those that are not refused are named. */
 CASE(waitv_flags) {
   struct timespec over = {0, 0};
   for (unsigned flags = 0; flags < 512; flags++) {
+    if (flags & NUMA_BITS) continue;
     struct futex_waitv one = on(&words[0], 0, flags);
     long answer = waitv(&one, 1, 0, &over, CLOCK_MONOTONIC);
     if (answer != -1 || errno != EINVAL) say("%#x: %s", flags, result(answer));
@@ -192,6 +196,7 @@ CASE(wait2_refused) {
 CASE(wait2_and_wake2_flags) {
   struct timespec over = {0, 0};
   for (unsigned flags = 0; flags < 512; flags++) {
+    if (flags & NUMA_BITS) continue;
     long waited = wait2(&words[0], 0, MASK_ANY, flags, &over, CLOCK_MONOTONIC);
     if (waited != -1 || errno != EINVAL) say("%#x: wait %s", flags, result(waited));
     long woken = wake2(&words[0], MASK_ANY, 1, flags);

@@ -194,8 +194,9 @@ CASE(deadlock_is_found) {
   wait_until(word & FUTEX_WAITERS);
   settle();
   say("waits for the second: %s", result(futex(&other, FUTEX_LOCK_PI | PRIVATE, 0, NULL, NULL, 0)));
-  say("unlock the first: %s", result(unlock()));
+  long unlocked = unlock();
   finish(thread);
+  say("unlock the first: %s", result(unlocked));
   stage = 0;
 }
 
