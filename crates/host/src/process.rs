@@ -163,8 +163,8 @@ pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
     // SAFETY: the host fills the words.
     unsafe {
         if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
+            // It stays with the host, too, for the case that the process is killed.
             thread.robust_list.store(head, Relaxed);
-            syscall!(nr::SET_ROBUST_LIST, 0, len);
         }
         if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {
             thread.clear_child_tid.store(word, Relaxed);

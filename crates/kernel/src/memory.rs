@@ -6,6 +6,7 @@
 //! page of a fresh stack is a marker in the page table (`MADV_GUARD_INSTALL`), which
 //! needs no mapping of its own; where the host does not know that, it is a real `mprotect`.
 //! Chunks are small enough for `ulimit -v` and are asked for as they are needed.
+//! Larger stacks are the host's, which may refuse them (`vm.overcommit_memory`).
 //!
 //! **Sharing.** A futex without FUTEX_PRIVATE_FLAG is ours all the same unless it lies in a
 //! mapping that is shared; those are remembered here.
@@ -131,7 +132,8 @@ impl<M: Machine> Kernel<M> {
         let [addr, len, prot, flags, ..] = call.args;
         let stack = MAP_STACK | MAP_PRIVATE | MAP_ANONYMOUS;
         let odd = MAP_FIXED | MAP_GROWSDOWN | MAP_HUGETLB;
-        if flags & (stack | odd) == stack && addr == 0 && (prot == PROT_NONE || prot == PROT_READ_WRITE) && len > 0 {
+        let usual = (1..=CHUNK).contains(&len) && (prot == PROT_NONE || prot == PROT_READ_WRITE);
+        if flags & (stack | odd) == stack && addr == 0 && usual {
             if let Some(at) = self.allocate_stack(len) {
                 return Out::Done(at as isize);
             }
@@ -160,7 +162,7 @@ impl<M: Machine> Kernel<M> {
             return Some(at);
         }
         if arena.fresh.1 - arena.fresh.0 < len {
-            arena.fresh = self.new_chunk(len.max(CHUNK))?;
+            arena.fresh = self.new_chunk(CHUNK)?;
         }
         // From the top down, as stacks are laid out by the host.
         arena.fresh.1 -= len;

@@ -124,7 +124,7 @@ impl<M: Machine> Kernel<M> {
             }
             Trap::Seated => {
                 self.forget_timer(cpu);
-                self.on_interrupt(cpu, true, false)
+                self.on_seated(cpu)
             }
         }
     }
@@ -201,6 +201,18 @@ impl<M: Machine> Kernel<M> {
                 false => self.schedule(cpu, Prev::Block),
             },
             None => self.schedule(cpu, Prev::Block),
+        }
+    }
+
+    /// A carrier has just got the CPU. If a thread was chosen for the CPU before that, it has not
+    /// been loaded: the carrier's registers are not its own and must not be saved as such.
+    fn on_seated(&self, cpu: CpuId) -> Next {
+        self.on_timer(cpu);
+        self.answer_asked(cpu);
+        match self.sched.current(cpu) {
+            Some(t) if !self.sched.need_resched(cpu) && self.ready(t) => self.exit(cpu, t),
+            Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
+            _ => self.schedule(cpu, Prev::Block),
         }
     }
 

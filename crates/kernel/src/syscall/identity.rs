@@ -29,6 +29,11 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         self.thread(t).robust_list.store(a[0], Relaxed);
+        if self.tid(t).0 == self.config.pid.0 {
+            // If the process is killed, only the host can walk a list. It does for the host thread
+            // with the id that the locks name, and for nothing that we have walked before.
+            self.m.host(Call { nr: abi::nr::SET_ROBUST_LIST, args: *a });
+        }
         Out::Done(0)
     }
 
