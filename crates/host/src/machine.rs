@@ -445,7 +445,9 @@ impl Machine for Host {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         let signal = info.signo();
         let fault = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
-        if fault && action == Fatal::Terminate {
+        // A breakpoint is reported behind its instruction: that one would not come again.
+        const SIGTRAP: i32 = 5;
+        if fault && action == Fatal::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
             return handlers::die_again(signal);
         }

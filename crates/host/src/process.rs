@@ -157,14 +157,19 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
 /// What the loader has registered with the host for the main thread before we came: from
 /// now on it is ours. `rseq_offset` is the distance of the rseq area from the FS base.
 pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
+    const PR_GET_NAME: usize = 16;
     const PR_GET_TID_ADDRESS: usize = 40;
     let thread = kernel().thread(t);
     let (mut head, mut len, mut word) = (0u64, 0u64, 0u64);
+    let mut name = [0u8; 16];
     // SAFETY: the host fills the words.
     unsafe {
+        if syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) == 0 {
+            thread.set_name(&name);
+        }
         if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
+            // It stays with the host, too, for the case that the process is killed.
             thread.robust_list.store(head, Relaxed);
-            syscall!(nr::SET_ROBUST_LIST, 0, len);
         }
         if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {
             thread.clear_child_tid.store(word, Relaxed);

@@ -6,6 +6,7 @@
 //! page of a fresh stack is a marker in the page table (`MADV_GUARD_INSTALL`), which
 //! needs no mapping of its own; where the host does not know that, it is a real `mprotect`.
 //! Chunks are small enough for `ulimit -v` and are asked for as they are needed.
+//! Larger stacks are the host's, which may refuse them (`vm.overcommit_memory`).
 //!
 //! **Sharing.** A futex without FUTEX_PRIVATE_FLAG is ours all the same unless it lies in a
 //! mapping that is shared; those are remembered here.
@@ -134,7 +135,7 @@ impl<M: Machine> Kernel<M> {
         if flags & (stack | odd) == stack
             && addr == 0
             && (prot == PROT_NONE || prot == PROT_READ_WRITE)
-            && len > 0
+            && (1..=CHUNK).contains(&len)
             && let Some(at) = self.allocate_stack(len)
         {
             return Out::Done(at as isize);
@@ -163,7 +164,7 @@ impl<M: Machine> Kernel<M> {
             return Some(at);
         }
         if arena.fresh.1 - arena.fresh.0 < len {
-            arena.fresh = self.new_chunk(len.max(CHUNK))?;
+            arena.fresh = self.new_chunk(CHUNK)?;
         }
         // From the top down, as stacks are laid out by the host.
         arena.fresh.1 -= len;

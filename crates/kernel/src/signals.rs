@@ -24,6 +24,8 @@ pub struct ProcessState {
     pub(crate) signals: Lock<ProcessSignals>,
     /// Host timers that are aimed at one of our threads, by the host's id.
     pub(crate) aimed_timers: Lock<BTreeMap<i32, i32>>,
+    /// Descriptors that stand for names of threads.
+    pub(crate) name_files: crate::syscall::NameFiles,
     exit_status: AtomicI32,
 }
 
@@ -38,6 +40,7 @@ impl ProcessState {
         ProcessState {
             signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)),
             aimed_timers: Lock::default(),
+            name_files: Default::default(),
             exit_status: AtomicI32::new(0),
         }
     }

@@ -220,6 +220,23 @@ impl Thread {
         }
     }
 
+    /// The name, ended and filled up with zeros.
+    pub fn name_bytes(&self) -> [u8; 16] {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&self.name[0].load(Relaxed).to_le_bytes());
+        name[8..].copy_from_slice(&self.name[1].load(Relaxed).to_le_bytes());
+        name
+    }
+
+    /// Sets the name: 15 bytes, or up to the first zero.
+    pub fn set_name(&self, name: &[u8; 16]) {
+        let len = name[..15].iter().position(|&b| b == 0).unwrap_or(15);
+        let byte = |i: usize| if i < len { u64::from(name[i]) } else { 0 };
+        for (half, word) in self.name.iter().enumerate() {
+            word.store((0..8).fold(0, |n, i| n | byte(half * 8 + i) << (8 * i)), Relaxed);
+        }
+    }
+
     /// The name as two words.
     pub fn name_words(&self) -> [u64; 2] {
         [self.name[0].load(Relaxed), self.name[1].load(Relaxed)]

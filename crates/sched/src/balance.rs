@@ -121,6 +121,8 @@ impl Scheduler {
         // A folded mask can name the wrong CPU: then take turns.
         let start = if d.words() == 1 { busy } else { d.turn() };
         let Some(target) = d.first(start, |i| d.parked.word(i) & allowed & !d.absent.word(i)) else { return };
+        // A waker without a CPU (a signal from outside) goes by the pace of the busy one.
+        let from = if from.index() < self.cpus.len() { from } else { busy };
         let pace = &self.cpus[from.index()].nudges;
         if pace.useful.get() != 0 {
             pace.useful.set(0);

@@ -168,6 +168,9 @@ impl<M: Machine> Kernel<M> {
     /// What a forked child has of its parent, taken before the fork.
     pub fn inheritance(&self, t: ThreadIdx) -> Inheritance {
         let thread = self.thread(t);
+        // One lock after the other: within one expression both would be held, in the wrong order.
+        let signals = thread.signals.0.lock().for_child(0);
+        let process = self.process.signals.lock().for_child(false);
         Inheritance {
             name: thread.name_words(),
             rseq: thread.rseq.load(Relaxed),
@@ -175,8 +178,8 @@ impl<M: Machine> Kernel<M> {
             timer_slack: thread.timer_slack.load(Relaxed),
             attr: self.sched.attr(t),
             affinity: self.sched.affinity(t),
-            signals: thread.signals.0.lock().for_child(0),
-            process: self.process.signals.lock().for_child(false),
+            signals,
+            process,
             shared: self.memory.shared_ranges(),
         }
     }

@@ -29,6 +29,11 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         self.thread(t).robust_list.store(a[0], Relaxed);
+        if self.tid(t).0 == self.config.pid.0 {
+            // If the process is killed, only the host can walk a list. It does for the host thread
+            // with the id that the locks name, and for nothing that we have walked before.
+            self.m.host(Call { nr: abi::nr::SET_ROBUST_LIST, args: *a });
+        }
         Out::Done(0)
     }
 
@@ -53,10 +58,7 @@ impl<M: Machine> Kernel<M> {
         match a[0] {
             PR_SET_NAME => self.set_name(t, call),
             PR_GET_NAME => {
-                let mut name = [0; 16];
-                name[..8].copy_from_slice(&thread.name[0].load(Relaxed).to_ne_bytes());
-                name[8..].copy_from_slice(&thread.name[1].load(Relaxed).to_ne_bytes());
-                if self.m.write(a[1], &name).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+                if self.m.write(a[1], &thread.name_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
             }
             PR_SET_TIMERSLACK => {
                 let slack = if (a[1] as i64) <= 0 { DEFAULT_SLACK } else { a[1] };
@@ -86,10 +88,7 @@ impl<M: Machine> Kernel<M> {
             }
             *byte = one[0];
         }
-        let (a, b) = name.split_at(8);
-        let word = |half: &[u8]| half.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
-        self.thread(t).name[0].store(word(a), Relaxed);
-        self.thread(t).name[1].store(word(b), Relaxed);
+        self.thread(t).set_name(&name);
         if self.tid(t).0 == self.config.pid.0 {
             self.m.host(*call);
         }

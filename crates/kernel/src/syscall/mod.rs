@@ -2,14 +2,18 @@
 //! passed on as it is.
 
 mod affinity;
+mod clocks;
 pub mod clone;
 mod futex;
 mod futex2;
 mod identity;
 mod policy;
+mod procself;
 mod rseq;
 mod signal;
 mod sleep;
+
+pub(crate) use procself::NameFiles;
 
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
@@ -83,6 +87,12 @@ impl<M: Machine> Kernel<M> {
             nr::RESTART_SYSCALL => self.sys_restart(cpu, t),
             nr::TIMER_CREATE => self.sys_timer_create(t, call),
             nr::TIMER_DELETE => self.sys_timer_delete(call),
+            nr::CLOCK_GETTIME => self.sys_clock_gettime(cpu, t, call),
+            nr::CLOCK_GETRES => self.sys_clock_getres(cpu, t, call),
+            nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
+            nr::OPEN | nr::OPENAT => self.sys_open(cpu, t, call),
+            nr::WRITE => self.sys_write(cpu, call),
+            nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3 => self.sys_close(cpu, call),
             nr::MMAP => self.sys_mmap(call),
             nr::MUNMAP => self.sys_munmap(call),
             nr::MPROTECT => self.sys_mprotect(call),
