@@ -8,7 +8,7 @@ use crate::machine::Notes;
 use crate::trace::What;
 use crate::user::op::STACK;
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Fatal, Next, Process, Trap};
+use kernel::{Fatal, Machine, Next, Process, Trap};
 
 impl World {
     /// `cpu` traps now.
