@@ -57,7 +57,7 @@ mod weight;
 pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
 pub use audit::{Damage, Place};
 pub use config::{Config, OutOfMemory};
-pub use cpu::{CpuStats, Idle};
+pub use cpu::{CpuStats, Idle, RtLatency};
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 
