@@ -115,14 +115,19 @@ fn follow(me: &'static Carrier, next: Next) -> *mut Context {
 }
 
 #[inline(never)]
-fn follow_slow(me: &'static Carrier, mut next: Next) -> *mut Context {
+fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     loop {
         next = match next {
             Next::Run(t) => return load(me, t),
             Next::Idle { until } => idle(me, until),
             Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
-            Next::Process(what) => process::carry_out(me, what),
+            Next::Process(what) => {
+                let next = process::carry_out(me, what);
+                // A forked child has a carrier of its own.
+                me = Carrier::me();
+                next
+            }
         };
     }
 }
