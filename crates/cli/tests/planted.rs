@@ -60,6 +60,6 @@ fn a_thread_that_another_carrier_has_is_not_resumed() {
 fn a_cpu_that_stands_still_is_reported() {
     for cpus in ["1", "2"] {
         let answer = planted("stuck", &["--cpus", cpus, "--watchdog", "1"]);
-        ends_with_report(&answer, &["has made no progress for 1 s", "host thread", "queued on CPU"]);
+        ends_with_report(&answer, &["has made no progress for 1 s", "host thread", "is queued on CPU"]);
     }
 }

@@ -149,7 +149,8 @@ impl Seats {
                 _ => {
                     let Some(spare) = all.spare_or_new(self.pid) else { return };
                     if self.exchange(cpu, now, word(RUNNING, spare.number)) {
-                        self.takeovers.fetch_add(1, Relaxed);
+                        // The first carrier of a CPU takes nothing over.
+                        self.takeovers.fetch_add(u64::from(now & 3 == HOST), Relaxed);
                         return spare.assign(cpu);
                     }
                     all.give_spare(spare);

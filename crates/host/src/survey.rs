@@ -84,28 +84,26 @@ fn thread(out: &mut Line, t: ThreadIdx) {
         Policy::Other => write!(out, "nice {}", attr.nice.0),
         policy => write!(out, "{policy:?}"),
     };
-    let cpu = k.sched.cpu_of(t);
-    let wait = thread.wait.kind();
-    if k.sched.current(cpu) == Some(t) {
-        let _ = write!(out, ": has CPU {}", cpu.0);
-    } else if !k.sched.is_blocked(t) {
-        let _ = write!(out, ": queued on CPU {}", cpu.0);
-    } else if wait == Wait::None {
-        let _ = write!(out, ": waits");
-    }
-    match wait {
-        Wait::None => {}
+    let (cpu, wait) = (k.sched.cpu_of(t), thread.wait.kind());
+    let place = if k.sched.current(cpu) == Some(t) {
+        "has"
+    } else if k.sched.is_blocked(t) {
+        "was last on"
+    } else {
+        "is queued on"
+    };
+    let _ = write!(out, ": {place} CPU {}", cpu.0);
+    let _ = match wait {
+        Wait::None => Ok(()),
         Wait::Futex | Wait::FutexPi | Wait::FutexRequeuePi => {
-            let _ = write!(out, ", waits for {wait:?} {:#x}", thread.node.address());
+            write!(out, ", waits for {wait:?} {:#x}", thread.node.address())
         }
         Wait::Host => {
             let call = thread.wait.call.load(Relaxed) as usize;
-            let _ = write!(out, ", waits for host call {call} {}", abi::nr::name(call).unwrap_or("?"));
+            write!(out, ", waits for host call {call} {}", abi::nr::name(call).unwrap_or("?"))
         }
-        _ => {
-            let _ = write!(out, ", waits for {wait:?}");
-        }
-    }
+        _ => write!(out, ", waits for {wait:?}"),
+    };
     if let Some(deadline) = thread.wait.armed() {
         let left =
             deadline.0 as i64 - os::clock_gettime(if thread.wait.clock.load(Relaxed) == 0 { 1 } else { 0 }).0 as i64;

@@ -92,6 +92,8 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     if kept {
         return k.inline_done(cpu, t, call, r);
     }
+    host_carrier(t).store(0, SeqCst);
+    me.gs.interrupt.store(0, SeqCst);
     // The rest of its state is still in this carrier's registers. Nobody resumes it before it is woken.
     k.m.save(t);
     run::come_back(me, cpu, t, r)
@@ -109,12 +111,23 @@ pub(crate) fn take(cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
         m.carriers.give_spare(spare);
         return false;
     }
-    let aside = kernel().set_aside(cpu);
-    debug_assert!(aside.is_some(), "a call without a thread");
+    if let Some(t) = kernel().set_aside(cpu) {
+        // From now on a signal for the thread ends its call; one that came before does so here.
+        host_carrier(t).store(carrier.number + 1, SeqCst);
+        if kernel().host_interrupted(t) {
+            m.interrupt(t);
+        }
+    }
     m.seats.replace(cpu, spare);
     inline.taken.store(GIVEN, Release);
     spare.assign(cpu);
     true
+}
+
+/// The carrier that is in a host call for `t`, plus one.
+fn host_carrier(t: ThreadIdx) -> &'static AtomicU32 {
+    // SAFETY: contexts live for ever; this word is atomic.
+    unsafe { &(*kernel().m.contexts.get(t)).host_carrier }
 }
 
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;

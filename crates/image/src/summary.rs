@@ -37,6 +37,12 @@ pub fn print() {
         "  switches       {} ({} preemptions, {} migrations, {} wake-ups)",
         s.switches, s.preemptions, s.migrations, s.wakeups
     );
+    if s.rt.priority > 0 {
+        let (worst, of, priority) = (s.rt.worst.0, s.rt.wakeups, s.rt.priority);
+        let (us, tenth) = (worst / 1_000, worst / 100 % 10);
+        let _ =
+            writeln!(out, "  real time      worst wake-up {us}.{tenth} µs of {of} at priority {priority}, the highest");
+    }
     let _ = writeln!(out, "  interrupts     {} ticks, {} kicks", s.ticks, s.kicks);
     let _ = writeln!(
         out,
@@ -89,7 +95,10 @@ fn print_reason(out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall:
     if s.waited * 5_000 > wall.0 / 50 {
         say(out, format_args!("{} host calls had to wait, about 5 µs each on top of the waiting", s.waited));
     }
-    if stolen.0 > wall.0 / 20 {
+    let (cpus, processors) = (machine::kernel().config().cpus, os::host_cpus());
+    if stolen.0 > wall.0 / 20 && cpus > processors {
+        say(out, format_args!("{cpus} CPUs share the host's {processors} processors, and perhaps with others"));
+    } else if stolen.0 > wall.0 / 20 {
         say(out, format_args!("the host gave the processors to others for a noticeable part of the time"));
     }
     if !any {

@@ -18,6 +18,8 @@ pub struct Stats {
     pub preemptions: u64,
     /// Threads that came to a CPU from another.
     pub migrations: u64,
+    /// Wake-ups of the real-time threads of the highest priority.
+    pub rt: sched::RtLatency,
     /// Wake-ups.
     pub wakeups: u64,
     /// Ticks.
@@ -41,6 +43,7 @@ impl<M: Machine> Kernel<M> {
             all.switches += s.switches;
             all.preemptions += s.preemptions;
             all.migrations += s.migrations_in;
+            all.rt.merge(s.rt);
             all.wakeups += s.wakeups;
             all.ticks += c.ticks.load(Relaxed);
             all.kicks += c.kicks.load(Relaxed);

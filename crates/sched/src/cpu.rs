@@ -8,7 +8,7 @@ use crate::rank::Rank;
 use crate::rt::{NO_LEVEL, RtQueue};
 use crate::server::FairServer;
 use crate::table::Table;
-use ids::ThreadIdx;
+use ids::{Nanos, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::{CachePadded, Lock};
 
@@ -48,12 +48,35 @@ pub(crate) struct Published {
     pub usual_run: FieldU32,
 }
 
+/// How soon real-time threads ran that were woken: those of the highest priority that there was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RtLatency {
+    /// The priority, 1 to 99; 0 if there were none.
+    pub priority: u8,
+    /// How many wake-ups.
+    pub wakeups: u64,
+    /// The longest time from a wake-up to its thread's running.
+    pub worst: Nanos,
+}
+
+impl RtLatency {
+    /// Takes in what was seen elsewhere.
+    pub fn merge(&mut self, other: RtLatency) {
+        if other.priority > self.priority {
+            *self = other;
+        } else if other.priority == self.priority {
+            self.wakeups += other.wakeups;
+            self.worst = self.worst.max(other.worst);
+        }
+    }
+}
+
 /// Counters of one CPU since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuStats {
     /// Changes of the running thread.
     pub switches: u64,
-    /// Of them, those in which the thread that stopped could have gone on.
+    /// Of them, those in which the thread that stopped could have gone on and did not offer the CPU.
     pub preemptions: u64,
     /// Threads that became runnable here.
     pub wakeups: u64,
@@ -65,6 +88,8 @@ pub struct CpuStats {
     pub pushes: u64,
     /// Parked CPUs that this CPU woke to help.
     pub nudges: u64,
+    /// Wake-ups of real-time threads.
+    pub rt: RtLatency,
 }
 
 /// The run queue of one CPU. What every switch needs is in front.

@@ -80,6 +80,8 @@ pub(crate) struct Entity {
     pub lag: FieldI64,
     /// When it was put into a queue.
     pub queued_at: FieldU64,
+    /// When it was woken, for a real-time thread that has not run since; else 0.
+    pub woken_at: FieldU64,
     /// Links of the list of pushable real-time threads.
     pub push_next: FieldU32,
     pub push_prev: FieldU32,
@@ -135,6 +137,7 @@ impl Entity {
             runtime_at_wake: FieldU64::default(),
             lag: FieldI64::default(),
             queued_at: FieldU64::default(),
+            woken_at: FieldU64::default(),
             push_next: FieldU32::from(ThreadIdx::NONE.0),
             push_prev: FieldU32::from(ThreadIdx::NONE.0),
             rr_left: FieldU64::default(),
@@ -155,6 +158,7 @@ impl Entity {
         self.runtime.set(0);
         self.runtime_at_wake.set(0);
         self.lag.set(0);
+        self.woken_at.set(0);
         self.vruntime.set(0);
         self.key.set(0);
         self.dl.throttled.set(0);

@@ -61,7 +61,7 @@ mod weight;
 pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
 pub use audit::{Damage, Place};
 pub use config::{Config, OutOfMemory};
-pub use cpu::{CpuStats, Idle};
+pub use cpu::{CpuStats, Idle, RtLatency};
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 
@@ -189,6 +189,11 @@ impl Scheduler {
             Policy::RoundRobin => self.config.rr_slice,
             _ => Nanos(u64::from(e.slice.get())),
         }
+    }
+
+    /// Whether `t` has left its CPU to wait and has not been woken. Lock-free.
+    pub fn is_blocked(&self, t: ThreadIdx) -> bool {
+        self.table.get(t).life.is_blocked()
     }
 
     /// The CPU `t` is on, or was on last.

@@ -94,6 +94,11 @@ impl Life {
         self.0.load(Ordering::Acquire) == WAITING
     }
 
+    /// Whether the thread waits, and nobody has woken it.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.0.load(Ordering::Acquire) == BLOCKED
+    }
+
     /// The running thread waits from now on, unless it was woken before. If true, it belongs to wakers and
     /// changers: the caller must be done with it.
     #[inline(always)]

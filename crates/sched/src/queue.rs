@@ -1,7 +1,7 @@
 //! A run queue whose lock is held, and the steps of which all scheduling is made.
 
 use crate::Scheduler;
-use crate::cpu::{Cpu, Idle, RunQueue};
+use crate::cpu::{Cpu, Idle, RtLatency, RunQueue};
 use crate::deadline;
 use crate::entity::{Class, Entity};
 use crate::fair::Placement;
@@ -262,6 +262,19 @@ impl<'a> Held<'a> {
             self.rq.fair.begin(e);
         } else {
             self.rq.chosen = Rank::of(e);
+            if e.woken_at.get() != 0 {
+                self.note_latency(e, now);
+            }
+        }
+    }
+
+    /// The first run of a real-time thread since it was woken.
+    fn note_latency(&mut self, e: &Entity, now: Nanos) {
+        let woken = Nanos(e.woken_at.get());
+        e.woken_at.set(0);
+        if e.class() == Class::Rt {
+            let seen = RtLatency { priority: 100 - e.level.get(), wakeups: 1, worst: now.since(woken) };
+            self.rq.stats.rt.merge(seen);
         }
     }
 

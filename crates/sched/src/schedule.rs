@@ -54,7 +54,7 @@ impl Scheduler {
             h.begin(t, self.table.get(t), now);
             if t != last {
                 h.rq.stats.switches += 1;
-                h.rq.stats.preemptions += u64::from(stays);
+                h.rq.stats.preemptions += u64::from(stays && prev == Prev::Preempted);
             }
         } else {
             h.set_idle(Some(Idle::Spinning));
@@ -107,7 +107,7 @@ impl Held<'_> {
             self.rq.fair.renew_if_used_up(e);
             self.rq.fair.insert(&s.table, last);
             self.stamp(e, now);
-            self.rq.stats.preemptions += 1;
+            self.rq.stats.preemptions += u64::from(prev == Prev::Preempted);
         }
         self.rq.stats.switches += 1;
         self.begin(next, s.table.get(next), now);

@@ -65,6 +65,9 @@ impl Scheduler {
         h.enqueue(t, e, now, how, false);
         if how != Placement::Moved {
             h.rq.stats.wakeups += 1;
+            if !e.is_fair() {
+                e.woken_at.set(now.0);
+            }
             e.runtime_at_wake.set(e.runtime.get());
             e.life.queued();
         }

@@ -273,10 +273,6 @@ impl Machine for SimMachine {
 
     fn set_ignored(&self, _signal: Signal, _ignored: bool, _no_zombies: bool) {}
 
-    fn collect(&self, _signal: Signal) -> bool {
-        false
-    }
-
     fn min_signal_stack(&self) -> u64 {
         2048
     }

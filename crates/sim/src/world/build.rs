@@ -107,7 +107,7 @@ impl World {
             self.kernel.sched.idle_state(cpu, Idle::Parked);
         }
         let cpu = CpuId(0);
-        let t = self.kernel.adopt_main(cpu, [0; 2]).expect("the first thread finds room");
+        let t = self.kernel.adopt_main(cpu).expect("the first thread finds room");
         self.kernel.m.with(t, |c| {
             c.regs.rip = USER_RIP;
             c.regs.rsp = stack + STACK - 64;

@@ -8,7 +8,7 @@ use crate::machine::Notes;
 use crate::trace::{Record, What};
 use crate::user::op::STACK;
 use ids::{CpuId, Nanos, Nice, ThreadIdx};
-use kernel::{Fatal, Next, Process, Trap};
+use kernel::{Fatal, Machine, Next, Process, Trap};
 use sched::Urgency;
 
 impl World {

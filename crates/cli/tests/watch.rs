@@ -1,0 +1,153 @@
+//! What happens to threads while the host keeps a carrier, and that nothing happens while nothing competes.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// A spinning thread behind a FIFO thread on one CPU: it runs only while the FIFO thread waits. `HOLD` is
+/// what the FIFO thread does that lasts.
+const HELD: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <sys/mman.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    static volatile long count;
+    static void *spin(void *a) { for (;;) count++; return a; }
+    static void hold(void) { HOLD }
+    int main(void) {
+        pthread_t t;
+        struct sched_param param = { .sched_priority = 50 };
+        pthread_create(&t, 0, spin, 0);
+        if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &param)) return 2;
+        for (int i = 0; i < 50; i++) {
+            long before = count;
+            hold();
+            if (count != before) return 0;
+            usleep(1000);
+        }
+        return 1;
+    }
+"#;
+
+/// A quarter of a gigabyte to be zeroed: a call that does not wait, but lasts.
+const LONG_CALL: &str = "
+    size_t len = 256 << 20;
+    char *at = mmap(0, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(at, len, MADV_NOHUGEPAGE);
+    madvise(at, len, 23 /* MADV_POPULATE_WRITE */);
+    munmap(at, len);
+";
+
+/// A child that keeps its parent waiting.
+const SLOW_CHILD: &str = "
+    pid_t child = vfork();
+    if (child == 0) { usleep(50000); _exit(0); }
+    waitpid(child, 0, WNOHANG);
+";
+
+/// So many threads that wait for ever while the main thread sleeps.
+const PARKED: &str = r#"
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <unistd.h>
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static void *wait(void *a) { pthread_mutex_lock(&lock); return a; }
+    int main(void) {
+        pthread_attr_t attr;
+        pthread_attr_init(&attr);
+        pthread_attr_setstacksize(&attr, 65536);
+        pthread_mutex_lock(&lock);
+        for (int i = 0; i < 1000; i++) {
+            pthread_t t;
+            if (pthread_create(&t, &attr, wait, 0)) return 1;
+        }
+        puts("ready");
+        fflush(stdout);
+        sleep(1000);
+        return 0;
+    }
+"#;
+
+fn compile(folder: &Path, text: &str) -> PathBuf {
+    let (source, program) = (folder.join("program.c"), folder.join("program"));
+    fs::write(&source, text).unwrap();
+    let compiled = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.expect("a C compiler is there").success());
+    program
+}
+
+fn run(options: &[&str], program: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+    command.arg("run").args(options).arg("--").arg(program);
+    command
+}
+
+fn others_run_meanwhile(hold: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), &HELD.replace("HOLD", hold));
+    let answer: Output = run(&["--cpus", "1"], &program).output().unwrap();
+    let error = String::from_utf8_lossy(&answer.stderr);
+    assert_eq!(answer.status.code(), Some(0), "1 means that nobody else ran; {error}");
+}
+
+#[test]
+fn a_host_call_that_lasts_loses_its_cpu() {
+    others_run_meanwhile(LONG_CALL);
+}
+
+#[test]
+fn a_parent_that_waits_for_its_vfork_child_loses_its_cpu() {
+    others_run_meanwhile(SLOW_CHILD);
+}
+
+/// The sum of the voluntary context switches of all host threads.
+fn wakeups(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |task: std::io::Result<fs::DirEntry>| {
+        let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+        let figure = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        figure.trim().parse::<u64>().ok()
+    };
+    tasks.filter_map(of).sum()
+}
+
+#[test]
+fn an_idle_process_with_a_thousand_threads_sleeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), PARKED);
+    let mut child = run(&[], &program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    // The last of the thousand have to come to rest first.
+    let mut before = wakeups(child.id());
+    loop {
+        sleep(Duration::from_millis(500));
+        let now = wakeups(child.id());
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    sleep(Duration::from_secs(10));
+    let after = wakeups(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(before > 0, "no host thread was found");
+    assert!(after - before <= 5, "{} wake-ups in ten seconds", after - before);
+}
+
+#[test]
+fn stats_tell_the_worst_wakeup_of_the_highest_priority() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = HELD.replace("HOLD", "usleep(1000); count++;");
+    let answer = run(&["--cpus", "2", "--stats"], &compile(folder.path(), &text)).output().unwrap();
+    let summary = String::from_utf8_lossy(&answer.stderr);
+    assert!(summary.contains("at priority 50, the highest"), "{summary}");
+    assert!(summary.contains("stolen by host"), "{summary}");
+}
