@@ -58,21 +58,37 @@ pub struct Context {
 
 /// Indices into [`Context::r`].
 pub mod reg {
+    /// The result; a system call's number.
     pub const RAX: usize = 0;
+    /// Kept over calls.
     pub const RBX: usize = 1;
+    /// Where a system call goes on.
     pub const RCX: usize = 2;
+    /// Third argument.
     pub const RDX: usize = 3;
+    /// Second argument.
     pub const RSI: usize = 4;
+    /// First argument.
     pub const RDI: usize = 5;
+    /// The frame, kept over calls.
     pub const RBP: usize = 6;
+    /// The stack.
     pub const RSP: usize = 7;
+    /// Fifth argument of a system call.
     pub const R8: usize = 8;
+    /// Sixth argument of a system call.
     pub const R9: usize = 9;
+    /// Fourth argument of a system call.
     pub const R10: usize = 10;
+    /// Flags after a system call; the library's number at the entry.
     pub const R11: usize = 11;
+    /// Kept over calls.
     pub const R12: usize = 12;
+    /// Kept over calls.
     pub const R13: usize = 13;
+    /// Kept over calls.
     pub const R14: usize = 14;
+    /// Kept over calls.
     pub const R15: usize = 15;
 }
 
