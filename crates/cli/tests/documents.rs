@@ -12,7 +12,7 @@ const DOCUMENTS: &[&str] = &[
     "SPECIFICATION.md",
     "CAVEATS.md",
     "docs/HACKING.md",
-    "crates/sched/src/README.md",
+    "crates/sched/README.md",
 ];
 /// How a name begins that is a path from the root of the workspace.
 const ROOTS: &[&str] = &["crates/", "tests/", "docs/", ".ci/"];
