@@ -2,7 +2,7 @@
 //!
 //! - [`carrier`]: the host threads that lend themselves to CPUs, and those that wait to.
 //! - [`seat`]: who serves which CPU; kicks; giving a CPU away before a host call that waits.
-//! - [`run`]: from a trap to the kernel and from its [`kernel::Next`] to a resumed thread.
+//! - `run`: from a trap to the kernel and from its [`kernel::Next`] to a resumed thread.
 //! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
 //! - [`machine`]: the kernel's `trait Machine`, piece by piece.
 //! - [`process`]: exit, fork, vfork, exec.

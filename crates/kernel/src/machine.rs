@@ -43,7 +43,7 @@ pub trait Machine: Sync + Sized {
     fn now(&self) -> Nanos;
     /// A clock of the host, exactly.
     fn clock(&self, clock: Clock) -> Nanos;
-    /// Makes `cpu` enter the kernel soon ([`crate::Trap::Kick`]). May be lost only if that
+    /// Makes `cpu` enter the kernel soon ([`crate::Trap::Interrupt`]). May be lost only if that
     /// CPU is in the kernel and will look at its run queue before it leaves.
     fn kick(&self, cpu: CpuId);
     /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC.

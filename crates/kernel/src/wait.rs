@@ -3,7 +3,7 @@
 //! A thread that must wait saves itself, says what it waits for, makes itself findable
 //! and leaves its CPU. Whoever ends the wait calls `wake` and nothing more; what the
 //! system call returns is worked out by the thread itself when it is chosen again
-//! ([`crate::Kernel::ready`]). So every wake-up may be spurious and none needs to know
+//! (`Kernel::ready`). So every wake-up may be spurious and none needs to know
 //! who else was about to wake.
 //!
 //! ```text

@@ -9,7 +9,7 @@
 //! queue in one critical section, so a waker that changed the word before it looked at
 //! the queue finds either a waiter that will see the change or one to wake.
 //!
-//! Where to start reading: [`wait`], [`wake`], then `requeue` and `vector`; `work` for
+//! Where to start reading: `wait`, `wake`, then `requeue` and `vector`; `work` for
 //! calls that touch more than 64 waiters; `pi` for priority inheritance, which has one
 //! more lock, taken after those of the queues; `robust` for what an exiting thread leaves.
 
