@@ -234,9 +234,8 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
         // A CPU whose carrier is away does not look around: whoever has work for it must kick.
-        let busy = next.is_some()
-            || self.cpu(cpu).earliest().is_some()
-            || !self.sched.idle_state(cpu, sched::Idle::Parked);
+        let busy =
+            next.is_some() || self.cpu(cpu).earliest().is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked);
         Next::Host { thread: t, call, busy }
     }
 

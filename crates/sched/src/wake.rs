@@ -62,8 +62,7 @@ impl Scheduler {
     /// Lets a new thread run for the first time. `from` is its creator's CPU.
     pub fn wake_new(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) {
         let e = self.table.get(t);
-        let claimed =
-            e.state.compare_exchange(state::NEW, state::WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let claimed = e.state.compare_exchange(state::NEW, state::WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if claimed {
             e.set_home(from, false);
             self.activate(t, from, now, Placement::Initial, k);
