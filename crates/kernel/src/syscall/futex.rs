@@ -79,7 +79,8 @@ impl<M: Machine> Kernel<M> {
             FUTEX_WAKE_OP => {
                 check(addr)?;
                 check(addr2)?;
-                let args = WakeOpArgs { addr: key, count: val as i32, addr2: key2, count2: timeout as i32, encoded: val3 };
+                let args =
+                    WakeOpArgs { addr: key, count: val as i32, addr2: key2, count2: timeout as i32, encoded: val3 };
                 Ok(self.futex_wake_op(cpu, t, args))
             }
             FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => {

@@ -113,7 +113,11 @@ impl<M: Machine> Kernel<M> {
         }
         self.check_word(addr, private)?;
         // Unlike FUTEX_WAKE, this wakes nobody if asked for nobody.
-        Ok(if count as i32 == 0 { Out::Done(0) } else { self.futex_wake(cpu, t, key_of(addr, private), count as i32, mask) })
+        Ok(if count as i32 == 0 {
+            Out::Done(0)
+        } else {
+            self.futex_wake(cpu, t, key_of(addr, private), count as i32, mask)
+        })
     }
 
     pub(crate) fn sys_futex2_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {

@@ -58,7 +58,11 @@ impl<M: Machine> Kernel<M> {
         match a[0] {
             PR_SET_NAME => self.set_name(t, call),
             PR_GET_NAME => {
-                if self.m.write(a[1], &thread.name_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+                if self.m.write(a[1], &thread.name_bytes()).is_err() {
+                    Errno::EFAULT.into()
+                } else {
+                    Out::Done(0)
+                }
             }
             PR_SET_TIMERSLACK => {
                 let slack = if (a[1] as i64) <= 0 { DEFAULT_SLACK } else { a[1] };

@@ -168,9 +168,11 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         let Target::Ours(target) = self.sched_target(t, pid) else { return Out::Done(self.m.host(*call)) };
-        let bytes = attr_to(&self.sched.attr(target), size).to_bytes();
-        let n = size.min(bytes.len());
-        if self.m.write(to, &bytes[..n]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        let known = attr_to(&self.sched.attr(target), size).to_bytes();
+        // What lies behind the fields that are known is zero (`copy_struct_to_user`).
+        let mut bytes = [0; 4096];
+        bytes[..known.len()].copy_from_slice(&known);
+        if self.m.write(to, &bytes[..size]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
 
     pub(crate) fn sys_sched_rr_get_interval(&self, t: ThreadIdx, call: &Call) -> Out {
@@ -213,19 +215,25 @@ fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
     if raw.flags & !sf::ALL != 0 || (raw.policy as i32) < 0 {
         return Err(Errno::EINVAL);
     }
-    let policy = if raw.flags & sf::KEEP_POLICY != 0 {
-        old.policy
+    // SCHED_FLAG_KEEP_POLICY keeps the flag, too (`policy < 0`).
+    let (policy, reset_on_fork) = if raw.flags & sf::KEEP_POLICY != 0 {
+        (old.policy, old.reset_on_fork)
     } else {
-        Policy::from_raw(raw.policy).ok_or(Errno::EINVAL)?
+        (Policy::from_raw(raw.policy).ok_or(Errno::EINVAL)?, raw.flags & sf::RESET_ON_FORK != 0)
     };
-    let reset_on_fork = raw.flags & sf::RESET_ON_FORK != 0;
-    if raw.flags & sf::KEEP_PARAMS != 0 {
-        return Ok(Attr { policy, reset_on_fork, ..*old });
-    }
-    let priority = RtPriority(u8::try_from(raw.priority).map_err(|_| Errno::EINVAL)?);
+    let keep_params = raw.flags & sf::KEEP_PARAMS != 0;
+    let priority = if keep_params && old.policy.is_rt() {
+        old.rt
+    } else {
+        RtPriority(u8::try_from(raw.priority).map_err(|_| Errno::EINVAL)?)
+    };
     let fits = if policy.is_rt() { (1..=99).contains(&priority.0) } else { priority.0 == 0 };
     if !fits {
         return Err(Errno::EINVAL);
+    }
+    if keep_params {
+        // The policy is set together with the parameters, so it stays as well.
+        return Ok(Attr { reset_on_fork, ..*old });
     }
     let deadline = (policy == Policy::Deadline).then_some(DeadlineParams {
         runtime: Nanos(raw.runtime),

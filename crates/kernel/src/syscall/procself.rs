@@ -50,7 +50,8 @@ impl NameFiles {
 
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_open(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let (path, flags) = if call.nr == nr::OPEN { (call.args[0], call.args[1]) } else { (call.args[1], call.args[2]) };
+        let (path, flags) =
+            if call.nr == nr::OPEN { (call.args[0], call.args[1]) } else { (call.args[1], call.args[2]) };
         match self.thread_of_comm(t, path) {
             Some(target) => self.open_comm(target, flags),
             None => self.pass(cpu, call),
