@@ -37,6 +37,7 @@ struct Mix {
     futexes: bool,
     clones: bool,
     signals: bool,
+    storms: bool,
     long: bool,
 }
 
@@ -60,6 +61,7 @@ impl Mix {
             futexes: yes(600),
             clones: yes(300),
             signals: yes(400),
+            storms: yes(250),
             long: yes(250),
         }
     }
@@ -79,6 +81,8 @@ enum Act {
     Wake(usize),
     Host(u64),
     Policy(usize, Attr),
+    /// Many changes at once.
+    Storm(Vec<(usize, Attr, CpuMask)>),
     Nice(i8),
     Affinity(usize, CpuMask),
     Clone(Vec<Act>),
@@ -98,11 +102,34 @@ struct Shared {
     tids: RefCell<Vec<Tid>>,
 }
 
-/// The world of a seed, with a planted bug or without.
-pub fn swarm(seed: u64, plant: Option<Plant>) -> World {
+/// The world of a seed: some 1,500 events on average.
+pub fn swarm(seed: u64) -> World {
+    Swarm { seed, length: 1, plant: None }.world()
+}
+
+/// A swarm to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Swarm {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// How long the programs are: 1 for some 1,500 events on average, and in proportion.
+    pub length: u64,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+}
+
+impl Swarm {
+    /// Its world.
+    pub fn world(self) -> World {
+        let Swarm { seed, length, plant } = self;
+        swarm_of(seed, length, plant)
+    }
+}
+
+fn swarm_of(seed: u64, length: u64, plant: Option<Plant>) -> World {
     let mut r = Rng::new(seed).fork(77);
     let mut config = Config { plant, ..draw_config(seed, &mut r) };
-    config.limit = Nanos::from_secs(10);
+    config.limit = Nanos(length * 4_000_000_000);
     let mix = Mix::draw(&mut r);
     let cpus = config.cpus;
     let threads = r.between(1, 2 + 3 * cpus as u64).min(24) as usize;
@@ -117,7 +144,7 @@ pub fn swarm(seed: u64, plant: Option<Plant>) -> World {
         tids: RefCell::default(),
     });
     let programs = (0..threads).map(|_| {
-        let mut acts = draw_acts(&mut r, &mix, cpus, threads, 0);
+        let mut acts = draw_acts(&mut r, &mix, cpus, threads, length);
         for i in 0..rounds {
             let at = acts.len() * (i + 1) / (rounds + 1);
             acts.insert(at, Act::Barrier);
@@ -130,7 +157,7 @@ pub fn swarm(seed: u64, plant: Option<Plant>) -> World {
 }
 
 fn draw_config(seed: u64, r: &mut Rng) -> Config {
-    let cpus = *r.pick(&[1, 1, 2, 2, 2, 3, 4, 4, 5, 8]);
+    let cpus = *r.pick(&[1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 4, 5, 6, 8, 8, 13, 70]);
     let mut cost = Cost::host().scaled(*r.pick(&[25, 100, 100, 300]));
     cost.looks = *r.pick(&[0, 2, 5]);
     let faults = Faults {
@@ -185,9 +212,9 @@ fn draw_start(r: &mut Rng, mix: &Mix, cpus: usize) -> Vec<Step> {
     steps
 }
 
-fn draw_acts(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> Vec<Act> {
-    let n = if depth == 0 { r.between(10, 160) } else { r.between(1, 8) };
-    (0..n).map(|_| draw_act(r, mix, cpus, threads, depth)).collect()
+fn draw_acts(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, length: u64) -> Vec<Act> {
+    let n = r.between(10 * length, 160 * length);
+    (0..n).map(|_| draw_act(r, mix, cpus, threads, 0)).collect()
 }
 
 fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> Act {
@@ -206,9 +233,18 @@ fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> 
             15 if mix.futexes => Act::Wake(r.below(4) as usize),
             16 if mix.host => Act::Host(span),
             17 if mix.policy_changes => Act::Policy(who, draw_attr(r, mix)),
+            18 if mix.storms && r.permille(300) => {
+                let n = r.between(3, 12);
+                let change =
+                    |r: &mut Rng| (r.below(threads as u64 + 1) as usize, draw_attr(r, mix), draw_mask(r, cpus));
+                Act::Storm((0..n).map(|_| change(r)).collect())
+            }
             18 if mix.nice => Act::Nice(r.between(0, 39) as i8 - 20),
             19 if mix.mask_changes => Act::Affinity(who, draw_mask(r, cpus)),
-            20 if mix.clones && depth < 2 => Act::Clone(draw_acts(r, mix, cpus, threads, depth + 1)),
+            20 if mix.clones && depth < 2 => {
+                let n = r.between(1, 8);
+                Act::Clone((0..n).map(|_| draw_act(r, mix, cpus, threads, depth + 1)).collect())
+            }
             21 if mix.signals => Act::Signal(who),
             _ => continue,
         };
@@ -264,7 +300,8 @@ fn expand(shared: &Rc<Shared>, act: Act, v: &mut View<'_>, steps: &mut std::coll
         Act::Notify(i) => {
             let (m, c, word) = shared.conds[i];
             v.store(word, 1);
-            steps.extend([Step::Lock(m), Step::CondSignal(c), Step::Unlock(m)]);
+            let tell = if v.rng.permille(500) { Step::CondSignal(c) } else { Step::CondBroadcast(c) };
+            steps.extend([Step::Lock(m), tell, Step::Unlock(m)]);
         }
         Act::Await(i, n) => {
             let (m, _, word) = shared.conds[i];
@@ -283,6 +320,11 @@ fn expand(shared: &Rc<Shared>, act: Act, v: &mut View<'_>, steps: &mut std::coll
         }
         Act::Host(n) => steps.push_back(Step::Host(Nanos(n))),
         Act::Policy(i, attr) => steps.push_back(Step::SetPolicy(who(i), attr)),
+        Act::Storm(changes) => {
+            for (i, attr, mask) in changes {
+                steps.extend([Step::SetPolicy(who(i), attr), Step::SetAffinity(who(i), mask)]);
+            }
+        }
         Act::Nice(n) => steps.push_back(Step::SetNice(Who::Me, n)),
         Act::Affinity(i, mask) => steps.push_back(Step::SetAffinity(who(i), mask)),
         Act::Clone(acts) => steps.push_back(Step::Clone(thread(shared.clone(), acts))),

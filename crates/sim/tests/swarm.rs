@@ -1,7 +1,9 @@
 //! A sweep over random machines and programs with all invariants on. ENTRESOL_SIM_SEEDS
-//! (`FROM..TO`, or a count) asks for other seeds than the first 300.
+//! (`FROM..TO`, or a count) asks for other seeds than the first 300, ENTRESOL_SIM_LENGTH for
+//! programs so many times as long (some 1,500 events each).
 
-use entresol_sim::swarm::swarm;
+use entresol_sim::Outcome;
+use entresol_sim::swarm::Swarm;
 
 fn seeds() -> std::ops::Range<u64> {
     let Ok(text) = std::env::var("ENTRESOL_SIM_SEEDS") else { return 0..300 };
@@ -12,16 +14,22 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
+fn run(seed: u64) -> Outcome {
+    let length =
+        std::env::var("ENTRESOL_SIM_LENGTH").map_or(1, |n| n.parse().expect("ENTRESOL_SIM_LENGTH is a number"));
+    Swarm { seed, length, plant: None }.world().run()
+}
+
 #[test]
 fn no_seed_breaks_an_invariant() {
     let (mut events, mut failed) = (0, Vec::new());
     for seed in seeds() {
-        let out = swarm(seed, None).run();
+        let out = run(seed);
         events += out.events;
         if let Some(v) = out.violation {
             failed.push(format!("seed {seed}, {:?}: {}", v.at, v.what));
         } else if seed % 100 == 0 {
-            assert_eq!(swarm(seed, None).run().hash, out.hash, "seed {seed} runs differently the second time");
+            assert_eq!(run(seed).hash, out.hash, "seed {seed} runs differently the second time");
         }
     }
     println!("{} seeds, {events} events, {} failed", seeds().count(), failed.len());

@@ -4,8 +4,8 @@
 //! a thread that ran and waits now stands before those that waited already (it was preempted
 //! and keeps its place); one that arrives stands behind them.
 //!
-//! Not compared: who yielded; who was given other attributes (while it runs it goes behind its
-//! new equals, `sched_setscheduler(2)`, and shows that only when it waits); a round-robin thread that ran
+//! Not compared, until it next waits for something: who yielded; who was given other attributes
+//! (`sched_setscheduler(2)` puts it behind or before its new equals); a round-robin thread that ran
 //! (its slice may be over); a thread that may run on one CPU only (it may be let through, as
 //! `check_preempt_equal_prio` does); and whoever holds or has held a boost.
 
@@ -48,9 +48,13 @@ impl Fifo {
                 self.check_level(w, &old[from..to], queue)?;
             }
         }
-        // Who runs keeps the place in line it was given, wherever that is, until it waits.
-        let runs = |t: &ThreadIdx| index.get(t.index()).is_some_and(|&i| i != 0 && is_running(&new[i as usize - 1]));
-        self.exempt.retain(runs);
+        // A place in line that was got in another way is kept until the thread waits for something.
+        let pinned = |m: &&Met| w.kernel.sched.affinity(m.thread).count() == 1;
+        let let_through = new.iter().filter(|m| matches!(m.place, Place::Level(_))).filter(pinned);
+        self.exempt.extend(let_through.map(|m| m.thread));
+        self.exempt.retain(|t| index.get(t.index()).is_some_and(|&i| i != 0));
+        self.exempt.sort_unstable();
+        self.exempt.dedup();
         Ok(())
     }
 

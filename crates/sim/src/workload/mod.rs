@@ -88,7 +88,7 @@ pub fn scenario(name: &str) -> Option<&'static Scenario> {
 }
 
 fn run_swarm(seed: u64, _cpus: usize, options: &Options) -> Report {
-    let mut world = swarm::swarm(seed, None);
+    let mut world = swarm::swarm(seed);
     world.record(options.record);
     let cpus = world.cpus();
     let out = world.run();

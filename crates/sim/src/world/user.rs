@@ -155,7 +155,8 @@ impl World {
         let Mode::User(since) = self.cpus[cpu.index()].mode else { panic!("{cpu:?} is not in user mode") };
         let t = self.cpus[cpu.index()].thread.expect("user mode has a thread");
         let used = self.now.since(since);
-        let skip = used > Nanos::ZERO && self.strikes(Bug::SkipCompute);
+        let interrupted = matches!(self.thread(t).work, Work::Run { left, .. } if left > used);
+        let skip = interrupted && self.strikes(Bug::SkipCompute);
         let th = self.thread(t);
         th.used += used;
         if let Work::Run { left, .. } = &mut th.work {
