@@ -43,7 +43,7 @@ impl Events {
 
     pub(crate) fn at(&mut self, time: Nanos, event: Event) {
         self.count += 1;
-        self.heap.push(Reverse((time.0, self.rng.next(), self.count, event)));
+        self.heap.push(Reverse((time.0, self.rng.bits(), self.count, event)));
     }
 
     pub(crate) fn next(&mut self) -> Option<(Nanos, Event)> {

@@ -286,6 +286,6 @@ impl Machine for SimMachine {
     }
 
     fn random(&self) -> u64 {
-        self.inner.lock().rng.next()
+        self.inner.lock().rng.bits()
     }
 }

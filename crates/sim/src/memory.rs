@@ -75,7 +75,7 @@ impl Memory {
     }
 
     pub(crate) fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        if addr % 4 != 0 {
+        if !addr.is_multiple_of(4) {
             let mut b = [0; 4];
             self.read(addr, &mut b)?;
             return Ok(u32::from_le_bytes(b));

@@ -14,11 +14,11 @@ impl Rng {
     /// Another stream, independent of how far this one is read.
     pub fn fork(&self, label: u64) -> Rng {
         let mut r = Rng(self.0 ^ label.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        Rng(r.next())
+        Rng(r.bits())
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -27,7 +27,7 @@ impl Rng {
 
     /// A number in `0 .. n`; 0 for `n` 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
     /// A number in `low ..= high`.
@@ -54,8 +54,8 @@ mod tests {
     fn the_stream_is_stable() {
         // The reference values of SplitMix64 for seed 1234567.
         let mut r = Rng::new(1_234_567);
-        assert_eq!(r.next(), 6_457_827_717_110_365_317);
-        assert_eq!(r.next(), 3_203_168_211_198_807_973);
+        assert_eq!(r.bits(), 6_457_827_717_110_365_317);
+        assert_eq!(r.bits(), 3_203_168_211_198_807_973);
     }
 
     #[test]

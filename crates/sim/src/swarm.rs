@@ -197,7 +197,7 @@ fn draw_mask(r: &mut Rng, cpus: usize) -> CpuMask {
     if r.permille(300) {
         return CpuMask::only(CpuId(r.below(cpus as u64) as u16));
     }
-    let mask = CpuMask::from_words(&[r.next()]).and(&CpuMask::first(cpus));
+    let mask = CpuMask::from_words(&[r.bits(), r.bits()]).and(&CpuMask::first(cpus));
     if mask.is_empty() { CpuMask::first(cpus) } else { mask }
 }
 

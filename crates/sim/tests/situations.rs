@@ -21,9 +21,12 @@ fn cpus(list: &[u16]) -> Option<CpuMask> {
     Some(mask)
 }
 
-/// What threads write down: a label, the time and the CPU.
+/// What happened to whom: a label, the time and the CPU.
+type Entry = (&'static str, Nanos, CpuId);
+
+/// What threads write down.
 #[derive(Clone, Default)]
-struct Log(Rc<RefCell<Vec<(&'static str, Nanos, CpuId)>>>);
+struct Log(Rc<RefCell<Vec<Entry>>>);
 
 impl Log {
     fn add(&self, label: &'static str, v: &View<'_>) {
@@ -34,7 +37,7 @@ impl Log {
         self.find(label).1
     }
 
-    fn find(&self, label: &str) -> (&'static str, Nanos, CpuId) {
+    fn find(&self, label: &str) -> Entry {
         *self.0.borrow().iter().find(|e| e.0 == label).unwrap_or_else(|| panic!("'{label}' never happened"))
     }
 
@@ -303,8 +306,8 @@ fn priority_inversion_is_bounded_by_the_critical_section() {
         let log = Log::default();
         run(1, |s| {
             let m = s.mutex();
-            let (lock, unlock): (fn(_) -> Step, fn(_) -> Step) =
-                if inherit { (Step::LockPi, Step::UnlockPi) } else { (Step::Lock, Step::Unlock) };
+            let lock = move |m| if inherit { Step::LockPi(m) } else { Step::Lock(m) };
+            let unlock = move |m| if inherit { Step::UnlockPi(m) } else { Step::Unlock(m) };
             let told = log.clone();
             let mut state = 0;
             let high = Box::new(move |v: &mut View<'_>| {

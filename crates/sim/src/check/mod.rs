@@ -118,7 +118,7 @@ impl Checker {
         }
         self.order.check(w, &self.met, &self.bounds)?;
         self.rounds += 1;
-        if self.rounds % 16 == 0 {
+        if self.rounds.is_multiple_of(16) {
             self.times(w)?;
             self.sleepers(w)?;
         }

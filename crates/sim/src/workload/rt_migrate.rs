@@ -78,8 +78,8 @@ fn parent(
         state += 1;
         match state {
             1 if left == 0 => Step::Exit,
-            // Everybody else shall be waiting when the time is taken.
-            1 => Step::Sleep(Nanos::from_millis(1)),
+            // Everybody else shall be waiting when the time is taken; waking them takes its time.
+            1 => Step::Sleep(Nanos::from_micros(1000 + 4 * threads as u64)),
             2 => {
                 let mut log = log.borrow_mut();
                 log.begun.push(v.now());

@@ -203,7 +203,8 @@ impl World {
         if let Some(what) = self.owners.broken.take() {
             self.fail(what);
         }
-        if self.config.check_every != 0 && self.handled % self.config.check_every == 0 && self.broken.is_none() {
+        let every = self.config.check_every;
+        if every != 0 && self.handled.is_multiple_of(every) && self.broken.is_none() {
             self.check();
         }
     }

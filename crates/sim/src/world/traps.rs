@@ -31,10 +31,11 @@ impl World {
             self.checker.note_call(&self.kernel, caller, call);
         }
         let next = self.kernel.trap(cpu, trap);
-        if let (Trap::Call(call), Some(t)) = (&trap, caller) {
-            if call.nr == abi::nr::EXIT && self.kernel.sched.current(cpu) != Some(t) {
-                self.bury(cpu, t);
-            }
+        if let (Trap::Call(call), Some(t)) = (&trap, caller)
+            && call.nr == abi::nr::EXIT
+            && self.kernel.sched.current(cpu) != Some(t)
+        {
+            self.bury(cpu, t);
         }
         let locks = (self.moved(cpu) - moved) * 2 * self.config.cost.lock;
         self.settle(cpu, next, base + locks);
