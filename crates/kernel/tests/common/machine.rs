@@ -200,9 +200,6 @@ impl Machine for TestMachine {
         panic!("{action:?} of {t:?} by signal {}", info.signo());
     }
     fn set_ignored(&self, _signal: Signal, _ignored: bool, _no_zombies: bool) {}
-    fn collect(&self, _signal: Signal) -> bool {
-        false
-    }
     fn min_signal_stack(&self) -> u64 {
         2048
     }

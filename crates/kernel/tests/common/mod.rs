@@ -58,7 +58,7 @@ impl World {
             s.map(STACKS, 0x40_0000);
             s.contexts.insert(0, machine::fresh(STACKS + STACK));
         }
-        let main = kernel.adopt_main(CpuId(0), [0; 2]).unwrap();
+        let main = kernel.adopt_main(CpuId(0)).unwrap();
         assert_eq!(main, ThreadIdx(0));
         let mut running = vec![None; cpus];
         running[0] = Some(main);
