@@ -389,7 +389,8 @@ impl Machine for Host {
         self.reload(c);
         self.make_full(c);
         c.r = [
-            n.rax, n.rdi, n.rsi, n.rdx, n.r10, n.r8, n.r9, n.rsp, n.rbx, n.rcx, n.rbp, n.r11, n.r12, n.r13, n.r14, n.r15,
+            n.rax, n.rdi, n.rsi, n.rdx, n.r10, n.r8, n.r9, n.rsp, n.rbx, n.rcx, n.rbp, n.r11, n.r12, n.r13, n.r14,
+            n.r15,
         ];
         c.rip = n.rip;
         c.rflags = n.eflags & !0x100 | 0x202;

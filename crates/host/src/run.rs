@@ -125,7 +125,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
         next = match next {
             Next::Run(t) => return load(me, t),
             Next::Idle { until } => idle(me, until),
-Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
+            Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
                 let next = process::carry_out(me, what);
