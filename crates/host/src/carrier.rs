@@ -223,8 +223,13 @@ impl Carrier {
         // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
         const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
         let gs = core::ptr::from_ref(&self.gs).cast_mut();
+        // Until it has its GS base, it has its maker's: a kick in between would be taken for the
+        // maker's, and its own would count as on its way for ever. It is open from `settle` on.
+        let before = os::sigprocmask(2, handlers::WAITING_MASK);
         // SAFETY: the block is complete and never freed.
-        unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 }
+        let started = unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
+        os::sigprocmask(2, before);
+        started
     }
 
     /// What every carrier does first on its host thread: mask, signal stack, dispatch.

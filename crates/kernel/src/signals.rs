@@ -22,8 +22,9 @@ use sync::atomic::{AtomicI32, Ordering::*};
 /// What the process knows of signals.
 pub struct ProcessState {
     pub(crate) signals: Lock<ProcessSignals>,
-    /// Host timers that are aimed at one of our threads, by the host's id.
-    pub(crate) aimed_timers: Lock<BTreeMap<i32, i32>>,
+    /// Host timers that are aimed at one of our threads, by the host's id: its id, and the signal
+    /// that it shall get.
+    pub(crate) aimed_timers: Lock<BTreeMap<i32, (i32, Option<Signal>)>>,
     /// Descriptors that stand for names of threads.
     pub(crate) name_files: crate::syscall::NameFiles,
     exit_status: AtomicI32,
@@ -207,8 +208,8 @@ impl<M: Machine> Kernel<M> {
         // A full queue is the sender's business; the host has accepted the signal already.
         let _ = match aimed {
             None => self.send_to_process(cpu, None, info),
-            Some(tid) => match self.threads().find(ids::Tid(tid)) {
-                Some(t) => self.send_to_thread(cpu, t, info),
+            Some((tid, signal)) => match self.threads().find(ids::Tid(tid)) {
+                Some(t) => self.send_to_thread(cpu, t, signal.map_or(info, |s| info.with_signal(s))),
                 None => Ok(()),
             },
         };

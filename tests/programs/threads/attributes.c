@@ -108,6 +108,7 @@ static void *wait_for_stop(void *unused) {
 
 CASE(names) {
   char name[16];
+  stop = false;
   pthread_t thread = start(wait_for_stop, NULL);
   say("set %s", errname(pthread_setname_np(pthread_self(), "first")));
   say("too long %s", errname(pthread_setname_np(pthread_self(), "sixteen letters.")));

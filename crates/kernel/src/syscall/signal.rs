@@ -10,6 +10,11 @@ use ids::{CpuId, Tid};
 use signal::{MaskHow, NoTimers, Taken};
 use sync::atomic::Ordering::*;
 
+/// The real-time signals that the C library keeps for itself.
+const PRIVATE_SIGNALS: core::ops::RangeInclusive<i32> = 32..=33;
+/// SIGRTMAX.
+const CARRYING_SIGNAL: i32 = 64;
+
 impl<M: Machine> Kernel<M> {
     fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
         self.m.load_u64(addr).map(SigSet).map_err(|_| Errno::EFAULT)
@@ -316,11 +321,16 @@ impl<M: Machine> Kernel<M> {
         }
         let Some(target) = self.threads().find(Tid(wanted.tid)) else { return Errno::EINVAL.into() };
         let _ = t;
-        let tid = self.tid(target).0;
+        let aim = (self.tid(target).0, Signal::from_raw(wanted.signo));
         wanted.notify = SigEvent::SIGNAL;
+        // The C library's own timers use the first of its two signals, which on the host are the
+        // machine's tick and interrupt: another one brings the news.
+        if PRIVATE_SIGNALS.contains(&wanted.signo) {
+            wanted.signo = CARRYING_SIGNAL;
+        }
         match self.m.create_timer(clock, &wanted) {
             Ok(timer) => {
-                self.process.aimed_timers.lock().insert(timer, tid);
+                self.process.aimed_timers.lock().insert(timer, aim);
                 if self.m.store_u32(id, timer as u32).is_err() {
                     self.m.host(Call { nr: abi::nr::TIMER_DELETE, args: [timer as u64, 0, 0, 0, 0, 0] });
                     return Errno::EFAULT.into();
