@@ -24,6 +24,7 @@ pub mod corpus;
 pub mod directives;
 pub mod entresol;
 pub mod hang;
+mod known;
 pub mod outcome;
 pub mod places;
 pub mod requirement;

@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use arch::{syscall, user};
 use kernel::Call;
 
-/// The most bytes of one environment string that are looked at for our names.
-const NAME_MAX: usize = 16;
+/// The most bytes of one environment string that are looked at: a name and the image's path.
+const PREFIX_MAX: usize = 512;
+const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
 /// The most strings of an environment.
 const STRINGS_MAX: usize = 1 << 20;
 
@@ -59,19 +60,26 @@ struct Environment {
 fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
     let mut pointers = Vec::new();
     let mut joined = None;
+    // A program that sets them itself is `entresol run` inside: its options win.
+    let mut own_options = None;
+    let mut own_loader = None;
     let name = handover.loader.iter().position(|&b| b == b'=').map_or(0, |i| i + 1);
     let mut at = envp;
-    // A null environment is an empty one (`count` in fs/exec.c).
-    while at != 0 {
+    while envp != 0 {
         let string = user::load_u64(at).map_err(|_| Errno::EFAULT)?;
         if string == 0 {
             break;
         }
-        let mut start = [0u8; NAME_MAX];
+        let mut start = [0u8; PREFIX_MAX];
         let seen = read_prefix(string, &mut start);
-        if start[..seen].starts_with(&handover.loader[..name]) {
+        let start = &start[..seen];
+        if start.starts_with(&handover.loader[..handover.loader.len() - 1]) {
+            own_loader = Some(string);
+        } else if start.starts_with(&handover.loader[..name]) {
             joined = Some(join(&handover.loader, string + name as u64));
-        } else if !b"ENTRESOL_OPTIONS".starts_with(&start[..seen]) || seen < NAME_MAX {
+        } else if start.starts_with(OPTIONS) {
+            own_options = Some(string);
+        } else {
             pointers.push(string);
         }
         if pointers.len() > STRINGS_MAX {
@@ -79,8 +87,9 @@ fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
         }
         at += 8;
     }
-    pointers.push(joined.as_ref().unwrap_or(&handover.loader).as_ptr() as u64);
-    pointers.push(handover.options.as_ptr() as u64);
+    let ours = joined.as_ref().unwrap_or(&handover.loader).as_ptr() as u64;
+    pointers.push(own_loader.unwrap_or(ours));
+    pointers.push(own_options.filter(|_| own_loader.is_some()).unwrap_or(handover.options.as_ptr() as u64));
     pointers.push(0);
     Ok(Environment { pointers, _joined: joined })
 }

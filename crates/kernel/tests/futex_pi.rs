@@ -128,11 +128,11 @@ fn a_meddled_word_is_noticed() {
 /// `t[i]` owns `word(i)` and waits for `word(i + 1)`, for three locks; `t[3]` owns the last.
 fn chain(n: usize) -> (World, Vec<ThreadIdx>) {
     let (mut w, t) = World::with_threads(n + 2);
-    for i in 0..=n {
-        assert_eq!(lock(&mut w, t[i], word(i as u64)), Some(0));
+    for (i, &t) in t.iter().enumerate().take(n + 1) {
+        assert_eq!(lock(&mut w, t, word(i as u64)), Some(0));
     }
-    for i in 0..n {
-        assert_eq!(lock(&mut w, t[i], word(i as u64 + 1)), None);
+    for (i, &t) in t.iter().enumerate().take(n) {
+        assert_eq!(lock(&mut w, t, word(i as u64 + 1)), None);
     }
     (w, t)
 }

@@ -75,11 +75,14 @@ fn a_word_that_differs_ends_it_and_leaves_nothing() {
     assert_eq!(wake(&mut w, t[0], word(0), 1), Some(0));
 }
 
+/// A waiter's word, value and flags; the call's arguments; what it answers.
+type Refused = ((u64, u64, u32), [u64; 6], Errno);
+
 #[test]
 fn errors() {
     let (mut w, t) = World::with_threads(1);
     let time = w.timespec(5);
-    let rows: &[((u64, u64, u32), [u64; 6], Errno)] = &[
+    let rows: &[Refused] = &[
         ((word(0), 0, FLAGS), [LIST, 1, 1, 0, 0, 0], Errno::EINVAL),
         ((word(0), 0, FLAGS), [LIST, 0, 0, 0, 0, 0], Errno::EINVAL),
         ((word(0), 0, FLAGS), [0, 1, 0, 0, 0, 0], Errno::EINVAL),
