@@ -34,6 +34,8 @@ pub struct Carrier {
     pub park: AtomicU32,
     /// A seat it has been given while it slept: CPU plus one. Swapped out by itself.
     pub assigned: AtomicU32,
+    /// The CPU whose host CPU it is bound to, plus one. Its own.
+    pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
     /// Its host timer, -1 before the first use.
@@ -170,6 +172,7 @@ impl Carrier {
                 cpu: AtomicU32::new(0),
                 park: AtomicU32::new(0),
                 assigned: AtomicU32::new(0),
+                placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
                 timer: AtomicI32::new(-1),
                 inline: Inline::default(),
@@ -303,7 +306,9 @@ impl Carrier {
             let assigned = self.assigned.swap(0, SeqCst);
             if assigned != 0 {
                 self.cpu.store(assigned, Relaxed);
-                return CpuId((assigned - 1) as u16);
+                let cpu = CpuId((assigned - 1) as u16);
+                crate::place::take(self, cpu);
+                return cpu;
             }
             self.park.store(0, SeqCst);
             if self.assigned.load(SeqCst) == 0 {

@@ -65,7 +65,10 @@ fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
     let mut own_loader = None;
     let name = handover.loader.iter().position(|&b| b == b'=').map_or(0, |i| i + 1);
     let mut at = envp;
-    while envp != 0 {
+    loop {
+        if envp == 0 {
+            break;
+        }
         let string = user::load_u64(at).map_err(|_| Errno::EFAULT)?;
         if string == 0 {
             break;
@@ -182,7 +185,9 @@ fn has_glibc_loader(head: &[u8]) -> bool {
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
 pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64) -> isize {
     let before = os::sigprocmask(2, mask);
+    crate::place::release();
     let r = exec(handover, call);
+    crate::place::resume();
     os::sigprocmask(2, before);
     r
 }

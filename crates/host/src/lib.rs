@@ -24,6 +24,7 @@ pub mod handlers;
 mod ids_file;
 pub mod machine;
 pub mod os;
+pub mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub mod process;

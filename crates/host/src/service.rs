@@ -39,6 +39,7 @@ pub const SERVICE: u32 = 2;
 /// What it does for ever.
 pub fn run(_me: &'static Carrier) -> ! {
     os::sigprocmask(2, !handlers::FAULTS);
+    crate::place::release();
     let set = handlers::SERVICE_SET | 1 << (CALL - 1);
     let mut watch = Watch::new(kernel().config().cpus);
     loop {

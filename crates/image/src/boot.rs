@@ -70,6 +70,7 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     host::planted::plant(options.plant);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
     let config = Config { cpus, tick: options.tick, rt_host_rules: options.rt_host_rules, pid: Pid(os::getpid()) };
+    host::place::set_up(cpus);
     let blocked = SigSet(os::sigprocmask(0, 0));
     let ignored = ignored_signals();
     let pid = config.pid.0;
