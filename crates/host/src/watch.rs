@@ -1,7 +1,7 @@
 //! The watcher: the service thread looks after the CPUs while threads wait for one.
 //!
 //! It is asleep unless something competes. A carrier that sets a tick or sends a kick while threads are
-//! queued turns it on ([`want`]), with one signal to the service thread; it turns itself off when two
+//! queued turns it on (`want`), with one signal to the service thread; it turns itself off when two
 //! rounds in a row find nothing queued. Each round it asks of every CPU with queued threads whether it has
 //! made progress: a system call, a tick or a kick answered. If not,
 //! - and its carrier is in a host call that was taken to be short: a spare takes the CPU over

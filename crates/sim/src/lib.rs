@@ -3,7 +3,7 @@
 //!
 //! Everything the kernel needs from below it gets from [`machine`]; [`World`] is the loop of
 //! events around it. Programs are lists of steps or closures that name the next step
-//! ([`user`]). After every event [`check`] looks at the invariants of the design. The same
+//! ([`user`]). After every event `check` looks at the invariants of the design. The same
 //! seed gives the same run, to the last bit of [`Outcome::hash`].
 //!
 //! ```

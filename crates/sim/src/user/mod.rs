@@ -2,7 +2,7 @@
 //! [`Step`] each time the last one is done.
 //!
 //! A step is one thing a C program would write: compute, lock a mutex, wait at a barrier.
-//! [`op`] takes it apart as glibc would, into atomic operations on the program's own memory
+//! `op` takes it apart as glibc would, into atomic operations on the program's own memory
 //! and system calls; the kernel sees nothing but those.
 
 mod call;
