@@ -126,7 +126,12 @@ fn build(wrapper: &Path, target_dir: &Path) -> PathBuf {
     }
     // `-z defs` turns any reference to libc into a link error; `-Bsymbolic` and `now` leave nothing to bind later.
     cargo.args(["--", "-Clink-arg=-nostdlib", "-Clink-arg=-nostartfiles", "-Clink-arg=-Wl,-z,defs"]);
-    cargo.args(["-Clink-arg=-Wl,-z,now", "-Clink-arg=-Wl,-Bsymbolic", "-Clink-arg=-Wl,-soname,libentresol.so"]);
+    cargo.args([
+        "-Clink-arg=-Wl,-z,start-stop-visibility=hidden",
+        "-Clink-arg=-Wl,-z,now",
+        "-Clink-arg=-Wl,-Bsymbolic",
+        "-Clink-arg=-Wl,-soname,libentresol.so",
+    ]);
     cargo.arg("-Clink-arg=-Wl,--build-id");
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();

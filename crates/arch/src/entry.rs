@@ -6,7 +6,7 @@
 //!   stub:  r11 = library
 //!          rcx = where to go on
 //!          jmp entry_call ─────────► registers → Context (through %gs:16)
-//!                                    rsp = %gs:24, call entresol_on_call(ctx)
+//!                                    rsp = %gs:24, call the machine's handler
 //!                                        │ returns the Context to resume
 //!   continues ◄───────────────────── resume: registers ← Context
 //! ```
@@ -23,6 +23,7 @@
 
 use crate::context::{Context, Gs};
 use core::arch::global_asm;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 global_asm!(
     // ---- entry by a system call, no vector register live ------------------------------
@@ -54,7 +55,7 @@ global_asm!(
     "mov rdi, rsp",
     "mov rsp, gs:[24]",
     "mov rsi, gs:[40]",
-    "call entresol_on_call",
+    "call qword ptr [rip + {handlers} + 0]",
     "mov rdi, rax",
     "jmp entresol_resume",
     // ---- entry by a system call from anywhere: keep xmm0-15 and the flags -------------
@@ -106,7 +107,7 @@ global_asm!(
     "pop qword ptr [rdi + 136]",
     "cld",
     "mov rsi, gs:[40]",
-    "call entresol_on_call",
+    "call qword ptr [rip + {handlers} + 0]",
     "mov rdi, rax",
     "jmp entresol_resume",
     // ---- entry from a host signal that found user code --------------------------------
@@ -118,7 +119,7 @@ global_asm!(
     "mov rsp, gs:[24]",
     "mov rdi, gs:[16]",
     "mov rsi, gs:[40]",
-    "call entresol_on_preempt",
+    "call qword ptr [rip + {handlers} + 8]",
     "mov rdi, rax",
     "jmp entresol_resume",
     // ---- a new carrier begins ---------------------------------------------------------
@@ -127,7 +128,7 @@ global_asm!(
     "entresol_entry_carrier:",
     "mov rsp, gs:[24]",
     "mov rdi, gs:[40]",
-    "call entresol_on_carrier",
+    "call qword ptr [rip + {handlers} + 16]",
     "mov rdi, rax",
     // ---- the way out: rdi = Context ---------------------------------------------------
     ".globl entresol_resume",
@@ -218,7 +219,7 @@ global_asm!(
     "mov rsp, gs:[24]",
     "mov rdi, gs:[16]",
     "mov rsi, gs:[40]",
-    "call entresol_on_again",
+    "call qword ptr [rip + {handlers} + 24]",
     "mov rdi, rax",
     "jmp entresol_resume",
     // ---- a host call that may wait ----------------------------------------------------
@@ -277,7 +278,33 @@ global_asm!(
     "6:",
     "wrgsbase r9",
     "jmp entresol_entry_carrier",
+    handlers = sym HANDLERS,
 );
+
+/// Where the entries go on: the machine's four functions, in the order call, preempt,
+/// carrier, again. They are words and not symbols, so that the image exports nothing.
+static HANDLERS: [AtomicPtr<()>; 4] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 4];
+
+/// What the entries hand over to; each answers with the context to resume.
+#[derive(Debug, Clone, Copy)]
+pub struct Handlers {
+    /// A system call: the thread's context, the carrier's block.
+    pub call: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
+    /// A host signal found user code.
+    pub preempt: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
+    /// A new carrier begins.
+    pub carrier: extern "C" fn(*mut Gs) -> *mut Context,
+    /// A mark was left while the thread was on its way out.
+    pub again: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
+}
+
+/// Says where the entries go on. Before the first trap.
+pub fn set_handlers(h: &Handlers) {
+    let all = [h.call as *mut (), h.preempt as *mut (), h.carrier as *mut (), h.again as *mut ()];
+    for (word, f) in HANDLERS.iter().zip(all) {
+        word.store(f, Ordering::Release);
+    }
+}
 
 unsafe extern "C" {
     /// Where stubs jump to when no vector register is live.
@@ -330,7 +357,7 @@ pub unsafe fn host_call(call: &[u64; 7]) -> isize {
     unsafe { entresol_host_call(call) }
 }
 
-/// Clones a host thread that begins in `entresol_on_carrier` with the GS base `gs`.
+/// Clones a host thread that begins in the machine's carrier handler with the GS base `gs`.
 ///
 /// # Safety
 /// `gs` must be complete (kernel stack, `this`) and live as long as the thread.

@@ -64,6 +64,7 @@ pub fn dispatch_on() {
 
 /// Installs the handlers of the process.
 pub fn install() {
+    crate::run::set_up();
     let action = |handler: u64| HostAction {
         handler,
         flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK,

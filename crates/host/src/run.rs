@@ -8,7 +8,7 @@ use crate::machine::kernel;
 use crate::{handlers, os, process, report, survey, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
-use arch::{Context, Kind, base, entry, xstate};
+use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Next, Trap};
 use sched::Idle;
@@ -20,9 +20,14 @@ pub const DISPATCHED: u32 = 0;
 /// How often an idle CPU looks around before its carrier sleeps: about 20 µs.
 const IDLE_LOOKS: u32 = 300;
 
+/// Tells the entries where to go on.
+pub(crate) fn set_up() {
+    entry::set_handlers(&entry::Handlers { call: on_call, preempt: on_preempt, carrier: on_carrier, again: on_again });
+}
+
 /// A system call: from [`entry::entresol_entry_call`] and its twin.
-#[unsafe(no_mangle)]
-extern "C" fn entresol_on_call(context: *mut Context, me: &'static Carrier) -> *mut Context {
+extern "C" fn on_call(context: *mut Context, _: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
     // The call is read where the entry has put it: a copy would be made with loads wider
     // than the stores just before, which stall.
     // SAFETY: the entry filled the current thread's context, which this carrier has claimed;
@@ -63,8 +68,8 @@ fn release_buffer(me: &Carrier, c: &mut Context) {
 }
 
 /// A host signal found user code: from [`entry::entresol_entry_preempt`].
-#[unsafe(no_mangle)]
-extern "C" fn entresol_on_preempt(_context: *mut Context, me: &'static Carrier) -> *mut Context {
+extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
     me.refill();
     if me.fault.pending.swap(false, Relaxed) {
         // SAFETY: written by the handler on this carrier just now; plain data.
@@ -80,8 +85,8 @@ extern "C" fn entresol_on_preempt(_context: *mut Context, me: &'static Carrier) 
 }
 
 /// A mark was left while the thread was on its way out: from `entresol_again`.
-#[unsafe(no_mangle)]
-extern "C" fn entresol_on_again(context: *mut Context, me: &'static Carrier) -> *mut Context {
+extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
     // SAFETY: the current thread's context.
     if unsafe { (*context).kind } == Kind::Full as u32 {
         // Its x87 registers may be loaded already; a thread that is resumed from a plain
@@ -98,8 +103,8 @@ fn interrupted(me: &Carrier) -> Next {
 }
 
 /// A new carrier begins: from `entresol_entry_carrier`.
-#[unsafe(no_mangle)]
-extern "C" fn entresol_on_carrier(me: &'static Carrier) -> *mut Context {
+extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
     match me.gs.borrowed {
         0 => {}
         crate::service::SERVICE => crate::service::run(me),
