@@ -186,7 +186,11 @@ fn has_glibc_loader(head: &[u8]) -> bool {
 pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64) -> isize {
     let before = os::sigprocmask(2, mask);
     crate::place::release();
+    let handed_back = crate::handlers::hand_back();
     let r = exec(handover, call);
+    if handed_back {
+        crate::handlers::install();
+    }
     crate::place::resume();
     os::sigprocmask(2, before);
     r

@@ -11,7 +11,7 @@ use crate::report;
 use arch::context::{pending, reg};
 use arch::frame::HostFrame;
 use arch::{entry, syscall, user};
-use sync::atomic::{AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -62,6 +62,24 @@ pub fn dispatch_on() {
     }
 }
 
+/// Whether the handlers were installed before: a forked child installs them again.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// Those of our two signals that the program was started with as ignored.
+static BORROWED: AtomicU64 = AtomicU64::new(0);
+const SIG_IGN: u64 = 1;
+
+/// Before a new program: what was ignored when this one began is ignored again, as exec
+/// hands it on. True if our handlers must be installed again should the exec fail.
+pub fn hand_back() -> bool {
+    let set = BORROWED.load(Relaxed);
+    for signal in [os::SIGNAL_TICK, os::SIGNAL_INTERRUPT] {
+        if set & bit(signal) != 0 {
+            os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
+        }
+    }
+    set != 0
+}
+
 /// Installs the handlers of the process.
 pub fn install() {
     crate::run::set_up();
@@ -71,8 +89,15 @@ pub fn install() {
         restorer: entry::entresol_restorer as *const () as u64,
         mask: !0,
     };
-    os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
-    os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
+    let tick = os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
+    let interrupt = os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
+    if !INSTALLED.swap(true, Relaxed) {
+        for (signal, old) in [(os::SIGNAL_TICK, tick), (os::SIGNAL_INTERRUPT, interrupt)] {
+            if old.handler == SIG_IGN {
+                BORROWED.fetch_or(bit(signal), Relaxed);
+            }
+        }
+    }
     os::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV] {
         os::sigaction(signal, Some(&action(on_fault as *const () as u64)));
