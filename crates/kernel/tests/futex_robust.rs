@@ -50,7 +50,7 @@ fn locks_of_the_dead_are_marked_and_one_waiter_woken() {
     hold(&w, t[0], 2, FUTEX_WAITERS);
     let value = u64::from(held(&w, 0));
     for &t in &t[1..3] {
-        assert_eq!(w.futex(t, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, [entry(0) + OFFSET, value, 0, 0, 0]), None);
+        assert_eq!(w.futex(t, FUTEX_WAIT, [entry(0) + OFFSET, value, 0, 0, 0]), None);
     }
     exit(&mut w, t[3]);
     assert_eq!((w.result(t[1]), w.result(t[2])), (Some(0), None));
@@ -73,7 +73,7 @@ fn the_pending_lock_is_done_once_and_last() {
 fn a_pending_release_that_had_no_owner_any_more_wakes() {
     let (mut w, t) = World::with_threads(2);
     register(&mut w, t[1], &[], entry(0));
-    assert_eq!(w.futex(t[0], FUTEX_WAIT | FUTEX_PRIVATE_FLAG, [entry(0) + OFFSET, 0, 0, 0, 0]), None);
+    assert_eq!(w.futex(t[0], FUTEX_WAIT, [entry(0) + OFFSET, 0, 0, 0, 0]), None);
     exit(&mut w, t[1]);
     assert_eq!(w.result(t[0]), Some(0));
     assert_eq!(held(&w, 0), 0);
