@@ -166,11 +166,16 @@ impl<M: Machine> Kernel<M> {
     /// Makes the call without waiting if there is a way; else it has to wait.
     pub(crate) fn try_host(&self, call: &Call) -> Out {
         match self.try_without_waiting(call) {
-            Tried::Done(result) => Out::Done(result),
+            Tried::Done(result) => answered(call, result),
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
             Tried::Rest(done, rest) => Out::Host(rest, done),
         }
+    }
+
+    /// Makes a call that neither waits nor lasts.
+    pub(crate) fn host_at_once(&self, call: &Call) -> Out {
+        answered(call, self.m.host(*call))
     }
 
     fn try_without_waiting(&self, call: &Call) -> Tried {
@@ -371,6 +376,16 @@ impl<M: Machine> Kernel<M> {
             r => part + r,
         })
     }
+}
+
+/// The host's answer to a call that was made with tick and kick open.
+///
+/// No signal of the program reaches a carrier, so EINTR tells of a tick or a kick, which the program
+/// must not see: the call is made again as one that waits, and nothing disturbs it there. It had no
+/// effect so far. Even a call that does not wait may say so: `poll(2)` with a timeout of zero looks
+/// at the pending signals before it looks at the time (`do_poll` in fs/select.c).
+fn answered(call: &Call, result: isize) -> Out {
+    if result == Errno::EINTR.to_ret() { Out::Host(*call, 0) } else { Out::Done(result) }
 }
 
 /// Which calls a handler with SA_RESTART starts over (`signal(7)`).

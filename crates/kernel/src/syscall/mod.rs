@@ -110,7 +110,7 @@ impl<M: Machine> Kernel<M> {
         } else if crate::host_call::may_last(call.nr) {
             Out::Inline(*call)
         } else {
-            Out::Done(self.m.host(*call))
+            self.host_at_once(call)
         }
     }
 }
