@@ -1,6 +1,7 @@
 //! The image's own allocator: it never touches the program's.
 //!
-//! The algorithm is the library `talc`'s; the pages are the host's, a mebibyte at a time.
+//! The algorithm is the library `talc`'s; the pages are the host's, a mebibyte at a time. What is larger
+//! than that gets pages of its own, which come zeroed and take memory where they are written to.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
@@ -30,17 +31,38 @@ pub fn hold(f: &mut dyn FnMut()) {
     f();
 }
 
+fn has_own_pages(layout: Layout) -> bool {
+    layout.size() >= CHUNK && layout.align() <= 4096
+}
+
 /// The global allocator of the image.
 pub struct Heap;
 
 // SAFETY: the lock keeps the allocator's rules; talc keeps the layout's.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if has_own_pages(layout) {
+            return os::map(layout.size()).unwrap_or(core::ptr::null_mut());
+        }
         // SAFETY: the layout has a size, as the caller promises.
         unsafe { HEAP.lock().malloc(layout).map_or(core::ptr::null_mut(), NonNull::as_ptr) }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        let block = unsafe { self.alloc(layout) };
+        if !block.is_null() && !has_own_pages(layout) {
+            // SAFETY: so long is the block.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
+    }
+
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if has_own_pages(layout) {
+            // SAFETY: mapped by `alloc` for this layout, and nobody's any more.
+            return unsafe { os::unmap(block, layout.size()) };
+        }
         if let Some(block) = NonNull::new(block) {
             // SAFETY: the block came from `alloc` with this layout, as the caller promises.
             unsafe { HEAP.lock().free(block, layout) };

@@ -88,7 +88,7 @@ impl<M: Machine> Kernel<M> {
             sched,
             threads: ThreadTable::new(),
             cpus: (0..config.cpus).map(|_| cpu::Cpu::new()).collect(),
-            futexes: futex::FutexTable::new(),
+            futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
             process: signals::ProcessState::new(),
             memory: memory::Memory::default(),
             timeout_room: sync::Lock::new(0),

@@ -5,9 +5,13 @@
 //! descheduled by the host, it waits through the hook of [`set_relax`].
 #![no_std]
 
+extern crate alloc;
+
 pub mod atomic;
 mod lock;
 mod pad;
+mod zeroed;
 
 pub use lock::{Guard, Lock, Relax, relax, set_relax};
 pub use pad::CachePadded;
+pub use zeroed::{Zeroed, zeroed_slice};

@@ -7,11 +7,13 @@ use alloc::boxed::Box;
 use ids::{THREADS_MAX, ThreadIdx};
 use sched::Urgency;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use sync::{CachePadded, Guard, Lock};
+use sync::{Guard, Lock};
 
 /// No node, or no bucket.
 pub(super) const NONE: u32 = u32::MAX;
-const BUCKETS_LOG2: u32 = 12;
+/// Enough that with 100,000 threads that wait for words of their own most are alone in their bucket.
+/// The table takes memory only where one was used.
+const BUCKETS_LOG2: u32 = 18;
 const OWN_END: u32 = THREADS_MAX as u32;
 
 /// A node by number: below [`THREADS_MAX`] the own node of that thread, from there on one of
@@ -100,32 +102,66 @@ impl Node {
     }
 }
 
-/// The ends of a queue.
+/// The ends of a queue and how many have ever joined it, as three words that are right when they
+/// are zero: the ends are kept inverted, so that zero is [`NONE`].
+type Words = [u32; 3];
+const HEAD: usize = 0;
+const TAIL: usize = 1;
+const JOINED: usize = 2;
+
+/// A queue, locked.
 #[derive(Debug)]
-pub struct Bucket {
-    head: u32,
-    tail: u32,
+pub struct Bucket<'a> {
+    words: Guard<'a, Words>,
     index: u32,
+}
+
+impl Bucket<'_> {
+    fn head(&self) -> u32 {
+        !self.words[HEAD]
+    }
+
+    fn set_head(&mut self, id: u32) {
+        self.words[HEAD] = !id;
+    }
+
+    fn tail(&self) -> u32 {
+        !self.words[TAIL]
+    }
+
+    fn set_tail(&mut self, id: u32) {
+        self.words[TAIL] = !id;
+    }
+
     /// How many have ever joined, wrapping.
-    pub(super) joined: u32,
+    pub(super) fn joined(&self) -> u32 {
+        self.words[JOINED]
+    }
+
+    /// One more joins: its number.
+    fn count(&mut self) -> u32 {
+        let number = self.words[JOINED];
+        self.words[JOINED] = number.wrapping_add(1);
+        number
+    }
 }
 
 /// All queues.
 #[derive(Debug)]
 pub struct FutexTable {
-    buckets: Box<[CachePadded<Lock<Bucket>>]>,
+    buckets: Box<[Lock<Words>]>,
     pub(super) pool: NodePool,
     pub(super) pi: Lock<super::pi::PiState>,
 }
 
 impl FutexTable {
-    pub(crate) fn new() -> FutexTable {
-        let bucket = |index| CachePadded(Lock::new(Bucket { head: NONE, tail: NONE, index, joined: 0 }));
-        FutexTable {
-            buckets: (0..1 << BUCKETS_LOG2).map(bucket).collect(),
+    /// `None` if there is no memory.
+    pub(crate) fn new() -> Option<FutexTable> {
+        Some(FutexTable {
+            buckets: sync::zeroed_slice(1 << BUCKETS_LOG2)?,
             pool: NodePool::default(),
             pi: Lock::default(),
-        }
+        })
     }
 
     /// The number of the queue for a word.
@@ -135,34 +171,39 @@ impl FutexTable {
         ((addr >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BUCKETS_LOG2)) as u32
     }
 
+    #[inline(always)]
+    fn bucket(&self, index: u32) -> Bucket<'_> {
+        Bucket { words: self.buckets[index as usize].lock(), index }
+    }
+
     /// Locks the queue of a word.
     #[inline(always)]
-    pub fn lock(&self, addr: u64) -> Guard<'_, Bucket> {
-        self.buckets[FutexTable::hash(addr) as usize].lock()
+    pub fn lock(&self, addr: u64) -> Bucket<'_> {
+        self.bucket(FutexTable::hash(addr))
     }
 
     /// Locks the queues of two words, in order of their numbers (ranked locks).
     pub fn lock_two(&self, a: u64, b: u64) -> Two<'_> {
         let (i, j) = (FutexTable::hash(a), FutexTable::hash(b));
         if i == j {
-            return Two { first: self.buckets[i as usize].lock(), second: None };
+            return Two { first: self.bucket(i), second: None };
         }
-        let low = self.buckets[i.min(j) as usize].lock();
-        let high = self.buckets[i.max(j) as usize].lock();
+        let low = self.bucket(i.min(j));
+        let high = self.bucket(i.max(j));
         let (first, second) = if i < j { (low, high) } else { (high, low) };
         Two { first, second: Some(second) }
     }
 
     /// Locks the queue a node is in, if it still is in one once that is locked.
-    pub fn lock_of(&self, node: &Node) -> Option<Guard<'_, Bucket>> {
+    pub fn lock_of(&self, node: &Node) -> Option<Bucket<'_>> {
         loop {
             let i = node.bucket.load(Acquire);
             if i == NONE {
                 return None;
             }
-            let guard = self.buckets[i as usize].lock();
+            let bucket = self.bucket(i);
             match node.bucket.load(Relaxed) {
-                now if now == i => return Some(guard),
+                now if now == i => return Some(bucket),
                 NONE => return None,
                 _ => {}
             }
@@ -174,13 +215,13 @@ impl FutexTable {
 #[derive(Debug)]
 pub struct Two<'a> {
     /// That of the first word.
-    pub first: Guard<'a, Bucket>,
-    second: Option<Guard<'a, Bucket>>,
+    pub first: Bucket<'a>,
+    second: Option<Bucket<'a>>,
 }
 
-impl Two<'_> {
+impl<'a> Two<'a> {
     /// That of the second word.
-    pub fn second(&mut self) -> &mut Bucket {
+    pub fn second(&mut self) -> &mut Bucket<'a> {
         self.second.as_mut().unwrap_or(&mut self.first)
     }
 }
@@ -198,7 +239,7 @@ fn rank(urgency: Urgency) -> u32 {
 impl<M: Machine> Kernel<M> {
     /// The own node of `t`, its thread, joins a queue behind everybody at least as urgent.
     #[inline(always)]
-    pub(super) fn enqueue(&self, bucket: &mut Bucket, t: ThreadIdx, addr: u64, bitset: u32, role: Role) {
+    pub(super) fn enqueue(&self, bucket: &mut Bucket<'_>, t: ThreadIdx, addr: u64, bitset: u32, role: Role) {
         self.enqueue_node(bucket, NodeId::own(t), t, addr, bitset, role);
     }
 
@@ -206,7 +247,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub(super) fn enqueue_node(
         &self,
-        bucket: &mut Bucket,
+        bucket: &mut Bucket<'_>,
         id: NodeId,
         t: ThreadIdx,
         addr: u64,
@@ -221,26 +262,30 @@ impl<M: Machine> Kernel<M> {
 
     /// Takes a place among the nodes of a bucket by the node's rank.
     #[inline(always)]
-    fn link(&self, bucket: &mut Bucket, id: NodeId, addr: u64, role: Role) {
+    fn link(&self, bucket: &mut Bucket<'_>, id: NodeId, addr: u64, role: Role) {
         let node = self.node(id);
         let rank = node.rank.load(Relaxed);
         node.addr.store(addr, Relaxed);
         node.role.store(role as u32, Relaxed);
-        node.joined.store(bucket.joined, Relaxed);
-        bucket.joined = bucket.joined.wrapping_add(1);
-        let mut after = bucket.tail;
+        node.joined.store(bucket.count(), Relaxed);
+        let mut after = bucket.tail();
         while after != NONE && self.node(NodeId(after)).rank.load(Relaxed) > rank {
             after = self.node(NodeId(after)).prev.load(Relaxed);
         }
         let before = if after == NONE {
-            core::mem::replace(&mut bucket.head, id.0)
+            let head = bucket.head();
+            bucket.set_head(id.0);
+            head
         } else {
-            self.node(NodeId(after)).next.swap(id.0, Relaxed)
+            let next = &self.node(NodeId(after)).next;
+            let before = next.load(Relaxed);
+            next.store(id.0, Relaxed);
+            before
         };
         node.prev.store(after, Relaxed);
         node.next.store(before, Relaxed);
         if before == NONE {
-            bucket.tail = id.0;
+            bucket.set_tail(id.0);
         } else {
             self.node(NodeId(before)).prev.store(id.0, Relaxed);
         }
@@ -248,22 +293,22 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn unlink(&self, bucket: &mut Bucket, id: NodeId) {
+    fn unlink(&self, bucket: &mut Bucket<'_>, id: NodeId) {
         let node = self.node(id);
         let (prev, next) = (node.prev.load(Relaxed), node.next.load(Relaxed));
         match prev {
-            NONE => bucket.head = next,
+            NONE => bucket.set_head(next),
             p => self.node(NodeId(p)).next.store(next, Relaxed),
         }
         match next {
-            NONE => bucket.tail = prev,
+            NONE => bucket.set_tail(prev),
             n => self.node(NodeId(n)).prev.store(prev, Relaxed),
         }
     }
 
     /// Leaves its queue. After this its thread may be gone.
     #[inline(always)]
-    pub(super) fn dequeue(&self, bucket: &mut Bucket, id: NodeId) {
+    pub(super) fn dequeue(&self, bucket: &mut Bucket<'_>, id: NodeId) {
         self.unlink(bucket, id);
         self.node(id).bucket.store(NONE, Release);
     }
@@ -276,8 +321,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The nodes on a word, most urgent first. The one given last may be taken out.
-    pub(super) fn waiters<'a>(&'a self, bucket: &Bucket, addr: u64) -> impl Iterator<Item = NodeId> + 'a {
-        let mut at = bucket.head;
+    pub(super) fn waiters<'a>(&'a self, bucket: &Bucket<'_>, addr: u64) -> impl Iterator<Item = NodeId> + 'a {
+        let mut at = bucket.head();
         core::iter::from_fn(move || {
             while at != NONE {
                 let id = NodeId(at);

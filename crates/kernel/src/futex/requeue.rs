@@ -36,7 +36,7 @@ impl<M: Machine> Kernel<M> {
             kind: Kind::Requeue,
             addr: a.from,
             count: a.wake as u32,
-            before: two.first.joined,
+            before: two.first.joined(),
             bitset: u32::MAX,
             addr2: a.to,
             count2: a.moved as u32,

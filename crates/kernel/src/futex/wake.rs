@@ -61,7 +61,7 @@ impl<M: Machine> Kernel<M> {
         let (taken, before) = {
             let mut bucket = self.futexes.lock(addr);
             let which = Which { addr, bitset, before: None };
-            (self.take_waiters(&mut bucket, which, count as usize, &mut batch), bucket.joined)
+            (self.take_waiters(&mut bucket, which, count as usize, &mut batch), bucket.joined())
         };
         self.wake_batch(cpu, &batch);
         match taken {
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub(super) fn take_waiters(
         &self,
-        bucket: &mut Bucket,
+        bucket: &mut Bucket<'_>,
         which: Which,
         count: usize,
         batch: &mut Batch,

@@ -52,7 +52,7 @@ impl<M: Machine> Kernel<M> {
             Ok(_) if holds => self.take_waiters(two.second(), any(a.addr2), count2, &mut batch),
             other => other.map(|_| 0),
         };
-        let (before, before2) = (two.first.joined, two.second().joined);
+        let (before, before2) = (two.first.joined(), two.second().joined());
         drop(two);
         self.wake_batch(cpu, &batch);
         match (first, second) {

@@ -49,7 +49,7 @@ impl<M: Machine> Kernel<M> {
     /// word gets FUTEX_WAITERS even if it was free.
     pub(super) fn claim(
         &self,
-        bucket: &Bucket,
+        bucket: &Bucket<'_>,
         addr: u64,
         who: ThreadIdx,
         set_waiters: bool,

@@ -92,7 +92,7 @@ impl<M: Machine> Kernel<M> {
             kind: Kind::RequeuePi,
             addr: a.from,
             count: a.moved as u32 + 1,
-            before: two.first.joined,
+            before: two.first.joined(),
             bitset: u32::MAX,
             addr2: a.to,
             count2: u32::from(a.moved > 0),

@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The waiter `to` becomes the owner; its wait is over. Under the bucket's lock.
-    fn hand_over(&self, bucket: &mut Bucket, ts: TurnstileId, to: ThreadIdx, later: &mut Later<'_, M>) {
+    fn hand_over(&self, bucket: &mut Bucket<'_>, ts: TurnstileId, to: ThreadIdx, later: &mut Later<'_, M>) {
         {
             let mut pi = self.futexes.pi.lock();
             let from = self.owner_of(ts);
@@ -105,7 +105,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Hands a dead owner's lock over. If its word cannot be written, the waiter learns that
     /// (EFAULT) and the next one inherits (`fixup_pi_state_owner`).
-    fn bequeath(&self, bucket: &mut Bucket, ts: TurnstileId, addr: u64, later: &mut Later<'_, M>) {
+    fn bequeath(&self, bucket: &mut Bucket<'_>, ts: TurnstileId, addr: u64, later: &mut Later<'_, M>) {
         let top = self.top_waiter(&self.futexes.pi.lock(), ts);
         let new = self.tid(top).0 as u32 | FUTEX_WAITERS | FUTEX_OWNER_DIED;
         if self.write_owner(addr, new, |_| true).is_ok() {
