@@ -182,3 +182,82 @@ fn completions_know_the_subcommands() {
         assert!(script.contains("doctor") && script.contains("fallback"), "{shell}");
     }
 }
+
+/// A program whose library needs 64 KiB of every thread's static block, in that folder. It prints its name, how it
+/// was started, what it sees of the linker's variables, and whether the library's storage works in a thread.
+fn greedy_program(folder: &Path) -> PathBuf {
+    const LIBRARY: &str = "
+        __thread char block[65536] __attribute__((tls_model(\"initial-exec\"))) = \"library\";
+        char *storage(void) { return block; }
+    ";
+    const PROGRAM: &str = r#"
+        #define _GNU_SOURCE
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/auxv.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        extern char *storage(void);
+        static void *run(void *unused) { storage()[65535] = 1; return storage(); }
+        int main(int count, char **arguments) {
+            pthread_t thread;
+            void *found;
+            char name[16];
+            for (char **e = environ; *e; e++)
+                if (!strncmp(*e, "GLIBC_", 6) || !strncmp(*e, "LD_A", 4) || !strncmp(*e, "ENTRESOL_O", 10)) puts(*e);
+            prctl(PR_GET_NAME, name);
+            printf("%d %s %s %s\n", count, arguments[0], name, (char *)getauxval(AT_EXECFN));
+            if (pthread_create(&thread, 0, run, 0) || pthread_join(thread, &found)) return 1;
+            printf("%d %s\n", found != storage(), storage());
+            return 9;
+        }
+    "#;
+    let (library, program) = (folder.join("libgreedy.so"), folder.join("greedy"));
+    fs::write(folder.join("library.c"), LIBRARY).unwrap();
+    fs::write(folder.join("program.c"), PROGRAM).unwrap();
+    let cc = |arguments: &[&str]| {
+        let status = Command::new("cc").current_dir(folder).args(arguments).status();
+        assert!(status.expect("a C compiler is there").success());
+    };
+    cc(&["-shared", "-fPIC", "-o", library.to_str().unwrap(), "library.c"]);
+    cc(&["-o", "greedy", "program.c", library.to_str().unwrap(), "-pthread"]);
+    program
+}
+
+/// Natively the linker makes room for all libraries; under the audit it has a fixed reserve.
+#[test]
+fn a_library_with_much_static_storage_has_its_room_and_the_program_does_not_see_how() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = greedy_program(scratch.path());
+    std::os::unix::fs::symlink("greedy", scratch.path().join("a;b=c")).unwrap();
+    let script = scratch.path().join("script");
+    fs::write(&script, format!("#!{} -x\n", program.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let own = ["", "glibc.malloc.check=0", "glibc.rtld.optional_static_tls=600"];
+    for (name, own) in [("./greedy", own[0]), ("./a;b=c", own[1]), ("greedy", own[2]), ("/bin/sh", own[1])] {
+        let [native, ours] = [Command::new(name), {
+            let mut ours = entresol(&["run", "--cpus", "2", "--"]);
+            ours.arg(name);
+            ours
+        }]
+        .map(|mut command| {
+            command.current_dir(scratch.path()).env("PATH", scratch.path());
+            if name == "/bin/sh" {
+                command.args(["-c", "./greedy; ./greedy y z"]);
+            }
+            if own.is_empty() {
+                command.env_remove("GLIBC_TUNABLES");
+            } else {
+                command.env("GLIBC_TUNABLES", own);
+            }
+            output(&mut command)
+        });
+        assert_eq!(native.status.code(), Some(9), "{native:?}");
+        assert_eq!(ours, native, "{name}");
+    }
+    // A script's own path is not the file to start over, so the auxiliary vector has another one.
+    let ours = output(entresol(&["run", "--", script.to_str().unwrap()]).env_remove("GLIBC_TUNABLES"));
+    let text = format!("3 {} script /proc/self/exe\n1 library\n", program.display());
+    assert_eq!(String::from_utf8_lossy(&ours.stdout), text, "{ours:?}");
+}

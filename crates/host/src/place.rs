@@ -32,6 +32,11 @@ pub fn set_up(cpus: usize) {
     PLACED.store(count == cpus && cpus > 1, Relaxed);
 }
 
+/// How many CPUs of the host the process had when it began; each carrier may have been given one of them since.
+pub fn host_cpus() -> usize {
+    MASK.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum::<usize>().max(1)
+}
+
 /// The carrier, the caller, takes the seat of `cpu`.
 pub(crate) fn take(me: &Carrier, cpu: CpuId) {
     let wanted = u32::from(cpu.0) + 1;

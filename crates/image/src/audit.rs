@@ -17,6 +17,9 @@ pub struct LinkMap {
     pub previous: *mut LinkMap,
 }
 
+/// The program's own namespace, see `man 3 dlmopen`.
+const LM_ID_BASE: i64 = 0;
+
 /// The dynamic linker offers its version of the interface; we answer with the one that we speak.
 ///
 /// # Safety
@@ -29,10 +32,14 @@ pub unsafe fn version(offered: u32) -> u32 {
 ///
 /// # Safety
 /// `map` and `cookie` are the dynamic linker's own and valid.
-pub unsafe fn objopen(map: *mut LinkMap, _namespace: i64, _cookie: *mut usize) -> u32 {
+pub unsafe fn objopen(map: *mut LinkMap, namespace: i64, _cookie: *mut usize) -> u32 {
     if crate::boot::is_up() {
         // SAFETY: the linker's own structure; the object's code has not run yet.
         unsafe { crate::libraries::mapped((*map).base as u64, (*map).name) };
+        if namespace == LM_ID_BASE {
+            // SAFETY: as above.
+            unsafe { crate::restart::mapped(&*map) };
+        }
     }
     0
 }
@@ -47,4 +54,6 @@ pub unsafe fn activity(_cookie: *mut usize, _flag: u32) {}
 ///
 /// # Safety
 /// `cookie` is the dynamic linker's own and valid.
-pub unsafe fn preinit(_cookie: *mut usize) {}
+pub unsafe fn preinit(_cookie: *mut usize) {
+    crate::restart::end();
+}

@@ -1,7 +1,7 @@
 //! Bringing the kernel up inside a program, before its libraries are mapped.
 
 use crate::options::Options;
-use crate::{libraries, summary};
+use crate::{libraries, restart, summary};
 use abi::{SigSet, Signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,8 +28,8 @@ const DOORS: [&[u8]; 2] = [b"LD_AUDIT=", b"LD_PRELOAD="];
 /// Takes the process over if it was started by `entresol run`.
 ///
 /// # Safety
-/// Called once, on the only thread, with the process's environment.
-pub unsafe fn boot(envp: *const *const c_char) {
+/// Called once, on the only thread, with the process's arguments and environment.
+pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
     // SAFETY: the environment is an array of strings up to a null, with the auxiliary vector behind it.
     unsafe {
         let Some(value) = find(envp, OPTIONS) else { return };
@@ -39,7 +39,8 @@ pub unsafe fn boot(envp: *const *const c_char) {
         let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
         let Some(door) = door else { return };
         let handover = handover(door, &options, &value);
-        hide(envp, door, options.image);
+        hide(envp, door, &options);
+        restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
         bring_up(&options, handover, &aux);
         libraries::patch_early(&aux);
@@ -49,7 +50,9 @@ pub unsafe fn boot(envp: *const *const c_char) {
 fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
-    for pair in value.split(|&b| b == b';').filter(|p| !p.starts_with(b"stats=")) {
+    // What is about this process alone stays here.
+    let own = |pair: &[u8]| [&b"stats="[..], b"reserve=", b"name="].iter().any(|name| pair.starts_with(name));
+    for pair in value.split(|&b| b == b';').filter(|pair| !own(pair)) {
         handed_on.extend_from_slice(pair);
         handed_on.push(b';');
     }
@@ -118,7 +121,8 @@ unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'static [u8]>
 
 /// Takes our variables out of the program's environment, in place. Of the loader's list
 /// only our own entry goes.
-unsafe fn hide(envp: *const *const c_char, door: &[u8], image: &[u8]) {
+unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
+    let image = options.image;
     let mut from = envp.cast_mut();
     let mut to = from;
     // SAFETY: as in `boot`; the array is only shortened.
@@ -133,7 +137,7 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], image: &[u8]) {
                     true
                 }
                 Some(_) => false,
-                None => !entry.starts_with(OPTIONS),
+                None => !entry.starts_with(OPTIONS) && own_tunables(*from, entry, options.reserve),
             };
             if keep {
                 *to = *from;
@@ -153,11 +157,24 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], image: &[u8]) {
     }
 }
 
+/// Whether anything of the entry is the program's own; what a start of ours has added to it is cut off.
+unsafe fn own_tunables(at: *const c_char, entry: &[u8], reserve: u64) -> bool {
+    let Some(value) = entry.strip_prefix(restart::TUNABLES).filter(|_| reserve > 0) else { return true };
+    let own = restart::without_setting(value, reserve);
+    if let Some(own) = own {
+        // SAFETY: at most the entry's own final zero.
+        unsafe { at.cast_mut().add(restart::TUNABLES.len() + own).write(0) };
+    }
+    own.is_some()
+}
+
 /// What we need of the auxiliary vector.
 #[derive(Debug, Default)]
 pub struct Auxiliary {
     /// Where the dynamic loader lies.
     pub loader: u64,
+    /// The path that was executed.
+    pub file: u64,
     /// Where the vDSO lies.
     pub vdso: u64,
     /// The smallest signal stack.
@@ -167,6 +184,7 @@ pub struct Auxiliary {
 unsafe fn auxiliary(envp: *const *const c_char) -> Auxiliary {
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
+    const AT_EXECFN: u64 = 31;
     const AT_MINSIGSTKSZ: u64 = 51;
     let mut aux = Auxiliary { min_signal_stack: 2048, ..Auxiliary::default() };
     // SAFETY: as in `boot`.
@@ -180,6 +198,7 @@ unsafe fn auxiliary(envp: *const *const c_char) -> Auxiliary {
             let [kind, value] = *pair;
             match kind {
                 AT_BASE => aux.loader = value,
+                AT_EXECFN => aux.file = value,
                 AT_SYSINFO_EHDR => aux.vdso = value,
                 AT_MINSIGSTKSZ => aux.min_signal_stack = value,
                 _ => {}

@@ -19,6 +19,7 @@ pub mod libraries;
 mod memory;
 pub mod options;
 pub mod panic;
+mod restart;
 pub mod summary;
 
 use core::ffi::{c_char, c_int};
@@ -27,7 +28,7 @@ use core::ffi::{c_char, c_int};
 ///
 /// # Safety
 /// Called by the dynamic linker only, with the process's own argument and environment vectors.
-pub unsafe extern "C" fn init(_argc: c_int, _argv: *const *const c_char, envp: *const *const c_char) {
+pub unsafe extern "C" fn init(_argc: c_int, argv: *const *const c_char, envp: *const *const c_char) {
     // SAFETY: forwarded from the dynamic linker.
-    unsafe { boot::boot(envp) }
+    unsafe { boot::boot(argv, envp) }
 }

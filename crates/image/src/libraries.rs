@@ -94,8 +94,7 @@ pub unsafe fn mapped(bias: u64, name: *const c_char) {
         return;
     }
     // SAFETY: the loader's string.
-    let path = unsafe { CStr::from_ptr(name) }.to_bytes();
-    let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    let file = file_name(unsafe { CStr::from_ptr(name) }.to_bytes());
     if !is_c_library(file) || !first_time(bias) {
         return;
     }
@@ -106,7 +105,13 @@ pub unsafe fn mapped(bias: u64, name: *const c_char) {
     }
 }
 
-fn is_c_library(file: &[u8]) -> bool {
+/// The last part of a path.
+pub fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+/// Whether a file's name is that of a part of the C library.
+pub fn is_c_library(file: &[u8]) -> bool {
     [&b"libc.so."[..], b"libc-2.", b"libpthread.so.", b"libpthread-2.", b"librt.so.", b"ld-linux-x86-64.so."]
         .iter()
         .any(|start| file.starts_with(start))

@@ -18,6 +18,10 @@ pub struct Options<'a> {
     /// The fault to plant.
     #[cfg(feature = "planted")]
     pub plant: &'a [u8],
+    /// The reserve of static thread-local storage that this start has been given, bytes; 0: glibc's own.
+    pub reserve: u64,
+    /// What the program is called, where a start of our own has changed it.
+    pub name: Option<[u8; 16]>,
     /// The image's own path.
     pub image: &'a [u8],
 }
@@ -39,6 +43,8 @@ impl<'a> Options<'a> {
             watchdog: None,
             #[cfg(feature = "planted")]
             plant: b"",
+            reserve: 0,
+            name: None,
             image: b"",
         };
         for pair in value.split(|&b| b == b';') {
@@ -57,6 +63,8 @@ impl<'a> Options<'a> {
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
+                b"reserve" => o.reserve = number(value).unwrap_or(0),
+                b"name" => o.name = Some(from_hex(value)),
                 b"image" => o.image = value,
                 _ => {}
             }
@@ -67,4 +75,29 @@ impl<'a> Options<'a> {
 
 fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Bytes written as two digits each, as many as there is room for with a final zero.
+fn from_hex(text: &[u8]) -> [u8; 16] {
+    let digit = |d: u8| char::from(d).to_digit(16).unwrap_or(0) as u8;
+    let mut bytes = [0; 16];
+    for (to, pair) in bytes[..15].iter_mut().zip(text.chunks_exact(2)) {
+        *to = digit(pair[0]) << 4 | digit(pair[1]);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_second_start_is_told() {
+        let o = Options::parse(b"v=1;reserve=786432;name=612d3d3b62;image=/i.so", 5);
+        assert_eq!((o.reserve, o.name.as_ref().map(|n| &n[..6])), (786_432, Some(&b"a-=;b\0"[..])));
+        assert_eq!(Options::parse(b"v=1;image=/i.so", 5).name, None);
+        // Damaged and too long ones end somewhere.
+        assert_eq!(from_hex(b"4"), [0; 16]);
+        assert_eq!(from_hex(&[b'6'; 64])[15], 0);
+    }
 }

@@ -95,7 +95,7 @@ fn print_reason(out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall:
     if s.waited * 5_000 > wall.0 / 50 {
         say(out, format_args!("{} host calls had to wait, about 5 µs each on top of the waiting", s.waited));
     }
-    let (cpus, processors) = (machine::kernel().config().cpus, os::host_cpus());
+    let (cpus, processors) = (machine::kernel().config().cpus, host::place::host_cpus());
     if stolen.0 > wall.0 / 20 && cpus > processors {
         say(out, format_args!("{cpus} CPUs share the host's {processors} processors, and perhaps with others"));
     } else if stolen.0 > wall.0 / 20 {

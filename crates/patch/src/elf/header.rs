@@ -93,6 +93,8 @@ impl ProgramHeader {
     pub const INTERPRETER: u32 = 3;
     /// `PT_NOTE`.
     pub const NOTE: u32 = 4;
+    /// `PT_TLS`: the initial content of the object's thread-local storage.
+    pub const TLS: u32 = 7;
     /// `PT_GNU_EH_FRAME`: the search table of the exception frames.
     pub const EH_FRAME: u32 = 0x6474_e550;
     /// `PF_X`.

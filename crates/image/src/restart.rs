@@ -1,0 +1,203 @@
+//! Starting the program over when its libraries need more static thread-local storage than an audited one has.
+//!
+//! The dynamic linker lays out the main thread's block before it loads an auditing library, so what the program's own
+//! libraries need of it must fit into a fixed reserve: glibc's `rtld.optional_static_tls` (512 bytes) and a little more
+//! (`_dl_tls_static_surplus_init` in elf/dl-tls.c). Natively the block is laid out after they are mapped and has room for
+//! them all. libtsan needs 768 KiB.
+//!
+//! So we add up what the objects ask for as they are mapped, and when that is too much the process executes its program
+//! once more with a larger reserve. Nothing of the program has run by then. The new image takes the setting out of the
+//! environment again, and nothing of it is handed on to other programs: the reserve is taken from every thread's stack.
+
+use crate::audit::LinkMap;
+use crate::boot::Auxiliary;
+use crate::libraries;
+use crate::options::Options;
+use alloc::vec::Vec;
+use arch::syscall;
+use core::ffi::{CStr, c_char};
+use core::fmt::Write;
+use host::exec::{self, Handover};
+use host::machine;
+use host::report::Text;
+use kernel::Call;
+use patch::elf::ProgramHeader;
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+/// glibc's variable for settings of this kind.
+pub const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
+const SETTING: &str = "glibc.rtld.optional_static_tls";
+/// What glibc reserves unless told otherwise, bytes.
+const RESERVE: u64 = 512;
+/// More than this would be an error of ours or theirs, bytes.
+const RESERVE_MAX: u64 = 256 << 20;
+
+/// Bytes that the objects mapped so far need.
+static NEEDED: AtomicU64 = AtomicU64::new(0);
+/// The program's code may have run: what comes now is loaded late, with the room that it has natively.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// How this process was started.
+struct Start {
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    file: *const c_char,
+    reserve: u64,
+}
+
+// SAFETY: the addresses of strings that stay where the host has put them.
+unsafe impl Send for Start {}
+
+static START: Lock<Option<Start>> = Lock::new(None);
+
+/// Notes how the process was started, and undoes what the last start has left: the program's name.
+pub fn begin(argv: *const *const c_char, envp: *const *const c_char, aux: &Auxiliary, options: &Options<'_>) {
+    const PR_SET_NAME: usize = 15;
+    if let Some(name) = options.name {
+        // SAFETY: the host reads sixteen bytes.
+        unsafe { syscall!(abi::nr::PRCTL, PR_SET_NAME, name.as_ptr()) };
+    }
+    let file = aux.file as *const c_char;
+    *START.lock() = Some(Start { argv, envp, file, reserve: options.reserve.max(RESERVE) });
+}
+
+/// The program is complete.
+pub fn end() {
+    STARTED.store(true, Relaxed);
+}
+
+/// An object was mapped. Starts over if there is not enough room with it.
+///
+/// # Safety
+/// Called by the dynamic linker, with an object that it has just mapped.
+pub unsafe fn mapped(map: &LinkMap) {
+    if STARTED.load(Relaxed) {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    let size = unsafe { static_storage(map) };
+    let needed = NEEDED.fetch_add(size, Relaxed) + size;
+    let start = START.lock();
+    if let Some(start) = start.as_ref().filter(|start| needed > start.reserve && needed < RESERVE_MAX) {
+        // SAFETY: the host's strings; nothing of the program has run.
+        unsafe { execute(start, needed + RESERVE) };
+    }
+}
+
+/// How much of every thread's block an object needs, bytes: nothing unless it says that it
+/// cannot do without (DF_STATIC_TLS). The linker has counted the program and the C library itself.
+unsafe fn static_storage(map: &LinkMap) -> u64 {
+    const DT_FLAGS: u64 = 30;
+    const DF_STATIC_TLS: u64 = 0x10;
+    const PAGE: usize = 4096;
+    if map.base == 0 || map.dynamic.is_null() || map.name.is_null() {
+        return 0;
+    }
+    // SAFETY: as the caller promises: the dynamic section ends with a null entry, the headers lie in the first page.
+    unsafe {
+        let name = libraries::file_name(CStr::from_ptr(map.name).to_bytes());
+        let mut entry = map.dynamic.cast::<[u64; 2]>();
+        while (*entry)[0] != 0 && (*entry)[0] != DT_FLAGS {
+            entry = entry.add(1);
+        }
+        if name.is_empty() || libraries::is_c_library(name) || (*entry)[1] & DF_STATIC_TLS == 0 {
+            return 0;
+        }
+        let head = core::slice::from_raw_parts(map.base as *const u8, PAGE);
+        let block = patch::elf::headers(head).ok().and_then(|mut all| all.find(|h| h.kind == ProgramHeader::TLS));
+        // The alignment costs at most a cache line in practice.
+        block.map_or(0, |h| h.memory_len.next_multiple_of(64) + 64)
+    }
+}
+
+/// Becomes the same program with that reserve. Returns only if the host refuses: the linker then says what is missing.
+unsafe fn execute(start: &Start, reserve: u64) {
+    const PR_GET_NAME: usize = 16;
+    let k = machine::kernel();
+    let mut name = [0u8; 16];
+    // SAFETY: the host fills the name.
+    unsafe { syscall!(abi::nr::PRCTL, PR_GET_NAME, name.as_mut_ptr()) };
+    let mut options = k.m.handover.options.clone();
+    options.pop();
+    let mut text = Text::<96>::default();
+    let _ = write!(text, ";reserve={reserve};name=");
+    for byte in name.iter().take_while(|&&byte| byte != 0) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    options.extend_from_slice(text.as_bytes());
+    options.push(0);
+    let handover = Handover { loader: k.m.handover.loader.clone(), options };
+
+    let mut entries = Vec::new();
+    let (mut tunables, mut place) = (TUNABLES.to_vec(), None);
+    let mut at = start.envp;
+    // SAFETY: the environment, up to its null.
+    unsafe {
+        while !(*at).is_null() {
+            let entry = CStr::from_ptr(*at).to_bytes();
+            if entry.starts_with(TUNABLES) {
+                (tunables, place) = (entry.to_vec(), Some(entries.len()));
+            }
+            entries.push(*at);
+            at = at.add(1);
+        }
+    }
+    tunables.extend_from_slice(setting(reserve).as_bytes());
+    tunables.push(0);
+    match place {
+        Some(place) => entries[place] = tunables.as_ptr().cast(),
+        None => entries.push(tunables.as_ptr().cast()),
+    }
+    entries.push(core::ptr::null());
+
+    let own = c"/proc/self/exe";
+    // SAFETY: strings that end with a zero byte.
+    let file = if unsafe { same_file(start.file, own.as_ptr()) } { start.file } else { own.as_ptr() };
+    let args = [file as u64, start.argv as u64, entries.as_ptr() as u64, 0, 0, 0];
+    let main = k.current(ids::CpuId(0));
+    exec::exec_with_mask(&handover, &Call { nr: abi::nr::EXECVE, args }, k.blocked(main).0);
+}
+
+/// What is added to the variable's value: behind the program's own settings, so that it counts.
+fn setting(reserve: u64) -> Text<64> {
+    let mut text = Text::default();
+    let _ = write!(text, ":{SETTING}={reserve}");
+    text
+}
+
+/// How much of the variable's value is the program's own; `None` if it was not there at all.
+pub fn without_setting(value: &[u8], reserve: u64) -> Option<usize> {
+    match value.strip_suffix(setting(reserve).as_bytes()) {
+        Some(b"") => None,
+        Some(own) => Some(own.len()),
+        None => Some(value.len()),
+    }
+}
+
+/// Whether two paths lead to one file. A script's does not lead to what runs it.
+unsafe fn same_file(a: *const c_char, b: *const c_char) -> bool {
+    let identity = |path: *const c_char| {
+        let mut stat = [0u64; 18];
+        // SAFETY: the host reads the path and fills the words.
+        let r = unsafe { syscall!(abi::nr::STAT, path, stat.as_mut_ptr()) };
+        (r == 0).then_some((stat[0], stat[1]))
+    };
+    !a.is_null() && identity(a).is_some_and(|a| Some(a) == identity(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_setting_goes_and_theirs_stay() {
+        let none = b":glibc.rtld.optional_static_tls=9000";
+        assert_eq!(without_setting(none, 9000), None);
+        let theirs = b"glibc.malloc.check=1:glibc.rtld.optional_static_tls=9000";
+        assert_eq!(without_setting(theirs, 9000), Some(20));
+        // Another number is the program's own, and so is everything where we have added nothing.
+        assert_eq!(without_setting(theirs, 800), Some(theirs.len()));
+        assert_eq!(without_setting(b"", 9000), Some(0));
+    }
+}
