@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::probe::Probe;
+use crate::simulate::args::SimArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The whole command line.
@@ -36,6 +37,8 @@ pub enum Task {
     Demo(DemoArguments),
     /// Measure costs, by turns under Entresol and natively
     Bench(BenchArguments),
+    /// Run the same kernel on simulated CPUs, in virtual time
+    Sim(SimArguments),
     /// One of the measuring programs of `bench` and `demo`
     #[command(hide = true)]
     Probe(ProbeArguments),

@@ -9,6 +9,7 @@
 //! - [`doctor`] prints every one of these checks as a line.
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
+//! - [`simulate`] runs the same kernel on simulated CPUs.
 
 pub mod args;
 pub mod bench;
@@ -23,6 +24,7 @@ pub mod probe;
 pub mod program;
 pub mod resolve;
 pub mod run;
+pub mod simulate;
 mod style;
 
 use std::ffi::OsString;
@@ -57,6 +59,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
+        Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Probe(request) => Ok(probe::probe(request.name, request.quick)),
         Task::Completions(request) => completions(request.shell),
         Task::Image(request) => image(&request.file),

@@ -107,6 +107,28 @@ pub enum Bug {
 }
 
 impl Bug {
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bug::LoseKick => "lose-kick",
+            Bug::KickElsewhere => "kick-elsewhere",
+            Bug::ResumeTwice => "resume-twice",
+            Bug::ResumeElsewhere => "resume-elsewhere",
+            Bug::LoseTimer => "lose-timer",
+            Bug::LateTimer => "late-timer",
+            Bug::FastClock => "fast-clock",
+            Bug::ClockBack => "clock-back",
+            Bug::LoseHostReturn => "lose-host-return",
+            Bug::NoTakeOver => "no-take-over",
+            Bug::SleepBlindly => "sleep-blindly",
+            Bug::LyingExchange => "lying-exchange",
+            Bug::LoseResult => "lose-result",
+            Bug::LoseInterrupt => "lose-interrupt",
+            Bug::SkipCompute => "skip-compute",
+            Bug::ResumeWaiter => "resume-waiter",
+        }
+    }
+
     /// All of them.
     pub const ALL: [Bug; 16] = [
         Bug::LoseKick,

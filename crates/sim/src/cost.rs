@@ -39,6 +39,38 @@ impl Cost {
         Cost::parse(FILE, name)
     }
 
+    /// The names of the profiles in the committed file.
+    pub fn profiles() -> Vec<String> {
+        toml::from_str::<std::collections::BTreeMap<String, Cost>>(FILE)
+            .map(|all| all.into_keys().collect())
+            .unwrap_or_default()
+    }
+
+    /// The committed file with the values of this cost in place of those of `profile`; comments and other profiles
+    /// stay. `None`: there is no such profile.
+    pub fn write_into_file(&self, profile: &str) -> Option<String> {
+        let serde_json::Value::Object(values) = serde_json::to_value(self).ok()? else { return None };
+        let (mut inside, mut found) = (false, false);
+        let mut text = String::new();
+        for line in FILE.lines() {
+            if let Some(name) = line.strip_prefix('[') {
+                inside = name.trim_end_matches(']') == profile;
+                found |= inside;
+            }
+            let value = line.split_once(" = ").filter(|_| inside).and_then(|(name, _)| Some((name, values.get(name)?)));
+            match value {
+                Some((name, value)) => {
+                    let comment = line.find('#').map_or("", |at| &line[at..]);
+                    let value = value.to_string().replace(',', ", ");
+                    text.push_str(format!("{:<24}{comment}", format!("{name} = {value}")).trim_end());
+                }
+                None => text.push_str(line),
+            }
+            text.push('\n');
+        }
+        found.then_some(text)
+    }
+
     /// The profile of that name in a file of the same form.
     pub fn parse(file: &str, name: &str) -> Result<Cost, BadCosts> {
         let mut all: std::collections::BTreeMap<String, Cost> =
@@ -91,6 +123,17 @@ mod tests {
         assert!(all.contains_key("host") && all.contains_key("smp2007"));
         assert!(all.values().all(|c| c.kick[0] <= c.kick[1] && c.timer[0] <= c.timer[1] && c.atomic > 0));
         assert!(Cost::profile("none").is_err());
+    }
+
+    #[test]
+    fn a_profile_is_written_into_the_file_and_read_back() {
+        let mut other = Cost::host().scaled(300);
+        other.looks = 7;
+        let text = other.write_into_file("host").unwrap();
+        assert_eq!(Cost::parse(&text, "host"), Ok(other));
+        assert_eq!(Cost::parse(&text, "smp2007"), Cost::profile("smp2007"));
+        assert_eq!(text.matches('#').count(), FILE.matches('#').count(), "the comments stay");
+        assert_eq!(Cost::host().write_into_file("none"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a scenario reports, ready to be printed or stored.
 
 use crate::trace::Record;
-use crate::world::Outcome;
+use crate::world::{Outcome, Violation};
 use serde::Serialize;
 
 /// The result of one run of one scenario.
@@ -26,6 +26,9 @@ pub struct Report {
     /// What happened, if that was asked for: for [`crate::export`].
     #[serde(skip)]
     pub records: Vec<Record>,
+    /// The broken invariant with the scene around it, if one was broken.
+    #[serde(skip)]
+    pub violation: Option<Violation>,
     /// Tables, in the order in which they should be shown.
     pub tables: Vec<Table>,
 }
@@ -66,6 +69,7 @@ impl Report {
             failure,
             values: Vec::new(),
             records: out.records,
+            violation: out.violation,
             tables: Vec::new(),
         };
         let s = &out.stats;

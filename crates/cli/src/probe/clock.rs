@@ -1,7 +1,7 @@
 //! The host's monotonic clock, and medians.
 
 /// Nanoseconds since some point in the past.
-pub(super) fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is writable; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
@@ -9,13 +9,13 @@ pub(super) fn now_ns() -> u64 {
 }
 
 /// Runs `batch` so many times and answers the median of what it answers.
-pub(super) fn median_of(batches: usize, mut batch: impl FnMut() -> f64) -> f64 {
+pub(crate) fn median_of(batches: usize, mut batch: impl FnMut() -> f64) -> f64 {
     let mut values: Vec<f64> = (0..batches).map(|_| batch()).collect();
     percentile(&mut values, 50)
 }
 
 /// The value below which so many percent of all lie.
-pub(super) fn percentile(values: &mut [f64], percent: usize) -> f64 {
+pub(crate) fn percentile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or(f64::NAN)

@@ -4,7 +4,7 @@
 //! A probe prints its figures in the form of [`report`], one a line, and nothing else. Figures of one run are
 //! medians over batches; whoever runs a probe often takes medians over runs.
 
-mod clock;
+pub(crate) mod clock;
 mod condvar;
 mod create;
 mod crowd;
@@ -12,7 +12,7 @@ mod futex;
 mod handover;
 mod passthrough;
 mod preemption;
-mod pthread;
+pub(crate) mod pthread;
 pub mod report;
 mod rt_wakeup;
 mod sieve;

@@ -50,7 +50,7 @@ impl Thread {
 }
 
 /// The CPUs that this thread may use.
-pub(super) fn cpus() -> Vec<usize> {
+pub(crate) fn cpus() -> Vec<usize> {
     // SAFETY: all-zero bytes are an empty set, of the size that is passed.
     unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
@@ -60,7 +60,7 @@ pub(super) fn cpus() -> Vec<usize> {
 }
 
 /// Allows this thread one CPU only.
-pub(super) fn pin(cpu: usize) -> Result<(), String> {
+pub(crate) fn pin(cpu: usize) -> Result<(), String> {
     // SAFETY: all-zero bytes are an empty set, of the size that is passed.
     let answer = unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();

@@ -5,7 +5,7 @@ pub mod periodic;
 pub mod rt_migrate;
 pub mod schbench;
 
-use crate::config::Config;
+use crate::config::{Config, Plant};
 use crate::cost::Cost;
 use crate::report::Report;
 use crate::swarm;
@@ -19,6 +19,10 @@ pub struct Options {
     pub threads: Option<usize>,
     /// How many rounds; the scenario says what it takes otherwise.
     pub rounds: Option<u32>,
+    /// How many times as long the programs of `swarm` are: 1 for some 1,500 events.
+    pub length: u64,
+    /// A planted bug.
+    pub plant: Option<Plant>,
     /// Whether the invariants are checked.
     pub check: bool,
     /// Whether the trace is kept.
@@ -27,7 +31,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cost: Cost::host(), threads: None, rounds: None, check: true, record: false }
+        Options { cost: Cost::host(), threads: None, rounds: None, length: 1, plant: None, check: true, record: false }
     }
 }
 
@@ -35,7 +39,7 @@ impl Options {
     pub(crate) fn config(&self, seed: u64, cpus: usize) -> Config {
         let new = Config::new(seed, cpus);
         let check_every = if self.check { new.check_every } else { 0 };
-        Config { cost: self.cost.clone(), check_every, record: self.record, ..new }
+        Config { cost: self.cost.clone(), check_every, record: self.record, plant: self.plant, ..new }
     }
 }
 
@@ -46,6 +50,12 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it does, in one sentence.
     pub about: &'static str,
+    /// How many threads there are unless told otherwise, in words; `None`: that cannot be told.
+    pub threads: Option<&'static str>,
+    /// How many rounds unless told otherwise, in words; `None`: that cannot be told.
+    pub rounds: Option<&'static str>,
+    /// Whether the number of CPUs and the costs can be chosen; else they are the seed's.
+    pub machine: bool,
     /// Runs it on so many CPUs.
     pub run: fn(seed: u64, cpus: usize, options: &Options) -> Report,
 }
@@ -57,26 +67,41 @@ pub fn scenarios() -> &'static [Scenario] {
             name: "rt-migrate",
             about: "rt-migrate-test: CPUs + 1 FIFO threads start together and compute for 20 ms, 50 times; the highest \
                     is pinned to another CPU each time",
+            threads: Some("CPUs + 1"),
+            rounds: Some("50"),
+            machine: true,
             run: rt_migrate::run,
         },
         Scenario {
             name: "periodic",
             about: "Periodic real-time threads with rate-monotonic priorities at 70 % load: response times and misses",
+            threads: Some("3 × CPUs"),
+            rounds: Some("20 periods of 10 ms"),
+            machine: true,
             run: periodic::run,
         },
         Scenario {
             name: "schbench",
             about: "Message threads wake workers that compute: wake-up latency of fair threads",
+            threads: Some("2 × CPUs workers for each of 2 messengers"),
+            rounds: Some("50 messages a worker"),
+            machine: true,
             run: schbench::run,
         },
         Scenario {
             name: "hackbench",
             about: "Groups of senders and receivers pass messages through full and empty queues: throughput of wake-ups",
+            threads: Some("CPUs / 2 groups of 10"),
+            rounds: Some("20 messages a pair"),
+            machine: true,
             run: hackbench::run,
         },
         Scenario {
             name: "swarm",
             about: "Random threads of all policies under random disturbances; CPUs and costs are the seed's",
+            threads: None,
+            rounds: None,
+            machine: false,
             run: run_swarm,
         },
     ]
@@ -88,7 +113,7 @@ pub fn scenario(name: &str) -> Option<&'static Scenario> {
 }
 
 fn run_swarm(seed: u64, _cpus: usize, options: &Options) -> Report {
-    let mut world = swarm::swarm(seed);
+    let mut world = swarm::Swarm { seed, length: options.length, plant: options.plant }.world();
     world.record(options.record);
     let cpus = world.cpus();
     let out = world.run();

@@ -1,0 +1,173 @@
+//! What can be asked of the simulator.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+/// `entresol sim`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0; 1 if an invariant or a scenario's own rule was broken; 2 if what was asked for \
+        makes no sense or a file is wrong.\n\n\
+        Examples:\n  \
+        entresol sim list                                     what there is to run\n  \
+        entresol sim run rt-migrate --cpus 16                 17 real-time threads on 16 CPUs\n  \
+        entresol sim run periodic --cpus 4 --html page.html   with a timeline to look at\n  \
+        entresol sim run app.json --cpus 2                    a workload of rt-app\n  \
+        entresol sim sweep --seeds 0..1000                    a thousand random programs, all invariants on\n  \
+        entresol sim replay entresol-swarm-17.json            a failure of a sweep again"
+)]
+pub struct SimArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub task: SimTask,
+}
+
+/// The subcommands of `sim`.
+#[derive(Debug, Subcommand)]
+pub enum SimTask {
+    /// List the scenarios and the cost profiles
+    List,
+    /// Run one scenario, or an rt-app file, once
+    Run(RunArguments),
+    /// Run a scenario with many seeds, all invariants on
+    Sweep(SweepArguments),
+    /// Run again what a sweep found
+    Replay(ReplayArguments),
+    /// Measure this machine and print the cost file with its values
+    Calibrate(CalibrateArguments),
+}
+
+/// What is run, on what machine.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Choice {
+    /// Simulated CPUs [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
+    pub cpus: Option<u32>,
+    /// How many threads; `sim list` says what they are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub threads: Option<u32>,
+    /// How many rounds; `sim list` says what they are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rounds: Option<u32>,
+    /// How many times as long swarm's programs are, 1 being some 1,500 events [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub length: Option<u32>,
+    /// What things cost: a profile of the committed cost file, FILE, or FILE:PROFILE [default: host]
+    #[arg(long, value_name = "COSTS")]
+    pub costs: Option<String>,
+    /// Every cost at so many percent
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub scale: Option<u32>,
+    /// Plant a bug in the simulated machine, to see that the checks find it
+    #[arg(long, value_name = "BUG", value_parser = PossibleValuesParser::new(sim::Bug::ALL.map(sim::Bug::name)))]
+    pub plant: Option<String>,
+}
+
+/// `entresol sim run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        entresol sim run rt-migrate --cpus 1024 --rounds 5\n  \
+        entresol sim run rt-migrate --costs smp2007\n  \
+        entresol sim run periodic --seed 3 --trace run.pftrace    for https://ui.perfetto.dev\n  \
+        entresol sim run app.json --cpus 2 --html run.html        rt-app's JSON")]
+pub struct RunArguments {
+    /// A name of `sim list`, or an rt-app file (it ends in .json)
+    pub scenario: String,
+    /// What is run on what
+    #[command(flatten)]
+    pub choice: Choice,
+    /// Everything random comes from it
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Do not check the invariants: faster on large machines
+    #[arg(long)]
+    pub no_check: bool,
+    /// Write a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write a page with a timeline for each CPU
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `entresol sim sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Every hundredth seed is run twice and must give the same trace.\n\
+        A seed that fails leaves a file for `entresol sim replay`.\n\n\
+        Examples:\n  \
+        entresol sim sweep --seeds 0..300\n  \
+        entresol sim sweep --seeds 0..10000 --length 13 --jobs 2     20,000 events each\n  \
+        entresol sim sweep rt-migrate --seeds 0..20 --cpus 16\n  \
+        entresol sim sweep --seeds 0..150 --plant lose-kick          what the checks make of a bug")]
+pub struct SweepArguments {
+    /// A name of `sim list`, or an rt-app file
+    #[arg(default_value = "swarm")]
+    pub scenario: String,
+    /// The seeds: from A up to and without B
+    #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
+    pub seeds: std::ops::Range<u64>,
+    /// How many at the same time [default: as many as the host has CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    /// What is run on what
+    #[command(flatten)]
+    pub choice: Choice,
+    /// The folder for the files of failures
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub failures: PathBuf,
+}
+
+/// `entresol sim replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  entresol sim replay entresol-swarm-17.json --html failure.html")]
+pub struct ReplayArguments {
+    /// A file that `sim sweep` left
+    pub file: PathBuf,
+    /// Write a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write a page with a timeline for each CPU
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `entresol sim calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "The file has the form of crates/sim/cost.toml, and replaces it there if it shall count for \
+        everybody.\n\n\
+        Examples:\n  entresol sim calibrate\n  entresol sim calibrate --write cost.toml\n  \
+        entresol sim run schbench --costs cost.toml")]
+pub struct CalibrateArguments {
+    /// Write the file there instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Measure for a shorter time
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// `A..B`, neither empty nor backwards.
+fn parse_seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("expected two numbers with .. between, like 0..300")?;
+    let number = |s: &str| s.trim().parse::<u64>().map_err(|why| format!("'{s}' is not a seed: {why}"));
+    let (from, to) = (number(from)?, number(to)?);
+    if from < to { Ok(from..to) } else { Err(format!("no seed lies between {from} and {to}: expected A < B")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_that_is_not_empty() {
+        assert_eq!(parse_seeds("3..7"), Ok(3..7));
+        for wrong in ["7", "7..7", "7..3", "a..b", "0..-1", ""] {
+            assert!(parse_seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! One consistent plan of what was asked for, or a sentence that says why there is none.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use sim::{Bug, Cost, Options, Plant, Report, Scenario};
+
+use super::args::Choice;
+
+/// Simulated CPUs unless told otherwise.
+const CPUS: usize = 4;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// One of the scenarios with names.
+    Named(&'static Scenario),
+}
+
+/// What is run, on what.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub what: What,
+    pub cpus: usize,
+    pub options: Options,
+}
+
+impl Plan {
+    /// The plan for these options.
+    pub fn new(scenario: &str, choice: &Choice) -> anyhow::Result<Plan> {
+        let what = What::find(scenario)?;
+        what.refuse(choice)?;
+        let cost = cost(choice)?;
+        let plant = choice.plant.as_deref().map(plant).transpose()?;
+        let options = Options {
+            cost,
+            threads: choice.threads.map(|n| n as usize),
+            rounds: choice.rounds,
+            length: u64::from(choice.length.unwrap_or(1)),
+            plant,
+            ..Options::default()
+        };
+        Ok(Plan { what, cpus: choice.cpus.map_or(CPUS, |n| n as usize), options })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        match &self.what {
+            What::Named(scenario) => scenario.name,
+        }
+    }
+
+    /// Runs it with this seed.
+    pub fn run(&self, seed: u64, record: bool) -> Report {
+        let options = Options { record, ..self.options.clone() };
+        match &self.what {
+            What::Named(scenario) => (scenario.run)(seed, self.cpus, &options),
+        }
+    }
+}
+
+impl What {
+    pub(super) fn find(name: &str) -> anyhow::Result<What> {
+        if let Some(scenario) = sim::scenario(name) {
+            return Ok(What::Named(scenario));
+        }
+        let names: Vec<&str> = sim::scenarios().iter().map(|s| s.name).collect();
+        bail!("there is no scenario '{name}': expected one of {}", names.join(", "));
+    }
+
+    /// Refuses options that this workload cannot follow: silently ignored, they would mislead.
+    fn refuse(&self, choice: &Choice) -> anyhow::Result<()> {
+        let What::Named(s) = self;
+        let (name, seeds) = (s.name, "they are the seed's");
+        ensure!(s.machine || choice.cpus.is_none(), "--cpus contradicts the scenario '{name}': {seeds}");
+        ensure!(s.machine || choice.costs.is_none(), "--costs contradicts the scenario '{name}': {seeds}");
+        ensure!(s.machine || choice.scale.is_none(), "--scale contradicts the scenario '{name}': {seeds}");
+        ensure!(s.threads.is_some() || choice.threads.is_none(), "the scenario '{name}' does not take --threads");
+        ensure!(s.rounds.is_some() || choice.rounds.is_none(), "the scenario '{name}' does not take --rounds");
+        ensure!(name == "swarm" || choice.length.is_none(), "--length is for the scenario 'swarm', not for '{name}'");
+        Ok(())
+    }
+}
+
+/// The machine's costs.
+fn cost(choice: &Choice) -> anyhow::Result<Cost> {
+    let cost = match choice.costs.as_deref() {
+        None => Cost::host(),
+        Some(named) => named_cost(named)?,
+    };
+    Ok(choice.scale.map_or(cost.clone(), |percent| cost.scaled(u64::from(percent))))
+}
+
+/// A profile, a file, or `file:profile`.
+fn named_cost(named: &str) -> anyhow::Result<Cost> {
+    if let Ok(cost) = Cost::profile(named) {
+        return Ok(cost);
+    }
+    let whole = Path::new(named);
+    let (file, profile) = match named.rsplit_once(':') {
+        Some((file, profile)) if !whole.exists() => (PathBuf::from(file), profile),
+        _ => (whole.to_path_buf(), "host"),
+    };
+    let text = std::fs::read_to_string(&file).with_context(|| {
+        let profiles = Cost::profiles().join(", ");
+        format!("--costs {named}: expected one of {profiles}, or a cost file; cannot read {}", file.display())
+    })?;
+    Cost::parse(&text, profile).map_err(|why| anyhow::anyhow!("{}: {}", file.display(), why.0.trim_end()))
+}
+
+fn plant(name: &str) -> anyhow::Result<Plant> {
+    let bug = Bug::ALL.into_iter().find(|bug| bug.name() == name);
+    Ok(Plant { bug: bug.with_context(|| format!("there is no bug '{name}'"))?, after: 0 })
+}
