@@ -78,6 +78,9 @@ pub struct RunArguments {
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub watchdog: Option<u32>,
+    /// Whether the host's limit on pending signals, which POSIX timers count against, holds [default: host]
+    #[arg(long, value_name = "RULE")]
+    pub pending_signals: Option<PendingSignals>,
     /// Print a summary on standard error at the end
     #[arg(long)]
     pub stats: bool,
@@ -99,6 +102,15 @@ pub enum RealTime {
     Allow,
     /// The host's limits and privileges decide, as they do natively
     Host,
+}
+
+/// How many signals may be pending, and POSIX timers exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PendingSignals {
+    /// As many as RLIMIT_SIGPENDING says
+    Host,
+    /// As many as there is memory for
+    Unlimited,
 }
 
 /// What becomes of a program that Entresol cannot run.

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::args::{Enter, RealTime, RunArguments};
+use crate::args::{Enter, PendingSignals, RealTime, RunArguments};
 
 /// The variable that carries the options of `run` to the image.
 pub const OPTIONS: &str = "ENTRESOL_OPTIONS";
@@ -39,6 +39,9 @@ pub fn options(request: &RunArguments, image: &Path, command: Option<&Path>) -> 
     }
     if let Some(seconds) = request.watchdog {
         add("watchdog", seconds.to_string().as_bytes());
+    }
+    if request.pending_signals == Some(PendingSignals::Unlimited) {
+        add("pending", b"unlimited");
     }
     #[cfg(feature = "planted")]
     if let Some(fault) = std::env::var_os("ENTRESOL_PLANT") {
@@ -133,6 +136,7 @@ mod tests {
             hz: None,
             rt: None,
             watchdog: None,
+            pending_signals: None,
             stats: false,
             fallback: None,
             enter: Enter::Audit,
@@ -149,9 +153,12 @@ mod tests {
         let image = Path::new("/c/i.so");
         assert_eq!(options(&request(), image, None), b"v=1;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
-        let all = RunArguments { watchdog: Some(0), ..all };
+        let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
         let text = options(&all, image, Some(Path::new("/bin/entresol")));
-        assert_eq!(text, b"v=1;cpus=4;hz=250;rt=host;watchdog=0;stats=1;image=/c/i.so;cli=/bin/entresol");
+        assert_eq!(
+            text,
+            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;stats=1;image=/c/i.so;cli=/bin/entresol"
+        );
         assert_eq!(options(&request(), image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }
 

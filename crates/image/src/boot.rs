@@ -72,7 +72,13 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
-    let config = Config { cpus, tick: options.tick, rt_host_rules: options.rt_host_rules, pid: Pid(os::getpid()) };
+    let config = Config {
+        cpus,
+        tick: options.tick,
+        rt_host_rules: options.rt_host_rules,
+        pid: Pid(os::getpid()),
+        pending_unlimited: options.pending_unlimited,
+    };
     host::place::set_up(cpus);
     let blocked = SigSet(os::sigprocmask(0, 0));
     let ignored = ignored_signals();

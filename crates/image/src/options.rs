@@ -11,6 +11,8 @@ pub struct Options<'a> {
     pub tick: Nanos,
     /// `--rt=host`.
     pub rt_host_rules: bool,
+    /// `--pending-signals=unlimited`.
+    pub pending_unlimited: bool,
     /// `--stats`, for this process.
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
@@ -39,6 +41,7 @@ impl<'a> Options<'a> {
             cpus: 0,
             tick: Nanos::from_millis(1),
             rt_host_rules: false,
+            pending_unlimited: false,
             stats: false,
             watchdog: None,
             #[cfg(feature = "planted")]
@@ -57,6 +60,7 @@ impl<'a> Options<'a> {
                         o.tick = Nanos(1_000_000_000 / hz);
                     }
                 }
+                b"pending" => o.pending_unlimited = value == b"unlimited",
                 b"rt" => o.rt_host_rules = value == b"host",
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),

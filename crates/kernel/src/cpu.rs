@@ -60,14 +60,38 @@ impl Cpu {
     pub(crate) fn timer_is_due(&self, now: Nanos) -> bool {
         self.armed.load(Relaxed) <= now.0
     }
-
-    /// The earliest timeout, for a CPU that is about to be idle.
-    pub fn earliest(&self) -> Option<Nanos> {
-        self.timeouts.lock().earliest()
-    }
 }
 
 impl<M: Machine> Kernel<M> {
+    /// When this CPU has something to do next: the earliest timeout or timer, MAX for none. What
+    /// the word says is brought up to date: whoever adds an earlier one later lowers it, and kicks.
+    pub(crate) fn earliest(&self, cpu: CpuId) -> Option<Nanos> {
+        let c = self.cpu(cpu);
+        let firsts = {
+            let queue = c.timeouts.lock();
+            let (monotonic, others) = self.first_posix_expiries(cpu);
+            let at = queue.earliest().unwrap_or(Nanos::MAX).min(monotonic);
+            c.earliest.store(at.0, Relaxed);
+            others
+        };
+        // Clocks are read without the lock.
+        for (base, at) in firsts.into_iter().flatten() {
+            self.lower_earliest(cpu, self.look_at(base, at));
+        }
+        Some(Nanos(c.earliest.load(Relaxed))).filter(|at| *at != Nanos::MAX)
+    }
+
+    /// Something happens on `cpu` at this time. Says whether it looked for nothing so early.
+    pub(crate) fn lower_earliest(&self, cpu: CpuId, at: Nanos) -> bool {
+        let c = self.cpu(cpu);
+        let _queue = c.timeouts.lock();
+        let lower = at.0 < c.earliest.load(Relaxed);
+        if lower {
+            c.earliest.store(at.0, Relaxed);
+        }
+        lower
+    }
+
     /// Sets this CPU's timer to the earlier of the next tick and the earliest timeout.
     /// A timer that is set too early is left alone: it goes off once for nothing, which
     /// costs less than setting it at every switch.
@@ -127,10 +151,8 @@ impl<M: Machine> Kernel<M> {
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
         self.expire_timeouts(cpu);
-        {
-            let queue = c.timeouts.lock();
-            c.earliest.store(queue.earliest().unwrap_or(Nanos::MAX).0, Relaxed);
-        }
+        self.expire_posix_timers(cpu);
+        self.earliest(cpu);
         let now = self.m.now();
         let last = Nanos(c.ticked.load(Relaxed));
         // Half a tick of grace: a timer that went off a little early for a timeout need

@@ -314,7 +314,7 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
         // A CPU whose carrier is away does not look around: whoever has work for it must kick.
-        next.is_some() || self.cpu(cpu).earliest().is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
+        next.is_some() || self.earliest(cpu).is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
     }
 
     /// A call of [`Next::Inline`] has returned, and this carrier still has the CPU.

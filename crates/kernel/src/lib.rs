@@ -22,6 +22,7 @@ pub mod futex;
 mod host_call;
 pub mod machine;
 mod memory;
+mod posix_timers;
 mod signals;
 pub mod stats;
 pub mod syscall;
@@ -56,6 +57,8 @@ pub struct Config {
     pub rt_host_rules: bool,
     /// The process's id.
     pub pid: Pid,
+    /// RLIMIT_SIGPENDING does not hold (`--pending-signals=unlimited`).
+    pub pending_unlimited: bool,
 }
 
 /// The kernel of one process.
@@ -71,6 +74,7 @@ pub struct Kernel<M: Machine> {
     futexes: futex::FutexTable,
     process: signals::ProcessState,
     memory: memory::Memory,
+    posix: posix_timers::PosixRoom,
     timeout_room: sync::Lock<usize>,
 }
 
@@ -91,6 +95,7 @@ impl<M: Machine> Kernel<M> {
             futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
             process: signals::ProcessState::new(),
             memory: memory::Memory::default(),
+            posix: posix_timers::PosixRoom::new(config.cpus)?,
             timeout_room: sync::Lock::new(0),
             config,
         })

@@ -9,12 +9,11 @@ use crate::wait::Wait;
 use crate::{Kernel, Thread};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
-use alloc::collections::BTreeMap;
 use ids::{CpuId, ThreadIdx};
 use signal::frame::{self, FramePlan};
 use signal::{
-    Action, Candidate, Delivery, Dispositions, Fate, Force, NoTimers, ProcessSignals, Quota, Restart, Retarget,
-    SearchStep, Sent, Target, ThreadState, Wake,
+    Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, SearchStep, Sent,
+    Target, ThreadState, Wake,
 };
 use sync::Lock;
 use sync::atomic::{AtomicI32, Ordering::*};
@@ -22,9 +21,6 @@ use sync::atomic::{AtomicI32, Ordering::*};
 /// What the process knows of signals.
 pub struct ProcessState {
     pub(crate) signals: Lock<ProcessSignals>,
-    /// Host timers that are aimed at one of our threads, by the host's id: its id, and the signal
-    /// that it shall get.
-    pub(crate) aimed_timers: Lock<BTreeMap<i32, (i32, Option<Signal>)>>,
     /// Descriptors that stand for names of threads.
     pub(crate) name_files: crate::syscall::NameFiles,
     exit_status: AtomicI32,
@@ -32,7 +28,7 @@ pub struct ProcessState {
 
 impl core::fmt::Debug for ProcessState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("ProcessState").field("aimed_timers", &self.aimed_timers).finish_non_exhaustive()
+        f.debug_struct("ProcessState").finish_non_exhaustive()
     }
 }
 
@@ -40,7 +36,6 @@ impl ProcessState {
     pub(crate) fn new() -> ProcessState {
         ProcessState {
             signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)),
-            aimed_timers: Lock::default(),
             name_files: Default::default(),
             exit_status: AtomicI32::new(0),
         }
@@ -78,7 +73,7 @@ impl<M: Machine> Kernel<M> {
         self.interrupted(t)
     }
 
-    fn state_of(&self, t: ThreadIdx) -> ThreadState {
+    pub(crate) fn state_of(&self, t: ThreadIdx) -> ThreadState {
         let thread = self.thread(t);
         ThreadState {
             thread: t,
@@ -87,11 +82,6 @@ impl<M: Machine> Kernel<M> {
             stopped: false,
             notified: thread.hint.load(Acquire) & hint::SIGNAL != 0,
         }
-    }
-
-    fn quota(&self) -> Quota {
-        const RLIMIT_SIGPENDING: u64 = 11;
-        Quota { limit: self.m.soft_limit(RLIMIT_SIGPENDING), elsewhere: 0 }
     }
 
     /// Sends a signal to one thread.
@@ -106,6 +96,8 @@ impl<M: Machine> Kernel<M> {
             if matches!(sent.wake, Wake::Thread(_)) {
                 self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
             }
+            drop(signals);
+            self.settle_timers(&mut process);
             sent
         };
         self.after_sending(cpu, sent, info, t);
@@ -120,13 +112,15 @@ impl<M: Machine> Kernel<M> {
         let sent = {
             let mut process = self.process.signals.lock();
             let candidate = self.thread(first).signals.0.lock().candidate(state);
-            process.send(Target::Process(candidate), info, quota)?
+            let sent = process.send(Target::Process(candidate), info, quota)?;
+            self.settle_timers(&mut process);
+            sent
         };
         self.after_sending(cpu, sent, info, first);
         Ok(())
     }
 
-    fn after_sending(&self, cpu: CpuId, sent: Sent, info: SigInfo, first: ThreadIdx) {
+    pub(crate) fn after_sending(&self, cpu: CpuId, sent: Sent, info: SigInfo, first: ThreadIdx) {
         if sent.fate == Fate::Ignored {
             return;
         }
@@ -200,18 +194,10 @@ impl<M: Machine> Kernel<M> {
 
     /// The process gets a signal that the host received for it.
     pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) {
-        let aimed = if info.code() == abi::si_code::TIMER {
-            self.process.aimed_timers.lock().get(&info.timer_id()).copied()
-        } else {
-            None
-        };
         // A full queue is the sender's business; the host has accepted the signal already.
-        let _ = match aimed {
-            None => self.send_to_process(cpu, None, info),
-            Some((tid, signal)) => match self.threads().find(ids::Tid(tid)) {
-                Some(t) => self.send_to_thread(cpu, t, signal.map_or(info, |s| info.with_signal(s))),
-                None => Ok(()),
-            },
+        let _ = match info.code() {
+            abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
+            _ => self.send_to_process(cpu, None, info),
         };
     }
 
@@ -261,7 +247,7 @@ impl<M: Machine> Kernel<M> {
         let thread = self.thread(t);
         loop {
             thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
-            let action = self.next_action(thread);
+            let action = self.next_action(cpu, thread);
             match action {
                 Action::None => {
                     let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
@@ -285,9 +271,16 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn next_action(&self, thread: &Thread) -> Action {
-        let mut process = self.process.signals.lock();
-        process.next_action(&mut thread.signals.0.lock(), &mut NoTimers)
+    fn next_action(&self, cpu: CpuId, thread: &Thread) -> Action {
+        let mut timers = self.timer_talk();
+        let action = {
+            let mut process = self.process.signals.lock();
+            let action = process.next_action(&mut thread.signals.0.lock(), &mut timers);
+            self.settle_timers(&mut process);
+            action
+        };
+        self.heed_timers(cpu, timers.first());
+        action
     }
 
     fn restart_without_handler(&self, t: ThreadIdx) {
@@ -388,7 +381,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn drop_signals(&self, cpu: CpuId, t: ThreadIdx) {
         let left = {
             let mut process = self.process.signals.lock();
-            process.exit_thread(&mut self.thread(t).signals.0.lock())
+            let left = process.exit_thread(&mut self.thread(t).signals.0.lock());
+            self.discard_timers(&mut process);
+            left
         };
         self.retarget(cpu, t, left);
     }

@@ -251,7 +251,7 @@ impl<M: Machine> Kernel<M> {
             match self.sched.schedule(cpu, now, prev, &mut self.kicks(cpu)) {
                 None => {
                     self.set_timer(cpu);
-                    return Next::Idle { until: self.cpu(cpu).earliest() };
+                    return Next::Idle { until: self.earliest(cpu) };
                 }
                 Some(t) if self.ready(t) => return self.exit(cpu, t),
                 Some(_) => prev = Prev::Block,

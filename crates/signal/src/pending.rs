@@ -66,12 +66,14 @@ pub(crate) struct Pool {
     timers_alive: u64,
     /// At most so many of the queued timers' entries belong to timers that are gone.
     timers_stale: u64,
+    /// Entries of flushed lanes with timers, whose owners have not been told yet.
+    dropped: u32,
 }
 
 /// Room and accounts.
 impl Pool {
     pub const fn new() -> Pool {
-        Pool { entries: Slab::new(), plain: 0, timers_queued: 0, timers_alive: 0, timers_stale: 0 }
+        Pool { entries: Slab::new(), plain: 0, timers_queued: 0, timers_alive: 0, timers_stale: 0, dropped: NIL }
     }
 
     /// What counts against RLIMIT_SIGPENDING: queued signals, and each timer for life. An
@@ -173,7 +175,8 @@ impl Pool {
         (info, timer)
     }
 
-    /// Drops all entries of these signals (`flush_sigqueue_mask`).
+    /// Drops all entries of these signals (`flush_sigqueue_mask`). Timers among them are to
+    /// be told: [`Pool::next_dropped`].
     pub fn flush(&mut self, q: &mut Pending, signals: SigSet) {
         if !q.set.intersects(signals) {
             return;
@@ -183,14 +186,33 @@ impl Pool {
             let lane = *self.lane(head);
             if signals.contains(self.signal_of(head)) {
                 self.link_lane(q, before, lane.next);
-                self.entries.give_chain(head, lane.tail, lane.len as usize);
                 self.uncharge(lane.len, lane.timers);
+                if lane.timers == 0 {
+                    self.entries.give_chain(head, lane.tail, lane.len as usize);
+                } else {
+                    self.entries.node_mut(lane.tail).next = self.dropped;
+                    self.dropped = head;
+                }
             } else {
                 before = head;
             }
             head = lane.next;
         }
         q.set = q.set.without(signals);
+    }
+
+    /// The next timer whose entry was flushed.
+    pub fn next_dropped(&mut self) -> Option<TimerKey> {
+        while self.dropped != NIL {
+            let at = self.dropped;
+            self.dropped = self.entries.node(at).next;
+            let timer = core::mem::take(&mut self.entries.node_mut(at).value).timer;
+            self.entries.give_chain(at, at, 1);
+            if timer.is_some() {
+                return timer;
+            }
+        }
+        None
     }
 
     /// Drops the entries of timers and keeps the others, in order (`flush_itimer_signals`).
@@ -292,6 +314,24 @@ mod tests {
     use proptest::prelude::*;
 
     const SIGNALS: [Signal; 2] = [Signal::ALRM, Signal::RTMIN];
+
+    #[test]
+    fn flushed_timers_are_told_once_and_their_entries_come_back() {
+        let (mut pool, mut q) = (Pool::new(), Pending::EMPTY);
+        for i in 0..3 {
+            pool.add_timer().unwrap();
+            pool.push(&mut q, SigInfo::timer(Signal::RTMIN, i, 0, 0), Some(TimerKey(i as u64))).unwrap();
+            pool.push(&mut q, SigInfo::user(Signal::RTMIN, 1, 0), None).unwrap();
+            pool.push(&mut q, SigInfo::user(Signal::USR1, 1, 0), None).unwrap();
+        }
+        let free = pool.entries.free_len();
+        pool.flush(&mut q, SigSet::ALL);
+        let mut told: alloc::vec::Vec<_> = core::iter::from_fn(|| pool.next_dropped()).collect();
+        told.sort_by_key(|key| key.0);
+        assert_eq!(told, [TimerKey(0), TimerKey(1), TimerKey(2)]);
+        assert_eq!((pool.entries.free_len(), pool.charged()), (free + 9, 3));
+        assert_eq!(pool.next_dropped(), None);
+    }
 
     /// Timers of a test: alive, and whether its signal is queued.
     #[derive(Default)]

@@ -82,6 +82,13 @@ impl ProcessSignals {
         }
     }
 
+    /// The next timer whose queued signal was dropped with others, by [`Self::set_action`],
+    /// a stop signal or SIGCONT, or a thread's exit. Ask after each call that may have done
+    /// so: until then its entry is not free.
+    pub fn next_dropped(&mut self) -> Option<TimerKey> {
+        self.pool.next_dropped()
+    }
+
     /// Which signals were flushed since this thread's queue was settled.
     fn flushed_since(&self, thread: &ThreadSignals) -> SigSet {
         if thread.settled == self.flushes {
@@ -90,8 +97,9 @@ impl ProcessSignals {
         thread.private.set().iter().filter(|s| self.flushed_at[s.index()] > thread.settled).collect()
     }
 
-    /// Brings a thread's queue up to date with the flushes since it was last used.
-    pub(crate) fn settle(&mut self, thread: &mut ThreadSignals) {
+    /// Brings a thread's queue up to date with the flushes since it was last used. Calls
+    /// that use the queue do so themselves.
+    pub fn settle(&mut self, thread: &mut ThreadSignals) {
         let flushed = self.flushed_since(thread);
         self.pool.flush(&mut thread.private, flushed);
         thread.settled = self.flushes;
@@ -177,6 +185,7 @@ impl ProcessSignals {
     pub fn exit_thread(&mut self, thread: &mut ThreadSignals) -> Retarget {
         self.pool.flush(&mut thread.private, SigSet::ALL);
         thread.settled = self.flushes;
+        thread.exited = true;
         let left = if self.is_dying() { SigSet::EMPTY } else { self.shared.set().without(thread.blocked) };
         thread.blocked = SigSet::ALL;
         Retarget::new(left)

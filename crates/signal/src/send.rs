@@ -139,7 +139,7 @@ impl ProcessSignals {
 
     /// Whether the signal would do nothing to this receiver. A blocked one is kept: its
     /// handler may change before it is unblocked (`sig_ignored`).
-    fn is_dropped(&self, signal: Signal, to: &Candidate) -> bool {
+    pub fn is_dropped(&self, signal: Signal, to: &Candidate) -> bool {
         let kept = to.blocked.contains(signal) || to.real_blocked.contains(signal);
         !kept && self.actions.ignores(signal)
     }

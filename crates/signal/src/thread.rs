@@ -15,6 +15,8 @@ pub struct ThreadSignals {
     pub(crate) private: Pending,
     /// The flush that this queue has last been settled for.
     pub(crate) settled: u64,
+    /// Takes no signals any more.
+    pub(crate) exited: bool,
     /// The alternate stack.
     pub altstack: AltStack,
 }
@@ -60,6 +62,7 @@ impl ThreadSignals {
             saved: None,
             private: Pending::EMPTY,
             settled: 0,
+            exited: false,
             altstack: AltStack::NONE,
         }
     }
@@ -73,6 +76,11 @@ impl ThreadSignals {
             altstack: if shares_memory { AltStack::NONE } else { self.altstack },
             ..ThreadSignals::new(self.blocked)
         }
+    }
+
+    /// Whether the thread has exited ([`crate::ProcessSignals::exit_thread`]).
+    pub const fn has_exited(&self) -> bool {
+        self.exited
     }
 
     /// The mask in force.

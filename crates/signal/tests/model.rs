@@ -67,6 +67,9 @@ impl Pair {
 
     /// Timers whose signal the model no longer has were flushed.
     fn sync_timers(&mut self) {
+        // A thread's queue is settled late, and its timer may have been sent anew meanwhile: this
+        // caller does not wait for the word, so nothing can be said about who is dropped.
+        while self.process.next_dropped().is_some() {}
         for t in &mut self.timers {
             t.queued &= self.model.has_timer(t.key);
         }

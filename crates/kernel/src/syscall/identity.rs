@@ -12,6 +12,7 @@ const PR_GET_NAME: u64 = 16;
 const PR_SET_TIMERSLACK: u64 = 29;
 const PR_GET_TIMERSLACK: u64 = 30;
 const PR_GET_TID_ADDRESS: u64 = 40;
+const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
@@ -74,6 +75,7 @@ impl<M: Machine> Kernel<M> {
                 let word = thread.clear_child_tid.load(Relaxed);
                 if self.m.store_u64(a[1], word).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
             }
+            PR_TIMER_CREATE_RESTORE_IDS => self.restore_timer_ids(a),
             _ => Out::Done(self.m.host(*call)),
         }
     }

@@ -85,7 +85,11 @@ impl<M: Machine> Kernel<M> {
             nr::RT_SIGQUEUEINFO => self.sys_sigqueueinfo(cpu, t, call),
             nr::RT_TGSIGQUEUEINFO => self.sys_tgsigqueueinfo(cpu, t, call),
             nr::RESTART_SYSCALL => self.sys_restart(cpu, t),
-            nr::TIMER_CREATE => self.sys_timer_create(t, call),
+            nr::TIMER_CREATE => self.sys_timer_create(cpu, t, call),
+            nr::TIMER_SETTIME => self.sys_timer_settime(cpu, call),
+            nr::TIMER_GETTIME => self.sys_timer_gettime(call),
+            nr::TIMER_GETOVERRUN => self.sys_timer_getoverrun(call),
+            nr::PRLIMIT64 | nr::SETRLIMIT => self.sys_set_limit(cpu, call),
             nr::TIMER_DELETE => self.sys_timer_delete(call),
             nr::CLOCK_GETTIME => self.sys_clock_gettime(cpu, t, call),
             nr::CLOCK_GETRES => self.sys_clock_getres(cpu, t, call),
@@ -103,7 +107,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Passes a call on to the host: at once if it cannot wait, else as one that may.
-    fn pass(&self, cpu: CpuId, call: &Call) -> Out {
+    pub(crate) fn pass(&self, cpu: CpuId, call: &Call) -> Out {
         cpu::bump(&self.cpu(cpu).count.passed);
         if crate::host_call::may_wait(call.nr) {
             self.try_host(call)

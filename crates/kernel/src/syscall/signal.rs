@@ -5,15 +5,10 @@ use crate::thread::hint;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
-use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigEvent, SigInfo, SigSet, Signal, StackT, Timespec, nr};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, Timespec, nr};
 use ids::{CpuId, Tid};
-use signal::{MaskHow, NoTimers, Taken};
+use signal::{MaskHow, Taken};
 use sync::atomic::Ordering::*;
-
-/// The real-time signals that the C library keeps for itself.
-const PRIVATE_SIGNALS: core::ops::RangeInclusive<i32> = 32..=33;
-/// SIGRTMAX.
-const CARRYING_SIGNAL: i32 = 64;
 
 impl<M: Machine> Kernel<M> {
     fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
@@ -72,16 +67,25 @@ impl<M: Machine> Kernel<M> {
             action = Some(SigAction::from_bytes(&bytes));
         }
         let Some(signal) = Signal::from_raw(signal as i32) else { return Errno::EINVAL.into() };
-        let before = {
+        let (before, flushed, revived) = {
             let mut process = self.process.signals.lock();
             match action {
-                None => process.actions().get(signal),
+                None => (process.actions().get(signal), false, false),
                 Some(action) => match process.set_action(signal, action) {
-                    Ok(change) => change.old,
+                    Ok(change) => {
+                        self.settle_timers(&mut process);
+                        (change.old, change.flushed, change.revived)
+                    }
                     Err(e) => return e.into(),
                 },
             }
         };
+        if flushed {
+            self.flush_aimed_timers();
+        }
+        if revived {
+            self.revive_timers(self.sched.cpu_of(t), t, signal);
+        }
         if let Some(action) = action {
             let ignored = action.handler == SIG_IGN;
             let no_zombies = signal == Signal::CHLD && action.flags.has(SaFlags::NOCLDWAIT);
@@ -89,7 +93,6 @@ impl<M: Machine> Kernel<M> {
                 self.m.set_ignored(signal, ignored, no_zombies);
             }
         }
-        let _ = t;
         if old != 0 && self.m.write(old, &before.to_bytes()).is_err() {
             return Errno::EFAULT.into();
         }
@@ -211,10 +214,14 @@ impl<M: Machine> Kernel<M> {
 
     fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
         loop {
+            let mut timers = self.timer_talk();
             let taken = {
                 let mut process = self.process.signals.lock();
-                process.take(&mut self.thread(t).signals.0.lock(), wanted, &mut NoTimers)
+                let taken = process.take(&mut self.thread(t).signals.0.lock(), wanted, &mut timers);
+                self.settle_timers(&mut process);
+                taken
             };
+            self.heed_timers(self.sched.cpu_of(t), timers.first());
             match taken {
                 Taken::Signal(info) => return Some(info),
                 Taken::Nothing => return None,
@@ -305,45 +312,6 @@ impl<M: Machine> Kernel<M> {
         self.m.read(from, &mut bytes).map_err(|_| Errno::EFAULT)?;
         let signal = Signal::from_raw(signal).ok_or(Errno::EINVAL)?;
         Ok(SigInfo::from_bytes(&bytes)?.with_signal(signal))
-    }
-
-    /// A timer aimed at one of our threads is the process's in the host's eyes; when its
-    /// signal arrives it is sent on to the thread.
-    pub(crate) fn sys_timer_create(&self, t: ThreadIdx, call: &Call) -> Out {
-        let [clock, event, id, ..] = call.args;
-        let mut bytes = [0; SigEvent::SIZE];
-        if event == 0 || self.m.read(event, &mut bytes).is_err() {
-            return Out::Done(self.m.host(*call));
-        }
-        let mut wanted = SigEvent::from_bytes(&bytes);
-        if wanted.notify != SigEvent::THREAD_ID {
-            return Out::Done(self.m.host(*call));
-        }
-        let Some(target) = self.threads().find(Tid(wanted.tid)) else { return Errno::EINVAL.into() };
-        let _ = t;
-        let aim = (self.tid(target).0, Signal::from_raw(wanted.signo));
-        wanted.notify = SigEvent::SIGNAL;
-        // The C library's own timers use the first of its two signals, which on the host are the
-        // machine's tick and interrupt: another one brings the news.
-        if PRIVATE_SIGNALS.contains(&wanted.signo) {
-            wanted.signo = CARRYING_SIGNAL;
-        }
-        match self.m.create_timer(clock, &wanted) {
-            Ok(timer) => {
-                self.process.aimed_timers.lock().insert(timer, aim);
-                if self.m.store_u32(id, timer as u32).is_err() {
-                    self.m.host(Call { nr: abi::nr::TIMER_DELETE, args: [timer as u64, 0, 0, 0, 0, 0] });
-                    return Errno::EFAULT.into();
-                }
-                Out::Done(0)
-            }
-            Err(e) => e.into(),
-        }
-    }
-
-    pub(crate) fn sys_timer_delete(&self, call: &Call) -> Out {
-        self.process.aimed_timers.lock().remove(&(call.args[0] as i32));
-        Out::Done(self.m.host(*call))
     }
 
     /// `restart_syscall(2)`: a sleep or a futex wait that a signal without handler interrupted

@@ -61,7 +61,13 @@ impl Setup {
         let Setup { machine, config } = self;
         let seed = Rng::new(config.seed);
         let stack = machine.inner.lock().memory.allocate(STACK);
-        let how = kernel::Config { cpus: config.cpus, tick: config.tick, rt_host_rules: false, pid: Pid(PID) };
+        let how = kernel::Config {
+            cpus: config.cpus,
+            tick: config.tick,
+            rt_host_rules: false,
+            pid: Pid(PID),
+            pending_unlimited: false,
+        };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
         let cpu = |_| SimCpu {
             mode: Mode::Parked,

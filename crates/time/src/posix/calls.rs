@@ -52,8 +52,19 @@ impl From<Error> for Refused {
     }
 }
 
-/// A CPU whose host timer may have to come earlier.
-pub type TellCpu = Option<CpuId>;
+/// An expiry that is now the first on its clock in the queue of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct First {
+    /// Whose queue: its host timer may have to come earlier.
+    pub cpu: CpuId,
+    /// The clock.
+    pub base: Base,
+    /// When, by that clock.
+    pub at: Nanos,
+}
+
+/// What the CPU that serves a timer must be told.
+pub type TellCpu = Option<First>;
 
 /// A signal to be queued: everything that goes into its `siginfo`, and the key by which
 /// its delivery comes back.
@@ -135,8 +146,8 @@ impl PosixTimers {
             let old = timer.get(wall);
             let base = timer.base_for(absolute);
             let at = timer.set(new, absolute, now.read(base).unwrap_or(wall));
-            let first = at.is_some_and(|at| self.queues.arm(&self.table, key, slot, base, at));
-            return Ok((old, first.then(|| slot.home())));
+            let tell = at.and_then(|at| self.arm(key, slot, base, at));
+            return Ok((old, tell));
         }
         let cpu = cpu.ok_or(Refused::NeedsProcess)?;
         let reading = cpu.read(timer.base).ok_or(Error::NoSuchProcess)?;
@@ -159,9 +170,10 @@ impl PosixTimers {
         Ok(reading.map_or(ItimerValue::default(), |reading| timer.get(reading)))
     }
 
-    /// `timer_delete(2)`. A parked signal comes off `ignored`; a caller without the
-    /// process lock that meets one is told to take it.
-    pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<(), Refused> {
+    /// `timer_delete(2)`: whether its signal is still queued; it means nothing any more. A
+    /// parked signal comes off `ignored`; a caller without the process lock that meets one
+    /// is told to take it.
+    pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<bool, Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
         let base = timer.queue_base();
@@ -182,7 +194,13 @@ impl PosixTimers {
         }
         self.queues.unreserve(slot.home(), state.timer.base);
         self.table.bury(key, state, last);
-        Ok(())
+        Ok(!last)
+    }
+
+    #[inline]
+    fn arm(&self, key: TimerKey, slot: &Slot, base: Base, at: Nanos) -> TellCpu {
+        let first = self.queues.arm(&self.table, key, slot, base, at);
+        first.then(|| First { cpu: slot.home(), base, at })
     }
 
     fn disarm_cpu(&self, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
@@ -253,8 +271,7 @@ impl PosixTimers {
                 let mut tell = None;
                 if let (Some(at), Some(_)) = (rearm, reading) {
                     if now.read(base).is_some() {
-                        let first = self.queues.arm(&self.table, key, slot, base, at);
-                        tell = first.then(|| slot.home());
+                        tell = self.arm(key, slot, base, at);
                     } else {
                         cpu.arm(base, key, at, &self.table);
                     }

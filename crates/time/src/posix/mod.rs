@@ -16,7 +16,7 @@ mod table;
 mod timer;
 mod trie;
 
-pub use calls::{CpuClocks, Delivery, NoCpuClocks, PosixTimers, Refused, TellCpu, TimerSignal};
+pub use calls::{CpuClocks, Delivery, First, NoCpuClocks, PosixTimers, Refused, TellCpu, TimerSignal};
 pub use ignored::IgnoredTimers;
 pub use proc_text::ProcTimer;
 pub use queues::{ExpiryQueues, WallClocks};

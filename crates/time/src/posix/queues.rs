@@ -146,6 +146,19 @@ impl ExpiryQueues {
         due.map(|(key, _)| TimerKey(key))
     }
 
+    /// Whether any timer has its home at `cpu`.
+    #[inline(always)]
+    pub fn is_used(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].needed.iter().any(|needed| needed.load(Relaxed) != 0)
+    }
+
+    /// The first expiry at `cpu` on each clock, as that clock counts.
+    pub fn firsts(&self, cpu: CpuId) -> [(Base, Option<Nanos>); 4] {
+        const BASES: [Base; 4] = [Base::Monotonic, Base::Realtime, Base::Boottime, Base::Tai];
+        let heaps = self.cpus[cpu.index()].heaps.lock();
+        core::array::from_fn(|i| (BASES[i], heaps[i].first().map(|(_, at)| at)))
+    }
+
     /// How long from `now` until the first expiry at `cpu`, on any clock.
     pub fn until_first(&self, cpu: CpuId, now: &WallClocks) -> Option<Nanos> {
         let heaps = self.cpus[cpu.index()].heaps.lock();

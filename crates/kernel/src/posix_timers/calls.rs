@@ -1,0 +1,91 @@
+//! `timer_settime(2)`, `timer_gettime(2)`, `timer_getoverrun(2)`, `timer_delete(2)`.
+
+use super::create::errno;
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use abi::{Errno, Itimerspec};
+use ids::{CpuId, Nanos};
+use time::cpu::itimer::ItimerValue;
+use time::posix::{NoCpuClocks, Refused, WallClocks};
+
+const TIMER_ABSTIME: u64 = 1;
+
+impl<M: Machine> Kernel<M> {
+    /// Flags other than TIMER_ABSTIME are ignored, as on Linux.
+    pub(crate) fn sys_timer_settime(&self, cpu: CpuId, call: &Call) -> Out {
+        let [id, flags, new, old, ..] = call.args;
+        let (interval, value) = match self.read_setting(new) {
+            Ok(pair) => pair,
+            Err(e) => return e.into(),
+        };
+        let absolute = flags & TIMER_ABSTIME != 0;
+        // Disarming, and an absolute time, mean the same whatever the clocks read.
+        let needs_clock = old != 0 || (value != Nanos::ZERO && !absolute);
+        let now = if needs_clock { self.wall_clocks() } else { WallClocks::default() };
+        let new = ItimerValue { value, interval };
+        match self.posix.timers.settime(id as i32, new, absolute, &now, None) {
+            Ok((before, first)) => {
+                if let Some(first) = first {
+                    self.serve_expiry(cpu, first);
+                }
+                if old == 0 { Out::Done(0) } else { self.write_setting(old, before) }
+            }
+            Err(Refused::Error(e)) => errno(e).into(),
+            Err(Refused::NeedsProcess) => self.ask_host_timer(call),
+        }
+    }
+
+    /// Interval and value; EINVAL for no setting at all or one that is none, EFAULT.
+    fn read_setting(&self, at: u64) -> Result<(Nanos, Nanos), Errno> {
+        if at == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = [0; Itimerspec::SIZE];
+        self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
+        Itimerspec::from_bytes(&bytes).to_nanos()
+    }
+
+    fn write_setting(&self, at: u64, setting: ItimerValue) -> Out {
+        let bytes = Itimerspec::from_nanos(setting.interval, setting.value).to_bytes();
+        if self.m.write(at, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    pub(crate) fn sys_timer_gettime(&self, call: &Call) -> Out {
+        let [id, to, ..] = call.args;
+        match self.posix.timers.gettime(id as i32, &self.wall_clocks(), None) {
+            Ok(setting) => self.write_setting(to, setting),
+            Err(Refused::Error(e)) => errno(e).into(),
+            Err(Refused::NeedsProcess) => self.ask_host_timer(call),
+        }
+    }
+
+    pub(crate) fn sys_timer_getoverrun(&self, call: &Call) -> Out {
+        match self.posix.timers.table.overrun(call.args[0] as i32) {
+            Ok(_) if self.is_host_timer(call.args[0] as i32) => self.ask_host_timer(call),
+            Ok(overrun) => Out::Done(overrun as isize),
+            Err(e) => errno(e).into(),
+        }
+    }
+
+    /// Its signal, if one is queued, means nothing from now on, but is seen until its turn comes.
+    pub(crate) fn sys_timer_delete(&self, call: &Call) -> Out {
+        let id = call.args[0] as i32;
+        if self.is_host_timer(id) {
+            self.delete_host_timer(id);
+        }
+        let mut process = self.process.signals.lock();
+        let deleted = {
+            let mut ignored = self.posix.ignored.lock();
+            self.posix.timers.delete(id, Some((&mut NoCpuClocks, &mut ignored)))
+        };
+        match deleted {
+            Ok(queued) => {
+                process.remove_timer(queued);
+                Out::Done(0)
+            }
+            Err(Refused::Error(e)) => errno(e).into(),
+            Err(Refused::NeedsProcess) => Errno::EINVAL.into(),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `timer_create(2)`, with its checks in Linux's order (`time::posix::spec`), and
+//! `prctl(PR_TIMER_CREATE_RESTORE_IDS)`.
+
+use super::clock_bit;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use crate::{Kernel, ThreadIdx};
+use abi::{Errno, SigEvent};
+use ids::{CpuId, Tid};
+use signal::Quota;
+use sync::atomic::Ordering::*;
+use time::Who;
+use time::posix::{Base, IdSearch, NotReserved, Notify, Reserved, Timer, TimerClock, wanted_id};
+
+const RLIMIT_SIGPENDING: u64 = 11;
+
+/// An error of the room of time, in Linux's words.
+pub(super) fn errno(e: time::Error) -> Errno {
+    Errno(e.errno())
+}
+
+/// The caller, to whom clocks and threads are named.
+struct Caller<'a, M: Machine> {
+    kernel: &'a Kernel<M>,
+    thread: ThreadIdx,
+}
+
+impl<M: Machine> Who for Caller<'_, M> {
+    fn tid(&self) -> i32 {
+        self.kernel.tid(self.thread).0
+    }
+    fn pid(&self) -> i32 {
+        self.kernel.config.pid.0
+    }
+    fn is_own_thread(&self, tid: i32) -> bool {
+        tid > 0 && self.kernel.threads.find(Tid(tid)).is_some()
+    }
+    /// The host knows, and is asked when it is to make the timer.
+    fn is_process(&self, pid: i32) -> bool {
+        pid > 0
+    }
+}
+
+/// What is asked for.
+struct Wanted {
+    clock: TimerClock,
+    clock_raw: i32,
+    event: Option<SigEvent>,
+    id_at: u64,
+}
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn sys_timer_create(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let [clock, event, id_at, ..] = call.args;
+        match self.timer_create(cpu, t, clock as i32, event, id_at) {
+            Ok(true) => Out::Done(0),
+            Ok(false) => {
+                // Many ids in a row were taken: the search goes on from the counter, after others
+                // had their turn.
+                self.m.restart_call(t, None);
+                Out::Restored
+            }
+            Err(e) => e.into(),
+        }
+    }
+
+    /// False: the call is to be made again.
+    fn timer_create(&self, cpu: CpuId, t: ThreadIdx, clock_raw: i32, event: u64, id_at: u64) -> Result<bool, Errno> {
+        let mut bytes = [0; SigEvent::SIZE];
+        let event = match event {
+            0 => None,
+            at => {
+                self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
+                Some(SigEvent::from_bytes(&bytes))
+            }
+        };
+        let clock = TimerClock::new(clock_raw).map_err(errno)?;
+        let table = &self.posix.timers.table;
+        let mut id = None;
+        if table.is_restoring() {
+            let raw = self.m.load_u32(id_at).map_err(|_| Errno::EFAULT)?;
+            id = Some(wanted_id(raw as i32).map_err(errno)?);
+        }
+        self.charge_timer()?;
+        let made = match table.reserve(id, cpu, &mut IdSearch::default()) {
+            Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at }).map(|()| true),
+            Err(NotReserved::Refused(e)) => Err(errno(e)),
+            Err(NotReserved::More) => Ok(false),
+        };
+        if made != Ok(true) {
+            self.process.signals.lock().remove_timer(false);
+        }
+        made
+    }
+
+    /// A timer counts against the limit on pending signals for life.
+    fn charge_timer(&self) -> Result<(), Errno> {
+        let charged = self.process.signals.lock().add_timer(self.quota());
+        charged.or_else(|_| {
+            // The limit may have been raised from outside.
+            self.posix.limit.forget();
+            let quota = self.quota();
+            self.process.signals.lock().add_timer(quota)
+        })
+    }
+
+    /// How much may be pending.
+    pub(crate) fn quota(&self) -> Quota {
+        if self.config.pending_unlimited {
+            return Quota::UNLIMITED;
+        }
+        Quota { limit: self.posix.limit.get(|| self.m.soft_limit(RLIMIT_SIGPENDING)), elsewhere: 0 }
+    }
+
+    /// `prlimit64(2)`, `setrlimit(2)`: the host's, but what we know of a limit is old then.
+    pub(crate) fn sys_set_limit(&self, cpu: CpuId, call: &Call) -> Out {
+        let out = self.pass(cpu, call);
+        self.posix.limit.forget();
+        out
+    }
+
+    /// From the reserved id to a timer that answers calls.
+    fn make_timer(&self, t: ThreadIdx, reserved: Reserved, wanted: Wanted) -> Result<(), Errno> {
+        let room = &self.posix;
+        let timer = self.check_timer(t, reserved.id, &wanted).inspect_err(|_| room.timers.table.abandon(reserved))?;
+        if matches!(timer.base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) {
+            let event =
+                wanted.event.unwrap_or(SigEvent { signo: 14, value: u64::from(reserved.id), ..Default::default() });
+            self.make_host_timer(reserved.id, timer.base, wanted.clock_raw, &event)
+                .inspect_err(|_| room.timers.table.abandon(reserved))?;
+        }
+        room.clocks.fetch_or(clock_bit(timer.base), Relaxed);
+        if matches!(timer.notify, Notify::Thread { .. }) {
+            room.aimed.store(true, Relaxed);
+        }
+        room.timers.publish(reserved, timer, self.m.now()).map_err(|_| Errno::EAGAIN)
+    }
+
+    fn check_timer(&self, t: ThreadIdx, id: u32, wanted: &Wanted) -> Result<Timer, Errno> {
+        let who = Caller { kernel: self, thread: t };
+        let (notify, value) = match &wanted.event {
+            None => (Notify::DEFAULT, u64::from(id)),
+            Some(e) => (Notify::new(e.notify, e.signo, e.tid, &who).map_err(errno)?, e.value),
+        };
+        self.m.store_u32(wanted.id_at, id).map_err(|_| Errno::EFAULT)?;
+        let base = match wanted.clock.resolve(&who) {
+            Ok(base) => base,
+            // Another process's clock: the host may know it.
+            Err(time::Error::Invalid) => self.others_clock(wanted.clock).ok_or(Errno::EINVAL)?,
+            Err(e) => return Err(errno(e)),
+        };
+        Ok(Timer::new(base, notify, value, wanted.clock_raw))
+    }
+
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`.
+    pub(crate) fn restore_timer_ids(&self, a: &[u64; 6]) -> Out {
+        match self.posix.timers.table.restore_ids(a[1], [a[2], a[3], a[4]]) {
+            Ok(answer) => Out::Done(answer as isize),
+            Err(e) => errno(e).into(),
+        }
+    }
+}

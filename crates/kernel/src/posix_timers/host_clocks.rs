@@ -1,0 +1,131 @@
+//! Timers on CPU clocks: the host counts CPU time, so each is a host timer under an id of ours.
+//! Its signals come by the service thread, as the process's, and are sent on to whom they are for.
+
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use abi::{Errno, SigEvent, SigInfo, Signal, nr};
+use alloc::vec::Vec;
+use ids::{CpuId, Tid};
+use sync::Lock;
+use sync::atomic::{AtomicUsize, Ordering::*};
+use time::ClockId;
+use time::posix::{Base, TimerClock};
+
+/// The real-time signals that the C library keeps for itself, which on the host are the machine's
+/// tick and interrupt: another one brings the news of a timer that has one of them.
+const PRIVATE_SIGNALS: core::ops::RangeInclusive<i32> = 32..=33;
+/// SIGRTMAX.
+const CARRYING_SIGNAL: i32 = 64;
+
+/// A host timer behind one of ours.
+#[derive(Clone, Copy, Debug)]
+struct HostTimer {
+    id: i32,
+    host: i32,
+    /// The signal that the program asked for, and the thread if it is for one.
+    signal: Option<Signal>,
+    aim: Option<Tid>,
+}
+
+/// All of them: few, as a rule none.
+#[derive(Debug, Default)]
+pub(super) struct HostTimers {
+    list: Lock<Vec<HostTimer>>,
+    count: AtomicUsize,
+}
+
+impl HostTimers {
+    fn find(&self, which: impl Fn(&HostTimer) -> bool) -> Option<HostTimer> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        self.list.lock().iter().copied().find(which)
+    }
+
+    fn add(&self, timer: HostTimer) -> Result<(), Errno> {
+        let mut list = self.list.lock();
+        list.try_reserve(1).map_err(|_| Errno::EAGAIN)?;
+        list.push(timer);
+        self.count.store(list.len(), Relaxed);
+        Ok(())
+    }
+
+    fn remove(&self, id: i32) -> Option<HostTimer> {
+        let mut list = self.list.lock();
+        let at = list.iter().position(|timer| timer.id == id)?;
+        let timer = list.swap_remove(at);
+        self.count.store(list.len(), Relaxed);
+        Some(timer)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The base of a timer on another process's CPU clock, which only the host can judge.
+    pub(super) fn others_clock(&self, clock: TimerClock) -> Option<Base> {
+        match clock {
+            TimerClock::Cpu(id) if !id.per_thread => Some(Base::ProcessCpu(id.clock)),
+            _ => None,
+        }
+    }
+
+    /// Makes the host timer behind timer `id`. A thread's clock is its carrier's (CAVEATS).
+    pub(super) fn make_host_timer(&self, id: u32, base: Base, raw: i32, event: &SigEvent) -> Result<(), Errno> {
+        let clock = match (base, ClockId::from_raw(raw).and_then(ClockId::as_cpu)) {
+            (Base::ThreadCpu(..), Some(clock)) => time::CpuClockId { pid: 0, ..clock }.to_raw(),
+            _ => raw,
+        };
+        let mut wanted = *event;
+        if wanted.notify == SigEvent::THREAD_ID {
+            wanted.notify = SigEvent::SIGNAL;
+        }
+        if PRIVATE_SIGNALS.contains(&wanted.signo) {
+            wanted.signo = CARRYING_SIGNAL;
+        }
+        let host = self.m.create_timer(clock as i64 as u64, &wanted)?;
+        let aim = (event.notify == SigEvent::THREAD_ID).then_some(Tid(event.tid));
+        let timer = HostTimer { id: id as i32, host, signal: Signal::from_raw(event.signo), aim };
+        self.posix.host.add(timer).inspect_err(|_| self.delete_on_host(host))
+    }
+
+    fn delete_on_host(&self, host: i32) {
+        self.m.host(Call { nr: nr::TIMER_DELETE, args: [host as u64, 0, 0, 0, 0, 0] });
+    }
+
+    pub(super) fn is_host_timer(&self, id: i32) -> bool {
+        self.posix.host.find(|timer| timer.id == id).is_some()
+    }
+
+    /// The host answers a call about timer `id`.
+    pub(super) fn ask_host_timer(&self, call: &Call) -> Out {
+        let Some(timer) = self.posix.host.find(|timer| timer.id == call.args[0] as i32) else {
+            return Errno::EINVAL.into();
+        };
+        let mut call = *call;
+        call.args[0] = timer.host as u64;
+        Out::Done(self.m.host(call))
+    }
+
+    pub(super) fn delete_host_timer(&self, id: i32) {
+        if let Some(timer) = self.posix.host.remove(id) {
+            self.delete_on_host(timer.host);
+        }
+    }
+
+    /// A timer's signal that the host has sent to the process.
+    pub(crate) fn timer_signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
+        let Some(timer) = self.posix.host.find(|timer| timer.host == info.timer_id()) else {
+            // Of a timer that is deleted.
+            return Ok(());
+        };
+        let Some(signal) = timer.signal.or(info.signal()) else { return Ok(()) };
+        let info = SigInfo::timer(signal, timer.id, info.overrun(), info.value());
+        match timer.aim {
+            None => self.send_to_process(cpu, None, info),
+            Some(tid) => match self.threads.find(tid) {
+                Some(t) => self.send_to_thread(cpu, t, info),
+                None => Ok(()),
+            },
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What timers have to say about their queued signals: at delivery, when they are flushed, and when
+//! the program no longer ignores them.
+
+use crate::machine::Machine;
+use crate::{Kernel, ThreadIdx};
+use abi::{SigInfo, Signal};
+use ids::CpuId;
+use signal::{ProcessSignals, TimerSignals};
+use sync::atomic::Ordering::*;
+use time::posix::{Delivery, First, NoCpuClocks, TimerKey, WallClocks};
+
+/// Asked by the room of signals about each timer's signal that it takes from a queue.
+pub(crate) struct TimerTalk<'a, M: Machine> {
+    kernel: &'a Kernel<M>,
+    now: Option<WallClocks>,
+    /// An expiry that was set anew, to be served when the locks are free.
+    first: Option<First>,
+}
+
+fn key(timer: signal::TimerKey) -> TimerKey {
+    TimerKey(timer.0 as u32)
+}
+
+impl<M: Machine> TimerSignals for TimerTalk<'_, M> {
+    fn deliver(&mut self, timer: signal::TimerKey, info: SigInfo) -> Option<SigInfo> {
+        let room = &self.kernel.posix;
+        room.queued.fetch_sub(1, Relaxed);
+        let now = self.now.get_or_insert_with(|| self.kernel.wall_clocks());
+        match room.timers.deliver(key(timer), now, &mut NoCpuClocks) {
+            Delivery::Dropped => None,
+            Delivery::Signal { overrun, tell } => {
+                self.first = tell.or(self.first);
+                Some(SigInfo::timer(info.signal()?, info.timer_id(), overrun, info.value()))
+            }
+        }
+    }
+
+    fn alarm_taken(&mut self) {}
+}
+
+impl<M: Machine> Kernel<M> {
+    /// To be made before the signals' locks are taken: the clocks are read here if a timer may
+    /// want to know. Afterwards, [`Kernel::heed_timers`].
+    #[inline]
+    pub(crate) fn timer_talk(&self) -> TimerTalk<'_, M> {
+        let now = (self.posix.queued.load(Relaxed) != 0).then(|| self.wall_clocks());
+        TimerTalk { kernel: self, now, first: None }
+    }
+
+    /// Serves what a delivery has set anew.
+    #[inline]
+    pub(crate) fn heed_timers(&self, cpu: CpuId, first: Option<First>) {
+        if let Some(first) = first {
+            self.serve_expiry(cpu, first);
+        }
+    }
+
+    /// Timers whose signals were flushed because the program ignores them from now on: periodic
+    /// ones are parked. With the process's signals locked, after each call that may flush.
+    #[inline]
+    pub(crate) fn settle_timers(&self, process: &mut ProcessSignals) {
+        while let Some(timer) = process.next_dropped() {
+            self.posix.queued.fetch_sub(1, Relaxed);
+            self.posix.timers.flush(key(timer), &mut self.posix.ignored.lock());
+        }
+    }
+
+    /// Timers whose signals were lost with their thread.
+    pub(crate) fn discard_timers(&self, process: &mut ProcessSignals) {
+        while let Some(timer) = process.next_dropped() {
+            self.posix.queued.fetch_sub(1, Relaxed);
+            self.posix.timers.discard(key(timer));
+        }
+    }
+
+    /// `sigaction(2)` made the program ignore a signal: what single threads had queued of it is
+    /// flushed now, not when they next look, so that their timers are parked.
+    pub(crate) fn flush_aimed_timers(&self) {
+        if !self.posix.aimed.load(Relaxed) {
+            return;
+        }
+        for t in self.threads.iter() {
+            let mut process = self.process.signals.lock();
+            process.settle(&mut self.thread(t).signals.0.lock());
+            self.settle_timers(&mut process);
+        }
+    }
+
+    /// `sigaction(2)` made the program no longer ignore a signal: parked timers queue theirs.
+    pub(crate) fn revive_timers(&self, cpu: CpuId, t: ThreadIdx, signal: Signal) {
+        loop {
+            let sent = {
+                let mut process = self.process.signals.lock();
+                let revived = {
+                    let mut ignored = self.posix.ignored.lock();
+                    let lives = |tid| self.living_target(tid).is_some();
+                    self.posix.timers.unignore(signal.raw() as u8, &mut ignored, lives)
+                };
+                let Some(revived) = revived else { return };
+                self.queue_timer_signal(&mut process, &revived, t)
+            };
+            self.after_timer_signal(cpu, sent);
+        }
+    }
+}
+
+impl<M: Machine> TimerTalk<'_, M> {
+    /// What was set anew.
+    pub(crate) fn first(&self) -> Option<First> {
+        self.first
+    }
+}
