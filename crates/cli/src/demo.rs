@@ -77,7 +77,7 @@ pub fn demo(request: &DemoArguments) -> anyhow::Result<i32> {
     let stage = Stage::new();
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["", "unit", &format!("Entresol, {cpus} CPUs"), "native"]);
+    table.set_header(["", "unit", &format!("Entresol, {cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }), "native"]);
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
