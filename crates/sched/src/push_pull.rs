@@ -31,16 +31,23 @@ enum Push {
 impl Scheduler {
     /// Where a waking real-time or deadline thread goes: it stays on its last CPU unless what runs there
     /// cannot be preempted by it or, being urgent itself, should not be (`select_task_rq_rt`).
+    ///
+    /// Beyond Linux: where either of two fair threads could make way, the waker does. Its CPU needs no
+    /// kick, and it is the one CPU of which we know that the host runs its carrier right now.
     pub(crate) fn select_urgent(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let last = e.cpu();
-        let seen = &self.cpus[last.index()].seen;
+        let runs = |c: CpuId| Rank(self.cpus[c.index()].seen.running.get());
         let suits = self.suits(t, e, last);
         let mine = Rank::of(e);
-        let running = Rank(seen.running.get());
-        if suits && (running >= Rank::FAIR || (running > mine && seen.running_pinned.get() == 0)) {
+        let running = runs(last);
+        if suits && running == Rank::FAIR && self.suits(t, e, from) && runs(from) == Rank::FAIR {
+            return Some(from);
+        }
+        let pinned = || self.cpus[last.index()].seen.running_pinned.get() != 0;
+        if suits && (running >= Rank::FAIR || (running > mine && !pinned())) {
             return Some(last);
         }
-        let found = self.find_lower(t, e, from).filter(|c| Rank(self.cpus[c.index()].seen.running.get()) > mine);
+        let found = self.find_lower(t, e, from).filter(|&c| runs(c) > mine);
         found.or(suits.then_some(last))
     }
 

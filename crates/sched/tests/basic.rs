@@ -178,6 +178,28 @@ fn a_cpu_whose_priority_drops_pulls() {
     assert_eq!(m.block(C1), Some(3));
 }
 
+/// Where both CPUs run fair threads, the one that wakes makes way: no CPU is kicked.
+#[test]
+fn an_urgent_thread_preempts_its_waker() {
+    let mut m = Scene::new(2);
+    let all = CpuMask::first(2);
+    m.start(2, Attr::fifo(50), all, C1);
+    m.settle();
+    let last = m.s.cpu_of(t(2));
+    let waker = if last == C0 { C1 } else { C0 };
+    assert_eq!(m.block(last), None);
+    for cpu in [C0, C1] {
+        m.start(cpu.0.into(), Attr::DEFAULT, CpuMask::only(cpu), cpu);
+        assert_eq!(m.run(cpu, Prev::Preempted), Some(cpu.0.into()));
+    }
+    m.kicks.0.clear();
+    assert!(m.s.wake(t(2), waker, Nanos(m.now), &mut m.kicks));
+    assert_eq!(m.s.cpu_of(t(2)), waker);
+    assert!(m.s.need_resched(waker) && !m.s.need_resched(last));
+    assert!(!m.kicks.0.contains(&last));
+    assert_eq!(m.run(waker, Prev::Preempted), Some(2));
+}
+
 #[test]
 fn an_idle_cpu_takes_what_has_waited_long_enough() {
     let mut m = Scene::new(2);
