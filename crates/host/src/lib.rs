@@ -8,6 +8,7 @@
 //! - [`process`]: exit, fork, vfork, exec.
 //! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
 //! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
+//! - [`sites`]: where the program believes to be when it is in a stub of ours.
 //! - [`survey`]: who is where, for the last words.
 //!
 //! No rule of scheduling, time or signals lives here (law 1); what the scheduler decided is
@@ -32,6 +33,7 @@ pub mod report;
 mod run;
 pub mod seat;
 pub mod service;
+pub mod sites;
 pub mod survey;
 pub mod takeover;
 pub mod watch;

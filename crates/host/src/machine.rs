@@ -5,7 +5,7 @@ use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, watch};
+use crate::{exec, handlers, ids_file, sites, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, Signal};
 use alloc::boxed::Box;
@@ -378,7 +378,7 @@ impl Machine for Host {
             rax: r[reg::RAX],
             rcx: r[reg::RCX],
             rsp: r[reg::RSP],
-            rip: c.rip,
+            rip: sites::seen(c.rip, r[reg::RCX]),
             eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
             ..Registers::default()
         }
@@ -392,7 +392,7 @@ impl Machine for Host {
             n.rax, n.rdi, n.rsi, n.rdx, n.r10, n.r8, n.r9, n.rsp, n.rbx, n.rcx, n.rbp, n.r11, n.r12, n.r13, n.r14,
             n.r15,
         ];
-        c.rip = n.rip;
+        c.rip = sites::real(n.rip);
         c.rflags = n.eflags & !0x100 | 0x202;
     }
 

@@ -7,7 +7,7 @@ use arch::{entry, syscall};
 use core::ffi::{CStr, c_char};
 use host::{handlers, os};
 use patch::elf::{Object, ProgramHeader, Segments};
-use patch::{Code, STUB_LEN_MAX, Slots, Trust, emit_jump, emit_stub, plan};
+use patch::{Code, Places, STUB_LEN_MAX, Slots, Trust, emit_jump, emit_stub, plan};
 use sync::Lock;
 
 const PAGE: u64 = 4096;
@@ -139,6 +139,7 @@ unsafe fn patch_code(code: &Code<'_>, number: u32) {
         return;
     }
     let Some(mut stubs) = StubArea::near(code, sites.len()) else { return };
+    let Ok(mut places) = Places::new(code.address, stubs.base, sites.len()) else { return };
     // All stubs first, from the bytes as they are; then the jumps.
     let mut jumps = Vec::new();
     for site in &sites {
@@ -146,13 +147,14 @@ unsafe fn patch_code(code: &Code<'_>, number: u32) {
         let at = stubs.next();
         let Ok(stub) = emit_stub(site, code, at, stubs.slots(), number, &mut bytes) else { continue };
         let mut jump = [0u8; 64];
-        if emit_jump(site, at, &mut jump[..site.len()]).is_ok() {
+        if emit_jump(site, at, &mut jump[..site.len()]).is_ok() && places.add(site, at, &stub) {
             stubs.put(&bytes[..stub.len]);
             jumps.push((site.address, site.len(), jump));
         }
     }
     stubs.seal();
     let Some(text) = Writable::new(code) else { return };
+    host::sites::add(places);
     for (address, len, jump) in jumps {
         // SAFETY: within the text just made writable; nobody executes it now.
         unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), address as *mut u8, len) };

@@ -9,6 +9,7 @@
 //! 1. [`elf`]: what lies where in an object that is already in memory.
 //! 2. [`plan`]: which `syscall`s can be replaced, and by how many bytes.
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write.
+//! 4. [`Places`]: where the program believes to be while it is in a stub.
 //!
 //! What cannot be proven is left alone: an unpatched `syscall` still reaches us through
 //! Syscall User Dispatch, only slower. `int $0x80` and `sysenter` are never touched.
@@ -26,12 +27,14 @@ mod decode;
 mod differential;
 pub mod elf;
 mod liveness;
+mod places;
 mod plan;
 mod site;
 mod stub;
 mod vector;
 
 pub use code::{Code, Function, Functions, Trust};
+pub use places::Places;
 pub use plan::{Census, plan};
 pub use site::{Form, Site};
 pub use stub::{EmitError, STUB_LEN_MAX, Slots, Stub, emit_jump, emit_stub};

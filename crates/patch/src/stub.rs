@@ -35,6 +35,10 @@ pub struct Slots {
 pub struct Stub {
     /// Its length in bytes.
     pub len: usize,
+    /// Offset of the part that enters the kernel, behind the instructions that stood before the `syscall`.
+    pub call: usize,
+    /// Offset of the instructions that stood after it; the length if there are none.
+    pub back: usize,
     /// What the entry finds in rcx: where the program goes on after the system call.
     pub return_to: u64,
 }
@@ -72,6 +76,7 @@ pub fn emit_stub(
 
     let mut writer = Writer { out, len: 0, address: stub_address };
     writer.moved(before, site.address)?;
+    let call = writer.len;
     writer.put(&[0x41, 0xbb])?;
     writer.put(&library.to_le_bytes())?;
     // lea disp32(%rip), %rcx, filled in when the way back is known.
@@ -82,6 +87,7 @@ pub fn emit_stub(
     writer.relative(if site.vectors_dead { slots.vectors_dead } else { slots.vectors_live })?;
 
     let mut return_to = site.end();
+    let back = writer.len;
     if !after.is_empty() {
         return_to = writer.here();
         let falls_through = writer.moved(after, site.syscall_at() + SYSCALL_LEN as u64)?;
@@ -94,7 +100,7 @@ pub fn emit_stub(
     let lea_end = stub_address + lea_displacement as u64 + 4;
     let displacement = displacement(lea_end, return_to)?;
     out[lea_displacement..lea_displacement + 4].copy_from_slice(&displacement.to_le_bytes());
-    Ok(Stub { len, return_to })
+    Ok(Stub { len, call, back, return_to })
 }
 
 /// Writes what replaces the site's bytes, to the start of `out`: a jump to the stub, then

@@ -1,0 +1,55 @@
+//! Where the program believes to be: signal frames show its own code, not our stubs and entries.
+//!
+//! [`patch::Places`] has the correspondence for each piece of patched code; this is the list of
+//! them. It only grows, and it has no lock: a forked child must find it usable.
+
+use alloc::boxed::Box;
+use arch::entry;
+use core::ptr::null_mut;
+use patch::Places;
+use sync::atomic::{AtomicPtr, Ordering::*};
+
+struct Node {
+    places: Places,
+    next: *const Node,
+}
+
+static FIRST: AtomicPtr<Node> = AtomicPtr::new(null_mut());
+
+/// Calls of this code will come from these stubs.
+pub fn add(places: Places) {
+    let node = Box::into_raw(Box::new(Node { places, next: FIRST.load(Acquire) }));
+    // SAFETY: not yet seen by anybody else.
+    while let Err(now) = FIRST.compare_exchange(unsafe { (*node).next }.cast_mut(), node, AcqRel, Acquire) {
+        // SAFETY: as above.
+        unsafe { (*node).next = now };
+    }
+}
+
+fn find<T>(look: impl Fn(&Places) -> Option<T>) -> Option<T> {
+    let mut at = FIRST.load(Acquire).cast_const();
+    // SAFETY: null or a complete node, which lives for ever.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if let Some(found) = look(&node.places) {
+            return Some(found);
+        }
+        at = node.next;
+    }
+    None
+}
+
+/// The program's own place for where a thread is. At one of our entries it has just left the call that
+/// goes on at `rcx`, and is going to make it: by a stub, or by an instruction of two bytes that was dispatched.
+pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
+    const INSTRUCTION_LEN: u64 = 2;
+    let entries = [entry::entresol_entry_call as *const () as u64, entry::entresol_entry_vectors as *const () as u64];
+    if entries.contains(&rip) {
+        return find(|places| places.call_before(rcx)).unwrap_or(rcx - INSTRUCTION_LEN);
+    }
+    find(|places| places.seen(rip)).unwrap_or(rip)
+}
+
+/// Where a thread really goes on when it is sent to that place.
+pub(crate) fn real(rip: u64) -> u64 {
+    find(|places| places.real(rip)).unwrap_or(rip)
+}
