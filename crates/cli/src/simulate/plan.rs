@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use sim::workload::rtapp::Workload;
 use sim::{Bug, Cost, Options, Plant, Report, Scenario};
 
 use super::args::Choice;
@@ -15,6 +16,14 @@ const CPUS: usize = 4;
 pub(super) enum What {
     /// One of the scenarios with names.
     Named(&'static Scenario),
+    /// An rt-app file.
+    File {
+        /// Its path, as it was given.
+        name: String,
+        /// What stands in it.
+        text: String,
+        workload: Workload,
+    },
 }
 
 /// What is run, on what.
@@ -40,13 +49,22 @@ impl Plan {
             plant,
             ..Options::default()
         };
-        Ok(Plan { what, cpus: choice.cpus.map_or(CPUS, |n| n as usize), options })
+        Plan { what, cpus: choice.cpus.map_or(CPUS, |n| n as usize), options }.fit()
+    }
+
+    /// The plan, if the machine has all CPUs that a file names.
+    pub fn fit(self) -> anyhow::Result<Plan> {
+        if let What::File { name, workload, .. } = &self.what {
+            workload.fits(self.cpus).map_err(|wrong| anyhow::anyhow!("{name}: {wrong}"))?;
+        }
+        Ok(self)
     }
 
     /// What it is called.
     pub fn name(&self) -> &str {
         match &self.what {
             What::Named(scenario) => scenario.name,
+            What::File { name, .. } => name,
         }
     }
 
@@ -55,22 +73,41 @@ impl Plan {
         let options = Options { record, ..self.options.clone() };
         match &self.what {
             What::Named(scenario) => (scenario.run)(seed, self.cpus, &options),
+            What::File { name, workload, .. } => workload.run(name, seed, self.cpus, &options),
         }
     }
 }
 
 impl What {
+    /// The scenario of that name, or the rt-app file.
     pub(super) fn find(name: &str) -> anyhow::Result<What> {
         if let Some(scenario) = sim::scenario(name) {
             return Ok(What::Named(scenario));
         }
-        let names: Vec<&str> = sim::scenarios().iter().map(|s| s.name).collect();
-        bail!("there is no scenario '{name}': expected one of {}", names.join(", "));
+        if !name.ends_with(".json") {
+            let names: Vec<&str> = sim::scenarios().iter().map(|s| s.name).collect();
+            bail!("there is no scenario '{name}': expected one of {}, or an rt-app file *.json", names.join(", "));
+        }
+        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+        What::file(name, text)
+    }
+
+    /// An rt-app file with this text.
+    pub(super) fn file(name: &str, text: String) -> anyhow::Result<What> {
+        let workload = Workload::parse(&text).map_err(|wrong| anyhow::anyhow!("{name}: {wrong}"))?;
+        Ok(What::File { name: name.to_owned(), text, workload })
     }
 
     /// Refuses options that this workload cannot follow: silently ignored, they would mislead.
     fn refuse(&self, choice: &Choice) -> anyhow::Result<()> {
-        let What::Named(s) = self;
+        let s = match self {
+            What::Named(scenario) => scenario,
+            What::File { name, .. } => {
+                let said = [("--threads", choice.threads), ("--rounds", choice.rounds), ("--length", choice.length)];
+                let option = said.iter().find(|(_, value)| value.is_some());
+                return option.map_or(Ok(()), |(option, _)| bail!("{option} contradicts {name}: the file says it"));
+            }
+        };
         let (name, seeds) = (s.name, "they are the seed's");
         ensure!(s.machine || choice.cpus.is_none(), "--cpus contradicts the scenario '{name}': {seeds}");
         ensure!(s.machine || choice.costs.is_none(), "--costs contradicts the scenario '{name}': {seeds}");

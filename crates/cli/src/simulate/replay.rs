@@ -24,6 +24,8 @@ pub(super) struct Replay {
     /// Of the command that wrote it.
     version: String,
     scenario: String,
+    /// The text of an rt-app file; `scenario` is its name then.
+    workload: Option<String>,
     seed: u64,
     cpus: usize,
     threads: Option<usize>,
@@ -44,6 +46,10 @@ impl Replay {
             entresol_replay: FORM,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: plan.name().to_owned(),
+            workload: match &plan.what {
+                What::Named(_) => None,
+                What::File { text, .. } => Some(text.clone()),
+            },
             seed: report.seed,
             cpus: plan.cpus,
             threads: options.threads,
@@ -95,7 +101,11 @@ impl Replay {
             plant: plant.transpose()?,
             ..Options::default()
         };
-        Ok(Plan { what: What::find(&self.scenario)?, cpus: self.cpus, options })
+        let what = match &self.workload {
+            Some(text) => What::file(&self.scenario, text.clone())?,
+            None => What::find(&self.scenario)?,
+        };
+        Plan { what, cpus: self.cpus, options }.fit()
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod hackbench;
 pub mod periodic;
 pub mod rt_migrate;
+pub mod rtapp;
 pub mod schbench;
 
 use crate::config::{Config, Plant};
