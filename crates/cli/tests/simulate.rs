@@ -76,6 +76,8 @@ fn contradictions_are_refused_before_anything_runs() {
         (&["run", "periodic", "--trace", "same", "--html", "same"], "same file"),
         (&["run", "swarm", "--plant", "lose-kick", "--no-check"], "--plant contradicts --no-check"),
         (&["run", "swarm", "--plant", "none"], "--plant"),
+        (&["run", "periodic", "--policy", "2007-passive"], "can run the scenario 'rt-migrate' only"),
+        (&["run", "rt-migrate", "--policy", "2007-passive", "--plant", "lose-kick"], "--plant contradicts --policy"),
         (&["sweep", "--seeds", "7..7"], "expected A < B"),
         (&["sweep", "--seeds", "7"], "expected two numbers"),
         (&["sweep"], "--seeds"),
@@ -86,6 +88,16 @@ fn contradictions_are_refused_before_anything_runs() {
         let error = refused(arguments);
         assert!(error.contains(word), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn the_historic_balance_fails_where_ours_does_not() {
+    let run = |policy| sim(&["run", "rt-migrate", "--costs", "smp2007", "--policy", policy]);
+    assert_eq!(run("entresol").status.code(), Some(0));
+    assert_eq!(run("2007-push-pull").status.code(), Some(0));
+    let passive = run("2007-passive");
+    assert_eq!(passive.status.code(), Some(1));
+    assert!(text(&passive.stderr).contains("after less urgent thread"), "{}", text(&passive.stderr));
 }
 
 #[test]

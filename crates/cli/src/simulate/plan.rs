@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use sim::workload::rtapp::Workload;
-use sim::{Bug, Cost, Options, Plant, Report, Scenario};
+use sim::{Bug, Cost, Options, Plant, Policy, Report, Scenario};
 
 use super::args::Choice;
 
 /// Simulated CPUs unless told otherwise.
 const CPUS: usize = 4;
+
+/// Why others refuse a historic policy.
+const HISTORIC: &str = "of 2007 can run the scenario 'rt-migrate' only";
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -46,6 +49,7 @@ impl Plan {
             threads: choice.threads.map(|n| n as usize),
             rounds: choice.rounds,
             length: u64::from(choice.length.unwrap_or(1)),
+            policy: policy(choice.policy.as_deref())?,
             plant,
             ..Options::default()
         };
@@ -104,8 +108,11 @@ impl What {
             What::Named(scenario) => scenario,
             What::File { name, .. } => {
                 let said = [("--threads", choice.threads), ("--rounds", choice.rounds), ("--length", choice.length)];
-                let option = said.iter().find(|(_, value)| value.is_some());
-                return option.map_or(Ok(()), |(option, _)| bail!("{option} contradicts {name}: the file says it"));
+                if let Some((option, _)) = said.iter().find(|(_, value)| value.is_some()) {
+                    bail!("{option} contradicts {name}: the file says it");
+                }
+                ensure!(!choice.is_historic(), "--policy {HISTORIC}, not an rt-app file");
+                return Ok(());
             }
         };
         let (name, seeds) = (s.name, "they are the seed's");
@@ -115,8 +122,26 @@ impl What {
         ensure!(s.threads.is_some() || choice.threads.is_none(), "the scenario '{name}' does not take --threads");
         ensure!(s.rounds.is_some() || choice.rounds.is_none(), "the scenario '{name}' does not take --rounds");
         ensure!(name == "swarm" || choice.length.is_none(), "--length is for the scenario 'swarm', not for '{name}'");
+        ensure!(s.historic || !choice.is_historic(), "--policy {HISTORIC}, not '{name}'");
+        ensure!(
+            choice.plant.is_none() || !choice.is_historic(),
+            "--plant contradicts --policy: bugs are planted in Entresol's machine only"
+        );
         Ok(())
     }
+}
+
+impl Choice {
+    fn is_historic(&self) -> bool {
+        self.policy.as_deref().is_some_and(|name| name != Policy::Entresol.name())
+    }
+}
+
+/// The balance of that name; ours if none is asked for.
+pub(super) fn policy(name: Option<&str>) -> anyhow::Result<Policy> {
+    let Some(name) = name else { return Ok(Policy::Entresol) };
+    let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);
+    policy.with_context(|| format!("there is no policy '{name}'"))
 }
 
 /// The machine's costs.

@@ -8,7 +8,7 @@ use sim::{Bug, Cost, Options, Plant, Report};
 
 use super::args::ReplayArguments;
 use super::once::{Files, judge};
-use super::plan::{Plan, What};
+use super::plan::{self, Plan, What};
 use super::show;
 use crate::style;
 
@@ -31,6 +31,7 @@ pub(super) struct Replay {
     threads: Option<usize>,
     rounds: Option<u32>,
     length: u64,
+    policy: String,
     plant: Option<String>,
     costs: Cost,
     /// The trace that the run had.
@@ -55,6 +56,7 @@ impl Replay {
             threads: options.threads,
             rounds: options.rounds,
             length: options.length,
+            policy: options.policy.name().to_owned(),
             plant: options.plant.map(|plant| plant.bug.name().to_owned()),
             costs: options.cost.clone(),
             hash: report.hash.clone(),
@@ -98,6 +100,7 @@ impl Replay {
             threads: self.threads,
             rounds: self.rounds,
             length: self.length,
+            policy: plan::policy(Some(&self.policy))?,
             plant: plant.transpose()?,
             ..Options::default()
         };
