@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::laboratory::args::LabArguments;
 use crate::probe::Probe;
 use crate::simulate::args::SimArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -39,6 +40,8 @@ pub enum Task {
     Bench(BenchArguments),
     /// Run the same kernel on simulated CPUs, in virtual time
     Sim(SimArguments),
+    /// Show historic designs beside Entresol's, simulated and live
+    Lab(LabArguments),
     /// One of the measuring programs of `bench` and `demo`
     #[command(hide = true)]
     Probe(ProbeArguments),

@@ -9,7 +9,7 @@
 //! - [`doctor`] prints every one of these checks as a line.
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
-//! - [`simulate`] runs the same kernel on simulated CPUs.
+//! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
 pub mod bench;
@@ -19,6 +19,7 @@ pub mod embedded;
 pub mod environment;
 pub mod inherited;
 pub mod install;
+pub mod laboratory;
 pub mod machine;
 pub mod probe;
 pub mod program;
@@ -59,6 +60,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
+        Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Probe(request) => Ok(probe::probe(request.name, request.quick)),
         Task::Completions(request) => completions(request.shell),

@@ -18,3 +18,14 @@ pub fn complain(sentence: &str) {
 pub fn remark(sentence: &str) {
     anstream::eprintln!("{NOTE}entresol:{NOTE:#} {sentence}");
 }
+
+/// What is being done, on a terminal only, in place of what was said before; nothing ends it.
+pub fn progress(sentence: &str) {
+    use std::io::{IsTerminal, Write};
+    let mut stream = std::io::stderr();
+    if stream.is_terminal() {
+        // To the line's start, and the rest of it erased.
+        let _ = write!(stream, "\r\x1b[K{sentence}");
+        let _ = stream.flush();
+    }
+}

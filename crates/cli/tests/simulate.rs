@@ -76,6 +76,8 @@ fn contradictions_are_refused_before_anything_runs() {
         (&["run", "periodic", "--trace", "same", "--html", "same"], "same file"),
         (&["run", "swarm", "--plant", "lose-kick", "--no-check"], "--plant contradicts --no-check"),
         (&["run", "swarm", "--plant", "none"], "--plant"),
+        (&["run", "periodic", "--policy", "2007-passive"], "can run the scenario 'rt-migrate' only"),
+        (&["run", "rt-migrate", "--policy", "2007-passive", "--plant", "lose-kick"], "--plant contradicts --policy"),
         (&["sweep", "--seeds", "7..7"], "expected A < B"),
         (&["sweep", "--seeds", "7"], "expected two numbers"),
         (&["sweep"], "--seeds"),
@@ -86,6 +88,16 @@ fn contradictions_are_refused_before_anything_runs() {
         let error = refused(arguments);
         assert!(error.contains(word), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn the_historic_balance_fails_where_ours_does_not() {
+    let run = |policy| sim(&["run", "rt-migrate", "--costs", "smp2007", "--policy", policy]);
+    assert_eq!(run("entresol").status.code(), Some(0));
+    assert_eq!(run("2007-push-pull").status.code(), Some(0));
+    let passive = run("2007-passive");
+    assert_eq!(passive.status.code(), Some(1));
+    assert!(text(&passive.stderr).contains("after less urgent thread"), "{}", text(&passive.stderr));
 }
 
 #[test]
@@ -149,4 +161,43 @@ fn calibrate_writes_a_file_that_can_be_used() {
     assert!(written.contains("[smp2007]") && written.contains("# a host signal taken"), "{written}");
     let report = succeed(&["run", "schbench", "--cpus", "2", "--rounds", "2", "--costs", &file]);
     assert!(report.contains("wake-up p99"), "{report}");
+}
+
+const APP: &str = r#"{
+    "global": { "duration": 0.2 },
+    "tasks": { "beat": { "instance": 3, "policy": "SCHED_FIFO", "loop": -1, "run": 500,
+                         "timer": { "ref": "unique", "period": 5000 } } }
+}"#;
+
+#[test]
+fn an_rt_app_file_runs_and_its_failures_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "beat.json");
+    fs::write(&file, APP).unwrap();
+    let report = succeed(&["run", &file, "--cpus", "2", "--seed", "9"]);
+    assert!(report.contains("beat-2") && report.contains("Fifo 10"), "{report}");
+
+    let failures = folder.path().to_str().unwrap();
+    let planted = ["sweep", &file, "--seeds", "0..2", "--plant", "resume-twice", "--failures", failures];
+    assert_eq!(sim(&planted).status.code(), Some(1));
+    fs::remove_file(&file).unwrap();
+    replays(&folder.path().join("entresol-beat-0.json"));
+}
+
+#[test]
+fn a_wrong_rt_app_file_is_refused_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "app.json");
+    for (text, line, expected) in [
+        (APP.replace("\"run\"", "\"iorun\""), 3, "\"iorun\" is not built here: expected an event"),
+        (APP.replace("0.2 }", "0.2"), 5, "expected a comma or '}'"),
+        (APP.replace("\"loop\"", "\"cpus\": [7], \"loop\""), 3, "CPU 7: expected one of 0 to 3"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let error = refused(&["run", &file]);
+        assert!(error.contains(&format!("{file}: line {line}: ")) && error.contains(expected), "{error}");
+    }
+    fs::write(&file, APP).unwrap();
+    assert!(refused(&["run", &file, "--threads", "3"]).contains("the file says it"));
+    assert!(refused(&["run", &path(&folder, "none.json")]).contains("cannot read"));
 }

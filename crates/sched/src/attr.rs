@@ -52,7 +52,7 @@ impl Attr {
     }
 
     /// Whether the parts fit together as `sched_setattr(2)` demands.
-    pub(crate) fn is_valid(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let rt_fits = if self.policy.is_rt() { (1..=99).contains(&self.rt.0) } else { self.rt.0 == 0 };
         let deadline_fits = match (self.policy, &self.deadline) {
             (Policy::Deadline, Some(p)) => p.is_valid(),

@@ -84,6 +84,37 @@ impl Cost {
         Cost::profile("host").expect("the committed file has it: tested")
     }
 
+    /// What the costs are called in the file.
+    pub const NAMES: [&'static str; 15] = [
+        "atomic",
+        "line",
+        "call",
+        "interrupt",
+        "tick",
+        "switch",
+        "migration",
+        "lock",
+        "kick_send",
+        "kick",
+        "kick_parked",
+        "look",
+        "looks",
+        "seat",
+        "timer",
+    ];
+
+    /// The one of that name at so many percent, at least 1; `None`: there is none.
+    pub fn with_one_scaled(&self, name: &str, percent: u64) -> Option<Cost> {
+        let mut all = serde_json::to_value(self).ok()?;
+        let scale = |n: &serde_json::Value| Some(serde_json::Value::from((n.as_u64()? * percent / 100).max(1)));
+        let one = all.get_mut(name)?;
+        *one = match &*one {
+            serde_json::Value::Array(pair) => pair.iter().map(scale).collect::<Option<Vec<_>>>()?.into(),
+            number => scale(number)?,
+        };
+        serde_json::from_value(all).ok()
+    }
+
     /// Every time multiplied by `by` percent.
     pub fn scaled(&self, by: u64) -> Cost {
         let s = |n: u64| n * by / 100;
@@ -134,6 +165,19 @@ mod tests {
         assert_eq!(Cost::parse(&text, "smp2007"), Cost::profile("smp2007"));
         assert_eq!(text.matches('#').count(), FILE.matches('#').count(), "the comments stay");
         assert_eq!(Cost::host().write_into_file("none"), None);
+    }
+
+    #[test]
+    fn every_cost_can_be_scaled_alone() {
+        let all = serde_json::to_value(Cost::host()).unwrap();
+        assert_eq!(all.as_object().unwrap().len(), Cost::NAMES.len());
+        for name in Cost::NAMES {
+            let other = Cost::host().with_one_scaled(name, 200).unwrap();
+            let changed = serde_json::to_value(&other).unwrap();
+            let differ: Vec<_> = Cost::NAMES.into_iter().filter(|n| changed[n] != all[n]).collect();
+            assert_eq!(differ, [name]);
+        }
+        assert_eq!(Cost::host().with_one_scaled("none", 200), None);
     }
 
     #[test]

@@ -3,18 +3,30 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use sim::{Bug, Cost, Options, Plant, Report, Scenario};
+use sim::workload::rtapp::Workload;
+use sim::{Bug, Cost, Options, Plant, Policy, Report, Scenario};
 
 use super::args::Choice;
 
 /// Simulated CPUs unless told otherwise.
 const CPUS: usize = 4;
 
+/// Why others refuse a historic policy.
+const HISTORIC: &str = "of 2007 can run the scenario 'rt-migrate' only";
+
 /// What is run.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// One of the scenarios with names.
     Named(&'static Scenario),
+    /// An rt-app file.
+    File {
+        /// Its path, as it was given.
+        name: String,
+        /// What stands in it.
+        text: String,
+        workload: Workload,
+    },
 }
 
 /// What is run, on what.
@@ -37,16 +49,26 @@ impl Plan {
             threads: choice.threads.map(|n| n as usize),
             rounds: choice.rounds,
             length: u64::from(choice.length.unwrap_or(1)),
+            policy: policy(choice.policy.as_deref())?,
             plant,
             ..Options::default()
         };
-        Ok(Plan { what, cpus: choice.cpus.map_or(CPUS, |n| n as usize), options })
+        Plan { what, cpus: choice.cpus.map_or(CPUS, |n| n as usize), options }.fit()
+    }
+
+    /// The plan, if the machine has all CPUs that a file names.
+    pub fn fit(self) -> anyhow::Result<Plan> {
+        if let What::File { name, workload, .. } = &self.what {
+            workload.fits(self.cpus).map_err(|wrong| anyhow::anyhow!("{name}: {wrong}"))?;
+        }
+        Ok(self)
     }
 
     /// What it is called.
     pub fn name(&self) -> &str {
         match &self.what {
             What::Named(scenario) => scenario.name,
+            What::File { name, .. } => name,
         }
     }
 
@@ -55,22 +77,44 @@ impl Plan {
         let options = Options { record, ..self.options.clone() };
         match &self.what {
             What::Named(scenario) => (scenario.run)(seed, self.cpus, &options),
+            What::File { name, workload, .. } => workload.run(name, seed, self.cpus, &options),
         }
     }
 }
 
 impl What {
+    /// The scenario of that name, or the rt-app file.
     pub(super) fn find(name: &str) -> anyhow::Result<What> {
         if let Some(scenario) = sim::scenario(name) {
             return Ok(What::Named(scenario));
         }
-        let names: Vec<&str> = sim::scenarios().iter().map(|s| s.name).collect();
-        bail!("there is no scenario '{name}': expected one of {}", names.join(", "));
+        if !name.ends_with(".json") {
+            let names: Vec<&str> = sim::scenarios().iter().map(|s| s.name).collect();
+            bail!("there is no scenario '{name}': expected one of {}, or an rt-app file *.json", names.join(", "));
+        }
+        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+        What::file(name, text)
+    }
+
+    /// An rt-app file with this text.
+    pub(super) fn file(name: &str, text: String) -> anyhow::Result<What> {
+        let workload = Workload::parse(&text).map_err(|wrong| anyhow::anyhow!("{name}: {wrong}"))?;
+        Ok(What::File { name: name.to_owned(), text, workload })
     }
 
     /// Refuses options that this workload cannot follow: silently ignored, they would mislead.
     fn refuse(&self, choice: &Choice) -> anyhow::Result<()> {
-        let What::Named(s) = self;
+        let s = match self {
+            What::Named(scenario) => scenario,
+            What::File { name, .. } => {
+                let said = [("--threads", choice.threads), ("--rounds", choice.rounds), ("--length", choice.length)];
+                if let Some((option, _)) = said.iter().find(|(_, value)| value.is_some()) {
+                    bail!("{option} contradicts {name}: the file says it");
+                }
+                ensure!(!choice.is_historic(), "--policy {HISTORIC}, not an rt-app file");
+                return Ok(());
+            }
+        };
         let (name, seeds) = (s.name, "they are the seed's");
         ensure!(s.machine || choice.cpus.is_none(), "--cpus contradicts the scenario '{name}': {seeds}");
         ensure!(s.machine || choice.costs.is_none(), "--costs contradicts the scenario '{name}': {seeds}");
@@ -78,8 +122,26 @@ impl What {
         ensure!(s.threads.is_some() || choice.threads.is_none(), "the scenario '{name}' does not take --threads");
         ensure!(s.rounds.is_some() || choice.rounds.is_none(), "the scenario '{name}' does not take --rounds");
         ensure!(name == "swarm" || choice.length.is_none(), "--length is for the scenario 'swarm', not for '{name}'");
+        ensure!(s.historic || !choice.is_historic(), "--policy {HISTORIC}, not '{name}'");
+        ensure!(
+            choice.plant.is_none() || !choice.is_historic(),
+            "--plant contradicts --policy: bugs are planted in Entresol's machine only"
+        );
         Ok(())
     }
+}
+
+impl Choice {
+    fn is_historic(&self) -> bool {
+        self.policy.as_deref().is_some_and(|name| name != Policy::Entresol.name())
+    }
+}
+
+/// The balance of that name; ours if none is asked for.
+pub(super) fn policy(name: Option<&str>) -> anyhow::Result<Policy> {
+    let Some(name) = name else { return Ok(Policy::Entresol) };
+    let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);
+    policy.with_context(|| format!("there is no policy '{name}'"))
 }
 
 /// The machine's costs.

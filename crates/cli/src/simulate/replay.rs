@@ -8,7 +8,7 @@ use sim::{Bug, Cost, Options, Plant, Report};
 
 use super::args::ReplayArguments;
 use super::once::{Files, judge};
-use super::plan::{Plan, What};
+use super::plan::{self, Plan, What};
 use super::show;
 use crate::style;
 
@@ -24,11 +24,14 @@ pub(super) struct Replay {
     /// Of the command that wrote it.
     version: String,
     scenario: String,
+    /// The text of an rt-app file; `scenario` is its name then.
+    workload: Option<String>,
     seed: u64,
     cpus: usize,
     threads: Option<usize>,
     rounds: Option<u32>,
     length: u64,
+    policy: String,
     plant: Option<String>,
     costs: Cost,
     /// The trace that the run had.
@@ -44,11 +47,16 @@ impl Replay {
             entresol_replay: FORM,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: plan.name().to_owned(),
+            workload: match &plan.what {
+                What::Named(_) => None,
+                What::File { text, .. } => Some(text.clone()),
+            },
             seed: report.seed,
             cpus: plan.cpus,
             threads: options.threads,
             rounds: options.rounds,
             length: options.length,
+            policy: options.policy.name().to_owned(),
             plant: options.plant.map(|plant| plant.bug.name().to_owned()),
             costs: options.cost.clone(),
             hash: report.hash.clone(),
@@ -92,10 +100,15 @@ impl Replay {
             threads: self.threads,
             rounds: self.rounds,
             length: self.length,
+            policy: plan::policy(Some(&self.policy))?,
             plant: plant.transpose()?,
             ..Options::default()
         };
-        Ok(Plan { what: What::find(&self.scenario)?, cpus: self.cpus, options })
+        let what = match &self.workload {
+            Some(text) => What::file(&self.scenario, text.clone())?,
+            None => What::find(&self.scenario)?,
+        };
+        Plan { what, cpus: self.cpus, options }.fit()
     }
 }
 

@@ -19,7 +19,9 @@ pub(super) fn list() -> anyhow::Result<i32> {
             println!("    {option} [default: {default}]");
         }
     }
-    println!("\nCost profiles (--costs): {}. Every scenario takes --seed.", Cost::profiles().join(", "));
+    let policies = sim::Policy::ALL.map(sim::Policy::name).join(", ");
+    println!("\nPolicies (--policy, for rt-migrate): {policies}.");
+    println!("Cost profiles (--costs): {}. Every scenario takes --seed.", Cost::profiles().join(", "));
     Ok(0)
 }
 

@@ -3,6 +3,7 @@
 pub mod hackbench;
 pub mod periodic;
 pub mod rt_migrate;
+pub mod rtapp;
 pub mod schbench;
 
 use crate::config::{Config, Plant};
@@ -21,6 +22,8 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// How many times as long the programs of `swarm` are: 1 for some 1,500 events.
     pub length: u64,
+    /// Who balances real-time threads.
+    pub policy: Policy,
     /// A planted bug.
     pub plant: Option<Plant>,
     /// Whether the invariants are checked.
@@ -29,9 +32,56 @@ pub struct Options {
     pub record: bool,
 }
 
+/// Who balances real-time threads between CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// The product's kernel and scheduler.
+    Entresol,
+    /// As before the patch of 2007: queues are evened out now and then.
+    Passive,
+    /// The patch: push and pull.
+    Active,
+    /// The patch with the old balance left on.
+    Both,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Policy; 4] = [Policy::Entresol, Policy::Passive, Policy::Active, Policy::Both];
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Entresol => "entresol",
+            Policy::Passive => "2007-passive",
+            Policy::Active => "2007-push-pull",
+            Policy::Both => "2007-both",
+        }
+    }
+
+    /// The historic design; `None`: ours.
+    pub(crate) fn historic(self) -> Option<Box<dyn lab::rt_balance::RtBalance>> {
+        match self {
+            Policy::Entresol => None,
+            Policy::Passive => Some(Box::new(lab::rt_balance::Passive)),
+            Policy::Active => Some(Box::new(lab::rt_balance::Active)),
+            Policy::Both => Some(Box::new(lab::rt_balance::Both)),
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
-        Options { cost: Cost::host(), threads: None, rounds: None, length: 1, plant: None, check: true, record: false }
+        Options {
+            cost: Cost::host(),
+            threads: None,
+            rounds: None,
+            length: 1,
+            policy: Policy::Entresol,
+            plant: None,
+            check: true,
+            record: false,
+        }
     }
 }
 
@@ -54,6 +104,8 @@ pub struct Scenario {
     pub threads: Option<&'static str>,
     /// How many rounds unless told otherwise, in words; `None`: that cannot be told.
     pub rounds: Option<&'static str>,
+    /// Whether historic policies can run it.
+    pub historic: bool,
     /// Whether the number of CPUs and the costs can be chosen; else they are the seed's.
     pub machine: bool,
     /// Runs it on so many CPUs.
@@ -69,6 +121,7 @@ pub fn scenarios() -> &'static [Scenario] {
                     is pinned to another CPU each time",
             threads: Some("CPUs + 1"),
             rounds: Some("50"),
+            historic: true,
             machine: true,
             run: rt_migrate::run,
         },
@@ -77,6 +130,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Periodic real-time threads with rate-monotonic priorities at 70 % load: response times and misses",
             threads: Some("3 × CPUs"),
             rounds: Some("20 periods of 10 ms"),
+            historic: false,
             machine: true,
             run: periodic::run,
         },
@@ -85,6 +139,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Message threads wake workers that compute: wake-up latency of fair threads",
             threads: Some("2 × CPUs workers for each of 2 messengers"),
             rounds: Some("50 messages a worker"),
+            historic: false,
             machine: true,
             run: schbench::run,
         },
@@ -93,6 +148,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Groups of senders and receivers pass messages through full and empty queues: throughput of wake-ups",
             threads: Some("CPUs / 2 groups of 10"),
             rounds: Some("20 messages a pair"),
+            historic: false,
             machine: true,
             run: hackbench::run,
         },
@@ -101,6 +157,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Random threads of all policies under random disturbances; CPUs and costs are the seed's",
             threads: None,
             rounds: None,
+            historic: false,
             machine: false,
             run: run_swarm,
         },

@@ -7,8 +7,9 @@
 //! and is preempted at once is fine.)
 
 use super::Options;
+use crate::history::History;
 use crate::report::{Report, Samples, Table};
-use crate::user::{Program, Step, View, Who, with};
+use crate::user::{Barrier, Program, Step, View, Who, with};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
@@ -38,25 +39,45 @@ struct Log {
     marks: Vec<Vec<Mark>>,
 }
 
-/// Runs it; `options.threads` threads (CPUs + 1), `options.rounds` rounds (50).
+/// Runs it; `options.threads` threads (CPUs + 1), `options.rounds` rounds (50), balanced by `options.policy`.
 pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let threads = options.threads.unwrap_or(cpus + 1);
     let rounds = options.rounds.unwrap_or(ROUNDS);
-    let mut setup = Setup::new(options.config(seed, cpus));
-    let start = setup.barrier(threads as u32 + 1);
-    let end = setup.barrier(threads as u32 + 1);
+    let config = options.config(seed, cpus);
     let log = Rc::new(RefCell::new(Log::default()));
-    let mut programs: Vec<Box<dyn Program>> = Vec::new();
-    for i in 0..threads {
-        let pin = (i + 1 == threads).then_some(cpus);
-        let worker = worker(log.clone(), i, rounds, pin, start, end);
-        programs.push(with(Attr::fifo(priority(i, threads)), None, worker));
-    }
-    programs.push(with(Attr::fifo(priority(threads, threads)), None, parent(log.clone(), threads, rounds, start, end)));
-    let out = setup.threads(programs).run();
+    let out = match options.policy.historic() {
+        None => {
+            let mut setup = Setup::new(config);
+            let [start, end] = [0; 2].map(|_| setup.barrier(threads as u32 + 1));
+            let all = everybody(&log, threads, rounds, cpus, start, end);
+            setup.threads(all.into_iter().map(|(p, program)| with(Attr::fifo(p), None, program)).collect()).run()
+        }
+        Some(balance) => {
+            let [start, end] = [64, 128].map(|addr| Barrier { addr, parties: threads as u32 + 1 });
+            History::new(config, balance, everybody(&log, threads, rounds, cpus, start, end)).run()
+        }
+    };
     let mut report = Report::new("rt-migrate", seed, cpus, out);
     judge(&log.borrow(), &mut report, threads);
     report
+}
+
+/// The threads in ascending priority, and the parent; each with its priority.
+fn everybody(
+    log: &Rc<RefCell<Log>>,
+    threads: usize,
+    rounds: u32,
+    cpus: usize,
+    start: Barrier,
+    end: Barrier,
+) -> Vec<(u8, Box<dyn Program>)> {
+    let mut all: Vec<(u8, Box<dyn Program>)> = Vec::new();
+    for i in 0..threads {
+        let pin = (i + 1 == threads).then_some(cpus);
+        all.push((priority(i, threads), worker(log.clone(), i, rounds, pin, start, end)));
+    }
+    all.push((priority(threads, threads), parent(log.clone(), threads, rounds, start, end)));
+    all
 }
 
 /// Priorities 2 and up; with more than 97 threads several share one, the highest never.
@@ -65,13 +86,7 @@ fn priority(i: usize, threads: usize) -> u8 {
     99u8.saturating_sub(above.min(97) as u8).max(2)
 }
 
-fn parent(
-    log: Rc<RefCell<Log>>,
-    threads: usize,
-    rounds: u32,
-    start: crate::user::Barrier,
-    end: crate::user::Barrier,
-) -> Box<dyn Program> {
+fn parent(log: Rc<RefCell<Log>>, threads: usize, rounds: u32, start: Barrier, end: Barrier) -> Box<dyn Program> {
     let mut left = rounds;
     let mut state = 0;
     Box::new(move |v: &mut View<'_>| {
@@ -100,8 +115,8 @@ fn worker(
     me: usize,
     rounds: u32,
     pin: Option<usize>,
-    start: crate::user::Barrier,
-    end: crate::user::Barrier,
+    start: Barrier,
+    end: Barrier,
 ) -> Box<dyn Program> {
     let mut round = 0;
     let mut state = 0;
@@ -136,6 +151,7 @@ fn worker(
 
 fn judge(log: &Log, report: &mut Report, threads: usize) {
     let cpus = report.cpus;
+    let mut failures = Vec::new();
     let (mut top, mut all_top) = (Samples::default(), Samples::default());
     for (round, marks) in log.marks.iter().enumerate() {
         if marks.iter().any(|m| m.end == 0) {
@@ -147,11 +163,16 @@ fn judge(log: &Log, report: &mut Report, threads: usize) {
         let alone = |i: &usize| priority(*i, threads) > priority(0, threads);
         (threads.saturating_sub(cpus)..threads).filter(alone).for_each(|i| all_top.add(marks[i].start));
         if let Some((low, high)) = failed(marks, threads) {
+            failures.push(round);
             report.fail(format!(
                 "round {round}: thread {high} began {} µs after less urgent thread {low}, which went on",
                 (marks[high].start - marks[low].start) / 1000
             ));
         }
+    }
+    report.value("rounds failed", failures.len() as f64, "");
+    if let Some(&first) = failures.first() {
+        report.value("first failed round", first as f64, "");
     }
     top.report("highest thread's start", report);
     all_top.report("top threads' start", report);

@@ -1,0 +1,54 @@
+//! What can be asked of the laboratory.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `entresol lab`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  entresol lab rt-migrate --html page.html")]
+pub struct LabArguments {
+    /// The subject.
+    #[command(subcommand)]
+    pub task: LabTask,
+}
+
+/// The pages.
+#[derive(Debug, Subcommand)]
+pub enum LabTask {
+    /// Real-time balancing (2007): before the patch, the patch, and ours, simulated and live
+    RtMigrate(RtMigrateArguments),
+}
+
+/// `entresol lab rt-migrate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Everything simulated comes from the seed, and each figure has the command that repeats it. Live \
+        figures are printed and not judged, but for rt-migrate-test's own verdict.\n\n\
+        Exit status: 1 if a run under Entresol, simulated on 4 or 16 CPUs or live, broke the test's rule.\n\n\
+        Examples:\n  \
+        entresol lab rt-migrate                      on the terminal; some 20 s with the live runs\n  \
+        entresol lab rt-migrate --html page.html     and as a page\n  \
+        entresol lab rt-migrate --no-live --json     for programs"
+)]
+pub struct RtMigrateArguments {
+    /// Everything simulated comes from it
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Sizes to simulate, with one thread more than CPUs
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [4, 16, 128, 1024],
+        value_parser = clap::value_parser!(u32).range(2..=ids::CPUS_MAX as i64))]
+    pub cpus: Vec<u32>,
+    /// Rounds on up to 16 CPUs and live; larger machines get fewer
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub rounds: u32,
+    /// Do not run rt-migrate-test itself, neither on Linux nor under Entresol
+    #[arg(long)]
+    pub no_live: bool,
+    /// Write the page to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the page as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,57 @@
+//! Who moves real-time threads from CPU to CPU: three ways to answer, from the months around October 2007.
+//!
+//! | | a thread is woken | a CPU's priority drops | a CPU becomes idle | ticks |
+//! |---|---|---|---|---|
+//! | [`Passive`] before | stays on its last CPU | | fetches one from the longest queue | even out |
+//! | [`Active`] the patch | is pushed if it cannot run there | pulls what is more urgent | the same | |
+//! | [`Both`] the patch, the old balance left on | is pushed | pulls | pulls, then fetches | even out |
+//!
+//! Rebuilt from what "New RT Task Balancing" (Rostedt, 22 October 2007) says of each. The patch looks for the
+//! least urgent CPU by reading every one of them; the index that made that cheap (`cpupri`) came a year later.
+//! Left out: the migration thread's last resort of pushing a running thread away, and caches and NUMA.
+
+mod active;
+mod passive;
+mod queues;
+
+pub use active::{Active, Both};
+pub use passive::Passive;
+pub use queues::{Queues, Rank};
+
+use alloc::vec::Vec;
+use ids::CpuId;
+
+/// Threads of a model are numbered.
+pub type Thread = usize;
+
+/// A thread went from one run queue to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// Which.
+    pub thread: Thread,
+    /// From there.
+    pub from: CpuId,
+    /// To there; that CPU must look at its queue if the thread is more urgent than what it runs.
+    pub to: CpuId,
+}
+
+/// A way to balance. Each method may move waiting threads, and says so in `moves`.
+pub trait RtBalance {
+    /// The design's name in tables.
+    fn name(&self) -> &'static str;
+
+    /// `cpu` got a woken thread that does not preempt what runs there.
+    fn woken(&mut self, q: &mut Queues, cpu: CpuId, moves: &mut Vec<Move>);
+
+    /// `cpu` is about to choose its next thread; what ran had this rank (`None`: it was idle).
+    fn before_choice(&mut self, q: &mut Queues, cpu: CpuId, ran: Option<Rank>, moves: &mut Vec<Move>);
+
+    /// `cpu` has begun to run another thread.
+    fn after_switch(&mut self, q: &mut Queues, cpu: CpuId, moves: &mut Vec<Move>);
+
+    /// The tick of `cpu`, counted from 0.
+    fn tick(&mut self, q: &mut Queues, cpu: CpuId, tick: u64, moves: &mut Vec<Move>);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What a file means, and what is refused.
+
+use super::*;
+
+fn run(text: &str, cpus: usize) -> Report {
+    let workload = Workload::parse(text).unwrap_or_else(|wrong| panic!("{wrong}"));
+    workload.fits(cpus).unwrap_or_else(|wrong| panic!("{wrong}"));
+    workload.run("test", 3, cpus, &Options::default())
+}
+
+fn cell(report: &Report, row: usize, column: usize) -> f64 {
+    report.tables[0].rows[row][column].parse().unwrap()
+}
+
+#[test]
+fn periodic_tasks_run_once_a_period_until_the_end() {
+    let report = run(
+        r#"{ "global": { "duration": 1, "default_policy": "SCHED_FIFO", "calibration": "CPU0", "logdir": "/tmp" },
+             "tasks": { "a": { "instance": 2, "loop": -1, "run": 2000,
+                               "timer": { "ref": "unique", "period": 10000, "mode": "absolute" } } } }"#,
+        2,
+    );
+    assert_eq!(report.failure, None);
+    for row in 0..2 {
+        assert!((99.0..=101.0).contains(&cell(&report, row, 2)), "a loop each 10 ms for a second");
+        assert_eq!(cell(&report, row, 6), 0.0, "none is missed");
+        assert!(cell(&report, row, 5) < 100.0, "a CPU each");
+    }
+    assert_eq!(report.tables[0].rows[0][1], "Fifo 10");
+}
+
+#[test]
+fn phases_loop_and_move() {
+    let report = run(
+        r#"{ "tasks": { "walker": { "loop": 3, "cpus": [0, 1], "phases": {
+                "here": { "loop": 2, "cpus": [0], "run": 1000, "sleep": 500 },
+                "there": { "cpus": [1], "runtime": 1000, "yield": "" } } } } }"#,
+        2,
+    );
+    assert_eq!(report.failure, None);
+    assert_eq!(cell(&report, 0, 2), 3.0);
+    // Three times two runs and sleeps and one run.
+    assert!((12_000_000..12_500_000).contains(&report.time_ns), "{}", report.time_ns);
+    assert!(report.get("migrations").is_some_and(|n| n >= 5.0), "there and back, and there at the end");
+}
+
+#[test]
+fn locks_conditions_barriers_and_suspended_threads_meet() {
+    let report = run(
+        r#"{ "tasks": {
+            "waiter": { "loop": 5, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "barrier": "b" },
+            "caller": { "loop": 5, "sleep": 1000, "lock": "m", "signal": "c", "unlock": "m", "barrier": "b" },
+            "asleep": { "loop": 2, "suspend": "asleep", "run": 10 },
+            "alarm": { "loop": 2, "sleep": 2000, "resume": "asleep" } } }"#,
+        2,
+    );
+    assert_eq!(report.failure, None);
+    assert_eq!(report.get("loops"), Some(14.0));
+}
+
+#[test]
+fn with_inheritance_an_owner_is_not_held_up_by_others() {
+    let high_ends = |pi: &str| {
+        let report = run(
+            &r#"{ "global": { "pi_enabled": PI, "default_policy": "SCHED_FIFO" }, "tasks": {
+                "low": { "loop": 1, "priority": 1, "delay": 2000, "lock": "m", "run": 3000, "unlock": "m" },
+                "high": { "loop": 1, "priority": 9, "delay": 3000, "lock": "m", "run": 10, "unlock": "m" },
+                "middle": { "loop": 1, "priority": 5, "delay": 3000, "run": 9000 } } }"#
+                .replace("PI", pi),
+            1,
+        );
+        assert_eq!((report.failure.clone(), report.get("loops")), (None, Some(3.0)));
+        cell(&report, 1, 7)
+    };
+    assert!((5.0..6.0).contains(&high_ends("true")), "{}", high_ends("true"));
+    assert!(high_ends("false") > 13.0, "the middle one runs first: {}", high_ends("false"));
+}
+
+#[test]
+fn a_workload_that_hangs_is_a_failure() {
+    let report = run(r#"{ "tasks": { "a": { "loop": 1, "suspend": "a" } } }"#, 1);
+    assert!(report.failure.is_some_and(|f| f.contains("not all threads have ended")));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    let task = |inside: &str| format!("{{\"tasks\": {{\"a\": {{\"loop\": 1,\n{inside}\n}}}}}}");
+    for (text, line, expected) in [
+        ("{}".to_owned(), 1, "no tasks"),
+        (r#"{"tasks": []}"#.to_owned(), 1, "a list for \"tasks\": expected an object"),
+        (r#"{"tusks": {}}"#.to_owned(), 1, "\"tusks\" is not known: expected tasks or global"),
+        ("{\"global\": {\n\"duration\": 0}}".to_owned(), 2, "expected seconds"),
+        ("{\"global\": {\n\"io_device\": \"x\"}}".to_owned(), 2, "\"io_device\" is not built here"),
+        (r#"{"tasks": {"a": {"run": 10}}}"#.to_owned(), 1, "never ends"),
+        (r#"{"tasks": {"a": {"loop": 1}}}"#.to_owned(), 1, "does nothing: expected events"),
+        (task("\"mem\": 10"), 2, "\"mem\" is not built here: expected an event"),
+        (task("\"dance\": 10"), 2, "\"dance\" is not known"),
+        (task("\"run\": \"x\""), 2, "\"x\": expected microseconds"),
+        (task("\"run\": -5"), 2, "-5: expected microseconds"),
+        (task("\"run\": 5, \"run\": 6"), 2, "twice"),
+        (task("\"run\": 5, \"policy\": \"FIFO\""), 2, "expected SCHED_OTHER"),
+        (task("\"run\": 5, \"policy\": \"SCHED_FIFO\", \"priority\": 0"), 2, "priority 0 with Fifo: expected 1 to 99"),
+        (task("\"run\": 5, \"priority\": 50"), 2, "expected -20 to 19"),
+        (task("\"run\": 5, \"dl-runtime\": 50"), 1, "with SCHED_DEADLINE only"),
+        (task("\"run\": 5, \"policy\": \"SCHED_DEADLINE\""), 1, "expected \"dl-runtime\""),
+        (task("\"run\": 5, \"cpus\": []"), 2, "at least one CPU"),
+        (task("\"run\": 5, \"instance\": 1.5"), 2, "1.5: expected a whole number"),
+        (task("\"timer\": {\"ref\": \"t\"}"), 2, "incomplete timer"),
+        (task("\"timer\": {\"ref\": \"t\", \"period\": 0}"), 2, "a period of 0"),
+        (task("\"wait\": {\"ref\": \"c\"}"), 2, "incomplete wait"),
+        (
+            "{\"global\": {\"pi_enabled\": true}, \"tasks\": {\"a\": {\"loop\": 1,\n\
+             \"wait\": {\"ref\": \"c\", \"mutex\": \"m\"}}}}"
+                .to_owned(),
+            2,
+            "is not built here",
+        ),
+        (task("\"resume\": \"b\""), 2, "no task is called \"b\""),
+        (task("\"phases\": {\"p\": {\"loop\": -1, \"run\": 1}}"), 2, "without end"),
+        (task("\"run\": 1, \"phases\": {}"), 2, "inside of a phase"),
+    ] {
+        let wrong = Workload::parse(&text).expect_err(&text);
+        assert_eq!(wrong.line, line, "{text}: {wrong}");
+        assert!(wrong.what.contains(expected), "{text}: {wrong}");
+    }
+    let four = Workload::parse(&task("\"run\": 1,\n\"cpus\": [3]")).unwrap();
+    assert_eq!(four.fits(4), Ok(()));
+    let wrong = four.fits(2).unwrap_err();
+    assert_eq!((wrong.line, wrong.what.as_str()), (3, "CPU 3: expected one of 0 to 1 (--cpus)"));
+}
