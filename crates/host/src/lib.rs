@@ -16,6 +16,7 @@
 
 extern crate alloc;
 
+mod bounds;
 pub mod carrier;
 mod clock;
 mod contexts;
