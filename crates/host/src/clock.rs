@@ -72,6 +72,12 @@ impl Clock {
         }
     }
 
+    /// How long so many ticks of the counter take.
+    #[inline]
+    pub fn span(&self, ticks: u64) -> u64 {
+        scale(ticks, self.mult.load(Relaxed))
+    }
+
     /// Sets the base anew if it is old. Called at ticks and before sleeping.
     pub fn keep(&self) {
         if self.now().0.saturating_sub(self.base_ns.load(Relaxed)) < RESYNC {

@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod bounds;
 pub mod carrier;
 mod clock;
 mod contexts;

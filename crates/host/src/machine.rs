@@ -1,5 +1,6 @@
 //! `trait Machine` on Linux.
 
+use crate::bounds::Bounds;
 use crate::carrier::{Carrier, Carriers};
 use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
@@ -24,6 +25,7 @@ pub struct Host {
     pub(crate) carriers: Carriers,
     pub(crate) seats: Seats,
     clock: Scheduling,
+    bounds: Bounds,
     /// The process's id.
     pub pid: i32,
     uid: u32,
@@ -66,6 +68,7 @@ impl Host {
             carriers: Carriers::new()?,
             seats: Seats::new(cpus, pid),
             clock: Scheduling::new(),
+            bounds: Bounds::default(),
             pid,
             uid,
             handover,
@@ -169,6 +172,11 @@ impl Machine for Host {
             Clock::Boottime => 7,
             Clock::Tai => 11,
         })
+    }
+
+    #[inline]
+    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
+        self.bounds.read(|ticks| self.clock.span(ticks))
     }
 
     fn kick(&self, cpu: CpuId) {

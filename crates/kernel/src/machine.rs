@@ -43,6 +43,9 @@ pub trait Machine: Sync + Sized {
     fn now(&self) -> Nanos;
     /// A clock of the host, exactly.
     fn clock(&self, clock: Clock) -> Nanos;
+    /// CLOCK_MONOTONIC, cheaply: it reads no less than the first and no more than the second,
+    /// which are a few microseconds apart.
+    fn monotonic_bounds(&self) -> (Nanos, Nanos);
     /// Makes `cpu` enter the kernel soon ([`crate::Trap::Interrupt`]). May be lost only if that
     /// CPU is in the kernel and will look at its run queue before it leaves.
     fn kick(&self, cpu: CpuId);

@@ -34,7 +34,7 @@ fn at(now: u64) -> WallClocks {
 
 fn set(t: &PosixTimers, id: u32, value: u64, interval: u64, now: u64) {
     let new = ItimerValue { value: Nanos(value), interval: Nanos(interval) };
-    t.settime(id as i32, new, false, &at(now), None).unwrap();
+    t.settime(id as i32, new, true, false, &at(now), None).unwrap();
 }
 
 fn expire(t: &PosixTimers, now: u64) -> Option<TimerSignal> {

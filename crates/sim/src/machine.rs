@@ -119,6 +119,11 @@ impl Machine for SimMachine {
         }
     }
 
+    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
+        let now = self.clock(Clock::Monotonic);
+        (now, now)
+    }
+
     fn kick(&self, cpu: CpuId) {
         self.inner.lock().notes.kicks.push(cpu);
     }

@@ -108,8 +108,8 @@ __attribute__((unused)) static void note_it(int signal, siginfo_t *info, void *c
 
 __attribute__((unused)) static void handle(int signal) {
   struct sigaction action = {.sa_sigaction = note_it, .sa_flags = SA_SIGINFO | SA_RESTART};
-  need(sigaction(signal, &action, NULL) == 0);
   handled = 0;
+  need(sigaction(signal, &action, NULL) == 0);
 }
 
 __attribute__((unused)) static void set_disposition(int signal, void (*to)(int)) {

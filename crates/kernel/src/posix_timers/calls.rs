@@ -1,5 +1,6 @@
 //! `timer_settime(2)`, `timer_gettime(2)`, `timer_getoverrun(2)`, `timer_delete(2)`.
 
+use super::clocks::NotEarlier;
 use super::create::errno;
 use crate::Kernel;
 use crate::machine::{Call, Machine};
@@ -7,7 +8,7 @@ use crate::trap::Out;
 use abi::{Errno, Itimerspec};
 use ids::{CpuId, Nanos};
 use time::cpu::itimer::ItimerValue;
-use time::posix::{NoCpuClocks, Refused, WallClocks};
+use time::posix::{NoCpuClocks, Refused};
 
 const TIMER_ABSTIME: u64 = 1;
 
@@ -20,11 +21,8 @@ impl<M: Machine> Kernel<M> {
             Err(e) => return e.into(),
         };
         let absolute = flags & TIMER_ABSTIME != 0;
-        // Disarming, and an absolute time, mean the same whatever the clocks read.
-        let needs_clock = old != 0 || (value != Nanos::ZERO && !absolute);
-        let now = if needs_clock { self.wall_clocks() } else { WallClocks::default() };
         let new = ItimerValue { value, interval };
-        match self.posix.timers.settime(id as i32, new, absolute, &now, None) {
+        match self.posix.timers.settime(id as i32, new, old != 0, absolute, &NotEarlier(&self.m), None) {
             Ok((before, first)) => {
                 if let Some(first) = first {
                     self.serve_expiry(cpu, first);
@@ -53,7 +51,7 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn sys_timer_gettime(&self, call: &Call) -> Out {
         let [id, to, ..] = call.args;
-        match self.posix.timers.gettime(id as i32, &self.wall_clocks(), None) {
+        match self.posix.timers.gettime(id as i32, &NotEarlier(&self.m), None) {
             Ok(setting) => self.write_setting(to, setting),
             Err(Refused::Error(e)) => errno(e).into(),
             Err(Refused::NeedsProcess) => self.ask_host_timer(call),

@@ -1,46 +1,22 @@
 //! Expiry: a CPU's timer also goes off for the POSIX timers that have their home there.
 
-use super::clock_bit;
+use super::clocks::machine_clock;
 use crate::machine::{Clock, Machine};
 use crate::thread::hint;
 use crate::{Kernel, ThreadIdx, WAKES_MAX};
 use abi::{SigInfo, Signal};
 use core::cell::Cell;
 use ids::{CpuId, Nanos, Tid};
-use signal::{Fate, ProcessSignals, Sent, Target};
+use signal::{ProcessSignals, Sent, Target};
 use sync::atomic::Ordering::*;
-use time::posix::{Base, First, Notify, TimerKey, TimerSignal, WallClocks};
+use time::posix::{Base, First, Notify, TimerKey, TimerSignal};
 
 /// A clock that can be set is looked at again after so long: an absolute expiry on it comes at
 /// most this late after the clock was set forward. (Never early: expiries are judged by the clock
 /// itself.)
 const LOOK_AGAIN: Nanos = Nanos::from_secs(1);
 
-/// Which clock of the machine a timer counts on.
-fn machine_clock(base: Base) -> Clock {
-    match base {
-        Base::Realtime => Clock::Realtime,
-        Base::Boottime => Clock::Boottime,
-        Base::Tai => Clock::Tai,
-        Base::Monotonic | Base::ProcessCpu(_) | Base::ThreadCpu(..) => Clock::Monotonic,
-    }
-}
-
 impl<M: Machine> Kernel<M> {
-    /// What the clocks read on which the process has, or had, timers.
-    pub(super) fn wall_clocks(&self) -> WallClocks {
-        let used = self.posix.clocks.load(Relaxed);
-        let read = |base: Base| {
-            if used & clock_bit(base) != 0 { self.m.clock(machine_clock(base)) } else { Nanos::ZERO }
-        };
-        WallClocks {
-            monotonic: read(Base::Monotonic),
-            realtime: if used & 2 != 0 { self.m.clock(Clock::Realtime) } else { Nanos::ZERO },
-            boottime: read(Base::Boottime),
-            tai: read(Base::Tai),
-        }
-    }
-
     /// When the monotonic clock is to be looked at for an expiry on some clock.
     pub(crate) fn look_at(&self, base: Base, at: Nanos) -> Nanos {
         if base == Base::Monotonic {
@@ -146,9 +122,6 @@ impl<M: Machine> Kernel<M> {
                 (process.send_timer(Target::Process(candidate), key, info).ok()?, first)
             }
         };
-        if sent.fate == Fate::Queued {
-            self.posix.queued.fetch_add(1, Relaxed);
-        }
         self.settle_timers(process);
         Some((sent, info, first))
     }

@@ -3,6 +3,7 @@
 //!
 //! * [`create`]: `timer_create(2)` and exact ids.
 //! * [`calls`]: setting, reading and deleting.
+//! * [`clocks`]: what the clocks read, for that.
 //! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
 //! * [`talk`]: what a timer says when its signal is delivered, ignored, or no longer ignored.
 //! * [`host_clocks`]: timers on CPU clocks, which are the host's.
@@ -12,6 +13,7 @@
 //! matter) or one expiry queue. A CPU's `timeouts` comes before expiry queues.
 
 mod calls;
+mod clocks;
 mod create;
 mod expiry;
 mod host_clocks;
@@ -33,8 +35,6 @@ pub(crate) struct PosixRoom {
     clocks: AtomicU32,
     /// A timer was aimed at one thread: threads' own queues may hold timers' signals.
     aimed: AtomicBool,
-    /// How many signals of timers are queued.
-    queued: AtomicU32,
     host: HostTimers,
     limit: PendingLimit,
 }
@@ -46,7 +46,6 @@ impl PosixRoom {
             ignored: Lock::new(IgnoredTimers::new()),
             clocks: AtomicU32::new(0),
             aimed: AtomicBool::new(false),
-            queued: AtomicU32::new(0),
             host: HostTimers::default(),
             limit: PendingLimit::default(),
         })

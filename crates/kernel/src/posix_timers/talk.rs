@@ -1,18 +1,18 @@
 //! What timers have to say about their queued signals: at delivery, when they are flushed, and when
 //! the program no longer ignores them.
 
+use super::clocks::NotLater;
 use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
 use abi::{SigInfo, Signal};
 use ids::CpuId;
 use signal::{ProcessSignals, TimerSignals};
 use sync::atomic::Ordering::*;
-use time::posix::{Delivery, First, NoCpuClocks, TimerKey, WallClocks};
+use time::posix::{Delivery, First, NoCpuClocks, TimerKey};
 
 /// Asked by the room of signals about each timer's signal that it takes from a queue.
 pub(crate) struct TimerTalk<'a, M: Machine> {
     kernel: &'a Kernel<M>,
-    now: Option<WallClocks>,
     /// An expiry that was set anew, to be served when the locks are free.
     first: Option<First>,
 }
@@ -24,9 +24,7 @@ fn key(timer: signal::TimerKey) -> TimerKey {
 impl<M: Machine> TimerSignals for TimerTalk<'_, M> {
     fn deliver(&mut self, timer: signal::TimerKey, info: SigInfo) -> Option<SigInfo> {
         let room = &self.kernel.posix;
-        room.queued.fetch_sub(1, Relaxed);
-        let now = self.now.get_or_insert_with(|| self.kernel.wall_clocks());
-        match room.timers.deliver(key(timer), now, &mut NoCpuClocks) {
+        match room.timers.deliver(key(timer), &NotLater(&self.kernel.m), &mut NoCpuClocks) {
             Delivery::Dropped => None,
             Delivery::Signal { overrun, tell } => {
                 self.first = tell.or(self.first);
@@ -39,12 +37,10 @@ impl<M: Machine> TimerSignals for TimerTalk<'_, M> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// To be made before the signals' locks are taken: the clocks are read here if a timer may
-    /// want to know. Afterwards, [`Kernel::heed_timers`].
+    /// For the room of signals to ask. Afterwards, with the locks free, [`Kernel::heed_timers`].
     #[inline]
     pub(crate) fn timer_talk(&self) -> TimerTalk<'_, M> {
-        let now = (self.posix.queued.load(Relaxed) != 0).then(|| self.wall_clocks());
-        TimerTalk { kernel: self, now, first: None }
+        TimerTalk { kernel: self, first: None }
     }
 
     /// Serves what a delivery has set anew.
@@ -60,7 +56,6 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub(crate) fn settle_timers(&self, process: &mut ProcessSignals) {
         while let Some(timer) = process.next_dropped() {
-            self.posix.queued.fetch_sub(1, Relaxed);
             self.posix.timers.flush(key(timer), &mut self.posix.ignored.lock());
         }
     }
@@ -68,7 +63,6 @@ impl<M: Machine> Kernel<M> {
     /// Timers whose signals were lost with their thread.
     pub(crate) fn discard_timers(&self, process: &mut ProcessSignals) {
         while let Some(timer) = process.next_dropped() {
-            self.posix.queued.fetch_sub(1, Relaxed);
             self.posix.timers.discard(key(timer));
         }
     }

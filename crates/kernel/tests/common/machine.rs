@@ -88,6 +88,9 @@ impl Machine for TestMachine {
         let s = self.state();
         Nanos(s.now + if clock == Clock::Realtime { s.realtime_offset } else { 0 })
     }
+    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
+        (self.clock(Clock::Monotonic), self.clock(Clock::Monotonic))
+    }
     fn kick(&self, cpu: CpuId) {
         self.state().kicked.insert(cpu.0);
     }

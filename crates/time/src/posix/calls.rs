@@ -6,7 +6,7 @@
 //! told so ([`Refused::NeedsProcess`]) and calls again with it.
 
 use crate::cpu::itimer::ItimerValue;
-use crate::posix::queues::{ExpiryQueues, WallClocks};
+use crate::posix::queues::{ExpiryQueues, ReadClock, WallClocks};
 use crate::posix::table::{IdSearch, NotReserved, Reserved, Slot, TimerKey, TimerTable};
 use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Sent, SignalAt, Timer};
 use crate::{Error, Heap, OutOfMemory};
@@ -129,23 +129,28 @@ impl PosixTimers {
         Ok(())
     }
 
-    /// `timer_settime(2)`: the old setting. ESRCH for the CPU clock of a thread that is
-    /// gone.
+    /// `timer_settime(2)`: the old setting, if it is wanted. ESRCH for the CPU clock of a
+    /// thread that is gone.
     pub fn settime(
         &self,
         id: i32,
         new: ItimerValue,
+        want_old: bool,
         absolute: bool,
-        now: &WallClocks,
+        now: &impl ReadClock,
         cpu: Option<&mut dyn CpuClocks>,
     ) -> Result<(ItimerValue, TellCpu), Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
-        if let Some(wall) = now.read(timer.queue_base()) {
-            self.queues.disarm(&self.table, slot, timer.queue_base());
-            let old = timer.get(wall);
-            let base = timer.base_for(absolute);
-            let at = timer.set(new, absolute, now.read(base).unwrap_or(wall));
+        if !matches!(timer.base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) {
+            let (before, base) = (timer.queue_base(), timer.base_for(absolute));
+            // Disarming, and an absolute time, mean the same whatever the clocks read.
+            let relative = new.value != Nanos::ZERO && !absolute;
+            let wall = if want_old || relative { now.read(before) } else { None }.unwrap_or_default();
+            self.queues.disarm(&self.table, slot, before);
+            let old = if want_old { timer.get(wall) } else { ItimerValue::default() };
+            let wall = if relative && base != before { now.read(base).unwrap_or_default() } else { wall };
+            let at = timer.set(new, absolute, wall);
             let tell = at.and_then(|at| self.arm(key, slot, base, at));
             return Ok((old, tell));
         }
@@ -160,7 +165,12 @@ impl PosixTimers {
     }
 
     /// `timer_gettime(2)`; all zero for the CPU clock of a thread that is gone.
-    pub fn gettime(&self, id: i32, now: &WallClocks, cpu: Option<&mut dyn CpuClocks>) -> Result<ItimerValue, Refused> {
+    pub fn gettime(
+        &self,
+        id: i32,
+        now: &impl ReadClock,
+        cpu: Option<&mut dyn CpuClocks>,
+    ) -> Result<ItimerValue, Refused> {
         let (_, _, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
         if let Some(wall) = now.read(timer.queue_base()) {
@@ -254,7 +264,7 @@ impl PosixTimers {
 
     /// A timer's signal was taken from its queue to be delivered. Under the process lock.
     /// A periodic timer is armed again, past now.
-    pub fn deliver(&self, key: TimerKey, now: &WallClocks, cpu: &mut dyn CpuClocks) -> Delivery {
+    pub fn deliver(&self, key: TimerKey, now: &impl ReadClock, cpu: &mut dyn CpuClocks) -> Delivery {
         let slot = self.table.slot(key);
         let mut state = slot.lock();
         let base = state.timer.queue_base();

@@ -14,6 +14,12 @@ use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync::{CachePadded, Lock};
 
+/// The clocks, read when they are asked.
+pub trait ReadClock {
+    /// What `base` reads; `None` for CPU clocks.
+    fn read(&self, base: Base) -> Option<Nanos>;
+}
+
 /// What the clocks read, at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WallClocks {
@@ -31,9 +37,10 @@ impl WallClocks {
     fn all(&self) -> [Nanos; 4] {
         [self.monotonic, self.realtime, self.boottime, self.tai]
     }
+}
 
-    /// What `base` reads; `None` for CPU clocks.
-    pub fn read(&self, base: Base) -> Option<Nanos> {
+impl ReadClock for WallClocks {
+    fn read(&self, base: Base) -> Option<Nanos> {
         Some(self.all()[index(base)?])
     }
 }

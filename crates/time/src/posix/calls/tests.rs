@@ -35,7 +35,7 @@ fn value(value: u64, interval: u64) -> ItimerValue {
 }
 
 fn set(t: &PosixTimers, id: u32, v: ItimerValue, absolute: bool, now: u64) -> (ItimerValue, TellCpu) {
-    t.settime(id as i32, v, absolute, &at(now), None).unwrap()
+    t.settime(id as i32, v, true, absolute, &at(now), None).unwrap()
 }
 
 /// The CPU is told of this expiry, on the monotonic clock.
@@ -131,7 +131,7 @@ fn b5_unknown_ids() {
     create(&t, None).unwrap();
     for id in [-1, 1, 16, 17, i32::MAX, i32::MIN] {
         assert_eq!(t.gettime(id, &at(0), None), Err(EINVAL), "{id}");
-        assert_eq!(t.settime(id, value(1, 0), false, &at(0), None).unwrap_err(), EINVAL);
+        assert_eq!(t.settime(id, value(1, 0), true, false, &at(0), None).unwrap_err(), EINVAL);
         assert_eq!(t.table.overrun(id), Err(Error::Invalid));
         assert_eq!(t.delete(id, None), Err(EINVAL));
     }
@@ -327,13 +327,13 @@ fn a_cpu_timer_needs_the_process_lock_and_runs_on_its_own_clock() {
     let t = timers();
     let mut cpu = Clocks::new(100);
     let id = t.create(None, spec(Base::ThreadCpu(CpuClock::Sched, 5)), C0, Nanos(0)).unwrap() as i32;
-    assert_eq!(t.settime(id, value(10, 0), false, &at(0), None), Err(Refused::NeedsProcess));
+    assert_eq!(t.settime(id, value(10, 0), true, false, &at(0), None), Err(Refused::NeedsProcess));
     assert_eq!(t.gettime(id, &at(0), None), Err(Refused::NeedsProcess));
-    assert_eq!(t.settime(id, value(10, 4), false, &at(0), Some(&mut cpu)), Ok((value(0, 0), None)));
+    assert_eq!(t.settime(id, value(10, 4), true, false, &at(0), Some(&mut cpu)), Ok((value(0, 0), None)));
     assert_eq!(cpu.cache.next(CpuClock::Sched), Nanos::from_millis(110));
     cpu.reading = 104;
     assert_eq!(t.gettime(id, &at(9_000), Some(&mut cpu)), Ok(value(6, 4)));
-    assert_eq!(t.settime(id, value(0, 0), false, &at(0), Some(&mut cpu)), Ok((value(6, 4), None)));
+    assert_eq!(t.settime(id, value(0, 0), true, false, &at(0), Some(&mut cpu)), Ok((value(6, 4), None)));
     assert_eq!(cpu.cache.next(CpuClock::Sched), Nanos::ZERO, "the next tick looks again");
 }
 
@@ -342,7 +342,7 @@ fn a_cpu_timer_rearms_at_delivery_on_its_clock() {
     let t = timers();
     let mut cpu = Clocks::new(0);
     let id = t.create(None, spec(Base::ThreadCpu(CpuClock::Sched, 5)), C0, Nanos(0)).unwrap() as i32;
-    t.settime(id, value(10, 10), false, &at(0), Some(&mut cpu)).unwrap();
+    t.settime(id, value(10, 10), true, false, &at(0), Some(&mut cpu)).unwrap();
     cpu.reading = 35;
     let now = crate::cpu::Cputime { exec: Nanos::from_millis(35), ..crate::cpu::Cputime::ZERO };
     let mut keys = vec![];
@@ -361,7 +361,7 @@ fn the_clock_of_a_thread_that_is_gone() {
     let mut cpu = Clocks::new(0);
     let id = t.create(None, spec(Base::ThreadCpu(CpuClock::Sched, 6)), C0, Nanos(0)).unwrap() as i32;
     let esrch = Err(Refused::Error(Error::NoSuchProcess));
-    assert_eq!(t.settime(id, value(1, 0), false, &at(0), Some(&mut cpu)), esrch);
+    assert_eq!(t.settime(id, value(1, 0), true, false, &at(0), Some(&mut cpu)), esrch);
     assert_eq!(t.gettime(id, &at(0), Some(&mut cpu)), Ok(ItimerValue::default()));
     assert_eq!(t.delete(id, Some((&mut cpu, &mut IgnoredTimers::new()))), Ok(false));
 }

@@ -1,0 +1,62 @@
+//! What timers take the clocks to read: cheaply where it is the monotonic one, and then on the side on
+//! which nothing can be early or be counted twice. Others are the host's, read under one timer's
+//! lock: a call that cannot wait.
+
+use super::clock_bit;
+use crate::Kernel;
+use crate::machine::{Clock, Machine};
+use ids::Nanos;
+use sync::atomic::Ordering::*;
+use time::posix::{Base, ReadClock, WallClocks};
+
+/// Which clock of the machine a timer counts on.
+pub(super) fn machine_clock(base: Base) -> Clock {
+    match base {
+        Base::Realtime => Clock::Realtime,
+        Base::Boottime => Clock::Boottime,
+        Base::Tai => Clock::Tai,
+        Base::Monotonic | Base::ProcessCpu(_) | Base::ThreadCpu(..) => Clock::Monotonic,
+    }
+}
+
+/// For what is set relative to now: expiries from here are never early.
+pub(super) struct NotEarlier<'a, M>(pub &'a M);
+
+/// For what counts periods that are over: none is counted before its end.
+pub(super) struct NotLater<'a, M>(pub &'a M);
+
+fn read<M: Machine>(m: &M, base: Base, monotonic: impl Fn((Nanos, Nanos)) -> Nanos) -> Option<Nanos> {
+    match base {
+        Base::Monotonic => Some(monotonic(m.monotonic_bounds())),
+        Base::ProcessCpu(_) | Base::ThreadCpu(..) => None,
+        _ => Some(m.clock(machine_clock(base))),
+    }
+}
+
+impl<M: Machine> ReadClock for NotEarlier<'_, M> {
+    fn read(&self, base: Base) -> Option<Nanos> {
+        read(self.0, base, |bounds| bounds.1)
+    }
+}
+
+impl<M: Machine> ReadClock for NotLater<'_, M> {
+    fn read(&self, base: Base) -> Option<Nanos> {
+        read(self.0, base, |bounds| bounds.0)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// What the clocks read exactly on which the process has, or had, timers.
+    pub(super) fn wall_clocks(&self) -> WallClocks {
+        let used = self.posix.clocks.load(Relaxed);
+        let read = |base| {
+            if used & clock_bit(base) == clock_bit(base) { self.m.clock(machine_clock(base)) } else { Nanos::ZERO }
+        };
+        WallClocks {
+            monotonic: if used & 1 != 0 { self.m.clock(Clock::Monotonic) } else { Nanos::ZERO },
+            realtime: read(Base::Realtime),
+            boottime: read(Base::Boottime),
+            tai: read(Base::Tai),
+        }
+    }
+}
