@@ -119,6 +119,12 @@ pub trait Machine: Sync + Sized {
     fn min_signal_stack(&self) -> u64;
     /// The real user id of the process.
     fn uid(&self) -> u32;
+    /// The number of the rights that `t` has at the machine, for [`Machine::thread_gone`].
+    fn identity(&self, _t: ThreadIdx) -> u32 {
+        0
+    }
+    /// A thread with these rights is no more.
+    fn thread_gone(&self, _identity: u32) {}
     /// A host timer with this event; its id.
     fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno>;
     /// Random bits.
