@@ -203,6 +203,11 @@ impl Machine for Host {
         self.host(Call { nr, args })
     }
 
+    fn host_select(&self, n: u64, [read, write, except]: [u64; 3]) -> isize {
+        let time = [0u64; 2];
+        self.host(Call { nr: nr::SELECT, args: [n, read, write, except, time.as_ptr() as u64, 0] })
+    }
+
     fn opens_fifo(&self, call: &Call) -> bool {
         const S_IFMT: u32 = 0o170000;
         const S_IFIFO: u32 = 0o010000;
