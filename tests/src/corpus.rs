@@ -72,7 +72,7 @@ impl Program {
 
     fn trial(&self, name: String, case: Option<String>, (_, options): Way) -> Trial {
         let mut needs = self.directives.needs.clone();
-        needs.extend(self.directives.privileged.then_some(Requirement::Root));
+        needs.extend((self.directives.privileged || self.directives.root).then_some(Requirement::Root));
         if self.source.extension().is_some_and(|extension| extension == "cc") {
             needs.push(Requirement::package("g++", "c++"));
         }

@@ -7,6 +7,7 @@
 //! | `//@ shared: late.c` | also built, as a shared library; the variable `LIBRARY` holds its path |
 //! | `//@ needs: libasan8 libasan.so` | a Debian package, and the command or library that shows it is there |
 //! | `//@ privileged` | natively as root, under Entresol as nobody: what Linux allows root, Entresol allows all |
+//! | `//@ root` | needs root both natively and under Entresol: it gives rights up |
 //! | `//@ status: any` | may natively end otherwise than with status 0 |
 //! | `//@ stderr: ignore` | holds addresses or process ids |
 //! | `//@ cpus: default` | not run again with other numbers of CPUs |
@@ -31,6 +32,8 @@ pub struct Directives {
     pub needs: Vec<Requirement>,
     /// Natively as root, under Entresol as user nobody.
     pub privileged: bool,
+    /// As root both ways.
+    pub root: bool,
     /// A native end other than status 0 is no fault of the program.
     pub any_status: bool,
     /// The error stream is compared too.
@@ -53,6 +56,7 @@ impl Default for Directives {
             shared: None,
             needs: Vec::new(),
             privileged: false,
+            root: false,
             any_status: false,
             compare_stderr: true,
             default_cpus_only: false,
@@ -86,6 +90,7 @@ impl Directives {
             ("by", _) => self.by = Some(value.to_owned()),
             ("needs", _) => self.needs.push(Requirement::parse(value)?),
             ("privileged", "") => self.privileged = true,
+            ("root", "") => self.root = true,
             ("status", "any") => self.any_status = true,
             ("stderr", "ignore") => self.compare_stderr = false,
             ("cpus", "default") => self.default_cpus_only = true,

@@ -50,7 +50,7 @@ impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Package { name, .. } => write!(out, "needs package {name}"),
-            Self::Root => write!(out, "needs root for the native reference"),
+            Self::Root => write!(out, "needs root"),
         }
     }
 }

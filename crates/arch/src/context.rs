@@ -50,8 +50,8 @@ pub struct Context {
     pub library: u32,
     /// The carrier's host call is on behalf of this thread (for directing interrupts).
     pub host_carrier: AtomicU32,
-    /// The protection-key rights, where the program uses them.
-    pub pkru: u32,
+    /// Whose rights the thread has: the machine's number for it.
+    pub identity: AtomicU32,
     /// The number of its system call, for restarts.
     pub call: u32,
 }
@@ -101,7 +101,7 @@ impl Default for Context {
             claim: AtomicU32::new(0),
             library: 0,
             host_carrier: AtomicU32::new(0),
-            pkru: 0x5555_5554,
+            identity: AtomicU32::new(0),
             call: 0,
         }
     }

@@ -25,9 +25,13 @@ const BUSY: &str = "
 
 /// The busy program with that fault.
 fn planted(fault: &str, options: &[&str]) -> Output {
+    run(BUSY, fault, options)
+}
+
+fn run(text: &str, fault: &str, options: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("busy.c"), folder.path().join("busy"));
-    std::fs::write(&source, BUSY).unwrap();
+    std::fs::write(&source, text).unwrap();
     let compiled = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).status();
     assert!(compiled.expect("a C compiler is there").success());
     let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
@@ -62,4 +66,38 @@ fn a_cpu_that_stands_still_is_reported() {
         let answer = planted("stuck", &["--cpus", cpus, "--watchdog", "1"]);
         ends_with_report(&answer, &["has made no progress for 1 s", "host thread", "is queued on CPU"]);
     }
+}
+
+/// Gives its rights up while four threads are under way.
+const DROPS: &str = "
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <unistd.h>
+    static void *run(void *a) {
+        sleep(1);
+        return a;
+    }
+    int main(void) {
+        pthread_t t[4];
+        for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, run, 0);
+        usleep(100000);
+        if (setresuid(1000, 1000, 1000) != 0) return 1;
+        puts(\"dropped\");
+        return 0;
+    }
+";
+
+#[test]
+fn a_host_thread_that_keeps_old_rights_is_found() {
+    // SAFETY: has no effect.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: needs root, which alone has rights to give up");
+        return;
+    }
+    let right = run(DROPS, "", &["--cpus", "4"]);
+    assert_eq!((right.status.code(), right.stdout.as_slice()), (Some(0), b"dropped\n".as_slice()));
+    let answer = run(DROPS, "old-rights", &["--cpus", "4"]);
+    ends_with_report(&answer, &["could not take on the rights of the process", "before it does anything"]);
+    assert_eq!(answer.stdout, b"");
 }

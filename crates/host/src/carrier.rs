@@ -5,7 +5,7 @@
 
 use crate::os::{self, nr};
 use crate::takeover::Inline;
-use crate::{Host, handlers, kernel};
+use crate::{Host, handlers, identity, kernel};
 use arch::{Gs, syscall};
 use core::mem::offset_of;
 use ids::{CpuId, Nanos};
@@ -17,6 +17,9 @@ pub const CARRIERS_MAX: usize = 1 << 15;
 const KERNEL_STACK: usize = 64 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
+
+/// In place of a seat: the carrier shall end.
+const END: u32 = u32::MAX;
 
 /// One carrier. `gs` is what its GS base points to.
 #[repr(C, align(128))]
@@ -30,6 +33,10 @@ pub struct Carrier {
     pub tid: AtomicU32,
     /// The CPU it serves, plus one. Its own.
     pub cpu: AtomicU32,
+    /// Whose rights it has (`identity`). Its own, in its handler, too; its maker's before it begins.
+    pub identity: AtomicU32,
+    /// The identity it must have before it takes the seat it has been given; [`identity::NONE`] if any will do.
+    pub(crate) wanted: AtomicU32,
     /// Asleep on this word: 0 sleep, 1 look.
     pub park: AtomicU32,
     /// A seat it has been given while it slept: CPU plus one. Swapped out by itself.
@@ -74,6 +81,10 @@ pub struct Carriers {
     count: AtomicU32,
     /// The first spare, plus one.
     spares: Lock<u32>,
+    /// The first whose host thread has ended or is about to, plus one.
+    ended: Lock<u32>,
+    /// Held while a host thread is cloned.
+    cloning: Lock<()>,
 }
 
 // SAFETY: the table's entries are atomics, the memory lives as long as the process.
@@ -85,7 +96,13 @@ impl Carriers {
     /// No carriers yet; `None` without memory.
     pub fn new() -> Option<Carriers> {
         let table = os::map(CARRIERS_MAX * size_of::<AtomicPtr<Carrier>>())?.cast();
-        Some(Carriers { table, count: AtomicU32::new(0), spares: Lock::new(0) })
+        Some(Carriers {
+            table,
+            count: AtomicU32::new(0),
+            spares: Lock::new(0),
+            ended: Lock::new(0),
+            cloning: Lock::new(()),
+        })
     }
 
     /// The carrier with that number.
@@ -126,11 +143,89 @@ impl Carriers {
     }
 
     /// A spare, or a new carrier that will begin as one.
-    pub fn spare_or_new(&self, pid: i32) -> Option<&'static Carrier> {
-        self.take_spare().or_else(|| {
-            let carrier = self.create()?;
-            carrier.start(pid).then_some(carrier)
-        })
+    pub fn spare_or_new(&self) -> Option<&'static Carrier> {
+        self.take_spare().or_else(|| self.new_carrier())
+    }
+
+    /// A new carrier, with the caller's identity.
+    pub(crate) fn new_carrier(&self) -> Option<&'static Carrier> {
+        let carrier = self.take_ended().or_else(|| self.create())?;
+        if !carrier.start(self) {
+            self.give_ended(carrier);
+            return None;
+        }
+        Some(carrier)
+    }
+
+    fn take_ended(&self) -> Option<&'static Carrier> {
+        let mut first = self.ended.lock();
+        let carrier = self.get(first.checked_sub(1)?);
+        // The host clears the word when the stack is no longer in use.
+        if carrier.tid.load(Acquire) != 0 {
+            return None;
+        }
+        *first = carrier.next.load(Relaxed);
+        Some(carrier)
+    }
+
+    fn give_ended(&self, carrier: &Carrier) {
+        let mut first = self.ended.lock();
+        carrier.next.store(*first, Relaxed);
+        *first = carrier.number + 1;
+    }
+
+    /// A host thread with this identity, while none is being made.
+    pub(crate) fn find(&self, identity: u32) -> Option<&'static Carrier> {
+        let _guard = self.cloning.lock();
+        (0..self.count()).map(|i| self.get(i)).find(|c| c.identity.load(SeqCst) == identity)
+    }
+
+    /// Takes a spare of that identity out of the list.
+    pub(crate) fn take_spare_of(&self, identity: u32) -> Option<&'static Carrier> {
+        self.take_spare_if(|c| c.identity.load(SeqCst) == identity)
+    }
+
+    fn take_spare_if(&self, fits: impl Fn(&Carrier) -> bool) -> Option<&'static Carrier> {
+        let mut first = self.spares.lock();
+        let mut before: Option<&Carrier> = None;
+        let mut at = *first;
+        while at != 0 {
+            let carrier = self.get(at - 1);
+            let next = carrier.next.load(Relaxed);
+            if fits(carrier) {
+                match before {
+                    Some(before) => before.next.store(next, Relaxed),
+                    None => *first = next,
+                }
+                return Some(carrier);
+            }
+            (before, at) = (Some(carrier), next);
+        }
+        None
+    }
+
+    /// Whether there is a spare of that identity.
+    pub(crate) fn has_spare(&self, identity: u32) -> bool {
+        let first = self.spares.lock();
+        let mut at = *first;
+        while at != 0 && self.get(at - 1).identity.load(SeqCst) != identity {
+            at = self.get(at - 1).next.load(Relaxed);
+        }
+        at != 0
+    }
+
+    /// No thread has this identity any more: its spares end.
+    pub(crate) fn end_spares(&self, identity: u32) {
+        while let Some(spare) = self.take_spare_of(identity) {
+            spare.end();
+        }
+    }
+
+    /// All threads have this identity: spares of another end.
+    pub(crate) fn end_spares_but(&self, identity: u32) {
+        while let Some(spare) = self.take_spare_if(|c| c.identity.load(SeqCst) != identity) {
+            spare.end();
+        }
     }
 
     /// Puts a carrier on the list of spares.
@@ -170,6 +265,8 @@ impl Carrier {
                 number,
                 tid: AtomicU32::new(0),
                 cpu: AtomicU32::new(0),
+                identity: AtomicU32::new(identity::NONE),
+                wanted: AtomicU32::new(identity::NONE),
                 park: AtomicU32::new(0),
                 assigned: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
@@ -222,17 +319,51 @@ impl Carrier {
     }
 
     /// Clones the host thread. It begins as a spare.
-    fn start(&'static self, _pid: i32) -> bool {
+    fn start(&'static self, all: &Carriers) -> bool {
         // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
         const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
         let gs = core::ptr::from_ref(&self.gs).cast_mut();
         // Until it has its GS base, it has its maker's: a kick in between would be taken for the
         // maker's, and its own would count as on its way for ever. It is open from `settle` on.
-        let before = os::sigprocmask(2, handlers::WAITING_MASK);
-        // SAFETY: the block is complete and never freed.
-        let started = unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
+        // And its maker's identity must not change before it has it (`identity/adopt.rs`).
+        let before = os::sigprocmask(2, handlers::CLONING_MASK);
+        let started = {
+            let _guard = all.cloning.lock();
+            self.identity.store(Carrier::me().identity.load(SeqCst), SeqCst);
+            // SAFETY: the block is complete and never freed.
+            let started = unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
+            if !started {
+                self.identity.store(identity::NONE, SeqCst);
+            }
+            started
+        };
         os::sigprocmask(2, before);
         started
+    }
+
+    /// Makes it end: a spare, out of the list, that nobody will give a seat.
+    fn end(&self) {
+        self.assigned.store(END, SeqCst);
+        self.wake();
+    }
+
+    /// The host thread ends, and the block is free for another.
+    fn leave(&self) -> ! {
+        let timer = self.timer.swap(-1, Relaxed);
+        self.kicked.store(false, Relaxed);
+        self.placed.store(0, Relaxed);
+        self.identity.store(identity::NONE, SeqCst);
+        // SAFETY: the timer is this carrier's. The host clears the word as the last use of the stack.
+        unsafe {
+            if timer >= 0 {
+                syscall!(nr::TIMER_DELETE, timer);
+            }
+            syscall!(nr::SET_TID_ADDRESS, self.tid.as_ptr());
+            carriers(&kernel().m).give_ended(self);
+            loop {
+                syscall!(nr::EXIT, 0);
+            }
+        }
     }
 
     /// What every carrier does first on its host thread: mask, signal stack, dispatch.
@@ -304,7 +435,14 @@ impl Carrier {
     pub fn wait_for_seat(&self) -> CpuId {
         loop {
             let assigned = self.assigned.swap(0, SeqCst);
+            if assigned == END {
+                self.leave();
+            }
             if assigned != 0 {
+                let wanted = self.wanted.swap(identity::NONE, SeqCst);
+                if wanted != identity::NONE {
+                    identity::become_wanted(self, wanted);
+                }
                 self.cpu.store(assigned, Relaxed);
                 let cpu = CpuId((assigned - 1) as u16);
                 crate::place::take(self, cpu);

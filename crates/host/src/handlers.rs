@@ -30,6 +30,8 @@ pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) |
 pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
 /// What a carrier blocks in a host call that waits: the tick, too.
 pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
+/// What blocks it from everything but faults while it makes another.
+pub const CLONING_MASK: u64 = !FAULTS;
 /// What the service thread takes.
 pub const SERVICE_SET: u64 = CARRIER_MASK;
 
@@ -165,6 +167,9 @@ fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
 unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.value() == os::IDENTITY_COOKIE && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
+        return crate::identity::adopt_here();
+    }
     if info.value() != os::COOKIE {
         return;
     }

@@ -6,13 +6,16 @@
 
 use crate::os::{self, nr};
 use arch::syscall;
-use sync::atomic::{AtomicU32, Ordering::*};
+use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 const FIRST: i64 = 1 << 22;
 const END: i64 = 1 << 30;
 const PAGE: usize = 4096;
 const O_RDWR_CREAT_CLOEXEC_NOFOLLOW: usize = 0o2 | 0o100 | 0o2000000 | 0o400000;
 const AT_FDCWD: isize = -100;
+
+/// The counter, once it has been mapped: a process that gives its rights up keeps it.
+static COUNTER: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The first of `n` ids.
 pub fn claim(n: i32, uid: u32) -> i32 {
@@ -23,6 +26,14 @@ pub fn claim(n: i32, uid: u32) -> i32 {
 }
 
 fn shared_counter(uid: u32) -> Option<u32> {
+    if COUNTER.load(Acquire).is_null() {
+        COUNTER.store(map_counter(uid)?, Release);
+    }
+    // SAFETY: mapped for ever.
+    Some(unsafe { (*COUNTER.load(Acquire)).fetch_add(1, Relaxed) })
+}
+
+fn map_counter(uid: u32) -> Option<*mut AtomicU32> {
     let mut path = *b"/dev/shm/entresol-ids-0000000000\0";
     let end = path.len() - 1;
     let mut left = uid;
@@ -30,7 +41,7 @@ fn shared_counter(uid: u32) -> Option<u32> {
         *digit = b'0' + (left % 10) as u8;
         left /= 10;
     }
-    // SAFETY: the path is a string of ours; the descriptor and the mapping are closed again.
+    // SAFETY: the path is a string of ours; the descriptor and the mapping is closed again.
     unsafe {
         let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), O_RDWR_CREAT_CLOEXEC_NOFOLLOW, 0o600);
         if fd < 0 {
@@ -42,9 +53,7 @@ fn shared_counter(uid: u32) -> Option<u32> {
         if page <= 0 {
             return None;
         }
-        let turn = (*(page as *const AtomicU32)).fetch_add(1, Relaxed);
-        syscall!(nr::MUNMAP, page, PAGE);
-        Some(turn)
+        Some(page as *mut AtomicU32)
     }
 }
 

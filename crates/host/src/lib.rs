@@ -6,6 +6,7 @@
 //! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
 //! - [`machine`]: the kernel's `trait Machine`, piece by piece.
 //! - [`process`]: exit, fork, vfork, exec.
+//! - `identity`: whose rights each host thread has, and that a thread runs with its own.
 //! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
 //! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
 //! - [`sites`]: where the program believes to be when it is in a stub of ours.
@@ -23,6 +24,7 @@ mod clock;
 mod contexts;
 pub mod exec;
 pub mod handlers;
+mod identity;
 mod ids_file;
 pub mod machine;
 pub mod os;

@@ -4,6 +4,7 @@ use crate::bounds::Bounds;
 use crate::carrier::{Carrier, Carriers};
 use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
+use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
 use crate::{exec, handlers, ids_file, sites, watch};
@@ -15,7 +16,7 @@ use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
 use signal::frame::{ExtendedState, Restorable};
-use sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// The machine of this process.
 #[derive(Debug)]
@@ -28,7 +29,8 @@ pub struct Host {
     bounds: Bounds,
     /// The process's id.
     pub pid: i32,
-    uid: u32,
+    uid: AtomicU32,
+    pub(crate) identities: Identities,
     /// What exec must hand on.
     pub handover: exec::Handover,
     /// The thread whose fault is being handled, plus one, and the signal.
@@ -70,7 +72,8 @@ impl Host {
             clock: Scheduling::new(),
             bounds: Bounds::default(),
             pid,
-            uid,
+            uid: AtomicU32::new(uid),
+            identities: Identities::default(),
             handover,
             faulting: AtomicU64::new(0),
             min_signal_stack,
@@ -126,7 +129,7 @@ impl Host {
             // SAFETY: set and time are ours.
             let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
             match Signal::from_raw(r as i32) {
-                Some(signal) if r > 0 => kernel().host_signal(t, SigInfo::user(signal, self.pid, self.uid)),
+                Some(signal) if r > 0 => kernel().host_signal(t, SigInfo::user(signal, self.pid, self.uid())),
                 _ => return,
             }
         }
@@ -208,6 +211,11 @@ impl Machine for Host {
         self.host(Call { nr, args })
     }
 
+    fn host_select(&self, n: u64, [read, write, except]: [u64; 3]) -> isize {
+        let time = [0u64; 2];
+        self.host(Call { nr: nr::SELECT, args: [n, read, write, except, time.as_ptr() as u64, 0] })
+    }
+
     fn opens_fifo(&self, call: &Call) -> bool {
         const S_IFMT: u32 = 0o170000;
         const S_IFIFO: u32 = 0o010000;
@@ -242,7 +250,7 @@ impl Machine for Host {
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
-        Some(ids_file::claim(n, self.uid))
+        Some(ids_file::claim(n, self.uid()))
     }
 
     fn segment_size(&self, id: u64) -> Option<u64> {
@@ -312,6 +320,7 @@ impl Machine for Host {
             // SAFETY: both buffers have the size.
             unsafe { core::ptr::copy_nonoverlapping(p.xbuf, c.xbuf, xstate::size()) };
         }
+        identity::inherit(parent, child);
         c.release();
     }
 
@@ -478,7 +487,15 @@ impl Machine for Host {
     }
 
     fn uid(&self) -> u32 {
-        self.uid
+        self.uid.load(Relaxed)
+    }
+
+    fn identity(&self, t: ThreadIdx) -> u32 {
+        identity::of(t)
+    }
+
+    fn thread_gone(&self, identity: u32) {
+        identity::gone(identity);
     }
 
     fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno> {
@@ -495,6 +512,16 @@ impl Machine for Host {
 }
 
 impl Host {
+    /// The process has another real user id.
+    pub(crate) fn set_uid(&self, uid: u32) {
+        self.uid.store(uid, Relaxed);
+    }
+
+    /// The current thread will be resumed by another carrier: nothing of it stays in this one's registers.
+    pub(crate) fn leave_behind(&self, t: ThreadIdx) {
+        self.save(t);
+    }
+
     /// A thread that was saved for a wait has its control words in the context, not in the
     /// registers: load them before its extended state is captured from there.
     fn reload(&self, c: &mut Context) {

@@ -11,6 +11,8 @@ pub const SIGNAL_TICK: i32 = 32;
 pub const SIGNAL_INTERRUPT: i32 = 33;
 /// What our own signals carry, so that nobody else's are mistaken for them.
 pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
+/// What the interrupt signal carries when it ends nothing.
+pub const IDENTITY_COOKIE: u64 = COOKIE + 1;
 
 pub(crate) mod nr {
     pub use abi::nr::*;
@@ -85,11 +87,20 @@ pub fn gettid() -> i32 {
 
 /// Sends one of our own signals, with the cookie, to a host thread of ours.
 pub fn signal_thread(pid: i32, tid: i32, signal: i32) {
+    queue(pid, tid, signal, COOKIE);
+}
+
+/// Makes a host thread of ours look at what identity it must have.
+pub fn signal_for_identity(pid: i32, tid: i32) {
+    queue(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
+}
+
+fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) {
     const SI_QUEUE: i32 = -1;
     let mut info = [0u8; 128];
     info[0..4].copy_from_slice(&signal.to_ne_bytes());
     info[8..12].copy_from_slice(&SI_QUEUE.to_ne_bytes());
-    info[24..32].copy_from_slice(&COOKIE.to_ne_bytes());
+    info[24..32].copy_from_slice(&cookie.to_ne_bytes());
     // SAFETY: the host copies `info`.
     unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) };
 }

@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, handlers, run, service};
+use crate::{exec, handlers, identity, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -43,6 +43,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
             let mask = kernel().blocked(t);
             exec::exec_with_mask(&kernel().m.handover, &call, mask.0)
         }
+        Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
         Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
         Process::Clone(args) => return fork(me, &args),
     };
@@ -124,6 +125,8 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         core::ptr::write(mine, parent);
         (*mine).claim.store(claim, Relaxed);
         (*mine).host_carrier.store(0, Relaxed);
+        // Whatever rights the caller had are those that all have here.
+        (*mine).identity.store(0, Relaxed);
         if args.stack != 0 {
             (*mine).r[reg::RSP] = args.stack + args.stack_size;
         }
@@ -139,6 +142,8 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
     // SAFETY: from now on this host thread is that carrier.
     unsafe { arch::base::set_gs_base(&raw const me.gs) };
     me.tid.store(pid as u32, Release);
+    // All begin with the rights of this one.
+    me.identity.store(0, Relaxed);
     let cpu = CpuId(0);
     k.m.seats().take_first(cpu, me);
     let Some(t) = k.adopt_main(cpu) else { crate::report::fatal(format_args!("no memory for the main thread")) };

@@ -5,7 +5,7 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{handlers, os, process, report, survey, takeover};
+use crate::{handlers, identity, os, process, report, survey, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -128,7 +128,8 @@ fn follow(me: &'static Carrier, next: Next) -> *mut Context {
 fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     loop {
         next = match next {
-            Next::Run(t) => return load(me, t),
+            Next::Run(t) if fits(me, t) => return load(me, t),
+            Next::Run(t) => identity::pass_on(me, t),
             Next::Idle { until } => idle(me, until),
             Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
@@ -154,6 +155,9 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
     if c.claim.load(Relaxed) == mine {
         return context;
     }
+    if c.identity.load(Relaxed) != me.identity.load(Relaxed) {
+        return load_elsewhere(me, t);
+    }
     if !c.claim(me.number) {
         resumed_twice(me, t, c.claim.load(Relaxed));
     }
@@ -171,6 +175,19 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
         (*gs).context = context;
     }
     context
+}
+
+/// Whether `t` may run on this carrier, as far as its rights go.
+fn fits(me: &Carrier, t: ThreadIdx) -> bool {
+    identity::of(t) == me.identity.load(Relaxed)
+}
+
+/// The thread has other rights than this carrier. Comes back with the thread that this carrier is
+/// to run some time later.
+#[cold]
+fn load_elsewhere(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
+    let next = identity::pass_on(me, t);
+    follow_slow(me, next)
 }
 
 #[cold]
@@ -191,6 +208,9 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
 
 /// Nothing to run: look around for a while, then sleep until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
+    if let Some(next) = identity::leave_idle(me) {
+        return next;
+    }
     let cpu = me.cpu();
     let k = kernel();
     for _ in 0..IDLE_LOOKS {

@@ -110,11 +110,16 @@ impl Seats {
     /// Gives the CPU to a spare, for good. The caller sits there. False if there is no
     /// spare and no memory for a new carrier.
     pub fn hand_over(&self, cpu: CpuId, all: &Carriers) -> bool {
-        let Some(spare) = all.spare_or_new(self.pid) else { return false };
+        let Some(spare) = all.spare_or_new() else { return false };
         self.of(cpu).store(word(RUNNING, spare.number), SeqCst);
         spare.assign(cpu);
         self.takeovers.fetch_add(1, Relaxed);
         true
+    }
+
+    /// The caller, who sits there, gives the CPU to a carrier with the rights of the thread that was chosen.
+    pub(crate) fn pass_on(&self, cpu: CpuId, carrier: &Carrier) {
+        self.of(cpu).store(word(RUNNING, carrier.number), SeqCst);
     }
 
     /// The watcher has taken the CPU from its carrier and gives it to `spare`.
@@ -148,7 +153,7 @@ impl Seats {
                 RUNNING => return self.signal(all.get(now >> 2)),
                 PARKED => return all.get(now >> 2).wake(),
                 _ => {
-                    let Some(spare) = all.spare_or_new(self.pid) else { return };
+                    let Some(spare) = all.spare_or_new() else { return };
                     if self.exchange(cpu, now, word(RUNNING, spare.number)) {
                         // The first carrier of a CPU takes nothing over.
                         self.takeovers.fetch_add(u64::from(now & 3 == HOST), Relaxed);

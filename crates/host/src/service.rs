@@ -8,7 +8,7 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::watch::Watch;
-use crate::{handlers, report, survey};
+use crate::{handlers, identity, report, survey};
 use abi::SigInfo;
 use arch::syscall;
 use ids::CpuId;
@@ -20,6 +20,7 @@ static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
 pub fn start() {
     let Some(carrier) = kernel().m.carriers.create() else { return };
     SERVICE_TID.store(0, Relaxed);
+    carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
@@ -49,6 +50,7 @@ pub fn run(_me: &'static Carrier) -> ! {
         // SAFETY: all three are ours.
         let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), timeout, 8) };
         if r == CALL as isize {
+            identity::serve();
             watch.begin();
         } else if r > 0 {
             deliver(info);

@@ -102,7 +102,7 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
 /// Takes `cpu` from `carrier` for a spare if it still is in that call there.
 pub(crate) fn take(cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
     let m = &kernel().m;
-    let Some(spare) = m.carriers.spare_or_new(m.pid) else { return false };
+    let Some(spare) = m.carriers.spare_or_new() else { return false };
     let inline = &carrier.inline;
     let asked = inline.taken.compare_exchange(FREE, ASKED, SeqCst, Relaxed).is_ok();
     let still = asked && barrier() && inline.call.load(SeqCst) == call && m.seats.is_mine(cpu, carrier);

@@ -368,11 +368,11 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         let (result, part) = (wait.value.load(Relaxed) as isize, wait.a.load(Relaxed) as isize);
+        let call = wait.call.load(Relaxed) as usize;
         Some(match result {
+            r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part > 0 && r < 0 => part,
-            r if r == Errno::EINTR.to_ret() && restarts(wait.call.load(Relaxed) as usize) => {
-                Errno::ERESTARTSYS.to_ret()
-            }
+            r if r == Errno::EINTR.to_ret() && restarts(call) => Errno::ERESTARTSYS.to_ret(),
             r => part + r,
         })
     }

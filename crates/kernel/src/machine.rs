@@ -55,6 +55,8 @@ pub trait Machine: Sync + Sized {
     fn host(&self, call: Call) -> isize;
     /// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer.
     fn host_vector(&self, nr: usize, fd: u64, addr: u64, len: u64, flags: u64) -> isize;
+    /// `select(2)` of descriptors below `n` in three sets (0 for none) that does not wait.
+    fn host_select(&self, n: u64, sets: [u64; 3]) -> isize;
     /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
     fn opens_fifo(&self, call: &Call) -> bool;
     /// The soft limit of a resource of this process.
@@ -122,6 +124,12 @@ pub trait Machine: Sync + Sized {
     fn min_signal_stack(&self) -> u64;
     /// The real user id of the process.
     fn uid(&self) -> u32;
+    /// The number of the rights that `t` has at the machine, for [`Machine::thread_gone`].
+    fn identity(&self, _t: ThreadIdx) -> u32 {
+        0
+    }
+    /// A thread with these rights is no more.
+    fn thread_gone(&self, _identity: u32) {}
     /// A host timer with this event; its id.
     fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno>;
     /// Random bits.

@@ -81,6 +81,9 @@ pub enum Process {
     Clone(abi::CloneArgs),
     /// `execve(2)`, `execveat(2)`.
     Exec(Call),
+    /// A call that changes what the calling thread may do, as Linux keeps it per thread: user and group
+    /// ids, capabilities, and the like.
+    Rights(Call),
 }
 
 /// What a system call came to.

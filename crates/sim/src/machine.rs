@@ -141,6 +141,10 @@ impl Machine for SimMachine {
         Errno::EOPNOTSUPP.to_ret()
     }
 
+    fn host_select(&self, _n: u64, _sets: [u64; 3]) -> isize {
+        0
+    }
+
     fn opens_fifo(&self, _call: &Call) -> bool {
         false
     }

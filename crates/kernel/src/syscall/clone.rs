@@ -143,7 +143,9 @@ impl<M: Machine> Kernel<M> {
     /// A dead thread has left its CPU: its slot is free.
     pub(crate) fn bury(&self, t: ThreadIdx) {
         self.sched.detach(t);
+        let identity = self.m.identity(t);
         self.threads.free(t);
+        self.m.thread_gone(identity);
     }
 
     /// Makes the program's first thread, which already runs on `cpu`, ours.

@@ -2,8 +2,8 @@
 
 use crate::Kernel;
 use crate::machine::{Call, Machine};
-use crate::trap::Out;
-use abi::Errno;
+use crate::trap::{Out, Process};
+use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx, Tid};
 use sync::atomic::Ordering::*;
 
@@ -13,6 +13,16 @@ const PR_SET_TIMERSLACK: u64 = 29;
 const PR_GET_TIMERSLACK: u64 = 30;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
+const PR_SET_KEEPCAPS: u64 = 8;
+const PR_SET_SECCOMP: u64 = 22;
+const PR_CAPBSET_DROP: u64 = 24;
+const PR_SET_SECUREBITS: u64 = 28;
+const PR_SET_NO_NEW_PRIVS: u64 = 38;
+const PR_CAP_AMBIENT: u64 = 47;
+/// `seccomp(2)`: what only asks.
+const SECCOMP_GET_ACTION_AVAIL: u64 = 2;
+const SECCOMP_GET_NOTIF_SIZES: u64 = 3;
+const CLONE_FS_FILES_SYSVSEM: u64 = 0x200 | 0x400 | 0x4_0000;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
@@ -33,7 +43,7 @@ impl<M: Machine> Kernel<M> {
         if self.tid(t).0 == self.config.pid.0 {
             // If the process is killed, only the host can walk a list. It does for the host thread
             // with the id that the locks name, and for nothing that we have walked before.
-            self.m.host(Call { nr: abi::nr::SET_ROBUST_LIST, args: *a });
+            self.m.host(Call { nr: nr::SET_ROBUST_LIST, args: *a });
         }
         Out::Done(0)
     }
@@ -76,7 +86,26 @@ impl<M: Machine> Kernel<M> {
                 if self.m.store_u64(a[1], word).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
             }
             PR_TIMER_CREATE_RESTORE_IDS => self.restore_timer_ids(a),
+            PR_SET_KEEPCAPS | PR_CAPBSET_DROP | PR_SET_SECUREBITS | PR_SET_NO_NEW_PRIVS | PR_CAP_AMBIENT => {
+                Out::Process(Process::Rights(*call))
+            }
+            // A filter would judge the machine's own calls, too: as a host without seccomp answers.
+            PR_SET_SECCOMP => Errno::EINVAL.into(),
             _ => Out::Done(self.m.host(*call)),
+        }
+    }
+
+    /// What confines one host thread and cannot be repeated on the others is refused, as a host
+    /// does that was built without it: a sandbox that is not there must not seem to be.
+    pub(crate) fn sys_confine(&self, call: &Call) -> Out {
+        let a = &call.args;
+        match call.nr {
+            nr::SECCOMP if matches!(a[0], SECCOMP_GET_ACTION_AVAIL | SECCOMP_GET_NOTIF_SIZES) => {
+                Out::Done(self.m.host(*call))
+            }
+            // A process of one thread shares these with nobody, so they are its own already.
+            nr::UNSHARE if a[0] & !CLONE_FS_FILES_SYSVSEM == 0 && self.threads.live() == 1 => Out::Done(0),
+            _ => Errno::EINVAL.into(),
         }
     }
 

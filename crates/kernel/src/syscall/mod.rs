@@ -7,12 +7,14 @@ pub mod clone;
 mod futex;
 mod futex2;
 mod identity;
+mod masked;
 mod policy;
 mod procself;
 mod rseq;
 mod signal;
 mod sleep;
 
+pub(crate) use masked::is_masked;
 pub(crate) use procself::NameFiles;
 
 use crate::machine::{Call, Machine};
@@ -72,6 +74,22 @@ impl<M: Machine> Kernel<M> {
             nr::SCHED_GETAFFINITY => self.sys_sched_getaffinity(t, call),
             nr::GETPRIORITY => self.sys_getpriority(t, call),
             nr::SETPRIORITY => self.sys_setpriority(cpu, t, call),
+            nr::SETUID
+            | nr::SETGID
+            | nr::SETREUID
+            | nr::SETREGID
+            | nr::SETRESUID
+            | nr::SETRESGID
+            | nr::SETGROUPS
+            | nr::SETFSUID
+            | nr::SETFSGID
+            | nr::CAPSET
+            | nr::PERSONALITY
+            | nr::LANDLOCK_RESTRICT_SELF => Out::Process(Process::Rights(*call)),
+            nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
+            nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
+                self.sys_masked(cpu, t, call)
+            }
             nr::RT_SIGACTION => self.sys_sigaction(t, a),
             nr::RT_SIGRETURN => self.sys_sigreturn(cpu, t),
             nr::RT_SIGPENDING => self.sys_sigpending(t, a),

@@ -109,6 +109,9 @@ impl Machine for TestMachine {
     fn host_vector(&self, _nr: usize, _fd: u64, _addr: u64, _len: u64, _flags: u64) -> isize {
         Errno::ENOSYS.to_ret()
     }
+    fn host_select(&self, _n: u64, _sets: [u64; 3]) -> isize {
+        0
+    }
     fn opens_fifo(&self, _call: &Call) -> bool {
         false
     }

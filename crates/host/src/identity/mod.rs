@@ -1,0 +1,349 @@
+//! Identities: the host state that Linux keeps per thread and that decides what a thread may do.
+//!
+//! A thread of ours runs on many carriers, so its rights must be where it is. Every thread and every carrier
+//! (the service thread, too) has the number of an **identity**, and a thread runs only on a carrier of its own
+//! (law 2: [`crate::run`] compares the two before it loads a thread). All begin with the *base*. A
+//! call that changes rights is made on the caller's carrier; if the credentials are others afterwards, the
+//! thread and its carrier have another identity, equal credentials the same one.
+//!
+//! - **One thread alone has changed** (`setfsuid` in a file server): it has carriers of its own; a CPU that
+//!   chooses it is handed over to one of them, and back to one of the base for the next.
+//!   A carrier of the base becomes one of another identity by making the same calls; nobody ever goes back.
+//! - **All threads have** the same one, after `setuid` of glibc, which makes each thread repeat the call: it
+//!   is the new base, and before the last of these calls answers, every host thread of the process has made the
+//!   calls, too: running, parked, spare or in a host call (`adopt`). What a call of the same kind
+//!   would answer is known then, so a thread whose identity-to-be has a spare carrier goes there instead.
+//! - **An identity that nobody has any more** ends with its carriers.
+//!
+//! So no carrier keeps an identity that no thread has, but for the base while threads are at odds: the service
+//! thread has it, and clones from it whatever carriers are missing.
+
+mod adopt;
+mod credentials;
+
+use crate::carrier::Carrier;
+use crate::machine::kernel;
+use crate::{os, report, service};
+use abi::Errno;
+use alloc::vec::Vec;
+use credentials::{Change, Credentials};
+use ids::ThreadIdx;
+use kernel::{Call, Machine, Next, Trap};
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+
+pub(crate) use adopt::adopt_here;
+
+/// No identity: a carrier that has not begun, or has ended.
+pub(crate) const NONE: u32 = u32::MAX;
+/// The most identities at a time. More are refused with EAGAIN.
+const IDENTITIES_MAX: usize = 1024;
+
+/// The identities of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Identities {
+    table: Lock<Table>,
+    /// Every thread that is not in one of `others` has this one.
+    base: AtomicU32,
+    /// Some thread may have another.
+    mixed: AtomicBool,
+    /// A spare of the base is missing.
+    missing: AtomicBool,
+    order: AtomicPtr<adopt::Order>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// The base's credentials, once they have been needed.
+    base: Option<Credentials>,
+    others: Vec<Identity>,
+    /// The last number that was given out.
+    last: u32,
+    opaque: u32,
+}
+
+/// One that is not the base.
+#[derive(Debug)]
+struct Identity {
+    number: u32,
+    credentials: Credentials,
+    /// The identity from which this change led here; what the call answered.
+    from: u32,
+    change: Change,
+    result: isize,
+    /// How many threads have it.
+    threads: u32,
+}
+
+impl Table {
+    fn get(&mut self, number: u32) -> Option<&mut Identity> {
+        self.others.iter_mut().find(|i| i.number == number)
+    }
+
+    /// Forgets identities that no thread has, unless another began with them.
+    fn forget_unused(&mut self) {
+        let used: Vec<u32> = self.others.iter().map(|i| i.from).collect();
+        self.others.retain(|i| i.threads > 0 || used.contains(&i.number));
+    }
+
+    /// The changes that lead from `base` to `to`.
+    fn path(&self, base: u32, to: u32) -> Option<Vec<Change>> {
+        let mut path = Vec::new();
+        let mut at = to;
+        while at != base {
+            let identity = self.others.iter().find(|i| i.number == at)?;
+            path.push(identity.change.clone());
+            at = identity.from;
+        }
+        path.reverse();
+        Some(path)
+    }
+}
+
+fn identities() -> &'static Identities {
+    &kernel().m.identities
+}
+
+/// The identity of a thread.
+pub(crate) fn of(t: ThreadIdx) -> u32 {
+    // SAFETY: contexts live for ever; only the thread's own carrier writes this word.
+    unsafe { (*kernel().m.contexts.get(t)).identity.load(Relaxed) }
+}
+
+fn set(t: ThreadIdx, number: u32) {
+    // SAFETY: as above; the caller is the thread's own carrier.
+    unsafe { (*kernel().m.contexts.get(t)).identity.store(number, Relaxed) };
+}
+
+/// The current thread `t` makes a call that changes rights.
+pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
+    let k = kernel();
+    // The process's first host thread cannot end before the others without being seen dead, so it
+    // never has an identity of its own: another carrier makes the call.
+    if me.tid.load(Relaxed) == k.m.pid as u32 && k.threads().live() > 1 {
+        k.m.leave_behind(t);
+        k.m.restart_call(t, None);
+        return give_up_seat(me, of(t));
+    }
+    let result = change(me, t, call);
+    k.process_done(me.cpu(), result)
+}
+
+fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
+    let Ok(change) = Change::new(call, kernel().tid(t).0) else { return refused(call) };
+    let alone = kernel().threads().live() == 1;
+    if change.is_opaque() && !alone {
+        // Another carrier could not be given the same: as a host without Landlock answers.
+        return Errno::EOPNOTSUPP.to_ret();
+    }
+    let all = identities();
+    let mut table = all.table.lock();
+    let from = of(t);
+    let known = table.others.iter().find(|i| i.from == from && i.change == change);
+    let known = known.map(|i| (i.number, i.result)).filter(|&(number, _)| carriers().has_spare(number));
+    let (to, result) = match known {
+        Some(known) => known,
+        None => match make(&mut table, all, from, change) {
+            Ok(made) => made,
+            Err(result) => return result,
+        },
+    };
+    if to != from {
+        all.mixed.store(true, SeqCst);
+        set(t, to);
+        if known.is_none() {
+            me.identity.store(to, SeqCst);
+        } else {
+            // Its state must not stay in this carrier's registers.
+            kernel().m.leave_behind(t);
+        }
+        count(&mut table, to, 1);
+        count(&mut table, from, -1);
+        settle(&mut table, all);
+    }
+    result
+}
+
+/// Makes the change on this carrier: the identity it has then, and the call's result; or the result
+/// alone if nothing has changed.
+fn make(table: &mut Table, all: &Identities, from: u32, change: Change) -> Result<(u32, isize), isize> {
+    let base = all.base.load(Relaxed);
+    let before = match table.others.iter().find(|i| i.number == from) {
+        Some(identity) => identity.credentials,
+        None => *table.base.get_or_insert_with(|| Credentials::mine(0)),
+    };
+    if table.others.len() >= IDENTITIES_MAX {
+        table.forget_unused();
+    }
+    // All that can fail comes before the call.
+    if table.others.len() >= IDENTITIES_MAX || table.others.try_reserve(1).is_err() {
+        return Err(Errno::EAGAIN.to_ret());
+    }
+    let opaque = change.is_opaque();
+    let result = change.make();
+    if result < 0 {
+        return Err(result);
+    }
+    if opaque {
+        table.opaque += 1;
+    }
+    let now = Credentials::mine(if opaque { table.opaque } else { before.opaque() });
+    if now == before {
+        return Err(result);
+    }
+    if now.comparable() && table.base == Some(now) {
+        return Ok((base, result));
+    }
+    let equal = table.others.iter_mut().find(|i| now.comparable() && i.credentials == now);
+    if let Some(equal) = equal {
+        return Ok((equal.number, result));
+    }
+    table.last += 1;
+    let number = table.last;
+    table.others.push(Identity { number, credentials: now, from, change, result, threads: 0 });
+    Ok((number, result))
+}
+
+/// What cannot be copied is wrong with the call; the host says what.
+fn refused(call: &Call) -> isize {
+    let result = credentials::make(call);
+    if result >= 0 {
+        report::fatal(format_args!("system call {} changed the rights of one host thread only", call.nr));
+    }
+    result
+}
+
+fn count(table: &mut Table, number: u32, by: i32) {
+    let Some(identity) = table.get(number) else { return };
+    identity.threads = identity.threads.wrapping_add_signed(by);
+    if identity.threads == 0 {
+        carriers().end_spares(number);
+    }
+}
+
+/// If all threads have one identity that is not the base, it is the base from now on.
+fn settle(table: &mut Table, all: &Identities) {
+    let live = kernel().threads().live();
+    if let Some(at) = table.others.iter().position(|i| i.threads == live) {
+        adopt::everywhere(table, all, at);
+    }
+    all.mixed.store(table.others.iter().any(|i| i.threads > 0), SeqCst);
+}
+
+/// A thread begins with its maker's identity.
+#[inline]
+pub(crate) fn inherit(parent: ThreadIdx, child: ThreadIdx) {
+    let number = of(parent);
+    set(child, number);
+    if identities().mixed.load(Relaxed) {
+        let mut table = identities().table.lock();
+        count(&mut table, number, 1);
+        settle(&mut table, identities());
+    }
+}
+
+/// A thread with this identity is no more, and no longer counted among the living.
+#[inline]
+pub(crate) fn gone(number: u32) {
+    if identities().mixed.load(Relaxed) {
+        let mut table = identities().table.lock();
+        count(&mut table, number, -1);
+        settle(&mut table, identities());
+    }
+}
+
+/// The chosen thread `t`, which nobody has loaded, has another identity than this carrier: the CPU goes to a carrier
+/// of its own, and this one becomes a spare.
+#[cold]
+pub(crate) fn pass_on(me: &'static Carrier, t: ThreadIdx) -> Next {
+    give_up_seat(me, of(t))
+}
+
+/// The CPU is idle. A carrier that is not of the base does not wait on it: what has an identity of its own is either
+/// with a thread that has it or a spare, which ends with the last of them.
+#[inline]
+pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
+    let base = identities().base.load(Relaxed);
+    (me.identity.load(Relaxed) != base).then(|| give_up_seat(me, base))
+}
+
+#[cold]
+fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
+    let k = kernel();
+    let cpu = me.cpu();
+    let carrier = carrier_of(me, wanted);
+    k.m.seats.pass_on(cpu, carrier);
+    carrier.assign(cpu);
+    me.cpu.store(0, Relaxed);
+    me.gs.pending.store(0, Relaxed);
+    k.m.carriers.give_spare(me);
+    // The last thread that had it may have gone while this carrier was no spare.
+    let mine = me.identity.load(SeqCst);
+    {
+        let table = identities().table.lock();
+        let base = identities().base.load(SeqCst);
+        if mine != base && !table.others.iter().any(|i| i.number == mine && i.threads > 0) {
+            carriers().end_spares(mine);
+        }
+    }
+    let cpu = me.wait_for_seat();
+    k.trap(cpu, Trap::Seated)
+}
+
+/// A carrier that is free, with that identity or about to have it.
+fn carrier_of(me: &'static Carrier, wanted: u32) -> &'static Carrier {
+    for round in 0.. {
+        if let Some(carrier) = carriers().take_spare_of(wanted) {
+            return carrier;
+        }
+        let base = identities().base.load(SeqCst);
+        let other = carriers().take_spare_of(base).or_else(|| {
+            let clone = me.identity.load(SeqCst) == base;
+            clone.then(|| carriers().new_carrier()).flatten()
+        });
+        if let Some(carrier) = other {
+            carrier.wanted.store(wanted, SeqCst);
+            return carrier;
+        }
+        if me.identity.load(SeqCst) != base {
+            identities().missing.store(true, SeqCst);
+            if !service::call() {
+                report::fatal(format_args!("no service thread to make a carrier with another thread's rights"));
+            }
+        }
+        os::relax(round);
+    }
+    unreachable!()
+}
+
+/// The service thread has been called: it may be for this.
+pub(crate) fn serve() {
+    adopt_here();
+    if identities().missing.swap(false, SeqCst)
+        && let Some(carrier) = carriers().new_carrier()
+    {
+        carriers().give_spare(carrier);
+    }
+}
+
+/// The carrier, the caller, has been given a seat for a thread of the identity `wanted`.
+pub(crate) fn become_wanted(me: &Carrier, wanted: u32) {
+    let all = identities();
+    let path = {
+        let table = all.table.lock();
+        let mine = me.identity.load(SeqCst);
+        if mine == wanted {
+            return;
+        }
+        let base = all.base.load(SeqCst);
+        let Some(identity) = table.others.iter().find(|i| i.number == wanted) else { return };
+        table.path(base, wanted).filter(|_| mine == base).map(|path| (path, identity.credentials))
+    };
+    let Some((path, credentials)) = path else { return };
+    adopt::make(&path, &credentials);
+    me.identity.store(wanted, SeqCst);
+}
+
+fn carriers() -> &'static crate::carrier::Carriers {
+    &kernel().m.carriers
+}

@@ -1,0 +1,169 @@
+//! Waiting for descriptors with a signal mask for as long as the call lasts: `ppoll(2)`, `pselect(2)`,
+//! `epoll_pwait(2)` and their kin.
+//!
+//! The mask is ours; the host gets the call without one. As in Linux (`set_user_sigmask`,
+//! `restore_saved_sigmask_unless`): what is ready wins over a signal; if the call ends by itself, the
+//! mask is as before and what only the call let through stays pending; if a signal interrupted it,
+//! the mask stays until the handler's frame has the old one.
+
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::thread::hint;
+use crate::trap::Out;
+use abi::{Errno, SigSet, Timespec, nr};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sync::atomic::Ordering::*;
+
+/// The bytes of a descriptor set that is tried first; larger ones go to the host at once.
+const SET_MAX: usize = 128;
+
+/// One such call, with its arguments checked in Linux's order.
+struct Masked {
+    /// What waits in the host: the same without a mask.
+    call: Call,
+    mask: Option<SigSet>,
+    /// It shall not wait at all.
+    at_once: bool,
+}
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn sys_masked(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        crate::cpu::bump(&self.cpu(cpu).count.passed);
+        let masked = match self.read_masked(call) {
+            Ok(masked) => masked,
+            Err(e) => return e.into(),
+        };
+        if let Some(mask) = masked.mask {
+            self.begin_mask(t, mask);
+        }
+        match self.try_ready(&masked.call, masked.at_once) {
+            Some(0) | None => {}
+            Some(result) => return Out::Done(self.masked_result(t, call.nr, result)),
+        }
+        let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
+        if !(epoll && masked.at_once) && self.interrupted(t) {
+            return Out::Done(self.masked_result(t, call.nr, Errno::EINTR.to_ret()));
+        }
+        if masked.at_once {
+            return Out::Done(self.masked_result(t, call.nr, 0));
+        }
+        Out::Host(masked.call, 0)
+    }
+
+    fn read_masked(&self, call: &Call) -> Result<Masked, Errno> {
+        let a = &call.args;
+        let mut bare = *call;
+        let (time, mask) = match call.nr {
+            nr::PPOLL => {
+                bare.args[3] = 0;
+                (Some(a[2]), (a[3], a[4]))
+            }
+            nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+                bare.args[4] = 0;
+                ((call.nr == nr::EPOLL_PWAIT2).then_some(a[3]), (a[4], a[5]))
+            }
+            // pselect6, io_pgetevents: the sixth argument is the address of both.
+            _ => {
+                bare.args[5] = 0;
+                let load = |at| self.m.load_u64(at).map_err(|_| Errno::EFAULT);
+                (Some(a[4]), if a[5] == 0 { (0, 0) } else { (load(a[5])?, load(a[5].wrapping_add(8))?) })
+            }
+        };
+        let at_once = match time {
+            None => a[3] as i32 == 0,
+            Some(0) => false,
+            Some(at) => {
+                let mut bytes = [0; Timespec::SIZE];
+                self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
+                Timespec::from_bytes(&bytes).to_nanos()? == Nanos::ZERO
+            }
+        };
+        let mask = match mask {
+            (0, _) => None,
+            (at, size) => {
+                SigSet::check_size(size as usize)?;
+                Some(SigSet(self.m.load_u64(at).map_err(|_| Errno::EFAULT)?).blockable())
+            }
+        };
+        Ok(Masked { call: bare, mask, at_once })
+    }
+
+    fn begin_mask(&self, t: ThreadIdx, mask: SigSet) {
+        let thread = self.thread(t);
+        let left = {
+            let mut process = self.process.signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let left = process.begin_mask(&mut signals, mask);
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            left
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+    }
+
+    /// What the call says without waiting; `None` if it cannot be asked so.
+    fn try_ready(&self, call: &Call, at_once: bool) -> Option<isize> {
+        let a = &call.args;
+        match call.nr {
+            nr::PPOLL => Some(self.m.host(Call { nr: nr::POLL, args: [a[0], a[1], 0, 0, 0, 0] })),
+            nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+                Some(self.m.host(Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
+            }
+            nr::PSELECT6 => self.try_select(call).or_else(|| at_once.then(|| self.m.host(*call))),
+            _ => at_once.then(|| self.m.host(*call)),
+        }
+    }
+
+    /// The host clears the sets when nothing is ready; they are still needed then.
+    fn try_select(&self, call: &Call) -> Option<isize> {
+        let a = &call.args;
+        let bytes = usize::try_from(a[0] as i32).ok()?.div_ceil(64) * 8;
+        let mut sets = [[0u8; SET_MAX]; 3];
+        if bytes > SET_MAX {
+            return None;
+        }
+        for (set, &at) in sets.iter_mut().zip(&a[1..4]) {
+            if at != 0 && self.m.read(at, &mut set[..bytes]).is_err() {
+                return None;
+            }
+        }
+        let zero = self.m.host_select(a[0], [a[1], a[2], a[3]]);
+        if zero == 0 {
+            for (set, &at) in sets.iter().zip(&a[1..4]) {
+                if at != 0 && self.m.write(at, &set[..bytes]).is_err() {
+                    return Some(Errno::EFAULT.to_ret());
+                }
+            }
+        }
+        Some(zero)
+    }
+
+    /// The end of the call: the mask, and what a signal without handler makes of the result.
+    pub(crate) fn masked_result(&self, t: ThreadIdx, nr: usize, result: isize) -> isize {
+        let thread = self.thread(t);
+        let interrupted = result == Errno::EINTR.to_ret();
+        let left = {
+            let mut process = self.process.signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let left = process.end_mask(&mut signals, interrupted);
+            // What the call's mask held back.
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            left
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+        if !interrupted {
+            return result;
+        }
+        // The mask is still to be put back, even if there is no signal after all.
+        thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+        if matches!(nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2) { result } else { Errno::ERESTARTNOHAND.to_ret() }
+    }
+}
+
+/// Whether the call has a mask of its own.
+pub(crate) fn is_masked(nr: usize) -> bool {
+    matches!(nr, nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS)
+}
