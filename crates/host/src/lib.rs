@@ -34,6 +34,7 @@ pub mod seat;
 pub mod service;
 pub mod survey;
 pub mod takeover;
+mod times;
 pub mod watch;
 
 pub use machine::{Host, kernel};

@@ -18,6 +18,7 @@
 extern crate alloc;
 
 pub mod cpu;
+mod cputime;
 pub mod futex;
 mod host_call;
 pub mod machine;
@@ -35,7 +36,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
-pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory};
+pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
 
@@ -72,6 +73,7 @@ pub struct Kernel<M: Machine> {
     process: signals::ProcessState,
     memory: memory::Memory,
     timeout_room: sync::Lock<usize>,
+    cputime: cputime::ProcessTime,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -92,6 +94,7 @@ impl<M: Machine> Kernel<M> {
             process: signals::ProcessState::new(),
             memory: memory::Memory::default(),
             timeout_room: sync::Lock::new(0),
+            cputime: cputime::ProcessTime::new(config.cpus).map_err(|_| SetUpFailed)?,
             config,
         })
     }

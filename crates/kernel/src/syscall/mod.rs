@@ -7,6 +7,8 @@ pub mod clone;
 mod futex;
 mod futex2;
 mod identity;
+mod itimers;
+mod limits;
 mod policy;
 mod procself;
 mod rseq;
@@ -89,7 +91,12 @@ impl<M: Machine> Kernel<M> {
             nr::TIMER_DELETE => self.sys_timer_delete(call),
             nr::CLOCK_GETTIME => self.sys_clock_gettime(cpu, t, call),
             nr::CLOCK_GETRES => self.sys_clock_getres(cpu, t, call),
+            nr::CLOCK_SETTIME => self.sys_clock_settime(cpu, t, call),
             nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
+            nr::TIMES => self.sys_times(cpu, call),
+            nr::SETITIMER => self.sys_setitimer(cpu, call),
+            nr::GETITIMER => self.sys_getitimer(cpu, call),
+            nr::GETRLIMIT | nr::SETRLIMIT | nr::PRLIMIT64 => self.sys_rlimit(cpu, call),
             nr::OPEN | nr::OPENAT => self.sys_open(cpu, t, call),
             nr::WRITE => self.sys_write(cpu, call),
             nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3 => self.sys_close(cpu, call),
