@@ -182,8 +182,11 @@ fn has_glibc_loader(head: &[u8]) -> bool {
     })
 }
 
-/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
-pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64) -> isize {
+/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure. A child that has
+/// borrowed our memory has no CPU timers.
+pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64, borrowed: bool) -> isize {
+    let k = crate::machine::kernel();
+    k.hand_on_times(borrowed);
     let before = os::sigprocmask(2, mask);
     crate::place::release();
     let handed_back = crate::handlers::hand_back();
@@ -193,5 +196,8 @@ pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64) -> isize {
     }
     crate::place::resume();
     os::sigprocmask(2, before);
+    if !borrowed {
+        k.keep_times();
+    }
     r
 }

@@ -39,6 +39,7 @@ pub mod service;
 pub mod sites;
 pub mod survey;
 pub mod takeover;
+mod times;
 pub mod watch;
 
 pub use machine::{Host, kernel};

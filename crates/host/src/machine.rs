@@ -7,16 +7,17 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, sites, watch};
+use crate::{exec, handlers, ids_file, sites, times, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, Signal};
 use alloc::boxed::Box;
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
+use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory, Times};
 use signal::frame::{ExtendedState, Restorable};
 use sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use time::cpu::Usage;
 
 /// The machine of this process.
 #[derive(Debug)]
@@ -162,6 +163,16 @@ impl Host {
     }
 }
 
+/// Whether the calling carrier has this capability.
+fn has_capability(capability: u32) -> bool {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    let mut data = [0u32; 6];
+    // SAFETY: header and data have the sizes of that version.
+    let r = unsafe { syscall!(nr::CAPGET, header.as_ptr(), data.as_mut_ptr()) };
+    r == 0 && data[0] >> capability & 1 != 0
+}
+
 impl Machine for Host {
     #[inline(always)]
     fn now(&self) -> Nanos {
@@ -240,13 +251,30 @@ impl Machine for Host {
     }
 
     fn may_set_priorities(&self) -> bool {
-        const VERSION_3: u32 = 0x2008_0522;
         const CAP_SYS_NICE: u32 = 23;
-        let header = [VERSION_3, 0];
-        let mut data = [0u32; 6];
-        // SAFETY: header and data have the sizes of that version.
-        let r = unsafe { syscall!(nr::CAPGET, header.as_ptr(), data.as_mut_ptr()) };
-        r == 0 && data[0] >> CAP_SYS_NICE & 1 != 0
+        has_capability(CAP_SYS_NICE)
+    }
+
+    fn may_raise_limits(&self) -> bool {
+        const CAP_SYS_RESOURCE: u32 = 24;
+        has_capability(CAP_SYS_RESOURCE)
+    }
+
+    fn carrier_time(&self) -> Option<Nanos> {
+        const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+        Some(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID))
+    }
+
+    fn host_usage(&self) -> Usage {
+        times::usage()
+    }
+
+    fn take_over_times(&self) -> Times {
+        times::take_over()
+    }
+
+    fn hand_on_times(&self, handed: &Times) {
+        times::hand_on(handed);
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {

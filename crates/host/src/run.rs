@@ -87,6 +87,9 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
 /// A mark was left while the thread was on its way out: from `entresol_again`.
 extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
     let me = Carrier::me();
+    if me.gs.pending.load(Relaxed) & pending::TIMER != 0 {
+        kernel().cpu(me.cpu()).tick_hit_kernel();
+    }
     // SAFETY: the current thread's context.
     if unsafe { (*context).kind } == Kind::Full as u32 {
         // Its x87 registers may be loaded already; a thread that is resumed from a plain

@@ -94,6 +94,7 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     let t = process::begin(pid);
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
+    k.take_over_times(ids::CpuId(0), t);
     process::adopt_registrations(t, libraries::rseq_offset(aux));
     UP.store(true, Relaxed);
 }

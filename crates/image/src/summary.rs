@@ -8,6 +8,8 @@ use ids::Nanos;
 use kernel::cpu::LIBRARIES_MAX;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
+const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
+
 static WANTED: AtomicBool = AtomicBool::new(false);
 static BEGAN: AtomicU64 = AtomicU64::new(0);
 
@@ -30,8 +32,15 @@ pub fn print() {
     let seconds = |n: Nanos| (n.0 / 1_000_000_000, n.0 / 1_000 % 1_000_000);
     let (w, us) = seconds(wall);
     let (st, stus) = seconds(stolen);
+    let usage = k.process_usage();
+    let ((u, uus), (y, yus)) = (seconds(usage.utime), seconds(usage.stime));
+    let (h, hus) = seconds(os::clock_gettime(CLOCK_PROCESS_CPUTIME_ID));
     let _ = writeln!(out, "entresol: {} CPUs, {w}.{us:06} s, process {}", k.config().cpus, k.config().pid.0);
     let _ = writeln!(out, "  threads        {} started, {} at most at once", s.threads_started, s.threads_peak);
+    let _ = writeln!(
+        out,
+        "  CPU time       {u}.{uus:06} s user, {y}.{yus:06} s system; {h}.{hus:06} s by the host's count"
+    );
     let _ = writeln!(
         out,
         "  switches       {} ({} preemptions, {} migrations, {} wake-ups)",

@@ -22,6 +22,8 @@ pub struct Cpu {
     ticked: AtomicU64,
     /// Somebody has asked this CPU to look at its tick since it last did.
     asked: AtomicBool,
+    /// What the host has counted of this carrier's time, against what we have.
+    pub(crate) host_time: crate::cputime::HostTime,
     /// Counters. Written by the CPU.
     pub count: CpuCounters,
 }
@@ -60,6 +62,11 @@ impl Cpu {
     pub(crate) fn timer_is_due(&self, now: Nanos) -> bool {
         self.armed.load(Relaxed) <= now.0
     }
+
+    /// Tells that the tick which is about to be handled found the kernel at work, not the program.
+    pub fn tick_hit_kernel(&self) {
+        self.host_time.tick_hit_kernel();
+    }
 }
 
 impl<M: Machine> Kernel<M> {
@@ -95,8 +102,19 @@ impl<M: Machine> Kernel<M> {
     /// Sets this CPU's timer to the earlier of the next tick and the earliest timeout.
     /// A timer that is set too early is left alone: it goes off once for nothing, which
     /// costs less than setting it at every switch.
+    ///
+    /// CPU timers want ticks where a thread runs; an idle CPU has no use for them.
     #[inline(always)]
     pub(crate) fn set_timer(&self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        let tick = (self.sched.tick_needed(cpu) || self.cputime.is_armed()) && !c.ticking.load(Relaxed);
+        if tick || c.earliest.load(Relaxed) < c.armed.load(Relaxed) {
+            self.set_timer_slow(cpu, tick);
+        }
+    }
+
+    /// The same for a CPU without a thread.
+    pub(crate) fn set_idle_timer(&self, cpu: CpuId) {
         let c = self.cpu(cpu);
         let tick = self.sched.tick_needed(cpu) && !c.ticking.load(Relaxed);
         if tick || c.earliest.load(Relaxed) < c.armed.load(Relaxed) {
@@ -143,6 +161,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn forget_timer(&self, cpu: CpuId) {
         self.cpu(cpu).armed.store(u64::MAX, Relaxed);
         self.cpu(cpu).ticking.store(false, Relaxed);
+        self.cpu(cpu).host_time.forget();
     }
 
     /// The timer of this CPU has gone off: timeouts, then the tick.
@@ -150,6 +169,7 @@ impl<M: Machine> Kernel<M> {
         let c = self.cpu(cpu);
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
+        let mode = c.host_time.mode();
         self.expire_timeouts(cpu);
         self.expire_posix_timers(cpu);
         self.earliest(cpu);
@@ -160,6 +180,7 @@ impl<M: Machine> Kernel<M> {
         if now.since(last).0 >= self.config.tick.0 / 2 {
             bump(&c.count.ticks);
             c.ticked.store(now.0, Relaxed);
+            self.account_tick(cpu, mode, now);
             self.sched.tick(cpu, now, &mut self.kicks(cpu));
         }
         // Timeouts left over by the bound are due already: the exit sets the timer for them.

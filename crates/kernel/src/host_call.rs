@@ -312,7 +312,12 @@ impl<M: Machine> Kernel<M> {
         self.begin_wait(t, Wait::Host);
         self.thread(t).wait.a.store(done as u64, Relaxed);
         let now = self.m.now();
+        self.leave_carrier(cpu, t, now);
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
+        match next {
+            Some(_) => self.cputime.cpu.run(cpu, now),
+            None => self.cputime.cpu.rest(cpu, now),
+        }
         // A CPU whose carrier is away does not look around: whoever has work for it must kick.
         next.is_some() || self.earliest(cpu).is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
     }
@@ -323,6 +328,7 @@ impl<M: Machine> Kernel<M> {
     /// again as one that waits: then nothing of the kind disturbs it. Only `close(2)` is not made
     /// twice: the descriptor is gone after the first time.
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
+        self.end_inline(cpu, t);
         if result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t) {
             return self.host_wait(cpu, t, call, 0);
         }
@@ -338,6 +344,7 @@ impl<M: Machine> Kernel<M> {
         let wait = &self.thread(t).wait;
         wait.begin(Wait::Host);
         wait.a.store(0, Relaxed);
+        self.thread(t).time.forget_carrier();
         Some(t)
     }
 
@@ -354,6 +361,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The result of a host call: the thread can go on.
     pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) {
+        self.return_carrier(t);
         let wait = &self.thread(t).wait;
         wait.value.store(result as i64, Relaxed);
         wait.set_done();
@@ -367,6 +375,7 @@ impl<M: Machine> Kernel<M> {
         if !wait.done() {
             return None;
         }
+        self.charge_host_call(t);
         let (result, part) = (wait.value.load(Relaxed) as isize, wait.a.load(Relaxed) as isize);
         let call = wait.call.load(Relaxed) as usize;
         Some(match result {

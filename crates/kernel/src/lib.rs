@@ -18,6 +18,7 @@
 extern crate alloc;
 
 pub mod cpu;
+mod cputime;
 pub mod futex;
 mod host_call;
 pub mod machine;
@@ -36,7 +37,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
-pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory};
+pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
 
@@ -76,6 +77,7 @@ pub struct Kernel<M: Machine> {
     memory: memory::Memory,
     posix: posix_timers::PosixRoom,
     timeout_room: sync::Lock<usize>,
+    cputime: cputime::ProcessTime,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -97,6 +99,7 @@ impl<M: Machine> Kernel<M> {
             memory: memory::Memory::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
             timeout_room: sync::Lock::new(0),
+            cputime: cputime::ProcessTime::new(config.cpus).map_err(|_| SetUpFailed)?,
             config,
         })
     }

@@ -4,6 +4,9 @@ use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
+use time::cpu::Usage;
+use time::cpu::itimer::ItimerValue;
+use time::cpu::limit::Rlimit;
 
 /// The program's address cannot be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +27,17 @@ pub enum Clock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
+}
+
+/// What a process brings along of CPU time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Times {
+    /// What it has consumed.
+    pub usage: Usage,
+    /// RLIMIT_CPU.
+    pub limit: Rlimit,
+    /// ITIMER_VIRTUAL and ITIMER_PROF; `None` leaves the host's alone.
+    pub itimers: Option<[ItimerValue; 2]>,
 }
 
 /// A system call: seven words in this order, as the trap entry lays them down.
@@ -132,6 +146,25 @@ pub trait Machine: Sync + Sized {
     fn thread_gone(&self, _identity: u32) {}
     /// A host timer with this event; its id.
     fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno>;
+    /// The CPU time that the host has given to the calling carrier; `None` where nobody can tell.
+    fn carrier_time(&self) -> Option<Nanos> {
+        None
+    }
+    /// User and system time of this process, as the host counts them.
+    fn host_usage(&self) -> Usage {
+        Usage::default()
+    }
+    /// What the host has counted of this process before we did, and its CPU timers and limit, which are
+    /// ours from now on: the host's are set so that they do nothing.
+    fn take_over_times(&self) -> Times {
+        Times::default()
+    }
+    /// Gives limit and timers back to the host, for the program that comes by exec. The usage is the host's anyway.
+    fn hand_on_times(&self, _times: &Times) {}
+    /// Whether the host lets this process raise hard limits (CAP_SYS_RESOURCE).
+    fn may_raise_limits(&self) -> bool {
+        false
+    }
     /// Random bits.
     fn random(&self) -> u64;
 }

@@ -38,6 +38,8 @@ pub struct Thread {
     pub signals: SignalState,
     /// The mutex it waits for and those it holds with inheritance.
     pub pi: crate::futex::ThreadPi,
+    /// Its CPU time, beside what the scheduler counts.
+    pub(crate) time: crate::cputime::ThreadTime,
 }
 
 /// A thread's signals under their lock.
@@ -209,6 +211,7 @@ impl Thread {
     pub fn reset(&self, name: [u64; 2]) {
         self.wait.reset();
         self.pi.reset();
+        self.time.reset();
         self.hint.store(0, Relaxed);
         self.clear_child_tid.store(0, Relaxed);
         self.robust_list.store(0, Relaxed);

@@ -188,6 +188,7 @@ impl<M: Machine> Kernel<M> {
             Out::Host(call, done) => self.host_wait(cpu, t, call, done),
             Out::Inline(inline) => {
                 self.thread(t).wait.call.store(nr as u32, Relaxed);
+                self.begin_inline(cpu, t);
                 Next::Inline { thread: t, call: inline }
             }
             Out::Process(what) => {
@@ -253,10 +254,15 @@ impl<M: Machine> Kernel<M> {
         loop {
             match self.sched.schedule(cpu, now, prev, &mut self.kicks(cpu)) {
                 None => {
-                    self.set_timer(cpu);
+                    self.cputime.cpu.rest(cpu, now);
+                    self.cpu(cpu).host_time.forget();
+                    self.set_idle_timer(cpu);
                     return Next::Idle { until: self.earliest(cpu) };
                 }
-                Some(t) if self.ready(t) => return self.exit(cpu, t),
+                Some(t) if self.ready(t) => {
+                    self.cputime.cpu.run(cpu, now);
+                    return self.exit(cpu, t);
+                }
                 Some(_) => prev = Prev::Block,
             }
         }
@@ -304,6 +310,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Host => self.host_finished(t),
             Wait::Signal => self.sigwait_finished(t),
             Wait::Suspend => self.suspend_finished(t),
+            Wait::CpuSleep => self.cpu_sleep_finished(t),
         }
     }
 
@@ -355,6 +362,7 @@ impl<M: Machine> Kernel<M> {
     pub fn idle_look(&self, cpu: CpuId) -> Option<Next> {
         let now = self.m.now();
         let t = self.sched.idle_pull(cpu, now, &mut self.kicks(cpu))?;
+        self.cputime.cpu.run(cpu, now);
         Some(if self.ready(t) { self.exit(cpu, t) } else { self.schedule(cpu, Prev::Block) })
     }
 }

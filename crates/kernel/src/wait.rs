@@ -50,12 +50,14 @@ pub enum Wait {
     Suspend = 8,
     /// Nothing, but it has kernel work left to do: it is runnable.
     Work = 9,
+    /// The consumption of CPU time (`clock_nanosleep(2)`).
+    CpuSleep = 10,
 }
 
 impl Wait {
     fn from_raw(n: u32) -> Wait {
         use Wait::*;
-        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work][n as usize]
+        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep][n as usize]
     }
 }
 

@@ -112,8 +112,8 @@ impl<M: Machine> Kernel<M> {
         Quota { limit: self.posix.limit.get(|| self.m.soft_limit(RLIMIT_SIGPENDING)), elsewhere: 0 }
     }
 
-    /// `prlimit64(2)`, `setrlimit(2)`: the host's, but what we know of a limit is old then.
-    pub(crate) fn sys_set_limit(&self, cpu: CpuId, call: &Call) -> Out {
+    /// A limit that is the host's: what we know of one is old then.
+    pub(crate) fn host_limit(&self, cpu: CpuId, call: &Call) -> Out {
         let out = self.pass(cpu, call);
         self.posix.limit.forget();
         out

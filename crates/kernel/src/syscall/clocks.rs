@@ -1,63 +1,184 @@
-//! The CPU time of threads: `clock_gettime(2)` by a thread's clock, `getrusage(RUSAGE_THREAD)`.
-//! A carrier's time is not the thread's, so the host cannot answer. All other clocks are its.
+//! Clocks of CPU time, and what else is made of them: `clock_gettime(2)` and its kin, `getrusage(2)`,
+//! `times(2)`. A carrier's time is not a thread's, and the host's count of the process has our own work
+//! in it, so the host cannot answer. All other clocks are its.
 
+use crate::cputime::SleepClock;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
-use abi::{Errno, Timespec};
-use ids::{CpuId, Tid};
+use abi::{Errno, Timespec, Timeval};
+use ids::{CpuId, Nanos, Tid};
+use time::{ClockId, CpuTarget, Who};
 
+const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
 const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+const RUSAGE_SELF: i32 = 0;
 const RUSAGE_THREAD: i32 = 1;
-/// The bits of a clock that names its thread (`include/linux/posix-timers_types.h`).
-const CPUCLOCK_PERTHREAD: i32 = 4;
-const CPUCLOCK_WHICH: i32 = 3;
-const CLOCKFD: i32 = 3;
+const TIMER_ABSTIME: u64 = 1;
+
+/// Who asks for a clock.
+struct Asker<'a, M: Machine> {
+    k: &'a Kernel<M>,
+    t: ThreadIdx,
+}
+
+impl<M: Machine> Who for Asker<'_, M> {
+    fn tid(&self) -> i32 {
+        self.k.tid(self.t).0
+    }
+    fn pid(&self) -> i32 {
+        self.k.config.pid.0
+    }
+    fn is_own_thread(&self, tid: i32) -> bool {
+        self.k.threads().find(Tid(tid)).is_some()
+    }
+    /// What is none of our threads may be a process: the host is asked.
+    fn is_process(&self, pid: i32) -> bool {
+        !self.is_own_thread(pid)
+    }
+}
+
+/// Who shall answer.
+enum Whose {
+    /// We.
+    Ours(SleepClock),
+    /// The host.
+    Hosts,
+}
 
 impl<M: Machine> Kernel<M> {
-    /// Whose CPU time a clock tells, if it is one of our threads.
-    fn thread_of_clock(&self, t: ThreadIdx, clock: i32) -> Option<ThreadIdx> {
-        if clock == CLOCK_THREAD_CPUTIME_ID {
-            return Some(t);
+    fn own_clock(&self, target: CpuTarget, clock: time::CpuClock) -> Whose {
+        match target {
+            CpuTarget::OwnProcess => Whose::Ours(SleepClock { thread: None, clock }),
+            CpuTarget::Thread(tid) => match self.threads().find(Tid(tid)) {
+                Some(t) => Whose::Ours(SleepClock { thread: Some(t), clock }),
+                None => Whose::Hosts,
+            },
+            CpuTarget::OtherProcess(_) => Whose::Hosts,
         }
-        if clock >= 0 || clock & CPUCLOCK_PERTHREAD == 0 || clock & CPUCLOCK_WHICH == CLOCKFD {
-            return None;
-        }
-        match !(clock >> 3) {
-            0 => Some(t),
-            tid => self.threads().find(Tid(tid)),
-        }
+    }
+
+    fn clock_of(&self, t: ThreadIdx, raw: i32, reading: bool) -> Result<Whose, Errno> {
+        let Some(id) = ClockId::from_raw(raw).and_then(ClockId::as_cpu) else { return Ok(Whose::Hosts) };
+        let target = id.resolve(&Asker { k: self, t }, reading).map_err(errno)?;
+        Ok(self.own_clock(target, id.clock))
     }
 
     pub(crate) fn sys_clock_gettime(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, to, ..] = call.args;
-        let Some(target) = self.thread_of_clock(t, clock as i32) else { return self.pass(cpu, call) };
-        let used = Timespec::from_nanos(self.sched.runtime(target, self.m.now()));
-        if self.m.write(to, &used.to_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        let used = match clock as i32 {
+            CLOCK_PROCESS_CPUTIME_ID => self.process_clock(),
+            CLOCK_THREAD_CPUTIME_ID => self.thread_clock(t),
+            raw if raw >= 0 => return self.pass(cpu, call),
+            raw => match self.clock_of(t, raw, true) {
+                Ok(Whose::Ours(clock)) => self.read_clock(clock),
+                Ok(Whose::Hosts) => return self.pass(cpu, call),
+                Err(e) => return e.into(),
+            },
+        };
+        self.give(to, &Timespec::from_nanos(used).to_bytes())
     }
 
-    /// All clocks of CPU time have the same resolution: the host is asked for the caller's.
+    fn give(&self, to: u64, bytes: &[u8]) -> Out {
+        if self.m.write(to, bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
     pub(crate) fn sys_clock_getres(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let mut call = *call;
-        if self.thread_of_clock(t, call.args[0] as i32).is_some() {
-            call.args[0] = CLOCK_THREAD_CPUTIME_ID as u64;
+        let [clock, to, ..] = call.args;
+        match self.clock_of(t, clock as i32, false) {
+            Ok(Whose::Hosts) => return self.pass(cpu, call),
+            Ok(Whose::Ours(_)) => {}
+            Err(e) => return e.into(),
         }
-        self.pass(cpu, &call)
+        let hz = 1_000_000_000 / self.config.tick.0.max(1);
+        let resolution = ClockId::from_raw(clock as i32).and_then(|c| c.cpu_resolution(hz)).unwrap_or(Nanos(1));
+        if to == 0 { Out::Done(0) } else { self.give(to, &Timespec::from_nanos(resolution).to_bytes()) }
     }
 
-    /// The thread's time counts as user time; faults and the like are the carrier's.
+    /// A clock of CPU time cannot be set; the host says how, but it does not know our threads.
+    pub(crate) fn sys_clock_settime(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let [clock, from, ..] = call.args;
+        let asker = Asker { k: self, t };
+        let Some(ClockId::Cpu(id)) = ClockId::from_raw(clock as i32) else { return self.pass(cpu, call) };
+        if self.m.read(from, &mut [0; Timespec::SIZE]).is_err() {
+            return Errno::EFAULT.into();
+        }
+        match (id.resolve(&asker, false), ClockId::Cpu(id).cpu_settime(&asker)) {
+            (Ok(CpuTarget::OwnProcess | CpuTarget::Thread(_)) | Err(_), Some(e)) => errno(e).into(),
+            _ => self.pass(cpu, call),
+        }
+    }
+
+    /// `clock_nanosleep(2)` on clocks that are not for sleeping on, or stand still while one sleeps.
+    pub(crate) fn sys_cpu_sleep(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let [clock, flags, request, rem, ..] = call.args;
+        // Numbers that are no clock, and clocks that are not for sleeping on: the host says how.
+        let Some(id) = ClockId::from_raw(clock as i32) else { return self.pass(cpu, call) };
+        let Some(of) = id.as_cpu() else { return self.pass(cpu, call) };
+        let sleeper = match id.sleeper(&Asker { k: self, t }) {
+            Err(time::Error::NotSupported) => return Errno::EOPNOTSUPP.into(),
+            sleeper => sleeper,
+        };
+        let mut bytes = [0; Timespec::SIZE];
+        if self.m.read(request, &mut bytes).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let at = match Timespec::from_bytes(&bytes).to_nanos() {
+            Ok(at) => at,
+            Err(e) => return e.into(),
+        };
+        let target = match sleeper {
+            Ok(Some(target)) => target,
+            Ok(None) => return self.pass(cpu, call),
+            Err(e) => return errno(e).into(),
+        };
+        let Whose::Ours(clock) = self.own_clock(target, of.clock) else { return self.pass(cpu, call) };
+        let (absolute, now) = (flags & TIMER_ABSTIME != 0, self.read_clock(clock));
+        let at = if absolute { at } else { now + at };
+        if at <= now {
+            return Out::Done(0);
+        }
+        self.cpu_sleep(cpu, t, clock, at, absolute, rem)
+    }
+
+    /// The host's answer, with our user and system time in it: faults and the like are the host's to count.
     pub(crate) fn sys_getrusage(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [who, to, ..] = call.args;
         let out = self.pass(cpu, call);
-        if who as i32 != RUSAGE_THREAD || out != Out::Done(0) {
+        if out != Out::Done(0) {
             return out;
         }
-        let used = Timespec::from_nanos(self.sched.runtime(t, self.m.now())).to_bytes();
-        // ru_utime and ru_stime are `struct timeval`: microseconds.
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&used[..8]);
-        let nanos = i64::from_le_bytes(used[8..].try_into().unwrap_or_default());
-        bytes[8..16].copy_from_slice(&(nanos / 1000).to_le_bytes());
-        if self.m.write(to, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.compare_with_host(cpu, t, self.m.now());
+        let usage = match who as i32 {
+            RUSAGE_SELF => self.process_usage(),
+            RUSAGE_THREAD => self.thread_usage(t),
+            _ => return out,
+        };
+        let mut bytes = [0; 2 * Timeval::SIZE];
+        bytes[..16].copy_from_slice(&Timeval::from_nanos(usage.utime).to_bytes());
+        bytes[16..].copy_from_slice(&Timeval::from_nanos(usage.stime).to_bytes());
+        self.give(to, &bytes)
     }
+
+    /// The host's answer, with our user and system time in it. The children's times are the host's.
+    pub(crate) fn sys_times(&self, cpu: CpuId, call: &Call) -> Out {
+        let out = self.pass(cpu, call);
+        let to = call.args[0];
+        if to == 0 || out == Errno::EFAULT.into() {
+            return out;
+        }
+        let (utime, stime) = self.process_usage().in_clock_ticks();
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&utime.to_le_bytes());
+        bytes[8..].copy_from_slice(&stime.to_le_bytes());
+        match self.give(to, &bytes) {
+            Out::Done(0) => out,
+            fault => fault,
+        }
+    }
+}
+
+/// The room's errors are Linux's.
+fn errno(e: time::Error) -> Errno {
+    Errno(e.errno())
 }

@@ -127,6 +127,7 @@ impl<M: Machine> Kernel<M> {
         self.m.save(t);
         let thread = self.thread(t);
         self.drop_signals(cpu, t);
+        self.account_exit(cpu, t);
         let word = thread.clear_child_tid.load(Relaxed);
         if word != 0 && self.m.store_u32(word, 0).is_ok() {
             // Not private (`mm_release`): but nobody outside this process waits on a stack of ours.
@@ -164,6 +165,7 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         self.sched.wake_new(t, cpu, now, &mut self.kicks(cpu));
         let chosen = self.sched.schedule(cpu, now, sched::Prev::Block, &mut self.kicks(cpu));
+        self.cputime.cpu.run(cpu, now);
         (chosen == Some(t)).then_some(t)
     }
 
@@ -183,6 +185,7 @@ impl<M: Machine> Kernel<M> {
             signals,
             process,
             shared: self.memory.shared_ranges(),
+            cpu_limit: self.cputime.timers.lock().process.limit(),
         }
     }
 
@@ -201,6 +204,7 @@ impl<M: Machine> Kernel<M> {
         let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
+        self.set_cpu_limit(cpu, from.cpu_limit);
         // A deadline is not inherited (the fork was refused) and the mask was valid before.
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
@@ -228,4 +232,5 @@ pub struct Inheritance {
     signals: signal::ThreadSignals,
     process: signal::ProcessSignals,
     shared: alloc::vec::Vec<(u64, u64)>,
+    cpu_limit: time::cpu::limit::Rlimit,
 }

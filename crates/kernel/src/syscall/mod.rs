@@ -7,6 +7,8 @@ pub mod clone;
 mod futex;
 mod futex2;
 mod identity;
+mod itimers;
+mod limits;
 mod masked;
 mod policy;
 mod procself;
@@ -107,11 +109,15 @@ impl<M: Machine> Kernel<M> {
             nr::TIMER_SETTIME => self.sys_timer_settime(cpu, call),
             nr::TIMER_GETTIME => self.sys_timer_gettime(call),
             nr::TIMER_GETOVERRUN => self.sys_timer_getoverrun(call),
-            nr::PRLIMIT64 | nr::SETRLIMIT => self.sys_set_limit(cpu, call),
             nr::TIMER_DELETE => self.sys_timer_delete(call),
             nr::CLOCK_GETTIME => self.sys_clock_gettime(cpu, t, call),
             nr::CLOCK_GETRES => self.sys_clock_getres(cpu, t, call),
+            nr::CLOCK_SETTIME => self.sys_clock_settime(cpu, t, call),
             nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
+            nr::TIMES => self.sys_times(cpu, call),
+            nr::SETITIMER => self.sys_setitimer(cpu, call),
+            nr::GETITIMER => self.sys_getitimer(cpu, call),
+            nr::GETRLIMIT | nr::SETRLIMIT | nr::PRLIMIT64 => self.sys_rlimit(cpu, call),
             nr::OPEN | nr::OPENAT => self.sys_open(cpu, t, call),
             nr::WRITE => self.sys_write(cpu, call),
             nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3 => self.sys_close(cpu, call),

@@ -321,6 +321,9 @@ impl<M: Machine> Kernel<M> {
         if wait.call.load(Relaxed) == nr::FUTEX as u32 {
             return self.futex_wait_again(cpu, t);
         }
+        if wait.call.load(Relaxed) == nr::CLOCK_NANOSLEEP as u32 {
+            return self.cpu_sleep_again(cpu, t);
+        }
         let (at, rem) = (ids::Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));
         self.begin_wait(t, Wait::Sleep);
         self.thread(t).wait.a.store(rem, Relaxed);

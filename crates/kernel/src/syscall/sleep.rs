@@ -21,8 +21,7 @@ impl<M: Machine> Kernel<M> {
             1 => Clock::Monotonic,
             7 => Clock::Boottime,
             11 => Clock::Tai,
-            // CPU clocks, alarm clocks and wrong ones: the host knows the answers.
-            _ => return self.pass(cpu, call),
+            _ => return self.sys_cpu_sleep(cpu, t, call),
         };
         let mut bytes = [0; Timespec::SIZE];
         if self.m.read(request, &mut bytes).is_err() {

@@ -97,10 +97,21 @@ impl ProcessCputime {
         self.slots[cpu.index()].clock.stop(now);
     }
 
+    /// What the group has consumed on `cpu`.
+    pub fn on(&self, cpu: CpuId, now: Nanos) -> Nanos {
+        self.slots[cpu.index()].clock.read(now)
+    }
+
     /// A tick hit `thread` on `cpu`: what it has run since its last tick was this mode.
     #[inline]
     pub fn tick(&self, cpu: CpuId, thread: &ThreadCputime, mode: Mode, now: Nanos) {
         let span = thread.attribute_rest(now, mode);
+        self.slots[cpu.index()].attribute(span, mode);
+    }
+
+    /// `span` of what `thread` has run on `cpu` since its last tick is known to have been this mode.
+    pub fn attribute(&self, cpu: CpuId, thread: &ThreadCputime, span: Nanos, mode: Mode) {
+        thread.attribute(span, mode);
         self.slots[cpu.index()].attribute(span, mode);
     }
 
@@ -121,6 +132,11 @@ impl ProcessCputime {
         let span = Nanos(span.0.min(slot.read(now).0));
         let taken = thread.take_back(span, now);
         slot.take_back(taken, now);
+    }
+
+    /// The part of [`Self::take_back`] that is about the group, for threads whose clocks are counted elsewhere.
+    pub fn take_back_on(&self, cpu: CpuId, span: Nanos, now: Nanos) {
+        self.slots[cpu.index()].clock.take_back(span, now);
     }
 
     /// `thread` has run for the last time, on `cpu`: what no tick has told apart counts

@@ -68,6 +68,12 @@ impl Stopwatch {
         self.0.store(word.wrapping_sub(span << 1), Relaxed);
     }
 
+    /// Sets a clock that stands still to a total.
+    #[inline(always)]
+    pub fn set(&self, total: Nanos) {
+        self.0.store(total.0 << 1, Relaxed);
+    }
+
     /// What it reads at `now`.
     #[inline(always)]
     pub fn read(&self, now: Nanos) -> Nanos {
@@ -110,6 +116,11 @@ impl Floor {
             return Nanos(before);
         }
         Nanos(self.0.fetch_max(reading.0, Relaxed).max(reading.0))
+    }
+
+    /// The highest value that was read.
+    pub fn get(&self) -> Nanos {
+        Nanos(self.0.load(Relaxed))
     }
 
     /// Forgets what was read.

@@ -46,6 +46,25 @@ impl ThreadCputime {
         self.clock.is_running()
     }
 
+    /// For a scheduler that counts what its threads run: the thread has consumed `exec` by now.
+    /// Then nothing is written here at a switch, and the clock is brought up to date before
+    /// it is used; it never runs by itself.
+    #[inline]
+    pub fn follow(&self, exec: Nanos) {
+        self.clock.set(exec);
+    }
+
+    /// A reading of a clock that is counted elsewhere, never less than anyone has read before.
+    #[inline]
+    pub fn raise(&self, exec: Nanos) -> Nanos {
+        self.floor.raise(exec)
+    }
+
+    /// The most that anyone has read.
+    pub fn shown(&self) -> Nanos {
+        self.floor.get()
+    }
+
     #[inline(always)]
     pub(super) fn start(&self, now: Nanos) {
         self.clock.start(now);
@@ -78,7 +97,7 @@ impl ThreadCputime {
     }
 
     #[inline(always)]
-    fn attribute(&self, span: Nanos, mode: Mode) {
+    pub(super) fn attribute(&self, span: Nanos, mode: Mode) {
         let part = match mode {
             Mode::User => &self.utime,
             Mode::System => &self.stime,

@@ -29,6 +29,17 @@ impl CpuTimers {
         self.queues[clock.index()].reserve(timers)
     }
 
+    /// Makes room for one more on `clock`.
+    pub fn make_room(&mut self, clock: CpuClock) -> Result<(), OutOfMemory> {
+        let armed = self.queues[clock.index()].len();
+        self.reserve(clock, armed + 1)
+    }
+
+    /// Whether nothing is armed.
+    pub fn is_empty(&self) -> bool {
+        self.queues.iter().all(Heap::is_empty)
+    }
+
     /// Arms `timer`, which is in no queue, for the reading `at` of `clock`. Tells the new
     /// earliest reading if this timer is it now (then the caller lowers the cache).
     #[must_use = "the cache of next events must be lowered"]

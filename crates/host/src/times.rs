@@ -1,0 +1,85 @@
+//! CPU time, timers and limit of the process in the host's hands: what we take over, and what exec hands on.
+//!
+//! The host must not act on its own count, which has our work in it. Its soft RLIMIT_CPU is raised to the hard one,
+//! which cannot be lifted without privilege: there the host still kills.
+
+use crate::os::nr;
+use abi::{Itimerval, Timeval};
+use arch::syscall;
+use ids::Nanos;
+use kernel::Times;
+use time::cpu::Usage;
+use time::cpu::itimer::ItimerValue;
+use time::cpu::limit::Rlimit;
+
+const RLIMIT_CPU: usize = 0;
+const RUSAGE_SELF: usize = 0;
+/// ITIMER_VIRTUAL and ITIMER_PROF.
+const ITIMERS: [usize; 2] = [1, 2];
+
+/// What the host has counted and armed; its own timers and soft limit do nothing from now on.
+pub(crate) fn take_over() -> Times {
+    let limit = limit(None);
+    if limit.cur != limit.max {
+        let _ = self::limit(Some(Rlimit { cur: limit.max, max: limit.max }));
+    }
+    let itimers = ITIMERS.map(|which| {
+        let value = itimer(which, None);
+        if value != ItimerValue::default() {
+            let _ = itimer(which, Some(ItimerValue::default()));
+        }
+        value
+    });
+    Times { usage: usage(), limit, itimers: Some(itimers) }
+}
+
+/// Gives limit and timers back.
+pub(crate) fn hand_on(times: &Times) {
+    if limit(None) != times.limit {
+        let _ = limit(Some(times.limit));
+    }
+    for (which, value) in ITIMERS.into_iter().zip(times.itimers.unwrap_or_default()) {
+        if value != ItimerValue::default() {
+            let _ = itimer(which, Some(value));
+        }
+    }
+}
+
+/// User and system time of the process.
+pub(crate) fn usage() -> Usage {
+    let mut words = [0i64; 18];
+    // SAFETY: `struct rusage` has 144 bytes.
+    unsafe { syscall!(nr::GETRUSAGE, RUSAGE_SELF, words.as_mut_ptr()) };
+    let time = |at: usize| Timeval { sec: words[at], usec: words[at + 1] }.to_nanos().unwrap_or(Nanos::ZERO);
+    Usage { utime: time(0), stime: time(2) }
+}
+
+/// The old limit.
+fn limit(new: Option<Rlimit>) -> Rlimit {
+    let new = new.map(|l| [l.cur, l.max]);
+    let new = new.as_ref().map_or(core::ptr::null(), |l| l.as_ptr());
+    let mut old = [u64::MAX; 2];
+    // SAFETY: two words each.
+    unsafe { syscall!(nr::PRLIMIT64, 0, RLIMIT_CPU, new, old.as_mut_ptr()) };
+    Rlimit { cur: old[0], max: old[1] }
+}
+
+/// The old setting.
+fn itimer(which: usize, new: Option<ItimerValue>) -> ItimerValue {
+    let mut old = [0; Itimerval::SIZE];
+    // SAFETY: both structures have that size.
+    unsafe {
+        match new {
+            None => syscall!(nr::GETITIMER, which, old.as_mut_ptr()),
+            Some(new) => {
+                let (value, interval) = (Timeval::from_nanos(new.value), Timeval::from_nanos(new.interval));
+                let new = Itimerval { interval, value }.to_bytes();
+                syscall!(nr::SETITIMER, which, new.as_ptr(), old.as_mut_ptr())
+            }
+        }
+    };
+    let old = Itimerval::from_bytes(&old);
+    // What the host gives is valid.
+    let nanos = |t: Timeval| t.to_nanos().unwrap_or(Nanos::ZERO);
+    ItimerValue { value: nanos(old.value), interval: nanos(old.interval) }
+}

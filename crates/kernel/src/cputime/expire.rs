@@ -1,0 +1,140 @@
+//! What happens because CPU time was consumed: found by ticks, at constant cost while nothing is due.
+
+use super::Timers;
+use super::sleep::{Orphans, SLEEPER, Sleepers};
+use crate::machine::Machine;
+use crate::{Kernel, ThreadIdx};
+use abi::{SigInfo, Signal};
+use ids::{CpuId, Nanos};
+use sync::atomic::{Ordering::SeqCst, fence};
+use time::cpu::itimer::ItimerValue;
+use time::cpu::limit::Rlimit;
+use time::cpu::{CpuEvent, CpuItimerKind, FIRED_PER_PASS_MAX, expire_thread};
+
+/// The most events of one pass: both interval timers, the limit, and the timers of three clocks.
+const EVENTS_MAX: usize = 3 + 3 * FIRED_PER_PASS_MAX;
+
+/// What one pass found. It is carried out when the lock is given back.
+struct Events {
+    list: [Option<CpuEvent>; EVENTS_MAX],
+    len: usize,
+}
+
+impl Events {
+    fn new() -> Events {
+        Events { list: [None; EVENTS_MAX], len: 0 }
+    }
+
+    fn push(&mut self, event: CpuEvent) {
+        self.list[self.len] = Some(event);
+        self.len += 1;
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// At a tick while something is armed. `current` is up to date.
+    pub(super) fn expire_cpu_timers(&self, cpu: CpuId, current: Option<ThreadIdx>, now: Nanos) {
+        let process = &self.cputime.cpu;
+        // One at a time: the others' ticks see that somebody is at it and go on.
+        if process.is_due(now)
+            && let Some(claim) = process.expiry.claim()
+        {
+            let mut events = Events::new();
+            {
+                let mut timers = self.cputime.timers.lock();
+                let places = &mut Sleepers(self.threads());
+                timers.process.expire(claim, process, now, places, |event, _| events.push(event));
+                self.cputime.note_armed(&timers);
+            }
+            self.carry_out(cpu, current, events);
+        }
+        if let Some(t) = current {
+            self.expire_timers_of(cpu, t, now);
+        }
+    }
+
+    fn expire_timers_of(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let clock = &self.thread(t).time.cpu;
+        if clock.expiry.is_empty() || !clock.expiry.is_due(&clock.sample(now)) {
+            return;
+        }
+        let mut events = Events::new();
+        {
+            let mut timers = self.cputime.timers.lock();
+            let places = &mut Sleepers(self.threads());
+            expire_thread(timers.threads.get_mut(&t), None, clock, now, places, |event, _| events.push(event));
+            if timers.threads.get(&t).is_some_and(|queue| queue.is_empty()) {
+                timers.threads.remove(&t);
+            }
+            self.cputime.note_armed(&timers);
+        }
+        self.carry_out(cpu, Some(t), events);
+    }
+
+    fn carry_out(&self, cpu: CpuId, t: Option<ThreadIdx>, events: Events) {
+        for event in events.list.into_iter().flatten() {
+            let signal = match event {
+                CpuEvent::Prof => Signal::PROF,
+                CpuEvent::Virtual => Signal::VTALRM,
+                CpuEvent::SoftLimit | CpuEvent::SoftRtTime => Signal::XCPU,
+                CpuEvent::HardLimit => Signal::KILL,
+                CpuEvent::Timer(item, _) => {
+                    self.wake(cpu, ThreadIdx(item & !SLEEPER));
+                    continue;
+                }
+            };
+            // A standard signal that is pending already is not lost, but the same.
+            let _ = self.send_to_process(cpu, t, SigInfo::kernel(signal));
+        }
+    }
+
+    /// A thread exits: its own timers go with it.
+    pub(super) fn forget_timers_of(&self, t: ThreadIdx) {
+        let mut timers = self.cputime.timers.lock();
+        if let Some(mut queue) = timers.threads.remove(&t) {
+            queue.clear(&mut Orphans(self.threads()));
+        }
+        self.thread(t).time.cpu.expiry.clear();
+        self.cputime.note_armed(&timers);
+    }
+
+    /// Something was armed: CPUs that run threads without a tick must set their timers. They pass the kernel's
+    /// exit for that, where the flag is looked at; who comes there later sees it anyway.
+    pub(super) fn armed(&self, cpu: CpuId, timers: &Timers) {
+        let before = self.cputime.is_armed();
+        self.cputime.note_armed(timers);
+        if before || !self.cputime.is_armed() {
+            return;
+        }
+        fence(SeqCst);
+        for other in (0..self.config.cpus).map(|i| CpuId(i as u16)) {
+            if other != cpu && self.sched.current(other).is_some() {
+                self.m.kick(other);
+            }
+        }
+    }
+
+    /// Sets RLIMIT_CPU; the old one.
+    pub(crate) fn set_cpu_limit(&self, cpu: CpuId, limit: Rlimit) -> Rlimit {
+        let mut timers = self.cputime.timers.lock();
+        let old = timers.process.limit();
+        timers.process.set_limit(limit, &self.cputime.cpu);
+        self.armed(cpu, &timers);
+        old
+    }
+
+    /// Sets an interval timer on CPU time; the old setting.
+    pub(crate) fn set_itimer(&self, cpu: CpuId, which: CpuItimerKind, new: ItimerValue) -> ItimerValue {
+        let now = self.m.now();
+        let mut timers = self.cputime.timers.lock();
+        let old = timers.process.set_itimer(which, new, &self.cputime.cpu, now, self.config.tick);
+        self.armed(cpu, &timers);
+        old
+    }
+
+    /// The setting of an interval timer on CPU time.
+    pub(crate) fn itimer(&self, which: CpuItimerKind) -> ItimerValue {
+        let now = self.m.now();
+        self.cputime.timers.lock().process.get_itimer(which, &self.cputime.cpu, now, self.config.tick)
+    }
+}

@@ -1,0 +1,381 @@
+//! CPU time: the pure room `time::cpu` put to work.
+//!
+//! A process's time is one word per CPU, written when the CPU turns idle or busy: nothing happens
+//! at a switch between threads. A thread's time is what the scheduler counts of it anyway, and
+//! `extra`: what host calls consumed while the thread was off its CPU, less what the host took
+//! while it had one.
+//!
+//! | what | is charged |
+//! |---|---|
+//! | user code, and our own work on its behalf | the time it has a CPU |
+//! | a host call made with the CPU, up to [`SHORT_CALL`] | the same |
+//! | a longer one | no more than the host counts for the carrier ([`Kernel::compare_with_host`]) |
+//! | a host call made off the CPU | what the host counts for the carrier, as system time |
+//! | time that the host gave to others | nothing, from the next tick or long call on |
+//!
+//! [`expire`] is what a tick does while something is armed.
+
+mod expire;
+mod sleep;
+
+pub(crate) use sleep::SleepClock;
+
+use crate::machine::{Machine, Times};
+use crate::{Kernel, ThreadIdx};
+use alloc::collections::BTreeMap;
+use ids::{CpuId, Nanos};
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use time::OutOfMemory;
+use time::cpu::limit::Rlimit;
+use time::cpu::{
+    Adjuster, CpuItimerKind, CpuTimers, Cputime, Mode, ProcessCputime, ProcessTimers, ThreadCputime, Usage,
+};
+
+/// A host call that takes no longer is charged by the clock alone.
+pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
+
+/// No reading.
+const UNKNOWN: u64 = u64::MAX;
+
+/// CPU time of the process.
+#[derive(Debug)]
+pub(crate) struct ProcessTime {
+    pub(crate) cpu: ProcessCputime,
+    /// Something is armed, for the process or any thread: where threads run, CPUs tick.
+    armed: AtomicBool,
+    pub(crate) timers: Lock<Timers>,
+}
+
+/// What is armed, and what was shown. The lock is a leaf.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    pub(crate) process: ProcessTimers,
+    /// Timers on the clocks of single threads, for those that have any.
+    threads: BTreeMap<ThreadIdx, CpuTimers>,
+    shown: Adjuster,
+}
+
+impl ProcessTime {
+    pub(crate) fn new(cpus: usize) -> Result<ProcessTime, OutOfMemory> {
+        Ok(ProcessTime {
+            cpu: ProcessCputime::new(cpus)?,
+            armed: AtomicBool::new(false),
+            timers: Lock::new(Timers {
+                process: ProcessTimers::new(),
+                threads: BTreeMap::new(),
+                shown: Adjuster::new(),
+            }),
+        })
+    }
+
+    /// Whether CPUs that run threads must tick. One load.
+    #[inline(always)]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.load(Relaxed)
+    }
+
+    /// After a change under the lock.
+    fn note_armed(&self, timers: &Timers) {
+        self.armed.store(self.cpu.expiry.is_active() || !timers.threads.is_empty(), SeqCst);
+    }
+}
+
+/// CPU time of a thread, beside what the scheduler counts. Written by the CPU that runs it.
+#[derive(Debug)]
+pub(crate) struct ThreadTime {
+    cpu: ThreadCputime,
+    /// To be added to what the scheduler counts.
+    extra: AtomicI64,
+    /// How far its clock, as it was read, is ahead of what it has consumed.
+    ahead: AtomicU64,
+    /// When its host call began: by scheduling time if it has kept its CPU, else by the carrier's CPU time.
+    since: AtomicU64,
+    /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
+    owed: AtomicU64,
+    shown: Lock<Adjuster>,
+    /// Its place in a queue of sleepers; written under the lock of [`Timers`].
+    place: AtomicU32,
+    /// Which queue that is.
+    sleeps_on: AtomicU64,
+}
+
+impl Default for ThreadTime {
+    fn default() -> ThreadTime {
+        ThreadTime {
+            cpu: ThreadCputime::new(),
+            extra: AtomicI64::new(0),
+            ahead: AtomicU64::new(0),
+            since: AtomicU64::new(UNKNOWN),
+            owed: AtomicU64::new(0),
+            shown: Lock::new(Adjuster::new()),
+            place: AtomicU32::new(time::Heap::ABSENT),
+            sleeps_on: AtomicU64::new(0),
+        }
+    }
+}
+
+impl ThreadTime {
+    pub(crate) fn reset(&self) {
+        self.cpu.reset();
+        self.extra.store(0, Relaxed);
+        self.ahead.store(0, Relaxed);
+        self.since.store(UNKNOWN, Relaxed);
+        self.owed.store(0, Relaxed);
+        *self.shown.lock() = Adjuster::new();
+    }
+
+    /// Nobody knows what the carrier of its host call had consumed when the call began.
+    pub(crate) fn forget_carrier(&self) {
+        self.since.store(UNKNOWN, Relaxed);
+    }
+
+    fn add_extra(&self, span: Nanos) {
+        self.extra.store(self.extra.load(Relaxed) + span.0 as i64, Relaxed);
+    }
+}
+
+/// The host's count of a carrier's time against ours of its CPU, at one moment. Written by the CPU.
+#[derive(Debug)]
+pub(crate) struct HostTime {
+    host: AtomicU64,
+    ours: AtomicU64,
+    hit_kernel: AtomicBool,
+}
+
+impl Default for HostTime {
+    fn default() -> HostTime {
+        HostTime { host: AtomicU64::new(UNKNOWN), ours: AtomicU64::new(0), hit_kernel: AtomicBool::new(false) }
+    }
+}
+
+impl HostTime {
+    /// The carrier is another, or will do something that is nobody's.
+    #[inline(always)]
+    pub(crate) fn forget(&self) {
+        self.host.store(UNKNOWN, Relaxed);
+    }
+
+    fn is_known(&self) -> bool {
+        self.host.load(Relaxed) != UNKNOWN
+    }
+
+    fn set(&self, host: Nanos, ours: Nanos) {
+        self.host.store(host.0, Relaxed);
+        self.ours.store(ours.0, Relaxed);
+    }
+
+    /// What the host must have counted when we have counted `ours`, had it taken nothing.
+    fn expected(&self, ours: Nanos) -> Option<Nanos> {
+        self.is_known().then(|| Nanos(self.host.load(Relaxed)) + (ours - Nanos(self.ours.load(Relaxed))))
+    }
+
+    pub(crate) fn tick_hit_kernel(&self) {
+        self.hit_kernel.store(true, Relaxed);
+    }
+
+    /// Where it hit.
+    pub(crate) fn mode(&self) -> Mode {
+        let kernel = self.hit_kernel.load(Relaxed);
+        if kernel {
+            self.hit_kernel.store(false, Relaxed);
+        }
+        if kernel { Mode::System } else { Mode::User }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    fn consumed(&self, t: ThreadIdx, now: Nanos) -> Nanos {
+        let run = self.sched.runtime(t, now).0 as i64;
+        Nanos(run.saturating_add(self.thread(t).time.extra.load(Relaxed)).max(0) as u64)
+    }
+
+    /// A thread's clock.
+    pub(crate) fn thread_clock(&self, t: ThreadIdx) -> Nanos {
+        self.thread(t).time.cpu.raise(self.consumed(t, self.m.now()))
+    }
+
+    /// The process's clock: constant cost for any number of threads.
+    pub(crate) fn process_clock(&self) -> Nanos {
+        self.cputime.cpu.clock(self.m.now())
+    }
+
+    /// The three readings of a thread.
+    pub(crate) fn thread_sample(&self, t: ThreadIdx) -> Cputime {
+        let now = self.m.now();
+        let exec = self.consumed(t, now);
+        Cputime { exec, ..self.thread(t).time.cpu.sample(now) }
+    }
+
+    /// User and system time of a thread, as programs see them.
+    pub(crate) fn thread_usage(&self, t: ThreadIdx) -> Usage {
+        let sample = Cputime { exec: self.thread_clock(t), ..self.thread_sample(t) };
+        self.thread(t).time.shown.lock().adjust(sample)
+    }
+
+    /// User and system time of the process, as programs see them.
+    ///
+    /// A CPU that nobody competes for has no ticks: what none has told apart is split as the host, which always
+    /// ticks, splits the whole.
+    pub fn process_usage(&self) -> Usage {
+        let now = self.m.now();
+        let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
+        let (host, rest) = (self.m.host_usage(), sample.exec - (sample.utime + sample.stime));
+        if host.stime != Nanos::ZERO {
+            let all = u128::from((host.utime + host.stime).0);
+            let system = Nanos((u128::from(rest.0) * u128::from(host.stime.0) / all) as u64);
+            sample.stime += system;
+            sample.utime += rest - system;
+        }
+        self.cputime.timers.lock().shown.adjust(sample)
+    }
+
+    /// Brings the clock of `t`, the current thread of the calling CPU, up to date.
+    fn follow(&self, t: ThreadIdx, now: Nanos) {
+        self.thread(t).time.cpu.follow(self.consumed(t, now));
+    }
+
+    /// A tick: what the current thread has run since the last is told apart, and what is due happens.
+    pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) {
+        let current = self.sched.current(cpu);
+        if let Some(t) = current {
+            self.compare_with_host(cpu, t, now);
+            self.cputime.cpu.tick(cpu, &self.thread(t).time.cpu, mode, now);
+        }
+        if self.cputime.is_armed() {
+            self.expire_cpu_timers(cpu, current, now);
+        }
+    }
+
+    /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
+    /// others or spent waiting. It is `t`'s, the current thread's: who else ran here meanwhile is not known.
+    pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        self.follow(t, now);
+        let Some(host) = self.m.carrier_time() else { return };
+        let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
+        let base = &self.cpu(cpu).host_time;
+        if let Some(expected) = base.expected(process.on(cpu, now)) {
+            let consumed = self.consumed(t, now);
+            let over = (expected - host).min(consumed).min(process.on(cpu, now));
+            // A clock that has been read stands still until it has caught up, and so long the process's has that
+            // time, too: it is never less than its threads' clocks.
+            let ahead = time.cpu.shown() - (consumed - over);
+            let before = Nanos(time.ahead.load(Relaxed));
+            time.ahead.store(ahead.0, Relaxed);
+            time.extra.store(time.extra.load(Relaxed) - over.0 as i64, Relaxed);
+            process.take_back_on(cpu, over + before - ahead, now);
+            self.follow(t, now);
+        }
+        base.set(host, process.on(cpu, now));
+    }
+
+    /// The current thread makes a host call and keeps its CPU.
+    pub(crate) fn begin_inline(&self, cpu: CpuId, t: ThreadIdx) {
+        let now = self.m.now();
+        self.thread(t).time.since.store(now.0, Relaxed);
+        if !self.cpu(cpu).host_time.is_known()
+            && let Some(host) = self.m.carrier_time()
+        {
+            self.cpu(cpu).host_time.set(host, self.cputime.cpu.on(cpu, now));
+        }
+    }
+
+    /// That call is over. A long one is system time, and only as much of it as the host counts.
+    pub(crate) fn end_inline(&self, cpu: CpuId, t: ThreadIdx) {
+        let now = self.m.now();
+        let took = now - Nanos(self.thread(t).time.since.load(Relaxed));
+        if took > SHORT_CALL {
+            self.end_long_inline(cpu, t, now, took);
+        }
+    }
+
+    #[cold]
+    fn end_long_inline(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, took: Nanos) {
+        let before = self.consumed(t, now) - took;
+        self.compare_with_host(cpu, t, now);
+        let span = self.consumed(t, now) - before;
+        self.cputime.cpu.attribute(cpu, &self.thread(t).time.cpu, span, Mode::System);
+    }
+
+    /// The current thread leaves its CPU, and the calling carrier makes a host call for it.
+    pub(crate) fn leave_carrier(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let expected = self.cpu(cpu).host_time.expected(self.cputime.cpu.on(cpu, now));
+        let since = expected.or_else(|| self.m.carrier_time());
+        self.thread(t).time.since.store(since.map_or(UNKNOWN, |n| n.0), Relaxed);
+    }
+
+    /// The call has returned on the calling carrier: what it has consumed is owed.
+    pub(crate) fn return_carrier(&self, t: ThreadIdx) {
+        let time = &self.thread(t).time;
+        let since = time.since.load(Relaxed);
+        if since != UNKNOWN
+            && let Some(host) = self.m.carrier_time()
+        {
+            time.owed.store((host - Nanos(since)).0, Relaxed);
+        }
+    }
+
+    /// The thread has been chosen again after a host call.
+    pub(crate) fn charge_host_call(&self, t: ThreadIdx) {
+        let time = &self.thread(t).time;
+        let owed = Nanos(time.owed.load(Relaxed));
+        if owed == Nanos::ZERO {
+            return;
+        }
+        time.owed.store(0, Relaxed);
+        self.charge(self.sched.cpu_of(t), t, owed, Mode::System);
+    }
+
+    fn charge(&self, cpu: CpuId, t: ThreadIdx, span: Nanos, mode: Mode) {
+        let time = &self.thread(t).time;
+        self.follow(t, self.m.now());
+        self.cputime.cpu.charge(cpu, &time.cpu, span, mode);
+        time.add_extra(span);
+    }
+
+    /// The current thread has come to its end: sleepers on its clock wait for nothing.
+    pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
+        let now = self.m.now();
+        self.compare_with_host(cpu, t, now);
+        self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
+        if !self.thread(t).time.cpu.expiry.is_empty() {
+            self.forget_timers_of(t);
+        }
+    }
+
+    /// The process takes over what the host has counted and armed for it. `t` is its only thread.
+    pub fn take_over_times(&self, cpu: CpuId, t: ThreadIdx) {
+        let times = self.m.take_over_times();
+        self.charge(cpu, t, times.usage.utime, Mode::User);
+        self.charge(cpu, t, times.usage.stime, Mode::System);
+        self.set_cpu_limit(cpu, times.limit);
+        let kinds = [CpuItimerKind::Virtual, CpuItimerKind::Prof];
+        for (which, value) in kinds.into_iter().zip(times.itimers.unwrap_or_default()) {
+            if value != Default::default() {
+                self.set_itimer(cpu, which, value);
+            }
+        }
+    }
+
+    /// Before exec: the host gets back what the new program shall find. In a vfork child (`borrowed`), which has the limit
+    /// of its parent but no timers, it is the host's part of the child that gets it.
+    pub fn hand_on_times(&self, borrowed: bool) {
+        let now = self.m.now();
+        let timers = self.cputime.timers.lock();
+        let left = |which| timers.process.get_itimer(which, &self.cputime.cpu, now, self.config.tick);
+        let itimers = (!borrowed).then(|| [left(CpuItimerKind::Virtual), left(CpuItimerKind::Prof)]);
+        let times = Times { usage: Usage::default(), limit: timers.process.limit(), itimers };
+        drop(timers);
+        self.m.hand_on_times(&times);
+    }
+
+    /// Exec has failed: timers and limit are ours again, as they were.
+    pub fn keep_times(&self) {
+        let _ = self.m.take_over_times();
+    }
+
+    /// RLIMIT_CPU.
+    pub(crate) fn cpu_limit(&self) -> Rlimit {
+        self.cputime.timers.lock().process.limit()
+    }
+}

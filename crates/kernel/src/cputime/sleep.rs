@@ -1,0 +1,175 @@
+//! Sleeping on CPU time: `clock_nanosleep(2)` on the clock of the process or of another thread.
+//!
+//! A sleeper stands in the same queue as a timer on that clock would. Whoever expires it takes it out of the queue and
+//! wakes it; that it is in none any more tells it that its time has come.
+
+use crate::machine::Machine;
+use crate::thread::ThreadTable;
+use crate::trap::Out;
+use crate::wait::Wait;
+use crate::{Kernel, ThreadIdx};
+use abi::{Errno, Timespec, nr};
+use ids::{CpuId, Nanos};
+use sync::atomic::Ordering::*;
+use time::Heap;
+use time::cpu::CpuClock;
+use time::heap::Places;
+
+/// Marks an item of the queues as a sleeping thread's slot, apart from the numbers of timers.
+pub(super) const SLEEPER: u32 = 1 << 31;
+
+/// The place of who slept on the clock of a thread that is gone: nothing will wake it but a signal.
+const ORPHAN: u32 = u32::MAX;
+
+/// The places of sleepers, under the lock of the timers.
+pub(super) struct Sleepers<'a>(pub(super) &'a ThreadTable);
+
+impl Places for Sleepers<'_> {
+    fn set_place(&mut self, item: u32, place: u32) {
+        self.0.get(ThreadIdx(item & !SLEEPER)).time.place.store(place, Release);
+    }
+}
+
+/// The places of sleepers on a clock that is gone.
+pub(super) struct Orphans<'a>(pub(super) &'a ThreadTable);
+
+impl Places for Orphans<'_> {
+    fn set_place(&mut self, item: u32, place: u32) {
+        let place = if place == Heap::ABSENT { ORPHAN } else { place };
+        self.0.get(ThreadIdx(item & !SLEEPER)).time.place.store(place, Release);
+    }
+}
+
+/// A clock of this process to sleep on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SleepClock {
+    /// Whose; `None`: the process's.
+    pub(crate) thread: Option<ThreadIdx>,
+    /// Which of the three.
+    pub(crate) clock: CpuClock,
+}
+
+impl SleepClock {
+    fn to_word(self) -> u64 {
+        (self.clock as u64) << 32 | self.thread.map_or(0, |t| u64::from(t.0) + 1)
+    }
+
+    fn from_word(word: u64) -> SleepClock {
+        let thread = (word as u32).checked_sub(1).map(ThreadIdx);
+        SleepClock { thread, clock: CpuClock::ALL[(word >> 32) as usize] }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// What a clock reads.
+    pub(crate) fn read_clock(&self, clock: SleepClock) -> Nanos {
+        match (clock.thread, clock.clock) {
+            (Some(t), CpuClock::Virt) => self.thread_sample(t).utime,
+            (Some(t), _) => self.thread_clock(t),
+            (None, CpuClock::Virt) => self.cputime.cpu.sample(self.m.now()).utime,
+            (None, _) => self.process_clock(),
+        }
+    }
+
+    /// The current thread sleeps until `clock` reads `at`; `rem` is where the rest of a relative sleep goes.
+    pub(crate) fn cpu_sleep(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        clock: SleepClock,
+        at: Nanos,
+        absolute: bool,
+        rem: u64,
+    ) -> Out {
+        let wait = &self.thread(t).wait;
+        self.begin_wait(t, Wait::CpuSleep);
+        wait.deadline.store(at.0, Relaxed);
+        wait.a.store(rem, Relaxed);
+        wait.b.store(u64::from(absolute), Relaxed);
+        if let Err(e) = self.queue_sleeper(cpu, t, clock, at) {
+            self.cancel_wait(t);
+            return e.into();
+        }
+        Out::Blocked
+    }
+
+    /// The sleep that a signal without handler interrupted goes on.
+    pub(crate) fn cpu_sleep_again(&self, cpu: CpuId, t: ThreadIdx) -> Out {
+        let wait = &self.thread(t).wait;
+        let clock = SleepClock::from_word(self.thread(t).time.sleeps_on.load(Relaxed));
+        self.cpu_sleep(cpu, t, clock, Nanos(wait.deadline.load(Relaxed)), false, wait.a.load(Relaxed))
+    }
+
+    fn queue_sleeper(&self, cpu: CpuId, t: ThreadIdx, on: SleepClock, at: Nanos) -> Result<(), Errno> {
+        let time = &self.thread(t).time;
+        time.sleeps_on.store(on.to_word(), Relaxed);
+        let mut timers = self.cputime.timers.lock();
+        let queue = match on.thread {
+            None => &mut timers.process.timers,
+            Some(whose) => timers.threads.entry(whose).or_default(),
+        };
+        queue.make_room(on.clock).map_err(|_| Errno::ENOMEM)?;
+        let earliest = queue.arm(on.clock, t.0 | SLEEPER, at, &mut Sleepers(self.threads()));
+        if let Some(at) = earliest {
+            match on.thread {
+                None => self.cputime.cpu.expiry.lower(on.clock, at),
+                Some(whose) => self.thread(whose).time.cpu.expiry.lower(on.clock, at),
+            }
+        }
+        self.armed(cpu, &timers);
+        Ok(())
+    }
+
+    /// 0 when the time has come; a signal ends it as `posix_cpu_nsleep` does.
+    pub(crate) fn cpu_sleep_finished(&self, t: ThreadIdx) -> Option<isize> {
+        let thread = self.thread(t);
+        if thread.time.place.load(Acquire) == Heap::ABSENT {
+            return Some(0);
+        }
+        if !self.interrupted(t) {
+            return None;
+        }
+        let on = SleepClock::from_word(thread.time.sleeps_on.load(Relaxed));
+        if self.take_out_sleeper(t, on) {
+            return Some(0);
+        }
+        let wait = &thread.wait;
+        if wait.b.load(Relaxed) != 0 {
+            return Some(Errno::ERESTARTNOHAND.to_ret());
+        }
+        let left = Nanos(wait.deadline.load(Relaxed)) - self.read_clock(on);
+        let rem = wait.a.load(Relaxed);
+        if rem != 0 && self.m.write(rem, &Timespec::from_nanos(left).to_bytes()).is_err() {
+            return Some(Errno::EFAULT.to_ret());
+        }
+        wait.call.store(nr::CLOCK_NANOSLEEP as u32, Relaxed);
+        Some(Errno::ERESTART_RESTARTBLOCK.to_ret())
+    }
+
+    /// Out of its queue before its time; true if its time came meanwhile.
+    fn take_out_sleeper(&self, t: ThreadIdx, on: SleepClock) -> bool {
+        let mut timers = self.cputime.timers.lock();
+        let place = self.thread(t).time.place.load(Relaxed);
+        if place == Heap::ABSENT {
+            return true;
+        }
+        let places = &mut Sleepers(self.threads());
+        match on.thread {
+            _ if place == ORPHAN => places.set_place(t.0, Heap::ABSENT),
+            None => {
+                if timers.process.timers.disarm(on.clock, place, places) {
+                    self.cputime.cpu.expiry.recheck(on.clock);
+                }
+            }
+            Some(whose) => {
+                if let Some(queue) = timers.threads.get_mut(&whose)
+                    && queue.disarm(on.clock, place, places)
+                {
+                    self.thread(whose).time.cpu.expiry.recheck(on.clock);
+                }
+            }
+        }
+        self.cputime.note_armed(&timers);
+        false
+    }
+}

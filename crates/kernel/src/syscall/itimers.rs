@@ -1,0 +1,54 @@
+//! `setitimer(2)` and `getitimer(2)` on CPU time. ITIMER_REAL and `alarm(2)` are the host's.
+
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use abi::{Errno, Itimerval, Timeval};
+use ids::CpuId;
+use time::cpu::CpuItimerKind;
+use time::cpu::itimer::ItimerValue;
+
+fn kind(which: u64) -> Option<CpuItimerKind> {
+    match which as i32 {
+        1 => Some(CpuItimerKind::Virtual),
+        2 => Some(CpuItimerKind::Prof),
+        _ => None,
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Without a new value it disarms, as Linux does for programs of old. If the old one cannot be
+    /// written, the timer has been set all the same.
+    pub(crate) fn sys_setitimer(&self, cpu: CpuId, call: &Call) -> Out {
+        let [which, new, old, ..] = call.args;
+        let Some(which) = kind(which) else { return self.pass(cpu, call) };
+        let mut value = ItimerValue::default();
+        if new != 0 {
+            let mut bytes = [0; Itimerval::SIZE];
+            if self.m.read(new, &mut bytes).is_err() {
+                return Errno::EFAULT.into();
+            }
+            let wanted = Itimerval::from_bytes(&bytes);
+            match (wanted.value.to_nanos(), wanted.interval.to_nanos()) {
+                (Ok(first), Ok(interval)) => value = ItimerValue { value: first, interval },
+                _ => return Errno::EINVAL.into(),
+            }
+        }
+        let before = self.set_itimer(cpu, which, value);
+        if old == 0 { Out::Done(0) } else { self.give_itimer(old, before) }
+    }
+
+    pub(crate) fn sys_getitimer(&self, cpu: CpuId, call: &Call) -> Out {
+        let [which, to, ..] = call.args;
+        match kind(which) {
+            Some(which) => self.give_itimer(to, self.itimer(which)),
+            None => self.pass(cpu, call),
+        }
+    }
+
+    fn give_itimer(&self, to: u64, it: ItimerValue) -> Out {
+        let (value, interval) = (Timeval::from_nanos(it.value), Timeval::from_nanos(it.interval));
+        let bytes = Itimerval { interval, value }.to_bytes();
+        if self.m.write(to, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+}

@@ -1,0 +1,55 @@
+//! RLIMIT_CPU: ours, because the host would count the carriers. It lives in the image; the host gets it at exec.
+
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use abi::{Errno, nr};
+use ids::CpuId;
+use time::cpu::limit::Rlimit;
+
+const RLIMIT_CPU: u32 = 0;
+
+impl<M: Machine> Kernel<M> {
+    /// `getrlimit(2)`, `setrlimit(2)`, `prlimit(2)`. Other resources and other processes are the host's.
+    pub(crate) fn sys_rlimit(&self, cpu: CpuId, call: &Call) -> Out {
+        let a = &call.args;
+        let (pid, resource, new, old) = match call.nr {
+            nr::GETRLIMIT => (0, a[0], 0, a[1]),
+            // Without a new limit it is a bad address.
+            nr::SETRLIMIT if a[1] != 0 => (0, a[0], a[1], 0),
+            nr::PRLIMIT64 => (a[0] as i32, a[1], a[2], a[3]),
+            _ => return self.host_limit(cpu, call),
+        };
+        if resource as u32 != RLIMIT_CPU || (pid != 0 && pid != self.config.pid.0) {
+            return self.host_limit(cpu, call);
+        }
+        if call.nr == nr::GETRLIMIT && old == 0 {
+            return Errno::EFAULT.into();
+        }
+        let before = match self.change_cpu_limit(cpu, new) {
+            Ok(before) => before,
+            Err(e) => return e.into(),
+        };
+        if old == 0 {
+            return Out::Done(0);
+        }
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&before.cur.to_le_bytes());
+        bytes[8..].copy_from_slice(&before.max.to_le_bytes());
+        if self.m.write(old, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    /// The old limit; 0 changes nothing.
+    fn change_cpu_limit(&self, cpu: CpuId, new: u64) -> Result<Rlimit, Errno> {
+        let before = self.cpu_limit();
+        if new == 0 {
+            return Ok(before);
+        }
+        let cur = self.m.load_u64(new).map_err(|_| Errno::EFAULT)?;
+        let max = self.m.load_u64(new + 8).map_err(|_| Errno::EFAULT)?;
+        let wanted = Rlimit { cur, max };
+        let privileged = max > before.max && self.m.may_raise_limits();
+        before.may_become(wanted, privileged).map_err(|e| Errno(e.errno()))?;
+        Ok(self.set_cpu_limit(cpu, wanted))
+    }
+}
