@@ -135,7 +135,7 @@ impl<M: Machine> Kernel<M> {
     fn search_receiver(&self, cpu: CpuId, signal: Signal, first: ThreadIdx, info: SigInfo) {
         let mut search = {
             let process = self.process.signals.lock();
-            process.search(signal, first, self.threads().live() as usize)
+            process.search(signal, first, self.threads().slots())
         };
         loop {
             let step = {

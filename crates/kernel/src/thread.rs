@@ -183,6 +183,11 @@ impl ThreadTable {
         })
     }
 
+    /// How many slots were ever used: so many steps of [`ThreadTable::after`] go round once.
+    pub fn slots(&self) -> usize {
+        self.slots.lock().fresh as usize
+    }
+
     /// The slot after `t`, going round.
     pub fn after(&self, t: ThreadIdx) -> ThreadIdx {
         let fresh = self.slots.lock().fresh;

@@ -48,8 +48,8 @@ impl ThreadSignals {
 
 impl ProcessSignals {
     /// Looks for a thread that takes `signal`, which has been queued for the process and
-    /// which the first choice did not want (`complete_signal`). `threads` is how many the
-    /// process has now.
+    /// which the first choice did not want (`complete_signal`). `threads` is how many steps go round all of them: those of threads that are
+    /// gone count.
     pub fn search(&self, signal: Signal, first: ThreadIdx, threads: usize) -> Search {
         let at = if self.last_receiver.is_some() { self.last_receiver } else { first };
         Search { signal, at, left: threads }

@@ -430,6 +430,7 @@ CASE(it_ends_a_sleep) {
 }
 
 static void by_default(void) {
+  set_disposition(RT, SIG_DFL);
   int id = timer_for(RT);
   arm(id, MS, 0);
   for (;;) pause();
