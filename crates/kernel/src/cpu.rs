@@ -46,6 +46,21 @@ pub struct CpuCounters {
 /// Libraries that are counted apart; later ones share the last counter.
 pub const LIBRARIES_MAX: usize = 32;
 
+/// What a tick means for the current thread.
+///
+/// With a thousand threads its turn comes again in seconds. If a signal that is due to the consumption of CPU time
+/// had to wait so long, all further ones of the kind would be lost in the one that is pending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ticked {
+    /// Nothing but the time.
+    Quietly,
+    /// It has a signal and handles it first, even if its time is up: it gives way when the handler returns, or at the
+    /// next tick.
+    Signalled,
+    /// It has a signal, but somebody more urgent waits: it is made to begin with the handler when its turn comes.
+    SignalledUrgently,
+}
+
 /// Adds to a counter that only this CPU writes.
 #[inline(always)]
 pub(crate) fn bump(counter: &AtomicU64) {
@@ -165,7 +180,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The timer of this CPU has gone off: timeouts, then the tick.
-    pub(crate) fn on_timer(&self, cpu: CpuId) {
+    #[must_use]
+    pub(crate) fn on_timer(&self, cpu: CpuId) -> Ticked {
         let c = self.cpu(cpu);
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
@@ -177,13 +193,18 @@ impl<M: Machine> Kernel<M> {
         let last = Nanos(c.ticked.load(Relaxed));
         // Half a tick of grace: a timer that went off a little early for a timeout need
         // not tick twice.
+        let mut ticked = Ticked::Quietly;
         if now.since(last).0 >= self.config.tick.0 / 2 {
             bump(&c.count.ticks);
             c.ticked.store(now.0, Relaxed);
-            self.account_tick(cpu, mode, now);
+            let urgent = self.sched.need_resched(cpu);
+            if self.account_tick(cpu, mode, now) {
+                ticked = if urgent { Ticked::SignalledUrgently } else { Ticked::Signalled };
+            }
             self.sched.tick(cpu, now, &mut self.kicks(cpu));
         }
         // Timeouts left over by the bound are due already: the exit sets the timer for them.
+        ticked
     }
 
     /// A CPU that runs without a tick has just been given something to compete with:

@@ -7,6 +7,7 @@
 //!  Trap::HostReturn ─► wake the caller ─► leave ─────────────┘─► exit ─► Next
 //! ```
 
+use crate::cpu::Ticked;
 use crate::machine::{Call, Machine};
 use crate::wait::Wait;
 use crate::{Kernel, cpu, thread::hint};
@@ -209,7 +210,7 @@ impl<M: Machine> Kernel<M> {
     /// and has not been loaded: nothing of it may be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
         self.forget_timer(cpu);
-        self.on_timer(cpu);
+        let _ = self.on_timer(cpu);
         self.answer_asked(cpu);
         match self.sched.current(cpu) {
             Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
@@ -223,12 +224,13 @@ impl<M: Machine> Kernel<M> {
         if kick {
             cpu::bump(&count.kicks);
         }
-        if timer {
-            self.on_timer(cpu);
-        }
+        let ticked = if timer { self.on_timer(cpu) } else { Ticked::Quietly };
         self.answer_asked(cpu);
         match self.sched.current(cpu) {
-            Some(t) if self.sched.need_resched(cpu) => {
+            Some(t) if self.sched.need_resched(cpu) && ticked != Ticked::Signalled => {
+                if ticked == Ticked::SignalledUrgently {
+                    self.deliver_signals(cpu, t);
+                }
                 // Its critical section, if it is in one, must be aborted (`rseq_preempt`).
                 self.thread(t).rseq_cpu.store(0, Relaxed);
                 self.give_up(cpu, t, Prev::Preempted)

@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// All groups.
-pub const GROUPS: &[Group] = &[Group { name: "threads", tasks: THREADS }];
+pub const GROUPS: &[Group] = &[Group { name: "threads", tasks: THREADS }, Group { name: "cpu-time", tasks: CPU_TIME }];
 
 const THREADS: &[Task] = &[
     probe(Probe::Yield, "yield between two threads on one CPU", &["yield_same_cpu"], "ns"),
@@ -56,6 +56,19 @@ const THREADS: &[Task] = &[
     probe(Probe::Sieve, "a prime sieve on all CPUs", &["cpu_bound"], "ms"),
     Task { about: "xz -T2 -3", figures: &["cpu_bound_xz"], unit: "ms", kind: Kind::Xz },
     Task { about: "starting /bin/true", figures: &["startup"], unit: "ms", kind: Kind::Startup },
+];
+
+const CPU_TIME: &[Task] = &[
+    probe(
+        Probe::CpuClock,
+        "reading the clocks of CPU time",
+        &["thread_clock", "process_clock_1", "process_clock_1k"],
+        "ns",
+    ),
+    probe(Probe::CpuClock100k, "the same beside 100,000 threads", &["process_clock_100k"], "ns"),
+    probe(Probe::Profile8, "profiling ticks over 8 threads", &["profile_tick_8"], "ms"),
+    probe(Probe::Profile1k, "profiling ticks over 1,000 threads", &["profile_tick_1k"], "ms"),
+    probe(Probe::Profile20k, "profiling ticks over 20,000 threads", &["profile_tick_20k"], "ms"),
 ];
 
 const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {

@@ -6,12 +6,14 @@
 
 pub(crate) mod clock;
 mod condvar;
+mod cpu_clock;
 mod create;
 mod crowd;
 mod futex;
 mod handover;
 mod passthrough;
 mod preemption;
+mod profile;
 pub(crate) mod pthread;
 pub mod report;
 mod rt_wakeup;
@@ -41,6 +43,16 @@ pub enum Probe {
     Crowd,
     /// Every CPU sieves primes
     Sieve,
+    /// The clocks of CPU time are read, beside up to 1,000 threads
+    CpuClock,
+    /// The process's clock of CPU time is read beside 100,000 threads
+    CpuClock100k,
+    /// 8 threads compute under a profiling timer
+    Profile8,
+    /// 1,000 threads compute under a profiling timer
+    Profile1k,
+    /// 20,000 threads compute under a profiling timer
+    Profile20k,
     /// 100,000 threads of Rust's standard library talk to each other
     Talk,
 }
@@ -66,6 +78,11 @@ pub fn probe(probe: Probe, quick: bool) -> i32 {
         Probe::RtWakeup => rt_wakeup::measure(quick),
         Probe::Crowd => crowd::measure(),
         Probe::Sieve => sieve::measure(quick),
+        Probe::CpuClock => cpu_clock::measure(quick),
+        Probe::CpuClock100k => cpu_clock::measure_many(quick),
+        Probe::Profile8 => profile::measure(8, "profile_tick_8", quick),
+        Probe::Profile1k => profile::measure(1_000, "profile_tick_1k", quick),
+        Probe::Profile20k => profile::measure(20_000, "profile_tick_20k", quick),
         Probe::Talk => talk::measure(),
     };
     if let Err(refusal) = measured {

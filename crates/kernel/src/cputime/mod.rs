@@ -235,16 +235,19 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).time.cpu.follow(self.consumed(t, now));
     }
 
-    /// A tick: what the current thread has run since the last is told apart, and what is due happens.
-    pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) {
+    /// A tick: what the current thread has run since the last is told apart, and what is due happens. Whether that was
+    /// a signal for the current thread.
+    pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> bool {
         let current = self.sched.current(cpu);
         if let Some(t) = current {
             self.compare_with_host(cpu, t, now);
             self.cputime.cpu.tick(cpu, &self.thread(t).time.cpu, mode, now);
         }
-        if self.cputime.is_armed() {
-            self.expire_cpu_timers(cpu, current, now);
+        if !self.cputime.is_armed() {
+            return false;
         }
+        self.expire_cpu_timers(cpu, current, now);
+        current.is_some_and(|t| self.thread(t).hint.load(Acquire) & crate::thread::hint::SIGNAL != 0)
     }
 
     /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to

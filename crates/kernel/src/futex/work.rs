@@ -113,7 +113,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn work(&self, t: ThreadIdx) -> bool {
         let cpu = self.sched.cpu_of(t);
         if self.cpu(cpu).timer_is_due(self.m.clock(Clock::Monotonic)) {
-            self.on_timer(cpu);
+            let _ = self.on_timer(cpu);
         }
         let rest = Rest::load(self.thread(t));
         let round = match rest.kind {

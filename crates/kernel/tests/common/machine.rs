@@ -37,6 +37,8 @@ pub struct State {
     pub host_answers: Vec<isize>,
     /// The next compare-and-exchange of this word finds this instead.
     pub interference: Option<(u64, u32)>,
+    /// How much of each 100 ns the host gives to a carrier, if it counts.
+    pub given_percent: Option<u64>,
     next_id: i32,
 }
 
@@ -214,6 +216,10 @@ impl Machine for TestMachine {
     }
     fn create_timer(&self, _clock: u64, _event: &SigEvent) -> Result<i32, Errno> {
         Err(Errno::EAGAIN)
+    }
+    fn carrier_time(&self) -> Option<Nanos> {
+        let s = self.state();
+        s.given_percent.map(|percent| Nanos(s.now / 100 * percent))
     }
     fn random(&self) -> u64 {
         4

@@ -40,6 +40,8 @@ pub struct World {
     pub log: Vec<(ThreadIdx, isize)>,
     /// Host calls that must wait, by thread.
     pub waiting_on_host: Vec<(ThreadIdx, Call)>,
+    /// Handlers that have run, by thread.
+    pub handled: Vec<ThreadIdx>,
     /// Times that a thread with nothing to do gave way since somebody did something.
     yields: usize,
 }
@@ -64,7 +66,16 @@ impl World {
         let mut running = vec![None; cpus];
         running[0] = Some(main);
         let scripts = BTreeMap::from([(0, Script::default())]);
-        World { kernel, cpus, running, scripts, log: Vec::new(), waiting_on_host: Vec::new(), yields: 0 }
+        World {
+            kernel,
+            cpus,
+            running,
+            scripts,
+            log: Vec::new(),
+            waiting_on_host: Vec::new(),
+            handled: Vec::new(),
+            yields: 0,
+        }
     }
 
     /// `n` threads, the main one among them, each pinned to a CPU of its own.
@@ -257,6 +268,7 @@ impl World {
                 return true;
             }
             HANDLER => {
+                self.handled.push(t);
                 // It returns at once: the return address is popped, the restorer calls.
                 self.kernel.m.state().contexts.get_mut(&t.0).unwrap().rsp += 8;
                 self.trap(cpu, Trap::Call(Call { nr: nr::RT_SIGRETURN, args: [0; 6] }));

@@ -1,0 +1,213 @@
+//! CPU time: clocks, interval timers, RLIMIT_CPU, sleeps, in time that is told to go on.
+
+mod common;
+
+use abi::{Errno, nr};
+use common::{World, err, word};
+use ids::ThreadIdx;
+
+const MS: u64 = 1_000_000;
+const PROCESS: i32 = 2;
+const THREAD: i32 = 3;
+const SIGPROF: u64 = 27;
+const SIGVTALRM: u64 = 26;
+const SIGXCPU: u64 = 24;
+const ITIMER_VIRTUAL: u64 = 1;
+const ITIMER_PROF: u64 = 2;
+
+fn clock_of(w: &World, t: ThreadIdx) -> i32 {
+    !(w.tid(t) as i32) << 3 | 6
+}
+
+fn read(w: &mut World, by: ThreadIdx, clock: i32) -> u64 {
+    assert_eq!(w.call(by, nr::CLOCK_GETTIME, [clock as u32 as u64, word(9), 0, 0, 0, 0]), Some(0));
+    u64::from(w.peek(word(9))) * 1000 * MS + u64::from(w.peek(word(9) + 8))
+}
+
+fn set_itimer(w: &mut World, by: ThreadIdx, which: u64, value: u64, interval: u64) {
+    for (i, span) in [interval, value].into_iter().enumerate() {
+        w.poke_u64(word(10) + 16 * i as u64, span / (1000 * MS));
+        w.poke_u64(word(10) + 16 * i as u64 + 8, span % (1000 * MS) / 1000);
+    }
+    assert_eq!(w.call(by, nr::SETITIMER, [which, word(10), 0, 0, 0, 0]), Some(0));
+}
+
+fn set_limit(w: &mut World, by: ThreadIdx, soft: u64, hard: u64) {
+    w.poke_u64(word(12), soft);
+    w.poke_u64(word(12) + 8, hard);
+    assert_eq!(w.call(by, nr::PRLIMIT64, [0, 0, word(12), 0, 0, 0]), Some(0));
+}
+
+fn sleep(w: &mut World, t: ThreadIdx, clock: i32, span: u64) -> Option<isize> {
+    let request = w.timespec(span);
+    w.call(t, nr::CLOCK_NANOSLEEP, [clock as u32 as u64, 0, request, word(14), 0, 0])
+}
+
+#[test]
+fn the_process_has_consumed_what_its_threads_have() {
+    let (mut w, t) = World::with_threads(2);
+    let start = read(&mut w, t[0], PROCESS);
+    w.advance(7 * MS);
+    assert_eq!(read(&mut w, t[0], PROCESS) - start, 14 * MS);
+    let request = w.timespec(5 * MS);
+    assert_eq!(w.call(t[1], nr::NANOSLEEP, [request, 0, 0, 0, 0, 0]), None);
+    w.advance(4 * MS);
+    assert_eq!(read(&mut w, t[0], PROCESS) - start, 18 * MS, "a sleeper consumes nothing");
+    w.advance(3 * MS);
+    let other = clock_of(&w, t[1]);
+    let sum = read(&mut w, t[0], THREAD) + read(&mut w, t[0], other);
+    assert_eq!(read(&mut w, t[0], PROCESS), sum);
+    w.later(t[1], nr::EXIT, [0; 6]);
+    w.settle();
+    assert_eq!(read(&mut w, t[0], PROCESS), sum, "what the dead consumed stays");
+    assert_eq!(w.call(t[0], nr::CLOCK_GETTIME, [other as u32 as u64, word(9), 0, 0, 0, 0]), err(Errno::EINVAL));
+}
+
+#[test]
+fn a_profiling_timer_goes_off_by_what_all_have_consumed() {
+    let (mut w, t) = World::with_threads(2);
+    w.handle(t[0], SIGPROF, 0);
+    set_itimer(&mut w, t[0], ITIMER_PROF, 10 * MS, 10 * MS);
+    w.advance(100 * MS);
+    // The first comes a tick late, as on Linux.
+    assert_eq!(w.handled.len(), 19, "of 200 ms");
+    set_itimer(&mut w, t[0], ITIMER_PROF, 0, 0);
+    w.advance(50 * MS);
+    assert_eq!(w.handled.len(), 19);
+}
+
+#[test]
+fn nothing_ticks_unless_something_is_armed() {
+    let (mut w, t) = World::with_threads(2);
+    w.advance(5 * MS);
+    assert!(w.kernel.m.state().timers.is_empty());
+    w.handle(t[0], SIGPROF, 0);
+    set_itimer(&mut w, t[0], ITIMER_PROF, 3000 * MS, 0);
+    assert_eq!(w.kernel.m.state().timers.len(), 2, "both CPUs run threads");
+    set_itimer(&mut w, t[0], ITIMER_PROF, 0, 0);
+    w.advance(5 * MS);
+    assert!(w.kernel.m.state().timers.is_empty());
+    set_limit(&mut w, t[0], 100, u64::MAX);
+    assert!(!w.kernel.m.state().timers.is_empty());
+    set_limit(&mut w, t[0], u64::MAX, u64::MAX);
+    w.advance(100_500 * MS);
+    w.advance(5 * MS);
+    assert!(
+        w.kernel.m.state().timers.is_empty(),
+        "a limit that was lifted is found out when it would have been reached"
+    );
+}
+
+#[test]
+fn a_virtual_timer_counts_user_time() {
+    let mut w = World::new(1);
+    let main = ThreadIdx(0);
+    w.handle(main, SIGVTALRM, 0);
+    set_itimer(&mut w, main, ITIMER_VIRTUAL, 10 * MS, 0);
+    w.advance(8 * MS);
+    assert!(w.handled.is_empty());
+    w.advance(5 * MS);
+    assert_eq!(w.handled.len(), 1, "once");
+    w.advance(50 * MS);
+    assert_eq!(w.handled.len(), 1);
+}
+
+#[test]
+fn the_soft_limit_moves_on_by_a_second() {
+    let mut w = World::new(1);
+    let main = ThreadIdx(0);
+    w.handle(main, SIGXCPU, 0);
+    set_limit(&mut w, main, 1, 9);
+    for second in 1..4u64 {
+        w.advance(1000 * MS);
+        w.advance(2 * MS);
+        assert_eq!(w.handled.len() as u64, second);
+        assert_eq!(w.call(main, nr::GETRLIMIT, [0, word(12), 0, 0, 0, 0]), Some(0));
+        assert_eq!(u64::from(w.peek(word(12))), second + 1);
+    }
+}
+
+#[test]
+#[should_panic(expected = "by signal 9")]
+fn the_hard_limit_kills() {
+    let mut w = World::new(1);
+    w.handle(ThreadIdx(0), SIGXCPU, 0);
+    set_limit(&mut w, ThreadIdx(0), 2, 2);
+    w.advance(2002 * MS);
+}
+
+#[test]
+fn a_sleep_on_cpu_time_ends_by_what_others_consume() {
+    let (mut w, t) = World::with_threads(2);
+    for clock in [PROCESS, clock_of(&w, t[0])] {
+        let before = read(&mut w, t[0], clock);
+        assert_eq!(sleep(&mut w, t[1], clock, 5 * MS), None);
+        w.advance(4 * MS);
+        assert_eq!(w.result(t[1]), None, "clock {clock}: early");
+        w.advance(3 * MS);
+        assert_eq!(w.result(t[1]), Some(0), "clock {clock}");
+        assert!(read(&mut w, t[0], clock) >= before + 5 * MS);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_sleep_on_cpu_time() {
+    let (mut w, t) = World::with_threads(2);
+    w.handle(t[0], 10, 0);
+    let clock = clock_of(&w, t[0]);
+    assert_eq!(sleep(&mut w, t[1], clock, 50 * MS), None);
+    w.advance(20 * MS);
+    w.signal(t[0], t[1], 10);
+    assert_eq!(w.result(t[1]), err(Errno::EINTR));
+    assert_eq!(u64::from(w.peek(word(14) + 8)), 30 * MS, "the rest");
+    // It stands in no queue any more.
+    w.advance(100 * MS);
+    assert_eq!(w.result(t[1]), err(Errno::EINTR));
+}
+
+#[test]
+fn who_sleeps_on_the_clock_of_the_dead_sleeps_on() {
+    let (mut w, t) = World::with_threads(3);
+    w.handle(t[0], 10, 0);
+    let clock = clock_of(&w, t[2]);
+    assert_eq!(sleep(&mut w, t[1], clock, 5 * MS), None);
+    w.later(t[2], nr::EXIT, [0; 6]);
+    w.advance(50 * MS);
+    assert_eq!(w.result(t[1]), None);
+    w.signal(t[0], t[1], 10);
+    assert_eq!(w.result(t[1]), err(Errno::EINTR));
+}
+
+#[test]
+fn what_the_host_gave_to_others_is_taken_back() {
+    let mut w = World::new(1);
+    let main = ThreadIdx(0);
+    // So that the CPU ticks.
+    set_limit(&mut w, main, 1000, u64::MAX);
+    w.kernel.m.state().given_percent = Some(40);
+    w.advance(2 * MS);
+    let before = read(&mut w, main, PROCESS);
+    w.advance(100 * MS);
+    let used = read(&mut w, main, PROCESS) - before;
+    assert!(used.abs_diff(40 * MS) <= MS, "{used}");
+    assert!(read(&mut w, main, PROCESS) >= read(&mut w, main, THREAD));
+}
+
+#[test]
+fn a_clock_that_was_read_stands_still_rather_than_go_back() {
+    let (mut w, t) = World::with_threads(2);
+    set_limit(&mut w, t[0], 1000, u64::MAX);
+    w.kernel.m.state().given_percent = Some(30);
+    let (mut last, start) = ([0; 3], w.now());
+    for _ in 0..400 {
+        // Not in step with the ticks.
+        w.advance(MS / 3 + 11);
+        let other = clock_of(&w, t[1]);
+        let now = [PROCESS, THREAD, other].map(|clock| read(&mut w, t[0], clock));
+        assert!(now.iter().zip(&last).all(|(now, last)| now >= last), "{now:?} after {last:?}");
+        assert!(now[0] >= now[1] + now[2], "{now:?}");
+        last = now;
+    }
+    let given = (w.now() - start) / 100 * 30;
+    assert!(last[1].abs_diff(given) <= 3 * MS, "{} of {given}", last[1]);
+}
