@@ -41,7 +41,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
         Process::Exec(call) => {
             let t = kernel().current(me.cpu());
             let mask = kernel().blocked(t);
-            exec::exec_with_mask(&kernel().m.handover, &call, mask.0)
+            exec::exec_with_mask(&kernel().m.handover, &call, mask.0, &kernel().carried(t))
         }
         Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
         Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
@@ -206,7 +206,7 @@ fn lend_memory(me: &'static Carrier, args: &CloneArgs) -> Next {
         return k.process_done(cpu, Errno::ENOSYS.to_ret());
     }
     let t = k.current(cpu);
-    let Some(child) = Carrier::borrowed(k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    let Some(child) = Carrier::borrowed(t, k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
     let busy = k.leave_for_host(cpu, t, 0);
     run::away(me, t, busy, || vfork(me, t, args, child))
 }
@@ -244,7 +244,10 @@ fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier)
 pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
     let a = call.args;
     let result = match call.nr {
-        nr::EXECVE | nr::EXECVEAT => exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed)),
+        nr::EXECVE | nr::EXECVEAT => {
+            let carried = kernel().carried(ids::ThreadIdx(me.borrowed_from.load(Relaxed)));
+            exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed), &carried)
+        }
         nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
         // SAFETY: the child's own call.
         _ => unsafe { arch::raw::syscall(call.nr, a.map(|x| x as usize)) },

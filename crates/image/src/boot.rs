@@ -11,7 +11,7 @@ use host::exec::Handover;
 use host::report::Text;
 use host::{Host, handlers, machine, os, process};
 use ids::{CPUS_MAX, Pid};
-use kernel::{Config, Kernel};
+use kernel::{Carried, Config, Kernel};
 use sync::atomic::{AtomicBool, Ordering::*};
 
 /// Whether the kernel is up: without our options in the environment nothing is done.
@@ -49,7 +49,7 @@ pub unsafe fn boot(envp: *const *const c_char) {
 fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
-    for pair in value.split(|&b| b == b';').filter(|p| !p.starts_with(b"stats=")) {
+    for pair in value.split(|&b| b == b';').filter(|p| !p.starts_with(b"stats=") && !p.starts_with(b"thread=")) {
         handed_on.extend_from_slice(pair);
         handed_on.push(b';');
     }
@@ -85,6 +85,9 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     let t = process::begin(pid);
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
+    if let Some(carried) = Carried::parse(options.thread) {
+        k.take_carried(t, &carried);
+    }
     process::adopt_registrations(t, libraries::rseq_offset(aux));
     UP.store(true, Relaxed);
 }

@@ -18,6 +18,8 @@ pub struct Options<'a> {
     /// The fault to plant.
     #[cfg(feature = "planted")]
     pub plant: &'a [u8],
+    /// What the thread that made the exec hands on ([`kernel::Carried`]).
+    pub thread: &'a [u8],
     /// The image's own path.
     pub image: &'a [u8],
 }
@@ -39,6 +41,7 @@ impl<'a> Options<'a> {
             watchdog: None,
             #[cfg(feature = "planted")]
             plant: b"",
+            thread: b"",
             image: b"",
         };
         for pair in value.split(|&b| b == b';') {
@@ -57,6 +60,7 @@ impl<'a> Options<'a> {
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
+                b"thread" => o.thread = value,
                 b"image" => o.image = value,
                 _ => {}
             }

@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod carried;
 pub mod cpu;
 pub mod futex;
 mod host_call;
@@ -35,6 +36,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
+pub use carried::Carried;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
