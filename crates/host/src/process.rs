@@ -18,6 +18,8 @@ use sync::atomic::Ordering::*;
 pub struct Hooks {
     /// The process ends: the summary.
     pub at_exit: fn(),
+    /// A forked child begins.
+    pub in_child: fn(),
     /// Runs its argument with the allocator held, so that a child finds it whole.
     pub with_allocator_held: fn(&mut dyn FnMut()),
 }
@@ -111,6 +113,9 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
     set_kernel(Box::new(new));
+    if let Some(hooks) = hooks() {
+        (hooks.in_child)();
+    }
     let k = kernel();
     let t = begin(k.config().pid.0);
     k.take_inheritance(t, inherited);

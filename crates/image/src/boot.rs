@@ -92,7 +92,8 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     UP.store(true, Relaxed);
 }
 
-static HOOKS: process::Hooks = process::Hooks { at_exit: summary::print, with_allocator_held: crate::heap::hold };
+static HOOKS: process::Hooks =
+    process::Hooks { at_exit: summary::print, in_child: summary::forget, with_allocator_held: crate::heap::hold };
 
 fn ignored_signals() -> SigSet {
     let mut set = SigSet::EMPTY;
