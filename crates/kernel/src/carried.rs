@@ -124,7 +124,7 @@ mod tests {
         let params = DeadlineParams { runtime: Nanos(1), deadline: Nanos(2), period: Nanos(u64::from(u32::MAX)) };
         let attrs = [
             Attr { nice: Nice(-20), slice: Nanos(7), ..Attr::DEFAULT },
-            Attr { policy: Policy::Rr, rt: RtPriority(99), reset_on_fork: true, ..Attr::DEFAULT },
+            Attr { policy: Policy::RoundRobin, rt: RtPriority(99), reset_on_fork: true, ..Attr::DEFAULT },
             Attr { policy: Policy::Deadline, deadline: Some(params), ..Attr::DEFAULT },
         ];
         assert_eq!(round(&plain).as_ref(), Some(&plain));
