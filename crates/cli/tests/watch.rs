@@ -151,3 +151,27 @@ fn stats_tell_the_worst_wakeup_of_the_highest_priority() {
     assert!(summary.contains("at priority 50, the highest"), "{summary}");
     assert!(summary.contains("stolen by host"), "{summary}");
 }
+
+#[test]
+fn stats_are_printed_although_the_program_closed_its_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "
+        #include <fcntl.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(void) {
+            close(0);
+            close(1);
+            close(2);
+            if (fork() == 0) return 0;
+            wait(0);
+            return open(\"taken\", O_RDWR | O_CREAT, 0600) + open(\"taken\", O_RDWR) + open(\"taken\", O_RDWR) - 3;
+        }
+    ";
+    let mut command = run(&["--stats"], &compile(folder.path(), text));
+    let answer = command.current_dir(folder.path()).output().unwrap();
+    let summary = String::from_utf8_lossy(&answer.stderr);
+    assert_eq!(answer.status.code(), Some(0), "{summary}");
+    assert_eq!(summary.matches("stolen by host").count(), 1, "once, and not for the child: {summary}");
+    assert_eq!(std::fs::read(folder.path().join("taken")).unwrap(), b"");
+}

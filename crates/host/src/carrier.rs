@@ -8,7 +8,7 @@ use crate::takeover::Inline;
 use crate::{Host, handlers, identity, kernel};
 use arch::{Gs, syscall};
 use core::mem::offset_of;
-use ids::{CpuId, Nanos};
+use ids::{CpuId, Nanos, ThreadIdx};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
@@ -57,6 +57,8 @@ pub struct Carrier {
     pub fault: FaultInfo,
     /// The program's mask in a vfork child.
     pub borrowed_mask: AtomicU64,
+    /// The thread that made the vfork child and waits for it.
+    pub borrowed_from: AtomicU32,
     signal_stack: *mut u8,
 }
 
@@ -277,6 +279,7 @@ impl Carrier {
                 next: AtomicU32::new(0),
                 fault: FaultInfo::default(),
                 borrowed_mask: AtomicU64::new(0),
+                borrowed_from: AtomicU32::new(0),
                 signal_stack,
             });
             Some(carrier)
@@ -284,12 +287,13 @@ impl Carrier {
     }
 
     /// A carrier block for a vfork child: not in the table.
-    pub fn borrowed(mask: u64) -> Option<*mut Carrier> {
+    pub fn borrowed(from: ThreadIdx, mask: u64) -> Option<*mut Carrier> {
         let carrier = Carrier::map(u32::MAX)?;
         // SAFETY: fresh and ours alone.
         unsafe {
             (*carrier).gs.borrowed = 1;
             (*carrier).borrowed_mask.store(mask, Relaxed);
+            (*carrier).borrowed_from.store(from.0, Relaxed);
         }
         Some(carrier)
     }

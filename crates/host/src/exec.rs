@@ -8,7 +8,7 @@ use crate::os::{self, nr};
 use abi::Errno;
 use alloc::vec::Vec;
 use arch::{syscall, user};
-use kernel::Call;
+use kernel::{Call, Carried};
 
 /// The most bytes of one environment string that are looked at: a name and the image's path.
 const PREFIX_MAX: usize = 512;
@@ -25,8 +25,23 @@ pub struct Handover {
     pub options: Vec<u8>,
 }
 
+impl Handover {
+    /// The options, and what the thread that makes the exec keeps, with a final zero.
+    fn options_for(&self, carried: &Carried) -> Vec<u8> {
+        let mut options = self.options.clone();
+        options.pop();
+        options.extend_from_slice(b";thread=");
+        let mut text = crate::report::Text::<2048>::default();
+        // What does not fit is not read on the other side.
+        let _ = carried.write(&mut text);
+        options.extend_from_slice(text.as_bytes());
+        options.push(0);
+        options
+    }
+}
+
 /// Makes the call; returns only if it failed.
-pub fn exec(handover: &Handover, call: &Call) -> isize {
+pub fn exec(handover: &Handover, call: &Call, carried: &Carried) -> isize {
     let (envp_at, dir, path) = match call.nr {
         nr::EXECVE => (2, -100, call.args[0]),
         _ => (3, call.args[0] as i32 as isize, call.args[1]),
@@ -36,7 +51,8 @@ pub fn exec(handover: &Handover, call: &Call) -> isize {
     if handover.loader.is_empty() || !can_carry(dir, path, empty_path, 0) {
         return host(call.nr, args);
     }
-    match environment(handover, args[envp_at]) {
+    let options = handover.options_for(carried);
+    match environment(handover, &options, args[envp_at]) {
         Ok(env) => {
             args[envp_at] = env.pointers.as_ptr() as u64;
             host(call.nr, args)
@@ -57,7 +73,7 @@ struct Environment {
 }
 
 /// The program's environment and ours. Strings are not copied, only their addresses.
-fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
+fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environment, Errno> {
     let mut pointers = Vec::new();
     let mut joined = None;
     // A program that sets them itself is `entresol run` inside: its options win.
@@ -92,7 +108,7 @@ fn environment(handover: &Handover, envp: u64) -> Result<Environment, Errno> {
     }
     let ours = joined.as_ref().unwrap_or(&handover.loader).as_ptr() as u64;
     pointers.push(own_loader.unwrap_or(ours));
-    pointers.push(own_options.filter(|_| own_loader.is_some()).unwrap_or(handover.options.as_ptr() as u64));
+    pointers.push(own_options.filter(|_| own_loader.is_some()).unwrap_or(options.as_ptr() as u64));
     pointers.push(0);
     Ok(Environment { pointers, _joined: joined })
 }
@@ -184,13 +200,13 @@ fn has_glibc_loader(head: &[u8]) -> bool {
 
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure. A child that has
 /// borrowed our memory has no CPU timers.
-pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64, borrowed: bool) -> isize {
+pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64, borrowed: bool, carried: &Carried) -> isize {
     let k = crate::machine::kernel();
     k.hand_on_times(borrowed);
     let before = os::sigprocmask(2, mask);
     crate::place::release();
     let handed_back = crate::handlers::hand_back();
-    let r = exec(handover, call);
+    let r = exec(handover, call, carried);
     if handed_back {
         crate::handlers::install();
     }

@@ -40,6 +40,7 @@ const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SI_TIMER: i32 = -2;
 const SYS_USER_DISPATCH: i32 = 2;
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
 static TEXT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
@@ -118,6 +119,11 @@ pub struct HostInfo {
 }
 
 impl HostInfo {
+    /// Of a system call that was dispatched: the table that its number is from.
+    fn architecture(&self) -> u32 {
+        (self.fields[1] >> 32) as u32
+    }
+
     /// The value of a queued signal or timer.
     fn value(&self) -> u64 {
         self.fields[1]
@@ -184,6 +190,10 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.code != SYS_USER_DISPATCH {
         return fault(info, frame);
+    }
+    if info.architecture() != AUDIT_ARCH_X86_64 {
+        // By `int $0x80`: its numbers are those of another table. As a host without it would answer.
+        return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
     }
     let rip = frame.rip();
     frame.set_reg(reg::RCX, rip);

@@ -2,58 +2,86 @@
 //!
 //! A counter in a small file that all of them map. The ids lie above every id the host gives
 //! (2^22) and below the bits that futex words keep for themselves (2^30); the blocks come
-//! round after 65,280 of them.
+//! round after 65,280 of them. Behind the counter stands for each block which process took it last, so that
+//! others can tell whether the owner of a lock that they wait for is gone.
 
 use crate::os::{self, nr};
 use arch::syscall;
 use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-const FIRST: i64 = 1 << 22;
-const END: i64 = 1 << 30;
-const PAGE: usize = 4096;
+const FIRST: u32 = 1 << 22;
+const END: u32 = 1 << 30;
+/// Ids in a block.
+const BLOCK: u32 = 1 << 14;
+const BLOCKS: usize = ((END - FIRST) / BLOCK) as usize;
 const O_RDWR_CREAT_CLOEXEC_NOFOLLOW: usize = 0o2 | 0o100 | 0o2000000 | 0o400000;
 const AT_FDCWD: isize = -100;
 
-/// The counter, once it has been mapped: a process that gives its rights up keeps it.
-static COUNTER: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+#[repr(C)]
+struct Registry {
+    taken: AtomicU32,
+    processes: [AtomicU32; BLOCKS],
+}
+
+/// The file, once it has been mapped: a process that gives its rights up keeps it.
+static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The first of `n` ids.
 pub fn claim(n: i32, uid: u32) -> i32 {
-    let blocks = (END - FIRST) / i64::from(n);
+    assert!(n as u32 <= BLOCK);
+    let pid = os::getpid();
     // Without the file: a block by the process id, which is unique among the living.
-    let turn = shared_counter(uid).map_or(i64::from(os::getpid()), i64::from);
-    (FIRST + turn.rem_euclid(blocks) * i64::from(n)) as i32
-}
-
-fn shared_counter(uid: u32) -> Option<u32> {
-    if COUNTER.load(Acquire).is_null() {
-        COUNTER.store(map_counter(uid)?, Release);
+    let turn = registry(uid).map_or(pid as u32, |r| r.taken.fetch_add(1, Relaxed));
+    let block = turn as usize % BLOCKS;
+    if let Some(registry) = registry(uid) {
+        registry.processes[block].store(pid as u32, Relaxed);
     }
-    // SAFETY: mapped for ever.
-    Some(unsafe { (*COUNTER.load(Acquire)).fetch_add(1, Relaxed) })
+    (FIRST + block as u32 * BLOCK) as i32
 }
 
-fn map_counter(uid: u32) -> Option<*mut AtomicU32> {
-    let mut path = *b"/dev/shm/entresol-ids-0000000000\0";
+/// Whether ids like this are given out here.
+pub fn is_ours(tid: u32) -> bool {
+    (FIRST..END).contains(&tid)
+}
+
+/// Whether the process with that thread is known to be gone.
+pub fn is_gone(tid: u32, uid: u32) -> bool {
+    let pid = if is_ours(tid) {
+        registry(uid).map_or(0, |r| r.processes[((tid - FIRST) / BLOCK) as usize].load(Relaxed))
+    } else {
+        tid
+    };
+    // SAFETY: signal 0 only asks.
+    pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == abi::Errno::ESRCH.to_ret()
+}
+
+fn registry(uid: u32) -> Option<&'static Registry> {
+    if REGISTRY.load(Acquire).is_null() {
+        REGISTRY.store(map(uid)?, Release);
+    }
+    // SAFETY: mapped for ever; all of it is atomic.
+    Some(unsafe { &*REGISTRY.load(Acquire) })
+}
+
+fn map(uid: u32) -> Option<*mut Registry> {
+    let mut path = *b"/dev/shm/entresol-tids-0000000000\0";
     let end = path.len() - 1;
     let mut left = uid;
     for digit in path[end - 10..end].iter_mut().rev() {
         *digit = b'0' + (left % 10) as u8;
         left /= 10;
     }
-    // SAFETY: the path is a string of ours; the descriptor and the mapping is closed again.
+    let size = size_of::<Registry>().next_multiple_of(4096);
+    // SAFETY: the path is a string of ours; the descriptor is closed again.
     unsafe {
         let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), O_RDWR_CREAT_CLOEXEC_NOFOLLOW, 0o600);
         if fd < 0 {
             return None;
         }
-        let mine = owned_by(fd, uid) && syscall!(nr::FTRUNCATE, fd, PAGE) == 0;
-        let page = if mine { syscall!(nr::MMAP, 0, PAGE, 3, 1, fd, 0) } else { -1 };
+        let mine = owned_by(fd, uid) && syscall!(nr::FTRUNCATE, fd, size) == 0;
+        let page = if mine { syscall!(nr::MMAP, 0, size, 3, 1, fd, 0) } else { -1 };
         syscall!(nr::CLOSE, fd);
-        if page <= 0 {
-            return None;
-        }
-        Some(page as *mut AtomicU32)
+        (page > 0).then_some(page as *mut Registry)
     }
 }
 

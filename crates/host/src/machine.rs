@@ -281,6 +281,14 @@ impl Machine for Host {
         Some(ids_file::claim(n, self.uid()))
     }
 
+    fn may_be_gone(&self, tid: u32) -> bool {
+        ids_file::is_ours(tid)
+    }
+
+    fn is_gone(&self, tid: u32) -> bool {
+        ids_file::is_gone(tid, self.uid())
+    }
+
     fn segment_size(&self, id: u64) -> Option<u64> {
         const IPC_STAT: usize = 2;
         // shm_segsz follows the permissions, which take 48 bytes.

@@ -147,8 +147,35 @@ pub fn host_cpus() -> usize {
 
 /// Writes to the standard error stream, as far as it goes.
 pub fn write_error(bytes: &[u8]) {
+    write(2, bytes);
+}
+
+/// Writes to a descriptor, as far as it goes.
+pub fn write(fd: i32, bytes: &[u8]) {
     // SAFETY: the host reads the bytes.
-    unsafe { syscall!(nr::WRITE, 2, bytes.as_ptr(), bytes.len()) };
+    unsafe { syscall!(nr::WRITE, fd, bytes.as_ptr(), bytes.len()) };
+}
+
+/// A second descriptor for the same file, not below `at_least` and closed by exec.
+pub fn duplicate(fd: i32, at_least: i32) -> Option<i32> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: a new descriptor harms nobody.
+    let new = unsafe { syscall!(nr::FCNTL, fd, F_DUPFD_CLOEXEC, at_least) };
+    (new >= 0).then_some(new as i32)
+}
+
+/// Gives a descriptor back.
+pub fn close(fd: i32) {
+    // SAFETY: the descriptor is the caller's.
+    unsafe { syscall!(nr::CLOSE, fd) };
+}
+
+/// Which file a descriptor stands for: device and inode.
+pub fn file_of(fd: i32) -> Option<[u64; 2]> {
+    let mut stat = [0u64; 18];
+    // SAFETY: `struct stat` has 144 bytes; device and inode are its first words.
+    let r = unsafe { syscall!(nr::FSTAT, fd, stat.as_mut_ptr()) };
+    (r == 0).then_some([stat[0], stat[1]])
 }
 
 /// Lets another host thread run; longer from the eleventh round on. See [`sync::set_relax`].

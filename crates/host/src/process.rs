@@ -18,6 +18,8 @@ use sync::atomic::Ordering::*;
 pub struct Hooks {
     /// The process ends: the summary.
     pub at_exit: fn(),
+    /// A forked child begins.
+    pub in_child: fn(),
     /// Runs its argument with the allocator held, so that a child finds it whole.
     pub with_allocator_held: fn(&mut dyn FnMut()),
 }
@@ -41,7 +43,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
         Process::Exec(call) => {
             let t = kernel().current(me.cpu());
             let mask = kernel().blocked(t);
-            exec::exec_with_mask(&kernel().m.handover, &call, mask.0, false)
+            exec::exec_with_mask(&kernel().m.handover, &call, mask.0, false, &kernel().carried(t))
         }
         Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
         Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
@@ -111,6 +113,9 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
     set_kernel(Box::new(new));
+    if let Some(hooks) = hooks() {
+        (hooks.in_child)();
+    }
     let k = kernel();
     let t = begin(k.config().pid.0);
     k.take_inheritance(t, inherited);
@@ -206,7 +211,7 @@ fn lend_memory(me: &'static Carrier, args: &CloneArgs) -> Next {
         return k.process_done(cpu, Errno::ENOSYS.to_ret());
     }
     let t = k.current(cpu);
-    let Some(child) = Carrier::borrowed(k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    let Some(child) = Carrier::borrowed(t, k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
     let busy = k.leave_for_host(cpu, t, 0);
     run::away(me, t, busy, || vfork(me, t, args, child))
 }
@@ -245,7 +250,8 @@ pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
     let a = call.args;
     let result = match call.nr {
         nr::EXECVE | nr::EXECVEAT => {
-            exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed), true)
+            let carried = kernel().carried(ids::ThreadIdx(me.borrowed_from.load(Relaxed)));
+            exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed), true, &carried)
         }
         nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
         // SAFETY: the child's own call.

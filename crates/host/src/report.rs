@@ -8,18 +8,24 @@ use core::fmt::{self, Write};
 pub struct Line {
     bytes: [u8; 512],
     len: usize,
+    fd: i32,
 }
 
 impl Default for Line {
     fn default() -> Line {
-        Line { bytes: [0; 512], len: 0 }
+        Line { bytes: [0; 512], len: 0, fd: 2 }
     }
 }
 
 impl Line {
-    /// Writes what was collected to the standard error stream.
+    /// What is collected goes to that descriptor instead of the standard error stream.
+    pub fn to(fd: i32) -> Line {
+        Line { fd, ..Line::default() }
+    }
+
+    /// Writes what was collected.
     pub fn flush(&mut self) {
-        os::write_error(&self.bytes[..self.len]);
+        os::write(self.fd, &self.bytes[..self.len]);
         self.len = 0;
     }
 }

@@ -11,7 +11,7 @@ use host::exec::Handover;
 use host::report::Text;
 use host::{Host, handlers, machine, os, process};
 use ids::{CPUS_MAX, Pid};
-use kernel::{Config, Kernel};
+use kernel::{Carried, Config, Kernel};
 use sync::atomic::{AtomicBool, Ordering::*};
 
 /// Whether the kernel is up: without our options in the environment nothing is done.
@@ -51,7 +51,8 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
     // What is about this process alone stays here.
-    let own = |pair: &[u8]| [&b"stats="[..], b"reserve=", b"name="].iter().any(|name| pair.starts_with(name));
+    let own =
+        |pair: &[u8]| [&b"stats="[..], b"reserve=", b"name=", b"thread="].iter().any(|name| pair.starts_with(name));
     for pair in value.split(|&b| b == b';').filter(|pair| !own(pair)) {
         handed_on.extend_from_slice(pair);
         handed_on.push(b';');
@@ -95,11 +96,15 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
     k.take_over_times(ids::CpuId(0), t);
+    if let Some(carried) = Carried::parse(options.thread) {
+        k.take_carried(t, &carried);
+    }
     process::adopt_registrations(t, libraries::rseq_offset(aux));
     UP.store(true, Relaxed);
 }
 
-static HOOKS: process::Hooks = process::Hooks { at_exit: summary::print, with_allocator_held: crate::heap::hold };
+static HOOKS: process::Hooks =
+    process::Hooks { at_exit: summary::print, in_child: summary::forget, with_allocator_held: crate::heap::hold };
 
 fn ignored_signals() -> SigSet {
     let mut set = SigSet::EMPTY;

@@ -24,6 +24,8 @@ pub struct Options<'a> {
     pub reserve: u64,
     /// What the program is called, where a start of our own has changed it.
     pub name: Option<[u8; 16]>,
+    /// What the thread that made the exec hands on ([`kernel::Carried`]).
+    pub thread: &'a [u8],
     /// The image's own path.
     pub image: &'a [u8],
 }
@@ -48,6 +50,7 @@ impl<'a> Options<'a> {
             plant: b"",
             reserve: 0,
             name: None,
+            thread: b"",
             image: b"",
         };
         for pair in value.split(|&b| b == b';') {
@@ -69,6 +72,7 @@ impl<'a> Options<'a> {
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),
                 b"name" => o.name = Some(from_hex(value)),
+                b"thread" => o.thread = value,
                 b"image" => o.image = value,
                 _ => {}
             }

@@ -6,17 +6,42 @@ use host::report::Line;
 use host::{machine, os};
 use ids::Nanos;
 use kernel::cpu::LIBRARIES_MAX;
-use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 
 const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 static BEGAN: AtomicU64 = AtomicU64::new(0);
+/// A descriptor of our own for the error stream as it was at first, and which file that was: programs close
+/// theirs before they end, to notice write errors, and the number may stand for something else then.
+static KEPT: AtomicI32 = AtomicI32::new(-1);
+static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Above what a program expects to get next.
+const KEPT_MIN: i32 = 1000;
 
 /// Notes the beginning.
 pub fn begin(wanted: bool) {
     WANTED.store(wanted, Relaxed);
     BEGAN.store(os::clock_gettime(1).0, Relaxed);
+    // Before carriers are bound to one each.
+    if wanted && let Some(file) = os::file_of(2) {
+        KEPT.store(os::duplicate(2, KEPT_MIN).unwrap_or(2), Relaxed);
+        FILE[0].store(file[0], Relaxed);
+        FILE[1].store(file[1], Relaxed);
+    }
+}
+
+/// Where the summary goes, if the file is still open.
+fn stream() -> Option<i32> {
+    let file = [FILE[0].load(Relaxed), FILE[1].load(Relaxed)];
+    [KEPT.load(Relaxed), 2].into_iter().find(|&fd| os::file_of(fd) == Some(file))
+}
+
+/// A forked child: the summary is not about it, and who waits for the end of the stream must not wait for it.
+pub fn forget() {
+    if WANTED.swap(false, Relaxed) && KEPT.load(Relaxed) != 2 && stream() == Some(KEPT.load(Relaxed)) {
+        os::close(KEPT.load(Relaxed));
+    }
 }
 
 /// Prints the summary if it was asked for.
@@ -24,11 +49,12 @@ pub fn print() {
     if !WANTED.load(Relaxed) {
         return;
     }
+    let Some(stream) = stream() else { return };
     let k = machine::kernel();
     let s = k.stats();
     let wall = os::clock_gettime(1).since(Nanos(BEGAN.load(Relaxed)));
     let stolen = host::service::stolen();
-    let mut out = Line::default();
+    let mut out = Line::to(stream);
     let seconds = |n: Nanos| (n.0 / 1_000_000_000, n.0 / 1_000 % 1_000_000);
     let (w, us) = seconds(wall);
     let (st, stus) = seconds(stolen);

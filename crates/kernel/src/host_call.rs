@@ -287,17 +287,6 @@ impl<M: Machine> Kernel<M> {
         if position >= 0 || self.is_nonblocking(fd) { Tried::Inline } else { Tried::MustWait }
     }
 
-    /// A futex that other processes may share waits in the host's queue.
-    pub(crate) fn shared_futex(&self, call: &Call) -> Out {
-        use abi::futex::*;
-        match call.args[1] as u32 & FUTEX_CMD_MASK {
-            FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => {
-                Out::Host(*call, 0)
-            }
-            _ => Out::Done(self.m.host(*call)),
-        }
-    }
-
     /// The thread leaves the CPU for a host call.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
         self.thread(t).wait.call.store(call.nr as u32, Relaxed);
@@ -380,6 +369,7 @@ impl<M: Machine> Kernel<M> {
         let call = wait.call.load(Relaxed) as usize;
         Some(match result {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
+            r if part < 0 => crate::futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 => part,
             r if r == Errno::EINTR.to_ret() && restarts(call) => Errno::ERESTARTSYS.to_ret(),
             r => part + r,

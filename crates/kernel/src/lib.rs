@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod carried;
 pub mod cpu;
 mod cputime;
 pub mod futex;
@@ -37,6 +38,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
+pub use carried::Carried;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};

@@ -79,6 +79,14 @@ pub trait Machine: Sync + Sized {
     fn may_set_priorities(&self) -> bool;
     /// The first of `n` thread ids that no other process of ours uses.
     fn claim_ids(&self, n: i32) -> Option<i32>;
+    /// Whether the host does not know this id, so that it does not notice when its thread ends.
+    fn may_be_gone(&self, _tid: u32) -> bool {
+        false
+    }
+    /// Whether the process of the thread with this id is known to be gone.
+    fn is_gone(&self, _tid: u32) -> bool {
+        false
+    }
     /// The size in bytes of a System V shared memory segment.
     fn segment_size(&self, id: u64) -> Option<u64>;
 

@@ -11,13 +11,15 @@
 //!
 //! Where to start reading: `wait`, `wake`, then `requeue` and `vector`; `work` for
 //! calls that touch more than 64 waiters; `pi` for priority inheritance, which has one
-//! more lock, taken after those of the queues; `robust` for what an exiting thread leaves.
+//! more lock, taken after those of the queues; `robust` for what an exiting thread leaves; `shared` for
+//! locks that other processes take, too.
 
 mod pi;
 mod pool;
 mod queue;
 mod requeue;
 mod robust;
+mod shared;
 mod vector;
 mod wait;
 mod wake;
@@ -27,6 +29,7 @@ mod work;
 pub use pi::ThreadPi;
 pub use queue::{FutexTable, Node};
 pub(crate) use requeue::RequeueArgs;
+pub(crate) use shared::shared_wait_ended;
 pub(crate) use wake_op::WakeOpArgs;
 
 use crate::Kernel;

@@ -10,11 +10,10 @@ use super::work::{Kind, Rest, Round};
 use crate::Kernel;
 use crate::WAKES_MAX;
 use crate::futex::wake_op::CAS_TRIES_MAX;
-use crate::machine::{Call, Machine};
+use crate::machine::Machine;
 use crate::trap::Out;
 use abi::Errno;
-use abi::futex::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS, FUTEX_WAKE, ROBUST_LIST_LIMIT, RobustListHead};
-use abi::nr;
+use abi::futex::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS, ROBUST_LIST_LIMIT, RobustListHead};
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
@@ -142,7 +141,8 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
             if self.m.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
-                if !inherits && word & FUTEX_WAITERS != 0 {
+                // Those of locks with inheritance wait in the host like all others (`shared.rs`).
+                if word & FUTEX_WAITERS != 0 && (!inherits || self.memory.is_shared(addr)) {
                     self.wake_one(cpu, addr);
                 }
                 return Ok(());
@@ -155,7 +155,7 @@ impl<M: Machine> Kernel<M> {
     /// Wakes one waiter, wherever words of that memory are waited for.
     fn wake_one(&self, cpu: CpuId, addr: u64) {
         if self.memory.is_shared(addr) {
-            self.m.host(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] });
+            self.wake_shared(addr);
         } else {
             self.futex_wake_some(cpu, key_of(addr, false), 1);
         }

@@ -16,7 +16,7 @@ impl<M: Machine> Kernel<M> {
         let op = op as u32;
         // A word that other processes may see belongs to the host's queues.
         if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
-            return self.shared_futex(call);
+            return self.shared_futex(t, call);
         }
         match op {
             PRIVATE_WAKE => match self.check_word(addr, true) {
@@ -154,7 +154,7 @@ impl<M: Machine> Kernel<M> {
     /// The timeout of the commands that have one: relative for FUTEX_WAIT, absolute elsewhere, by
     /// CLOCK_REALTIME for FUTEX_LOCK_PI; EFAULT and EINVAL before anything else
     /// (`futex_init_timeout`).
-    fn futex_deadline(&self, cmd: u32, op: u32, addr: u64) -> Result<Option<Deadline>, Errno> {
+    pub(crate) fn futex_deadline(&self, cmd: u32, op: u32, addr: u64) -> Result<Option<Deadline>, Errno> {
         let waits =
             matches!(cmd, FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI);
         if !waits || addr == 0 {

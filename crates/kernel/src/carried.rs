@@ -1,0 +1,145 @@
+//! What a thread keeps across `execve(2)` of what is ours: policy, nice value, affinity, timer slack.
+//!
+//! The new program has a kernel of its own, which reads them as one word of its options, so that `nice`, `chrt` and
+//! `taskset` in front of a program do what they say.
+
+use crate::Kernel;
+use crate::machine::Machine;
+use core::fmt::{self, Write};
+use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
+use sched::{Attr, DeadlineParams};
+use sync::atomic::Ordering::*;
+
+/// What is carried over an exec.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Carried {
+    attr: Attr,
+    /// `None`: all CPUs, however many the new kernel has.
+    affinity: Option<CpuMask>,
+    timer_slack: u64,
+}
+
+/// The numbers of the text form: policy, nice value, priority, reset on fork, slice, runtime,
+/// deadline, period, timer slack.
+const FIELDS: usize = 9;
+
+impl Carried {
+    /// Writes the text form: decimal numbers with commas, and the mask, if there is one, as
+    /// hexadecimal words with points after an `@`.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, to: &mut impl Write) -> fmt::Result {
+        let a = &self.attr;
+        let d = a.deadline.map_or([0; 3], |d| [d.runtime.0, d.deadline.0, d.period.0]);
+        let reset = u8::from(a.reset_on_fork);
+        write!(to, "{},{},{},{reset},{}", a.policy as u32, a.nice.0, a.rt.0, a.slice.0)?;
+        write!(to, ",{},{},{},{}", d[0], d[1], d[2], self.timer_slack)?;
+        if let Some(mask) = &self.affinity {
+            for (i, word) in mask.words().iter().enumerate() {
+                write!(to, "{}{word:x}", if i == 0 { '@' } else { '.' })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the text form; `None` if it is not one.
+    pub fn parse(text: &[u8]) -> Option<Carried> {
+        let text = core::str::from_utf8(text).ok()?;
+        let (numbers, mask) = text.split_once('@').map_or((text, None), |(n, m)| (n, Some(m)));
+        let mut fields = [0i64; FIELDS];
+        let mut parts = numbers.split(',');
+        for field in &mut fields {
+            *field = parts.next()?.parse().ok()?;
+        }
+        let [policy, nice, rt, reset, slice, runtime, deadline, period, timer_slack] = fields;
+        let nanos = |n: i64| Nanos(n as u64);
+        let policy = Policy::from_raw(u32::try_from(policy).ok()?)?;
+        let params = DeadlineParams { runtime: nanos(runtime), deadline: nanos(deadline), period: nanos(period) };
+        let attr = Attr {
+            policy,
+            nice: Nice::clamp_from(i32::try_from(nice).ok()?),
+            rt: RtPriority(u8::try_from(rt).ok()?),
+            reset_on_fork: reset != 0,
+            slice: nanos(slice),
+            deadline: (policy == Policy::Deadline).then_some(params),
+        };
+        let affinity = match mask {
+            None => None,
+            Some(mask) => {
+                let mut words = [0u64; ids::CPUS_MAX / 64];
+                for (i, word) in mask.split('.').enumerate() {
+                    *words.get_mut(i)? = u64::from_str_radix(word, 16).ok()?;
+                }
+                Some(CpuMask::from_words(&words))
+            }
+        };
+        Some(Carried { attr, affinity, timer_slack: timer_slack as u64 })
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// What `t` keeps across an exec.
+    pub fn carried(&self, t: ThreadIdx) -> Carried {
+        let all = CpuMask::first(self.config.cpus);
+        let affinity = self.sched.affinity(t);
+        Carried {
+            attr: self.sched.attr(t),
+            affinity: (affinity != all).then_some(affinity),
+            timer_slack: self.thread(t).timer_slack.load(Relaxed),
+        }
+    }
+
+    /// Gives it to the first thread of the new program. What does not fit this kernel, which may have other CPUs,
+    /// is left at its default.
+    pub fn take_carried(&self, t: ThreadIdx, carried: &Carried) {
+        let now = self.m.now();
+        let cpu = self.sched.cpu_of(t);
+        // An admission that is refused here (fewer CPUs) leaves the default policy.
+        let _ = self.sched.set_attr(t, &carried.attr, now, &mut self.kicks(cpu));
+        if let Some(mask) = &carried.affinity {
+            let mask = mask.and(&CpuMask::first(self.config.cpus));
+            // Empty: none of these CPUs is left.
+            let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(cpu));
+        }
+        self.thread(t).timer_slack.store(carried.timer_slack, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+
+    fn round(carried: &Carried) -> Option<Carried> {
+        let mut text = String::new();
+        carried.write(&mut text).unwrap();
+        Carried::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let plain = Carried { attr: Attr::DEFAULT, affinity: None, timer_slack: 50_000 };
+        let params = DeadlineParams { runtime: Nanos(1), deadline: Nanos(2), period: Nanos(u64::from(u32::MAX)) };
+        let attrs = [
+            Attr { nice: Nice(-20), slice: Nanos(7), ..Attr::DEFAULT },
+            Attr { policy: Policy::RoundRobin, rt: RtPriority(99), reset_on_fork: true, ..Attr::DEFAULT },
+            Attr { policy: Policy::Deadline, deadline: Some(params), ..Attr::DEFAULT },
+        ];
+        assert_eq!(round(&plain).as_ref(), Some(&plain));
+        for attr in attrs {
+            for affinity in [None, Some(CpuMask::from_words(&[5])), Some(CpuMask::from_words(&[1, 0, u64::MAX]))] {
+                let carried = Carried { attr, affinity, timer_slack: 1 };
+                assert_eq!(round(&carried).as_ref(), Some(&carried));
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_not_read() {
+        for text in ["", "0", "0,0,0,0,0,0,0,0", "9,0,0,0,0,0,0,0,0", "0,0,300,0,0,0,0,0,0", "0,0,0,0,0,0,0,0,0@x"] {
+            assert_eq!(Carried::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
