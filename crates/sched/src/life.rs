@@ -223,7 +223,8 @@ mod models {
     fn a_wake_up_during_a_change_is_done_by_the_changer() {
         loom::model(|| {
             let e = Entity::new();
-            e.life.attach();
+            e.life.prepare();
+            assert!(e.life.block());
             let waker = {
                 let e = e.clone();
                 thread::spawn(move || wake(&e))
