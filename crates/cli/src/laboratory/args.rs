@@ -24,8 +24,8 @@ pub enum LabTask {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Everything simulated comes from the seed, and each figure has the command that repeats it. Live \
-        figures are printed and not judged, but for rt-migrate-test's own verdict.\n\n\
-        Exit status: 1 if a run under Entresol, simulated on 4 or 16 CPUs or live, broke the test's rule.\n\n\
+        figures are printed beside what the host took, and not judged.\n\n\
+        Exit status: 1 if Entresol, simulated on up to 16 CPUs, broke the test's rule.\n\n\
         Examples:\n  \
         entresol lab rt-migrate                      on the terminal; some 20 s with the live runs\n  \
         entresol lab rt-migrate --html page.html     and as a page\n  \

@@ -84,11 +84,11 @@ pub(super) struct Cell {
 }
 
 impl Page {
-    /// Whether nothing under Entresol broke the test's rule where it must hold.
+    /// Whether nothing simulated under Entresol broke the test's rule where it must hold. Live latencies are not
+    /// judged: the host takes its part of them.
     pub fn holds(&self) -> bool {
         let ours = self.tables.iter().flat_map(|t| &t.rows).filter(|row| row.policy == Policy::Entresol.name());
-        let simulated = ours.flat_map(|row| &row.cells).all(|c| c.cpus > CPUS_JUDGED || c.rounds_failed == 0);
-        simulated && self.live.iter().all(|live| !live.ours || live.passed != Some(false))
+        ours.flat_map(|row| &row.cells).all(|c| c.cpus > CPUS_JUDGED || c.rounds_failed == 0)
     }
 }
 
@@ -117,6 +117,9 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
              (len), and its own CPU time (ran; the original counts loops)."
                 .to_owned(),
             "A round fails when a thread begins more than 1 ms after a less urgent one that went on computing."
+                .to_owned(),
+            "The parent wakes one thread after the other: of n threads the last is woken n kicks after the first, however \
+             they are balanced. On the slow machine of 2007 with 1,024 CPUs that alone takes milliseconds."
                 .to_owned(),
             format!("Simulated from seed {}; equal seeds give equal figures.", request.seed),
         ],
