@@ -179,9 +179,18 @@ impl Scheduler {
         }
     }
 
-    /// The sum of the fair weights, for comparison.
+    /// The sum of the fair weights, for comparison; without end where fair threads get nothing.
     fn load(&self, cpu: CpuId) -> u64 {
-        if self.domain.absent.contains(cpu) { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
+        let without = self.domain.absent.contains(cpu) || self.is_taken(cpu);
+        if without { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
+    }
+
+    /// Whether something more urgent than fair threads has the CPU, and usually for longer than it takes to balance
+    /// (Linux: `scale_rt_capacity`). A short burst is waited for.
+    fn is_taken(&self, cpu: CpuId) -> bool {
+        let seen = &self.cpus[cpu.index()].seen;
+        let usually = u64::from(seen.usual_run.get());
+        Rank(seen.running.get()) < Rank::FAIR && usually >= self.config.balance_every.0
     }
 
     fn even_out(&self, src: CpuId, dst: CpuId, now: Nanos, k: &mut impl Kick) {

@@ -25,6 +25,7 @@ pub const SCENES: &[Scene] = &[
     ("real-time threads alone have all", not_starving),
     ("a parked CPU is woken to help", parked),
     ("threads spread over the CPUs", spread),
+    ("fair threads leave a CPU that real time has", taken),
 ];
 
 const MS: u64 = 1_000_000;
@@ -239,6 +240,24 @@ fn spread(config: &Config) -> Checked {
     m.pass(1_000 * MS)?;
     for x in all {
         near("a share of four CPUs for eight", m.used_micros(x), 500_000, 30_000)?;
+    }
+    Ok(())
+}
+
+/// A real-time thread that never waits has one of two CPUs: the fair threads share the other, wherever they began.
+fn taken(config: &Config) -> Checked {
+    for fair in [2, 3] {
+        let mut m = machine(&Config { rt_throttle: true, ..config.clone() }, 2);
+        let all: Vec<_> = (0..fair).map(|_| m.go(Attr::DEFAULT)).collect();
+        m.pass(20 * MS)?;
+        let hog = m.go(Attr::fifo(10));
+        m.pass(20 * MS)?;
+        let before: Vec<u64> = all.iter().map(|&x| m.used_micros(x)).collect();
+        m.pass(600 * MS)?;
+        near("the real-time thread", m.used_micros(hog), 620_000, 1_000)?;
+        for (x, before) in all.into_iter().zip(before) {
+            near("a share of the other CPU", m.used_micros(x) - before, 600_000 / fair, 30_000)?;
+        }
     }
     Ok(())
 }
