@@ -26,6 +26,7 @@ pub const SCENES: &[Scene] = &[
     ("a parked CPU is woken to help", parked),
     ("threads spread over the CPUs", spread),
     ("fair threads leave a CPU that real time has", taken),
+    ("parked CPUs are woken one by the other", helpers),
 ];
 
 const MS: u64 = 1_000_000;
@@ -260,4 +261,27 @@ fn taken(config: &Config) -> Checked {
         }
     }
     Ok(())
+}
+
+/// Seven CPUs are asleep, and eight threads appear on the eighth: within two ticks, not seven, all run.
+fn helpers(config: &Config) -> Checked {
+    let mut m = machine(config, 8);
+    let (here, all) = (CpuMask::only(CPU0), CpuMask::first(8));
+    let threads: Vec<_> = (0..8).map(|_| m.go_on(Attr::DEFAULT, here.clone())).collect();
+    for c in 1..8 {
+        m.park(CpuId(c));
+    }
+    for &t in &threads {
+        m.s.set_affinity(t, all.clone(), Nanos(m.now), &mut m.kicks).map_err(|e| Violation(format!("{e:?}")))?;
+        m.threads[t.index()].mask = all.clone();
+    }
+    // As in `parked`: an idle CPU sleeps until it is kicked.
+    for _ in 0..2 {
+        m.now += super::clockwork::TICK;
+        m.tick(CPU0);
+        m.settle();
+        m.check_always()?;
+    }
+    let running = m.cpus.iter().filter(|c| c.current.is_some()).count();
+    ensure(running == 8, || format!("{running} of 8 CPUs run after two ticks"))
 }
