@@ -35,13 +35,16 @@ pub struct RtMigrateArguments {
     /// Everything simulated comes from it
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// Sizes to simulate, with one thread more than CPUs
+    /// Sizes to simulate
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [4, 16, 128, 1024],
         value_parser = clap::value_parser!(u32).range(2..=ids::CPUS_MAX as i64))]
     pub cpus: Vec<u32>,
     /// Rounds on up to 16 CPUs and live; larger machines get fewer
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub rounds: u32,
+    /// Simulate four threads a CPU as well: takes some times as long
+    #[arg(long)]
+    pub full: bool,
     /// Do not run rt-migrate-test itself, neither on Linux nor under Entresol
     #[arg(long)]
     pub no_live: bool,
