@@ -150,6 +150,9 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
             "The parent wakes one thread after the other: of n threads the last is woken n kicks after the first, however \
              they are balanced. On the slow machine of 2007 with 1,024 CPUs that alone takes milliseconds."
                 .to_owned(),
+            "The patch read every run queue to find the least urgent CPU: with very many CPUs and threads that takes \
+             longer than the waiting that it ends. The index that Entresol has, too, came a year later (cpupri)."
+                .to_owned(),
             format!("Simulated from seed {}; equal seeds give equal figures.", request.seed),
         ],
         rounds,
