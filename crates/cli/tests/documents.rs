@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use entresol_cli::bench::groups::GROUPS;
 
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "SPECIFICATION.md", "CAVEATS.md", "docs/HACKING.md"];
+const DOCUMENTS: &[&str] =
+    &["README.md", "ARCHITECTURE.md", "SPECIFICATION.md", "CAVEATS.md", "docs/HACKING.md", "docs/SEEDS.md"];
 /// How a name begins that is a path from the root of the workspace.
 const ROOTS: &[&str] = &["crates/", "tests/", "docs/", ".ci/"];
 /// Stands where a measured value belongs.
@@ -32,7 +33,7 @@ fn figures() -> BTreeSet<&'static str> {
 /// Whether the file has a test of that name: a function, or a case of a C program.
 fn has_test(file: &str, name: &str) -> bool {
     let text = read(file);
-    [format!("fn {name}("), format!("CASE({name})")].iter().any(|form| text.contains(form))
+    [format!("fn {name}("), format!("fn {name}<"), format!("CASE({name})")].iter().any(|form| text.contains(form))
 }
 
 /// What is wrong with a quoted name; names of other kinds are none of this test's business.
@@ -40,6 +41,10 @@ fn fault(name: &str) -> Option<String> {
     if let Some(figure) = name.strip_prefix("bench ") {
         let known = figures().contains(figure) || figure.starts_with('-');
         return (!known).then(|| format!("bench has no figure `{figure}`"));
+    }
+    if let Some(row) = name.strip_prefix("lab ") {
+        let known = sim::Policy::ALL.iter().any(|policy| policy.name() == row);
+        return (!known).then(|| format!("lab has no row `{row}`"));
     }
     if !ROOTS.iter().any(|start| name.starts_with(start)) || name.contains("NAME") {
         return None;
@@ -73,6 +78,40 @@ fn every_row_of_the_specification_says_what_holds_it() {
         rows += 1;
     }
     assert!(rows > 40, "the tables are where they were: {rows} rows");
+}
+
+/// What is wrong with a row: sentence, kernel name, ours, test, lab row, difference.
+fn fault_of_seed(row: &str) -> Option<String> {
+    let cells: Vec<&str> = row.trim().trim_matches('|').split('|').map(str::trim).collect();
+    let [sentence, _kernel, ours, test, _lab, _differs] = cells[..] else {
+        return Some(format!("{} columns: {row}", cells.len()));
+    };
+    let is_test = |name: &&str| {
+        let (file, _) = name.split_once("::").unwrap_or((name, ""));
+        let tests = ["/tests/", "/tests.rs", "/benches/"].iter().any(|part| file.contains(part));
+        tests || read(file).contains("#[test]")
+    };
+    if !sentence.contains('"') && !sentence.contains("rt-migrate-test") {
+        return Some(format!("nothing is quoted: {row}"));
+    }
+    let named = |cell| quoted(cell).iter().any(|name| name.starts_with("crates/"));
+    if !named(ours) || !named(test) {
+        return Some(format!("no name of ours, or no test: {row}"));
+    }
+    quoted(test).iter().find(|name| !is_test(name)).map(|name| format!("`{name}` is no test"))
+}
+
+#[test]
+fn every_sentence_of_a_seed_says_where_it_is_and_what_holds_it() {
+    let text = read("docs/SEEDS.md");
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| the message says ")).collect();
+    let faults: Vec<String> = rows.iter().filter_map(|row| fault_of_seed(row)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(rows.len() >= 15, "the tables are where they were: {} rows", rows.len());
+    for policy in sim::Policy::ALL {
+        assert!(quoted(&text).contains(&format!("lab {}", policy.name()).as_str()), "{policy:?} is nobody's row");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn the_page_has_every_policy_and_the_seeds_figures() {
 /// Each figure names the command that gives it again.
 #[test]
 fn every_figure_can_be_had_again() {
-    let answer = lab(&["--cpus", "3", "--rounds", "9", "--seed", "5", "--json"]);
+    let answer = lab(&["--cpus", "3", "--rounds", "9", "--seed", "5", "--full", "--json"]);
     let page: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
     let mut cells = 0;
     for row in page["tables"].as_array().unwrap().iter().flat_map(|table| table["rows"].as_array().unwrap()) {
@@ -43,7 +43,7 @@ fn every_figure_can_be_had_again() {
             cells += 1;
         }
     }
-    assert_eq!(cells, 8, "four policies, two cost profiles");
+    assert_eq!(cells, 16, "four policies, two cost profiles, two loads");
 }
 
 #[test]

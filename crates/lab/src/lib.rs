@@ -1,7 +1,7 @@
 //! The laboratory: designs that kernels have had, side by side with ours, behind one
 //! trait each, so that they can be raced, modelled and broken.
 //!
-//! Nothing of the product depends on this room. The old designs are rebuilt from what
+//! Nothing that runs programs depends on this room; the simulator lets its schedulers run. The old designs are rebuilt from what
 //! their authors wrote about them, with the traps they had; each says which.
 //!
 //! * [`cost`]: a model of machines larger than the one at hand.

@@ -28,7 +28,27 @@ impl Scheduler {
         if me.need_resched() || me.seen.queued.get() > 0 {
             return self.schedule(cpu, now, Prev::Preempted, k);
         }
-        self.pull_fair(cpu, now)
+        let found = self.pull_fair(cpu, now);
+        if found.is_some() {
+            self.call_next_helper(cpu, now, k);
+        }
+        found
+    }
+
+    /// A CPU that found something to do calls the next parked one if there is more: so the number of CPUs that help
+    /// doubles, while the busy CPU by itself wakes one at a tick. Nobody pays but who was idle.
+    fn call_next_helper(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
+        let d = &self.domain;
+        if (0..d.words()).all(|i| d.parked.word(i) == 0) {
+            return;
+        }
+        let n = self.cpus.len();
+        let start = if n <= MOST_QUEUES { cpu.index() } else { d.turn().index() };
+        let near = (0..n.min(MOST_QUEUES)).map(|i| CpuId(((start + i) % n) as u16));
+        let waiting = |c: &CpuId| self.cpus[c.index()].seen.fair_waiting.get();
+        let Some(busy) = near.max_by_key(waiting).filter(|c| waiting(c) > 0) else { return };
+        let allowed = self.lock(busy).rq.fair.allowed(&self.table);
+        self.nudge(busy, cpu, allowed, now, k);
     }
 
     /// Takes a fair thread from another CPU and makes it current here.
@@ -179,9 +199,18 @@ impl Scheduler {
         }
     }
 
-    /// The sum of the fair weights, for comparison.
+    /// The sum of the fair weights, for comparison; without end where fair threads get nothing.
     fn load(&self, cpu: CpuId) -> u64 {
-        if self.domain.absent.contains(cpu) { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
+        let without = self.domain.absent.contains(cpu) || self.is_taken(cpu);
+        if without { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
+    }
+
+    /// Whether something more urgent than fair threads has the CPU, and usually for longer than it takes to balance
+    /// (Linux: `scale_rt_capacity`). A short burst is waited for.
+    fn is_taken(&self, cpu: CpuId) -> bool {
+        let seen = &self.cpus[cpu.index()].seen;
+        let usually = u64::from(seen.usual_run.get());
+        Rank(seen.running.get()) < Rank::FAIR && usually >= self.config.balance_every.0
     }
 
     fn even_out(&self, src: CpuId, dst: CpuId, now: Nanos, k: &mut impl Kick) {

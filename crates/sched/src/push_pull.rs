@@ -152,9 +152,20 @@ impl Scheduler {
         }
     }
 
+    /// Whether `src` may have a thread for `cpu`, by what both publish: hundreds of idle CPUs look at one overloaded
+    /// queue at the same time, and its lock is what they would all wait for.
+    fn may_have(&self, src: CpuId, cpu: CpuId) -> bool {
+        let seen = &self.cpus[src.index()].seen;
+        let head = Rank(seen.pushable.get());
+        let better = head < Rank(self.cpus[cpu.index()].seen.best.get());
+        // The only one that waits there beats what runs there: it is about to run there, as for `runs_here`.
+        let lone = seen.queued.get() == 1 && !self.domain.absent.contains(src);
+        head != Rank::IDLE && better && !(lone && head < Rank(seen.running.get()))
+    }
+
     /// Fetches the best waiting thread of `src` that may run here; says whether others are left there.
     fn pull_from(&self, cpu: CpuId, src: CpuId, now: Nanos) -> bool {
-        if Rank(self.cpus[src.index()].seen.pushable.get()) == Rank::IDLE {
+        if !self.may_have(src, cpu) {
             return false;
         }
         let (mut dst, mut src) = self.lock_two(cpu, src);
@@ -193,4 +204,70 @@ fn move_urgent(src: &mut Held<'_>, dst: &mut Held<'_>, t: ThreadIdx, e: &Entity,
     src.publish();
     let ticks = dst.publish();
     dst.request() || ticks
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::{Attr, Config, Prev};
+    use ids::CpuMask;
+    use std::time::Duration;
+
+    const SRC: CpuId = CpuId(0);
+    const CPU: CpuId = CpuId(1);
+
+    struct NoKick;
+
+    impl Kick for NoKick {
+        fn kick(&mut self, _: CpuId) {}
+    }
+
+    /// Two CPUs; CPU 0 runs the first of these, the others wait there; CPU 1 says that it is about to choose anew.
+    fn scene(priorities: &[u8]) -> Scheduler {
+        let s = Scheduler::new(&Config { cpus: 2, ..Config::default() }).unwrap();
+        let begin = |t: u32, attr, mask, from| {
+            s.attach(ThreadIdx(t), &attr, mask).unwrap();
+            s.wake_new(ThreadIdx(t), from, Nanos(1), &mut NoKick);
+        };
+        // Nobody is pushed to CPU 1 meanwhile.
+        begin(0, Attr::fifo(99), CpuMask::only(CPU), CPU);
+        let _ = s.schedule(CPU, Nanos(2), Prev::Preempted, &mut NoKick);
+        for (&p, t) in priorities.iter().zip(1..) {
+            begin(t, Attr::fifo(p), CpuMask::first(2), SRC);
+            if t == 1 {
+                let _ = s.schedule(SRC, Nanos(2), Prev::Preempted, &mut NoKick);
+            }
+        }
+        assert_eq!(s.queued(SRC) as usize, priorities.len() - 1);
+        s.cpus[CPU.index()].seen.best.set(Rank::IDLE.0);
+        s
+    }
+
+    /// Looks while somebody else holds the lock of CPU 0; `None`: it waited for that.
+    fn look_past_the_lock(s: &Scheduler) -> Option<bool> {
+        let held = s.lock(SRC);
+        std::thread::scope(|scope| {
+            let (done, answer) = std::sync::mpsc::channel();
+            scope.spawn(move || done.send(s.pull_from(CPU, SRC, Nanos(9))));
+            let answer = answer.recv_timeout(Duration::from_millis(500)).ok();
+            drop(held);
+            answer
+        })
+    }
+
+    #[test]
+    fn a_lone_thread_that_is_about_to_run_where_it_is_is_left_without_its_lock() {
+        assert_eq!(look_past_the_lock(&scene(&[2])), Some(false), "nothing waits");
+        let s = scene(&[2, 9]);
+        assert_eq!(Rank(s.cpus[0].seen.pushable.get()), Rank::of(s.table.get(ThreadIdx(2))), "it could be pushed");
+        assert_eq!(look_past_the_lock(&s), Some(false));
+    }
+
+    #[test]
+    fn what_cannot_run_where_it_is_is_looked_at_under_the_lock() {
+        assert_eq!(look_past_the_lock(&scene(&[9, 2])), None);
+        assert_eq!(look_past_the_lock(&scene(&[2, 9, 4])), None, "the second is not about to run there");
+    }
 }

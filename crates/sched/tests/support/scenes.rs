@@ -25,6 +25,8 @@ pub const SCENES: &[Scene] = &[
     ("real-time threads alone have all", not_starving),
     ("a parked CPU is woken to help", parked),
     ("threads spread over the CPUs", spread),
+    ("fair threads leave a CPU that real time has", taken),
+    ("parked CPUs are woken one by the other", helpers),
 ];
 
 const MS: u64 = 1_000_000;
@@ -241,4 +243,45 @@ fn spread(config: &Config) -> Checked {
         near("a share of four CPUs for eight", m.used_micros(x), 500_000, 30_000)?;
     }
     Ok(())
+}
+
+/// A real-time thread that never waits has one of two CPUs: the fair threads share the other, wherever they began.
+fn taken(config: &Config) -> Checked {
+    for fair in [2, 3] {
+        let mut m = machine(&Config { rt_throttle: true, ..config.clone() }, 2);
+        let all: Vec<_> = (0..fair).map(|_| m.go(Attr::DEFAULT)).collect();
+        m.pass(20 * MS)?;
+        let hog = m.go(Attr::fifo(10));
+        m.pass(20 * MS)?;
+        let before: Vec<u64> = all.iter().map(|&x| m.used_micros(x)).collect();
+        m.pass(600 * MS)?;
+        near("the real-time thread", m.used_micros(hog), 620_000, 1_000)?;
+        for (x, before) in all.into_iter().zip(before) {
+            near("a share of the other CPU", m.used_micros(x) - before, 600_000 / fair, 30_000)?;
+        }
+    }
+    Ok(())
+}
+
+/// Seven CPUs are asleep, and eight threads appear on the eighth: within two ticks, not seven, all run.
+fn helpers(config: &Config) -> Checked {
+    let mut m = machine(config, 8);
+    let (here, all) = (CpuMask::only(CPU0), CpuMask::first(8));
+    let threads: Vec<_> = (0..8).map(|_| m.go_on(Attr::DEFAULT, here.clone())).collect();
+    for c in 1..8 {
+        m.park(CpuId(c));
+    }
+    for &t in &threads {
+        m.s.set_affinity(t, all.clone(), Nanos(m.now), &mut m.kicks).map_err(|e| Violation(format!("{e:?}")))?;
+        m.threads[t.index()].mask = all.clone();
+    }
+    // As in `parked`: an idle CPU sleeps until it is kicked.
+    for _ in 0..2 {
+        m.now += super::clockwork::TICK;
+        m.tick(CPU0);
+        m.settle();
+        m.check_always()?;
+    }
+    let running = m.cpus.iter().filter(|c| c.current.is_some()).count();
+    ensure(running == 8, || format!("{running} of 8 CPUs run after two ticks"))
 }
