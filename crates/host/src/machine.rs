@@ -304,7 +304,7 @@ impl Machine for Host {
             // SAFETY: both buffers have the size.
             unsafe { core::ptr::copy_nonoverlapping(p.xbuf, c.xbuf, xstate::size()) };
         }
-        c.release();
+        c.free();
     }
 
     #[inline(always)]
@@ -322,7 +322,11 @@ impl Machine for Host {
                 self.make_full(c);
             }
         }
-        c.release();
+        let me = Carrier::me();
+        let owner = c.claim.load(Relaxed);
+        if !c.release(me.number) {
+            crate::run::resumed_elsewhere(me, t, owner);
+        }
     }
 
     #[inline(always)]
