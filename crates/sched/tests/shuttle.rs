@@ -223,6 +223,11 @@ fn steals_races_with_changes() {
         let all = CpuMask::first(2);
         let w = World::new(2, &[(Attr::DEFAULT, CpuMask::only(C0)), (Attr::DEFAULT, all)]);
         let [a, b] = [0, 1].map(ThreadIdx);
+        // One has run and waits, the other runs.
+        w.s.wake_new(b, C0, Nanos(1), &mut NoKick);
+        assert_eq!(w.schedule(C0, None, Prev::Preempted), Some(b));
+        w.s.prepare_block(b);
+        assert_eq!(w.schedule(C0, Some(b), Prev::Block), None);
         w.s.wake_new(a, C0, Nanos(1), &mut NoKick);
         let on0 = w.schedule(C0, None, Prev::Preempted);
         let done = Arc::new(AtomicBool::new(false));
