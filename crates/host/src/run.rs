@@ -39,6 +39,10 @@ extern "C" fn on_call(context: *mut Context, _: *mut Gs) -> *mut Context {
     let cpu = me.cpu();
     let k = kernel();
     count(k, cpu, c.library);
+    if let Some(result) = k.call_at_once(cpu, call) {
+        c.r[arch::context::reg::RAX] = result as u64;
+        return context;
+    }
     if !c.xbuf.is_null() {
         release_buffer(me, c);
     }
