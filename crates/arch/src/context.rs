@@ -24,7 +24,7 @@ pub enum Kind {
 /// |---|---|---|
 /// | registers | trap entry, preemption, the kernel (results, frames) | the thread is claimed by that carrier |
 /// | `fs_base`, `mxcsr`, `fcw` | `Machine::save` | before the thread is visible as waiting |
-/// | `claim` | the resuming carrier (0 → carrier + 1), `save` (→ 0) | law 2: one owner |
+/// | `claim` | the resuming carrier (0 → carrier + 1), `save` (→ 0, if it still is its own) | law 2: one owner |
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Context {
@@ -109,14 +109,32 @@ impl Default for Context {
 
 impl Context {
     /// Takes the thread for a carrier; false if another has it.
+    ///
+    /// A load and a store, no exchange: in a kernel without faults the run queue's lock orders all
+    /// takers, and the check is for one with faults. Two carriers that take the thread in the
+    /// same few nanoseconds may both find it free. Then the word names the later one, and the
+    /// earlier one finds that out when it gives the thread back, which is its next switch at the
+    /// latest. So a thread that was resumed twice is noticed always, nearly always before it runs.
     #[inline(always)]
     pub fn claim(&self, carrier: u32) -> bool {
-        self.claim.compare_exchange(0, carrier + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let free = self.claim.load(Ordering::Acquire) == 0;
+        if free {
+            self.claim.store(carrier + 1, Ordering::Relaxed);
+        }
+        free
     }
 
-    /// Gives the thread back: everything is saved.
+    /// Gives the thread back: everything is saved. False if the carrier does not have it (any more).
     #[inline(always)]
-    pub fn release(&self) {
+    #[must_use]
+    pub fn release(&self, carrier: u32) -> bool {
+        let mine = self.claim.load(Ordering::Relaxed) == carrier + 1;
+        self.claim.store(0, Ordering::Release);
+        mine
+    }
+
+    /// Nobody has it: a new thread's.
+    pub fn free(&self) {
         self.claim.store(0, Ordering::Release);
     }
 }

@@ -357,7 +357,7 @@ impl Machine for Host {
             unsafe { core::ptr::copy_nonoverlapping(p.xbuf, c.xbuf, xstate::size()) };
         }
         identity::inherit(parent, child);
-        c.release();
+        c.free();
     }
 
     #[inline(always)]
@@ -375,7 +375,11 @@ impl Machine for Host {
                 self.make_full(c);
             }
         }
-        c.release();
+        let me = Carrier::me();
+        let owner = c.claim.load(Relaxed);
+        if !c.release(me.number) {
+            crate::run::resumed_elsewhere(me, t, owner);
+        }
     }
 
     #[inline(always)]

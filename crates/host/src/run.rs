@@ -34,16 +34,28 @@ extern "C" fn on_call(context: *mut Context, _: *mut Gs) -> *mut Context {
     // a context begins with number and arguments.
     let (c, call) = unsafe { (&mut *context, &*context.cast::<Call>()) };
     if me.gs.borrowed != 0 {
-        process::borrowed_call(me, c, *call);
+        return borrowed_call(me, c);
+    }
+    let cpu = me.cpu();
+    let k = kernel();
+    count(k, cpu, c.library);
+    if let Some(result) = k.call_at_once(cpu, call) {
+        c.r[arch::context::reg::RAX] = result as u64;
         return context;
     }
     if !c.xbuf.is_null() {
         release_buffer(me, c);
     }
-    let cpu = me.cpu();
-    let k = kernel();
-    count(k, cpu, c.library);
     follow(me, k.call(cpu, call))
+}
+
+#[cold]
+#[inline(never)]
+fn borrowed_call(me: &'static Carrier, c: &mut Context) -> *mut Context {
+    // SAFETY: a context begins with number and arguments.
+    let call = unsafe { *core::ptr::from_ref(c).cast::<Call>() };
+    process::borrowed_call(me, c, call);
+    c
 }
 
 #[inline(always)]
@@ -203,6 +215,23 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
         me.number,
         owner.wrapping_sub(1)
     ));
+    end_with_survey()
+}
+
+/// Two carriers took the thread in the same moment, so that neither saw the other: see `Context::claim`.
+#[cold]
+pub(crate) fn resumed_elsewhere(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
+    report::say(format_args!(
+        "thread {} ({t:?}) ran on {:?} by carrier {}, but carrier {} was given it as well; the process ends",
+        kernel().tid(t).0,
+        me.cpu(),
+        me.number,
+        owner.wrapping_sub(1)
+    ));
+    end_with_survey()
+}
+
+fn end_with_survey() -> ! {
     let mut out = report::Line::default();
     survey::all(&mut out);
     out.flush();

@@ -209,11 +209,16 @@ impl<M: Machine> Kernel<M> {
 
     /// A CPU that runs without a tick has just been given something to compete with:
     /// it must set its timer itself.
+    #[inline(always)]
     pub(crate) fn tick_elsewhere(&self, cpu: CpuId, woken: ThreadIdx) {
         let other = self.sched.cpu_of(woken);
-        if other == cpu {
-            return;
+        if other != cpu {
+            self.ask_for_tick(other);
         }
+    }
+
+    #[inline(never)]
+    fn ask_for_tick(&self, other: CpuId) {
         let c = self.cpu(other);
         if !c.ticking.load(Relaxed) && self.sched.tick_needed(other) && !c.asked.swap(true, AcqRel) {
             self.m.kick(other);

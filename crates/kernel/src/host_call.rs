@@ -22,6 +22,37 @@ const SEEK_CUR: u64 = 1;
 /// The offset that means "the file's own position" to `preadv2(2)`.
 const CURRENT: u64 = u64::MAX;
 
+/// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
+/// signal, and nothing of ours depends on it.
+#[inline(always)]
+pub(crate) fn is_answered_at_once(nr: usize) -> bool {
+    /// A bit for each call below 128.
+    const SET: u128 = {
+        let all = [
+            nr::GETPID,
+            nr::GETPPID,
+            nr::GETUID,
+            nr::GETGID,
+            nr::GETEUID,
+            nr::GETEGID,
+            nr::GETRESUID,
+            nr::GETRESGID,
+            nr::GETPGRP,
+            nr::GETPGID,
+            nr::GETSID,
+            nr::UNAME,
+            nr::UMASK,
+        ];
+        let (mut set, mut i) = (0, 0);
+        while i < all.len() {
+            set |= 1 << all[i];
+            i += 1;
+        }
+        set
+    };
+    nr < 128 && SET >> nr & 1 != 0
+}
+
 /// Whether the host may let this call wait for something that is not a disk.
 pub(crate) fn may_wait(nr: usize) -> bool {
     matches!(

@@ -65,7 +65,7 @@ const CHUNKS: usize = THREADS_MAX / CHUNK;
 
 /// All threads by slot. Slots are made in chunks that never move and are never freed.
 pub struct ThreadTable {
-    chunks: alloc::boxed::Box<[OnceBox<[Thread; CHUNK]>]>,
+    chunks: alloc::boxed::Box<[OnceBox<[Thread; CHUNK]>; CHUNKS]>,
     slots: Lock<Slots>,
     ids: crate::tid::TidMap,
     /// How many threads live.
@@ -92,7 +92,8 @@ struct Slots {
 impl ThreadTable {
     /// An empty table whose first id is `first`.
     pub fn new() -> ThreadTable {
-        let chunks = (0..CHUNKS).map(|_| OnceBox::new()).collect();
+        let chunks: alloc::boxed::Box<[_]> = (0..CHUNKS).map(|_| OnceBox::new()).collect();
+        let Ok(chunks) = chunks.try_into() else { unreachable!("as many as there are") };
         ThreadTable {
             chunks,
             slots: Lock::new(Slots::default()),
@@ -106,8 +107,11 @@ impl ThreadTable {
     /// The thread in a slot that has been used.
     #[inline(always)]
     pub fn get(&self, t: ThreadIdx) -> &Thread {
-        let chunk = self.chunks[t.index() / CHUNK].get().expect("a slot that was never made");
-        &chunk[t.index() % CHUNK]
+        // The remainder saves a bounds check; slots are below THREADS_MAX.
+        match self.chunks[t.index() / CHUNK % CHUNKS].get() {
+            Some(chunk) => &chunk[t.index() % CHUNK],
+            None => never_made(t),
+        }
     }
 
     /// A free slot; its chunk exists. Give it back with [`ThreadTable::free`].
@@ -203,6 +207,12 @@ impl ThreadTable {
     pub fn totals(&self) -> (u32, u64) {
         (self.peak.load(Relaxed), self.started.load(Relaxed))
     }
+}
+
+#[cold]
+#[inline(never)]
+fn never_made(t: ThreadIdx) -> ! {
+    panic!("{t:?} is a slot that was never made")
 }
 
 impl Default for ThreadTable {

@@ -10,7 +10,7 @@
 use crate::cpu::Ticked;
 use crate::machine::{Call, Machine};
 use crate::wait::Wait;
-use crate::{Kernel, cpu, thread::hint};
+use crate::{Kernel, Thread, cpu, thread::hint};
 use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
@@ -142,8 +142,26 @@ impl<M: Machine> Kernel<M> {
     pub fn call(&self, cpu: CpuId, call: &Call) -> Next {
         let t = self.current(cpu);
         let nr = call.nr;
+        if nr == abi::nr::SCHED_YIELD {
+            self.m.set_result(t, 0);
+            return self.give_up(cpu, t, Prev::Yield);
+        }
         let out = self.syscall(cpu, t, call);
         self.after_call(cpu, t, nr, out)
+    }
+
+    /// Makes a call of the current thread of `cpu` if it is one that the host answers at once, whatever its
+    /// arguments are and whatever state the process is in: the result.
+    ///
+    /// It is as if the thread had made the call itself in user code: nothing here has changed by it, and who wants
+    /// something of this CPU meanwhile kicks it, which the machine notices on the way out.
+    #[inline(always)]
+    pub fn call_at_once(&self, cpu: CpuId, call: &Call) -> Option<isize> {
+        if !crate::host_call::is_answered_at_once(call.nr) {
+            return None;
+        }
+        cpu::bump(&self.cpu(cpu).count.passed);
+        Some(self.m.host(*call))
     }
 
     /// The thread that runs on `cpu`.
@@ -244,28 +262,37 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Puts the current thread back in line and chooses.
+    #[inline(always)]
     fn give_up(&self, cpu: CpuId, t: ThreadIdx, prev: Prev) -> Next {
         self.m.save(t);
         self.schedule(cpu, prev)
     }
 
     /// Chooses the next thread of this CPU, passing over those that were woken for nothing.
+    #[inline(never)]
     fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
-        let now = self.m.now();
         let mut prev = prev;
         loop {
-            match self.sched.schedule(cpu, now, prev, &mut self.kicks(cpu)) {
+            let mut now = Nanos::ZERO;
+            let clock = || {
+                now = self.m.now();
+                now
+            };
+            match self.sched.schedule_by(cpu, clock, prev, &mut self.kicks(cpu)) {
                 None => {
                     self.cputime.cpu.rest(cpu, now);
                     self.cpu(cpu).host_time.forget();
                     self.set_idle_timer(cpu);
                     return Next::Idle { until: self.earliest(cpu) };
                 }
-                Some(t) if self.ready(t) => {
-                    self.cputime.cpu.run(cpu, now);
-                    return self.exit(cpu, t);
+                Some(t) => {
+                    let thread = self.thread(t);
+                    if self.is_ready(t, thread) {
+                        self.cputime.cpu.run(cpu, now);
+                        return self.exit_as(cpu, t, thread);
+                    }
+                    prev = Prev::Block;
                 }
-                Some(_) => prev = Prev::Block,
             }
         }
     }
@@ -274,8 +301,21 @@ impl<M: Machine> Kernel<M> {
     /// is set. If not, it is marked as waiting again.
     #[inline(always)]
     fn ready(&self, t: ThreadIdx) -> bool {
-        let wait = self.thread(t).wait.kind();
-        wait == Wait::None || self.ready_slow(t, wait)
+        self.is_ready(t, self.thread(t))
+    }
+
+    #[inline(always)]
+    fn is_ready(&self, t: ThreadIdx, thread: &Thread) -> bool {
+        match thread.wait.kind() {
+            Wait::None => true,
+            // The commonest wait: it is over when somebody has taken the thread out of its queue.
+            Wait::Futex if !thread.node.queued() && thread.wait.armed().is_none() => {
+                thread.wait.set_kind(Wait::None);
+                self.m.set_result(t, 0);
+                true
+            }
+            wait => self.ready_slow(t, wait),
+        }
     }
 
     #[inline(never)]
@@ -337,7 +377,11 @@ impl<M: Machine> Kernel<M> {
     /// The last station before user code.
     #[inline(always)]
     fn exit(&self, cpu: CpuId, t: ThreadIdx) -> Next {
-        let thread = self.thread(t);
+        self.exit_as(cpu, t, self.thread(t))
+    }
+
+    #[inline(always)]
+    fn exit_as(&self, cpu: CpuId, t: ThreadIdx, thread: &Thread) -> Next {
         if (thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(cpu.0) + 1)
             && let Some(next) = self.exit_slow(cpu, t)
         {

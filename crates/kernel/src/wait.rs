@@ -102,10 +102,12 @@ impl WaitState {
         if raw == 0 { Wait::None } else { Wait::from_raw(raw) }
     }
 
+    #[inline(always)]
     pub(crate) fn set_kind(&self, kind: Wait) {
         self.kind.store(kind as u32, Relaxed);
     }
 
+    #[inline(always)]
     pub(crate) fn begin(&self, kind: Wait) {
         let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
         self.cause.store(generation << 32, Release);
@@ -124,6 +126,7 @@ impl WaitState {
     }
 
     /// The deadline of the present wait, by its clock, if it has one.
+    #[inline(always)]
     pub fn armed(&self) -> Option<Nanos> {
         let armed = self.timer_cpu.load(Relaxed) != 0;
         armed.then(|| Nanos(self.deadline.load(Relaxed)))
@@ -164,6 +167,7 @@ impl Deadline {
 impl<M: Machine> Kernel<M> {
     /// The current thread is about to wait. After this it may be resumed anywhere as soon
     /// as a waker can find it, so the caller publishes it next and then lets the CPU go.
+    #[inline(always)]
     pub(crate) fn begin_wait(&self, t: ThreadIdx, kind: Wait) {
         self.m.save(t);
         self.thread(t).wait.begin(kind);
@@ -224,10 +228,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Makes `t` runnable if it waits. `cpu` is the caller's own.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake(&self, cpu: CpuId, t: ThreadIdx) -> bool {
-        let now = self.m.now();
-        self.wake_at(cpu, t, now)
+        let mut kicks = self.kicks(cpu);
+        let woken = self.sched.wake_by(t, cpu, || self.m.now(), &mut kicks);
+        if woken {
+            self.tick_elsewhere(cpu, t);
+        }
+        woken
     }
 
     #[inline]

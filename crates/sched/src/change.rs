@@ -146,18 +146,24 @@ impl Scheduler {
                 }
                 continue;
             }
-            match e.life.claim() {
+            let h = self.lock(CpuId(home as u16));
+            match e.life.claim(|| e.home.load(Ordering::Relaxed) == home) {
                 life::Claim::Claimed => return Claim::Waiting,
                 life::Claim::Gone => return Claim::Gone,
-                life::Claim::Busy => sync::relax(round),
+                life::Claim::Busy => drop(h),
             }
+            sync::relax(round);
             round += 1;
         }
     }
 
     /// Lets go of a waiting thread; if it was woken meanwhile, that is done now.
     fn unclaim(&self, t: ThreadIdx, e: &Entity, now: Nanos, k: &mut impl Kick) {
-        if !e.life.unclaim() {
+        let waits = {
+            let _held = self.lock(e.cpu());
+            e.life.unclaim()
+        };
+        if !waits {
             self.activate(t, e.cpu(), now, Placement::Wake, k);
         }
     }

@@ -78,6 +78,7 @@ impl FairQueue {
     }
 
     /// V: the weighted mean of all virtual run times.
+    #[inline(always)]
     fn mean(&self) -> i64 {
         self.base
             + match self.load as u64 {
@@ -94,13 +95,13 @@ impl FairQueue {
     }
 
     /// The running thread `e` has used `delta` nanoseconds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge(&mut self, e: &Entity, delta: u64) {
         let dv = to_virtual(delta, e.inverse.get());
         self.advance(e, dv);
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, e: &Entity, dv: i64) {
         let v = e.vruntime.get() + dv;
         e.vruntime.set(v);
@@ -118,6 +119,7 @@ impl FairQueue {
     }
 
     /// `e` joins those that compete here; if it is to wait, `insert` it then.
+    #[inline(always)]
     pub(crate) fn join(&mut self, e: &Entity, cpu: CpuId, how: Placement) {
         self.place(e, cpu, how);
         let w = i64::from(e.weight.get());
@@ -127,6 +129,7 @@ impl FairQueue {
     }
 
     /// Chooses `vruntime` and deadline of a thread that joins (`place_entity`).
+    #[inline(always)]
     fn place(&self, e: &Entity, cpu: CpuId, how: Placement) {
         let mean = self.mean();
         let slice = e.virtual_slice();
@@ -151,6 +154,7 @@ impl FairQueue {
 
     /// The entity leaves the competition; if it waits, `remove` it first. Its lag is kept in it,
     /// and with `relative` (it moves) its deadline becomes relative.
+    #[inline(always)]
     pub(crate) fn leave(&mut self, e: &Entity, relative: bool) {
         let v = e.vruntime.get();
         let mean = self.mean();
@@ -170,13 +174,18 @@ impl FairQueue {
     }
 
     /// Adds `t` to those that wait; it competes already.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx) {
         self.waiting += 1;
         if self.waiting == 1 {
             self.solo = Some(t);
             return;
         }
+        self.insert_into_tree(table, t);
+    }
+
+    #[inline(never)]
+    fn insert_into_tree(&mut self, table: &Table, t: ThreadIdx) {
         if let Some(other) = self.solo.take() {
             self.tree.insert(table, other);
         }
@@ -184,7 +193,7 @@ impl FairQueue {
     }
 
     /// Takes `t` from those that wait; it goes on competing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, table: &Table, t: ThreadIdx) {
         self.waiting -= 1;
         if self.solo == Some(t) {
@@ -195,18 +204,22 @@ impl FairQueue {
     }
 
     /// Who should run: `None` means the running thread `current`, or nobody.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn choose(&self, table: &Table, current: Option<&Entity>) -> Option<ThreadIdx> {
         if self.waiting == 0 {
             return None;
         }
-        let current = current.filter(|e| self.eligible(e.vruntime.get()));
+        let current = match current {
+            Some(e) if self.eligible(e.vruntime.get()) => Some(e),
+            _ => None,
+        };
         if current.is_some_and(|e| self.is_protected(e)) {
             return None;
         }
         let best = match self.solo {
-            Some(t) => Some(t).filter(|_| current.is_none() || self.eligible(table.get(t).vruntime.get())),
-            None => self.tree.first_eligible(table, |v| self.eligible(v) || table.plants(Fault::IgnoreEligibility)),
+            Some(t) if current.is_none() || self.eligible(table.get(t).vruntime.get()) => Some(t),
+            Some(_) => None,
+            None => self.first_eligible(table),
         };
         match (current, best) {
             (Some(e), Some(t)) => (table.get(t).key.get() < e.key.get()).then_some(t),
@@ -216,8 +229,13 @@ impl FairQueue {
         }
     }
 
+    #[inline(never)]
+    fn first_eligible(&self, table: &Table) -> Option<ThreadIdx> {
+        self.tree.first_eligible(table, |v| self.eligible(v) || table.plants(Fault::IgnoreEligibility))
+    }
+
     /// `e` begins to run.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, e: &Entity) {
         self.renew_if_used_up(e);
         let own = e.slice.get();
@@ -230,7 +248,7 @@ impl FairQueue {
     }
 
     /// Gives `e` a new deadline if it has used its slice; says whether it had.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn renew_if_used_up(&self, e: &Entity) -> bool {
         let v = e.vruntime.get();
         if v < e.key.get() {
@@ -241,7 +259,7 @@ impl FairQueue {
     }
 
     /// The running thread gives way (`yield_task_fair`): it pretends to have used its slice.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_way(&mut self, e: &Entity) {
         if self.eligible(e.vruntime.get()) {
             self.advance(e, e.key.get() - e.vruntime.get());
@@ -251,6 +269,7 @@ impl FairQueue {
     }
 
     /// A thread with a shorter slice and an earlier deadline may end the protection (PREEMPT_SHORT).
+    #[inline(always)]
     pub(crate) fn end_protection_for(&mut self, woken: &Entity, current: &Entity) {
         if woken.slice.get() < current.slice.get()
             && woken.key.get() < current.key.get()

@@ -196,7 +196,14 @@ impl Scheduler {
         self.table.get(t).life.is_blocked()
     }
 
+    /// Whether `t` is in the fair class now.
+    #[inline(always)]
+    pub fn is_fair(&self, t: ThreadIdx) -> bool {
+        self.table.get(t).is_fair()
+    }
+
     /// The CPU `t` is on, or was on last.
+    #[inline(always)]
     pub fn cpu_of(&self, t: ThreadIdx) -> CpuId {
         self.table.get(t).cpu()
     }

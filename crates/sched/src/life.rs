@@ -12,9 +12,11 @@
 //! | `CHANGING_WOKEN` | the same, and woken meanwhile | that changer → `WAKING` |
 //! | `DEAD` | has exited | `detach` → `FREE` |
 //!
-//! Leaving `WAITING`, `BLOCKED` and `CHANGING` is a compare-exchange, because several may try;
-//! everything else belongs to one owner, and is a store. What the owner of an entity wrote before
-//! it let go (release) is seen by whoever gets hold of it (acquire).
+//! `WAITING`, `BLOCKED` and `CHANGING` are left **under the lock of the run queue that the entity's `home` names**,
+//! because several may try; whoever has that lock looks at the word first and at `home` then. Every other value
+//! belongs to one owner. So each step is a load and a store: a compare-exchange in each of blocking and waking
+//! would cost as much as that lock, which both need anyway. What the owner of an entity wrote before it let
+//! go (release) is seen by whoever gets hold of it (acquire).
 
 use sync::atomic::{AtomicU8, Ordering};
 
@@ -52,7 +54,7 @@ pub(crate) enum Claim {
     Busy,
 }
 
-/// See the module.
+/// See the module. "Home's lock" is that of the run queue that the entity's `home` names.
 #[derive(Debug)]
 pub(crate) struct Life(AtomicU8);
 
@@ -61,102 +63,114 @@ impl Life {
         Life(AtomicU8::new(FREE))
     }
 
-    fn exchange(&self, from: u8, to: u8) -> Result<u8, u8> {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+    #[inline(always)]
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn set(&self, to: u8) {
+        self.0.store(to, Ordering::Release);
     }
 
     /// A new thread has the slot; it waits for its first wake-up.
     pub(crate) fn attach(&self) {
-        self.0.store(NEW, Ordering::Release);
+        self.set(NEW);
     }
 
     /// Nobody has the slot.
     pub(crate) fn detach(&self) {
-        self.0.store(FREE, Ordering::Release);
+        self.set(FREE);
     }
 
     /// The running thread is about to wait.
     #[inline(always)]
     pub(crate) fn prepare(&self) {
-        self.0.store(WAITING, Ordering::Release);
+        self.set(WAITING);
     }
 
-    /// It does not wait after all.
-    #[inline(always)]
+    /// It does not wait after all. With home's lock.
     pub(crate) fn cancel(&self) {
-        // If that fails, a waker was faster: runnable all the same.
-        let _ = self.exchange(WAITING, RUNNABLE);
+        // Else a waker was faster: runnable all the same.
+        if self.get() == WAITING {
+            self.set(RUNNABLE);
+        }
     }
 
-    /// Whether the running thread is still about to wait: worth trying `block`.
+    /// Whether a wake-up has something to do, before any lock.
+    #[inline(always)]
+    pub(crate) fn can_be_woken(&self) -> bool {
+        matches!(self.get(), WAITING | BLOCKED | CHANGING)
+    }
+
+    /// Whether the running thread is still about to wait. With home's lock, that cannot change.
     #[inline(always)]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.0.load(Ordering::Acquire) == WAITING
+        self.get() == WAITING
     }
 
     /// Whether the thread waits, and nobody has woken it.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.0.load(Ordering::Acquire) == BLOCKED
+        self.get() == BLOCKED
     }
 
-    /// The running thread waits from now on, unless it was woken before. If true, it belongs to wakers and
-    /// changers: the caller must be done with it.
+    /// The running thread, which is still about to wait, waits from now on. With home's lock; once that is released it
+    /// belongs to wakers and changers: the caller must be done with it.
     #[inline(always)]
-    pub(crate) fn block(&self) -> bool {
-        self.exchange(WAITING, BLOCKED).is_ok()
+    pub(crate) fn block(&self) {
+        self.set(BLOCKED);
     }
 
-    /// Ends a wait, whatever stage it has reached.
+    /// Ends a wait, whatever stage it has reached. With home's lock, if `is_home`, asked after the word was read,
+    /// says that it still is; `None` if not.
     #[inline(always)]
-    pub(crate) fn wake(&self) -> Wake {
-        let mut seen = self.0.load(Ordering::Acquire);
-        loop {
-            let (to, wake) = match seen {
-                BLOCKED => (WAKING, Wake::Claimed),
-                WAITING => (RUNNABLE, Wake::Done),
-                CHANGING => (CHANGING_WOKEN, Wake::Done),
-                _ => return Wake::TooLate,
-            };
-            match self.exchange(seen, to) {
-                Ok(_) => return wake,
-                Err(now) => seen = now,
-            }
-        }
+    pub(crate) fn wake(&self, is_home: impl FnOnce() -> bool) -> Option<Wake> {
+        let (to, wake) = match self.get() {
+            BLOCKED => (WAKING, Wake::Claimed),
+            WAITING => (RUNNABLE, Wake::Done),
+            CHANGING => (CHANGING_WOKEN, Wake::Done),
+            _ => return Some(Wake::TooLate),
+        };
+        is_home().then(|| {
+            self.set(to);
+            wake
+        })
     }
 
     /// Claims a thread that waits for its first run.
     pub(crate) fn wake_first(&self) -> bool {
-        self.exchange(NEW, WAKING).is_ok()
+        self.0.compare_exchange(NEW, WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Whoever claimed it has queued it.
     #[inline(always)]
     pub(crate) fn queued(&self) {
-        self.0.store(RUNNABLE, Ordering::Release);
+        self.set(RUNNABLE);
     }
 
-    /// Claims a waiting thread for a change.
-    pub(crate) fn claim(&self) -> Claim {
-        match self.exchange(BLOCKED, CHANGING) {
-            Ok(_) => Claim::Claimed,
-            Err(FREE | DEAD | NEW) => Claim::Gone,
-            Err(_) => Claim::Busy,
+    /// Claims a waiting thread for a change. `is_home` as for `wake`.
+    pub(crate) fn claim(&self, is_home: impl FnOnce() -> bool) -> Claim {
+        match self.get() {
+            BLOCKED if is_home() => {
+                self.set(CHANGING);
+                Claim::Claimed
+            }
+            FREE | DEAD | NEW => Claim::Gone,
+            _ => Claim::Busy,
         }
     }
 
-    /// Lets a claimed thread wait again. False: it was woken meanwhile, and is the caller's to queue.
+    /// Lets a claimed thread wait again. False: it was woken meanwhile, and is the caller's to queue. With home's lock.
     #[must_use]
     pub(crate) fn unclaim(&self) -> bool {
-        let back = self.exchange(CHANGING, BLOCKED).is_ok();
-        if !back {
-            self.0.store(WAKING, Ordering::Release);
-        }
+        let back = self.get() == CHANGING;
+        self.set(if back { BLOCKED } else { WAKING });
         back
     }
 
     /// The thread has exited.
     pub(crate) fn exit(&self) {
-        self.0.store(DEAD, Ordering::Release);
+        self.set(DEAD);
     }
 
     /// Whether the word fits a thread that is queued, or, if `current`, one that runs.
@@ -170,34 +184,61 @@ impl Life {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU32;
+    use loom::sync::atomic::{AtomicU16, AtomicU32};
+    use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    /// An entity as small as can be: the word, and a field that belongs to whoever owns it.
+    /// An entity as small as can be: the word, its home, and a field that belongs to whoever owns it.
     struct Entity {
         life: Life,
+        home: AtomicU16,
         field: AtomicU32,
+        /// Stand for the run queues' locks: the checker knows how to wait for its own.
+        queues: [Mutex<()>; 2],
     }
 
     impl Entity {
         fn new() -> Arc<Entity> {
-            Arc::new(Entity { life: Life::new(), field: AtomicU32::new(0) })
+            let queues = [Mutex::new(()), Mutex::new(())];
+            Arc::new(Entity { life: Life::new(), home: AtomicU16::new(0), field: AtomicU32::new(0), queues })
         }
 
         /// One owner's work: every one must see what the one before it left.
         fn add(&self, n: u32) {
             self.field.store(self.field.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         }
-    }
 
-    fn wake(e: &Entity) -> Wake {
-        let w = e.life.wake();
-        if w == Wake::Claimed {
-            e.add(100);
-            e.life.queued();
+        /// As `Scheduler::wake`, with the thread queued on CPU `to`.
+        fn wake(&self, to: u16, n: u32) -> Wake {
+            loop {
+                if !self.life.can_be_woken() {
+                    return Wake::TooLate;
+                }
+                let home = self.home.load(Ordering::Acquire);
+                let held = self.queues[home as usize].lock().unwrap();
+                match self.life.wake(|| self.home.load(Ordering::Relaxed) == home) {
+                    None => continue,
+                    Some(Wake::Claimed) => drop(held),
+                    Some(other) => return other,
+                }
+                let _held = self.queues[to as usize].lock().unwrap();
+                self.add(n);
+                self.home.store(to, Ordering::Release);
+                self.life.queued();
+                return Wake::Claimed;
+            }
         }
-        w
+
+        /// As `schedule` with `Prev::Block` on CPU `cpu`, where the thread is current.
+        fn block(&self, cpu: u16) -> bool {
+            let _held = self.queues[cpu as usize].lock().unwrap();
+            let waits = self.life.is_waiting();
+            if waits {
+                self.add(1);
+                self.life.block();
+            }
+            waits
+        }
     }
 
     #[test]
@@ -207,15 +248,41 @@ mod models {
             e.life.prepare();
             let wakers = [0, 1].map(|_| {
                 let e = e.clone();
-                thread::spawn(move || wake(&e))
+                thread::spawn(move || e.wake(0, 100))
             });
-            e.add(1);
-            let blocked = e.life.block();
+            let blocked = e.block(0);
             let woken = wakers.map(|w| w.join().unwrap());
             assert_eq!(woken.iter().filter(|&&w| w != Wake::TooLate).count(), 1);
             assert_eq!(blocked, woken.contains(&Wake::Claimed));
-            assert_eq!(e.field.load(Ordering::Relaxed), if blocked { 101 } else { 1 });
+            assert_eq!(e.field.load(Ordering::Relaxed), if blocked { 101 } else { 0 });
             assert!(e.life.fits_member(false));
+        });
+    }
+
+    /// A waker that has the lock of the home that was must not end a wait that began at the next one.
+    #[test]
+    fn a_thread_that_has_moved_is_woken_where_it_is() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let e = Entity::new();
+            e.life.prepare();
+            assert!(e.block(0));
+            let late = {
+                let e = e.clone();
+                thread::spawn(move || e.wake(0, 100))
+            };
+            // It is woken onto the other CPU and waits again there at once.
+            let moved = e.wake(1, 1_000) == Wake::Claimed;
+            let again = moved && {
+                e.life.prepare();
+                e.block(1)
+            };
+            let late = late.join().unwrap();
+            let waits = e.life.is_blocked();
+            assert_eq!(waits, again && late == Wake::TooLate);
+            let owners = 1 + u32::from(again) + 1_000 * u32::from(moved) + 100 * u32::from(late == Wake::Claimed);
+            assert_eq!(e.field.load(Ordering::Relaxed), owners);
         });
     }
 
@@ -224,21 +291,29 @@ mod models {
         loom::model(|| {
             let e = Entity::new();
             e.life.prepare();
-            assert!(e.life.block());
+            assert!(e.block(0));
             let waker = {
                 let e = e.clone();
-                thread::spawn(move || wake(&e))
+                thread::spawn(move || e.wake(0, 100))
             };
-            let changed = e.life.claim() == Claim::Claimed;
+            let claim = {
+                let _held = e.queues[0].lock().unwrap();
+                e.life.claim(|| e.home.load(Ordering::Relaxed) == 0)
+            };
+            let changed = claim == Claim::Claimed;
             if changed {
                 e.add(10);
-                if !e.life.unclaim() {
+                let waits = {
+                    let _held = e.queues[0].lock().unwrap();
+                    e.life.unclaim()
+                };
+                if !waits {
                     e.add(100);
                     e.life.queued();
                 }
             }
             assert_ne!(waker.join().unwrap(), Wake::TooLate);
-            assert_eq!(e.field.load(Ordering::Relaxed), if changed { 110 } else { 100 });
+            assert_eq!(e.field.load(Ordering::Relaxed), if changed { 111 } else { 101 });
             assert!(e.life.fits_member(false));
         });
     }
@@ -250,11 +325,14 @@ mod models {
             e.life.prepare();
             let waker = {
                 let e = e.clone();
-                thread::spawn(move || wake(&e))
+                thread::spawn(move || e.wake(0, 100))
             };
-            e.life.cancel();
+            {
+                let _held = e.queues[0].lock().unwrap();
+                e.life.cancel();
+            }
             assert_ne!(waker.join().unwrap(), Wake::Claimed);
-            assert!(e.life.fits_member(false) && !e.life.block());
+            assert!(e.life.fits_member(false) && !e.block(0));
         });
     }
 }

@@ -55,6 +55,7 @@ impl<'a> Held<'a> {
         }
     }
 
+    #[inline(never)]
     fn account_urgent(&mut self, e: &Entity, delta: u64) {
         if e.class() == Class::Deadline && !self.s.table.plants(Fault::FreeBudget) {
             deadline::charge(e, delta);
@@ -64,14 +65,26 @@ impl<'a> Held<'a> {
     }
 
     /// Puts `t` into its class's queue. It is owned by the caller and in no queue.
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, t: ThreadIdx, e: &Entity, now: Nanos, how: Placement, head: bool) {
+        if e.is_fair() {
+            self.rq.fair.join(e, self.id, how);
+            self.rq.fair.insert(&self.s.table, t);
+            self.cpu.seen.load.set(self.rq.fair.load() as u64);
+        } else {
+            self.enqueue_urgent(t, e, now, how, head);
+        }
+        // Who is moved has waited before.
+        let since = if how == Placement::Moved { e.queued_at.get().min(now.0) } else { now.0 };
+        self.stamp(e, Nanos(since));
+        e.set_home(self.id, true);
+    }
+
+    #[inline(never)]
+    fn enqueue_urgent(&mut self, t: ThreadIdx, e: &Entity, now: Nanos, how: Placement, head: bool) {
         let table = &self.s.table;
         match e.class() {
-            Class::Fair => {
-                self.rq.fair.join(e, self.id, how);
-                self.rq.fair.insert(table, t);
-                self.cpu.seen.load.set(self.rq.fair.load() as u64);
-            }
+            Class::Fair => {}
             Class::Rt | Class::Stop => {
                 self.rq.rt.enqueue(table, t, head);
                 if head {
@@ -85,10 +98,6 @@ impl<'a> Held<'a> {
                 self.rq.deadline.insert(table, t, now);
             }
         }
-        // Who is moved has waited before.
-        let since = if how == Placement::Moved { e.queued_at.get().min(now.0) } else { now.0 };
-        self.stamp(e, Nanos(since));
-        e.set_home(self.id, true);
     }
 
     /// Even who comes to the head of a level comes after the thread that runs.
@@ -153,6 +162,7 @@ impl<'a> Held<'a> {
     }
 
     /// The running thread leaves the competition, but stays `current` for the moment.
+    #[inline(always)]
     pub(crate) fn leave_running(&mut self, t: ThreadIdx, e: &Entity, relative: bool) {
         match e.class() {
             Class::Fair => {
@@ -195,6 +205,7 @@ impl<'a> Held<'a> {
     }
 
     /// Nobody runs here any more: `current` is about to belong to somebody else.
+    #[inline(always)]
     pub(crate) fn vacate(&mut self) {
         self.rq.current = ThreadIdx::NONE;
         self.cpu.seen.current.store(ThreadIdx::NONE.0, Ordering::Release);
@@ -281,7 +292,7 @@ impl<'a> Held<'a> {
     /// Publishes what others look at. Everything that changed membership or the running
     /// thread ends with this. Says whether the CPU needs ticks from now on and did not before: if it is
     /// not the one that calls, it must be told.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
         let before = self.cpu.seen.tick.get();
         let rq = &*self.rq;
@@ -335,6 +346,7 @@ impl<'a> Held<'a> {
     }
 
     /// Says in the idle masks whether this CPU is idle, and how.
+    #[inline(never)]
     pub(crate) fn set_idle(&mut self, idle: Option<Idle>) {
         if self.rq.idle == idle {
             return;
@@ -372,7 +384,7 @@ impl<'a> Held<'a> {
     }
 
     /// `beats_current`, for whoever has the running thread's entity at hand.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn beats(&mut self, t: ThreadIdx, e: &Entity, current: Option<&Entity>) -> bool {
         match current {
             Some(c) if e.is_fair() && c.is_fair() => self.fair_beats_current(t, e, c),
@@ -380,6 +392,7 @@ impl<'a> Held<'a> {
         }
     }
 
+    #[inline(never)]
     fn outranks(&mut self, t: ThreadIdx, e: &Entity, current: Option<&Entity>) -> bool {
         if e.class() == Class::Deadline && e.dl.throttled.get() != 0 {
             return false;
@@ -401,6 +414,7 @@ impl<'a> Held<'a> {
         true
     }
 
+    #[inline(always)]
     fn fair_beats_current(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
         if c.has_policy(Policy::Idle) && !e.has_policy(Policy::Idle) {
             self.rq.fair.unprotect();

@@ -19,7 +19,22 @@ impl Scheduler {
     /// ones away after a switch, and looks for a fair thread elsewhere before it idles.
     #[must_use]
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
+        self.schedule_by(cpu, || now, prev, k)
+    }
+
+    /// `schedule`, with a clock that is read once the lock is held: on the processor the two then overlap, and
+    /// one that waits for the lock does not go by an old time.
+    #[must_use]
+    #[inline(always)]
+    pub fn schedule_by(
+        &self,
+        cpu: CpuId,
+        clock: impl FnOnce() -> Nanos,
+        prev: Prev,
+        k: &mut impl Kick,
+    ) -> Option<ThreadIdx> {
         let mut h = self.lock(cpu);
+        let now = clock();
         h.cpu.seen.need_resched.store(false, Ordering::Release);
         let Some(e) = h.current() else { return self.schedule_any(h, now, prev, k) };
         h.account_for(e, now);
@@ -35,6 +50,7 @@ impl Scheduler {
         self.pull_fair(cpu, now)
     }
 
+    #[inline(never)]
     fn schedule_any<'a>(&'a self, mut h: Held<'a>, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
         let cpu = h.id;
         let last = h.rq.current;
@@ -165,15 +181,11 @@ impl Held<'_> {
     }
 
     /// Ends the running of a thread that has marked itself as waiting: true if the mark still stood.
-    /// See README.md: everything in the entity is put in order before the one step that
-    /// lets wakers have it.
+    /// See README.md: the mark cannot change while the lock is held, and wakers have the entity once it is released.
     #[inline(always)]
     fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
-        if !e.life.is_waiting() {
-            if !self.s.table.plants(Fault::BlockAnyway) {
-                return false;
-            }
-            e.life.prepare();
+        if !e.life.is_waiting() && !self.s.table.plants(Fault::BlockAnyway) {
+            return false;
         }
         let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
         let usual = e.usual_run.get();
@@ -181,25 +193,11 @@ impl Held<'_> {
         self.leave_running(t, e, false);
         e.set_home(self.id, false);
         self.vacate();
-        if e.life.block() {
-            return true;
-        }
-        self.rq.current = t;
-        self.cpu.seen.current.store(t.0, Ordering::Release);
-        e.set_home(self.id, true);
-        self.rejoin_after_failed_block(t, e);
-        false
+        e.life.block();
+        true
     }
 
-    #[cold]
-    fn rejoin_after_failed_block(&mut self, t: ThreadIdx, e: &Entity) {
-        let now = Nanos(self.rq.accounted);
-        if e.is_fair() {
-            e.key.set(e.key.get() - e.vruntime.get());
-        }
-        self.rejoin_running(t, e, now, true);
-    }
-
+    #[inline(never)]
     fn exit(&mut self, t: ThreadIdx, e: &Entity) {
         self.leave_running(t, e, false);
         e.set_home(self.id, false);

@@ -75,6 +75,7 @@ impl Tree {
     }
 
     /// Removes `t`, a member.
+    #[inline(never)]
     pub(crate) fn remove(&mut self, table: &Table, t: ThreadIdx) {
         let e = table.get(t);
         self.len -= 1;

@@ -5,6 +5,7 @@ use crate::entity::{Class, Entity};
 use crate::fair::Placement;
 use crate::life::Wake;
 use crate::planted::Fault;
+use crate::queue::Held;
 use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -21,7 +22,10 @@ impl Scheduler {
     /// Takes the mark back: there is nothing to wait for. Harmless if a waker was faster.
     #[inline]
     pub fn cancel_block(&self, t: ThreadIdx) {
-        self.table.get(t).life.cancel();
+        let e = self.table.get(t);
+        // It runs, so it stays where it is.
+        let _held = self.lock(e.cpu());
+        e.life.cancel();
     }
 
     /// Ends the wait of `t`; true if this call did it: of several wakers exactly one gets true.
@@ -30,8 +34,24 @@ impl Scheduler {
     /// Otherwise it is queued where it should run, and that CPU is asked to `schedule` if `t` should
     /// run at once; it is kicked if it is not `from`, the waker's.
     pub fn wake(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
+        self.wake_by(t, from, || now, k)
+    }
+
+    /// `wake`, with a clock that is read if there is something to do, under the lock (as for `schedule_by`).
+    #[inline]
+    pub fn wake_by(&self, t: ThreadIdx, from: CpuId, clock: impl FnOnce() -> Nanos, k: &mut impl Kick) -> bool {
         let e = self.table.get(t);
-        match e.life.wake() {
+        let (h, wake) = loop {
+            if !e.life.can_be_woken() {
+                return false;
+            }
+            let home = e.cpu();
+            let h = self.lock(home);
+            if let Some(wake) = e.life.wake(|| e.cpu() == home) {
+                break (h, wake);
+            }
+        };
+        match wake {
             Wake::TooLate => return false,
             Wake::Done => return true,
             Wake::Claimed => {}
@@ -39,7 +59,15 @@ impl Scheduler {
         if self.table.plants(Fault::DropWake) && e.runtime.get().is_multiple_of(8) {
             return true;
         }
-        self.activate(t, from, now, Placement::Wake, k);
+        let now = clock();
+        let target = self.select(t, e, from);
+        let h = if target == h.id {
+            h
+        } else {
+            drop(h);
+            self.lock(target)
+        };
+        self.arrive(h, t, e, from, now, Placement::Wake, k);
         true
     }
 
@@ -56,7 +84,23 @@ impl Scheduler {
     pub(crate) fn activate(&self, t: ThreadIdx, from: CpuId, now: Nanos, how: Placement, k: &mut impl Kick) {
         let e = self.table.get(t);
         let target = self.select(t, e, from);
-        let mut h = self.lock(target);
+        self.arrive(self.lock(target), t, e, from, now, how, k);
+    }
+
+    /// Queues `t`, which the caller owns, on the CPU that is locked.
+    #[expect(clippy::too_many_arguments, reason = "all of them are what there is to say")]
+    #[inline(always)]
+    fn arrive(
+        &self,
+        mut h: Held<'_>,
+        t: ThreadIdx,
+        e: &Entity,
+        from: CpuId,
+        now: Nanos,
+        how: Placement,
+        k: &mut impl Kick,
+    ) {
+        let target = h.id;
         let current = h.current();
         if let Some(c) = current {
             h.account_for(c, now);

@@ -3,6 +3,7 @@
 use super::pool::NodePool;
 use crate::Kernel;
 use crate::machine::Machine;
+use abi::Errno;
 use alloc::boxed::Box;
 use ids::{THREADS_MAX, ThreadIdx};
 use sched::Urgency;
@@ -93,6 +94,12 @@ impl Node {
     #[inline(always)]
     pub fn queued(&self) -> bool {
         self.bucket.load(Acquire) != NONE
+    }
+
+    /// Whether any wake may take it out.
+    #[inline(always)]
+    pub(super) fn answers_to_wakes(&self) -> bool {
+        self.role.load(Relaxed) <= Role::Vector as u32
     }
 
     /// What it stands for.
@@ -226,13 +233,16 @@ impl<'a> Two<'a> {
     }
 }
 
+/// The rank of all who have no priority.
+const FAIR: u32 = 100;
+
 /// The order of a queue: deadline and real-time threads by urgency, all others alike
 /// (`__futex_queue`).
 fn rank(urgency: Urgency) -> u32 {
     match urgency {
         Urgency::Stop | Urgency::Deadline(_) => 0,
-        Urgency::Rt(priority) => 100 - u32::from(priority.0),
-        Urgency::Fair => 100,
+        Urgency::Rt(priority) => FAIR - u32::from(priority.0),
+        Urgency::Fair => FAIR,
     }
 }
 
@@ -256,14 +266,14 @@ impl<M: Machine> Kernel<M> {
     ) {
         let node = self.node(id);
         node.bitset.store(bitset, Relaxed);
-        node.rank.store(rank(self.sched.urgency(t)), Relaxed);
-        self.link(bucket, id, addr, role);
+        let rank = if self.sched.is_fair(t) { FAIR } else { rank(self.sched.urgency(t)) };
+        node.rank.store(rank, Relaxed);
+        self.link(bucket, node, id, addr, role);
     }
 
     /// Takes a place among the nodes of a bucket by the node's rank.
     #[inline(always)]
-    fn link(&self, bucket: &mut Bucket<'_>, id: NodeId, addr: u64, role: Role) {
-        let node = self.node(id);
+    fn link(&self, bucket: &mut Bucket<'_>, node: &Node, id: NodeId, addr: u64, role: Role) {
         let rank = node.rank.load(Relaxed);
         node.addr.store(addr, Relaxed);
         node.role.store(role as u32, Relaxed);
@@ -293,8 +303,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn unlink(&self, bucket: &mut Bucket<'_>, id: NodeId) {
-        let node = self.node(id);
+    fn unlink(&self, bucket: &mut Bucket<'_>, node: &Node) {
         let (prev, next) = (node.prev.load(Relaxed), node.next.load(Relaxed));
         match prev {
             NONE => bucket.set_head(next),
@@ -309,15 +318,44 @@ impl<M: Machine> Kernel<M> {
     /// Leaves its queue. After this its thread may be gone.
     #[inline(always)]
     pub(super) fn dequeue(&self, bucket: &mut Bucket<'_>, id: NodeId) {
-        self.unlink(bucket, id);
-        self.node(id).bucket.store(NONE, Release);
+        self.dequeue_node(bucket, self.node(id));
+    }
+
+    /// `dequeue`, for whoever has the node at hand.
+    #[inline(always)]
+    pub(super) fn dequeue_node(&self, bucket: &mut Bucket<'_>, node: &Node) {
+        self.unlink(bucket, node);
+        node.bucket.store(NONE, Release);
     }
 
     /// Moves from one word's queue to another's. At no moment does it look as if it were in
     /// none: its thread would take that for a wake-up.
     pub(super) fn transfer(&self, two: &mut Two<'_>, id: NodeId, addr: u64, role: Role) {
-        self.unlink(&mut two.first, id);
-        self.link(two.second(), id, addr, role);
+        let node = self.node(id);
+        self.unlink(&mut two.first, node);
+        self.link(two.second(), node, id, addr, role);
+    }
+
+    /// Takes the first waiter on `addr` that answers to `bitset` out of its queue. `Err` if a waiter for a lock with
+    /// inheritance comes before.
+    #[inline(always)]
+    pub(super) fn take_first(&self, bucket: &mut Bucket, addr: u64, bitset: u32) -> Result<Option<ThreadIdx>, Errno> {
+        let mut at = bucket.head();
+        while at != NONE {
+            let node = self.node(NodeId(at));
+            if node.addr.load(Relaxed) == addr {
+                if !node.answers_to_wakes() {
+                    return Err(Errno::EINVAL);
+                }
+                if node.bitset.load(Relaxed) & bitset != 0 {
+                    let t = self.thread_of(NodeId(at));
+                    self.dequeue_node(bucket, node);
+                    return Ok(Some(t));
+                }
+            }
+            at = node.next.load(Relaxed);
+        }
+        Ok(None)
     }
 
     /// The nodes on a word, most urgent first. The one given last may be taken out.

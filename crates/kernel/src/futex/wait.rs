@@ -13,7 +13,7 @@ use sync::atomic::Ordering::*;
 impl<M: Machine> Kernel<M> {
     /// FUTEX_WAIT_BITSET: waits while the word holds `expected`
     /// (`futex_wait_setup`: EAGAIN if it does not, EFAULT if it cannot be read).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn futex_wait(
         &self,
         cpu: CpuId,
@@ -45,6 +45,7 @@ impl<M: Machine> Kernel<M> {
 
     /// FUTEX_WAIT and FUTEX_WAIT_BITSET with a deadline: a signal without a handler does not
     /// make it later, a handler ends the wait whatever its flags (`futex_wait_restart`).
+    #[inline(never)]
     pub(crate) fn futex_wait_until(
         &self,
         cpu: CpuId,

@@ -1,6 +1,6 @@
 //! WAKE: the waiters leave their queue under its lock and are made runnable after it.
 
-use super::queue::{Bucket, Role};
+use super::queue::Bucket;
 use super::work::Rest;
 use crate::machine::Machine;
 use crate::trap::Out;
@@ -56,7 +56,33 @@ impl<M: Machine> Kernel<M> {
         if bitset == 0 {
             return Errno::EINVAL.into();
         }
-        let count = count.max(1) as u32;
+        if count <= 1 {
+            self.futex_wake_one(cpu, addr, bitset)
+        } else {
+            self.futex_wake_many(cpu, t, addr, count, bitset)
+        }
+    }
+
+    /// By far the most calls: at most one waiter, so no batch and no rounds.
+    #[inline(always)]
+    fn futex_wake_one(&self, cpu: CpuId, addr: u64, bitset: u32) -> Out {
+        let taken = {
+            let mut bucket = self.futexes.lock(addr);
+            self.take_first(&mut bucket, addr, bitset)
+        };
+        match taken {
+            Err(e) => e.into(),
+            Ok(None) => Out::Done(0),
+            Ok(Some(woken)) => {
+                self.wake(cpu, woken);
+                Out::Done(1)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn futex_wake_many(&self, cpu: CpuId, t: ThreadIdx, addr: u64, count: i32, bitset: u32) -> Out {
+        let count = count as u32;
         let mut batch = Batch::new();
         let (taken, before) = {
             let mut bucket = self.futexes.lock(addr);
@@ -100,7 +126,7 @@ impl<M: Machine> Kernel<M> {
         while n < limit {
             let Some(id) = waiters.next() else { break };
             let node = self.node(id);
-            if node.role() > Role::Vector {
+            if !node.answers_to_wakes() {
                 return Err(Errno::EINVAL);
             }
             let late = |before: u32| node.joined.load(Relaxed).wrapping_sub(before) as i32 >= 0;

@@ -10,14 +10,10 @@ use abi::{Errno, Timespec};
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sys_futex(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [addr, op, val, timeout, ..] = call.args;
         let op = op as u32;
-        // A word that other processes may see belongs to the host's queues.
-        if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
-            return self.shared_futex(t, call);
-        }
         match op {
             PRIVATE_WAKE => match self.check_word(addr, true) {
                 Ok(()) => self.futex_wake(cpu, t, addr, val as i32, FUTEX_BITSET_MATCH_ANY),
@@ -27,8 +23,17 @@ impl<M: Machine> Kernel<M> {
                 Ok(()) => self.futex_wait(cpu, t, addr, val as u32, FUTEX_BITSET_MATCH_ANY, None),
                 Err(e) => e.into(),
             },
-            _ => self.futex_any(cpu, t, op, call).unwrap_or_else(Out::from),
+            _ => self.futex_rare(cpu, t, op, call),
         }
+    }
+
+    #[inline(never)]
+    fn futex_rare(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Out {
+        // A word that other processes may see belongs to the host's queues.
+        if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
+            return self.shared_futex(t, call);
+        }
+        self.futex_any(cpu, t, op, call).unwrap_or_else(Out::from)
     }
 
     /// Whether one of the words of a call is for the host.
@@ -41,7 +46,6 @@ impl<M: Machine> Kernel<M> {
         self.memory.is_shared(addr) || two && self.memory.is_shared(addr2)
     }
 
-    #[inline(never)]
     fn futex_any(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Result<Out, Errno> {
         let [addr, _, val, timeout, addr2, val3] = call.args;
         let (val, val3) = (val as u32, val3 as u32);
@@ -130,9 +134,14 @@ impl<M: Machine> Kernel<M> {
         self.check_word(addr, private)?;
         let addr = key_of(addr, private);
         Ok(match deadline {
-            None => self.futex_wait(cpu, t, addr, expected, bitset, None),
+            None => self.futex_wait_forever(cpu, t, addr, expected, bitset),
             Some(deadline) => self.futex_wait_until(cpu, t, addr, expected, bitset, deadline),
         })
+    }
+
+    #[inline(never)]
+    fn futex_wait_forever(&self, cpu: CpuId, t: ThreadIdx, addr: u64, expected: u32, bitset: u32) -> Out {
+        self.futex_wait(cpu, t, addr, expected, bitset, None)
     }
 
     pub(super) fn requeue_checked(

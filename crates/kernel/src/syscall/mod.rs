@@ -29,17 +29,9 @@ impl<M: Machine> Kernel<M> {
     /// Answers a system call of thread `t`, or says who will.
     #[inline(always)]
     pub(crate) fn syscall(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let a = &call.args;
         match call.nr {
             nr::FUTEX => self.sys_futex(cpu, t, call),
-            nr::SCHED_YIELD => Out::Yield(0),
             nr::GETTID => Out::Done(self.tid(t).0 as isize),
-            nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
-            nr::RSEQ => self.sys_rseq(t, a),
-            nr::SET_ROBUST_LIST => self.sys_set_robust_list(t, a),
-            nr::CLONE3 => self.sys_clone3(cpu, t, a),
-            nr::EXIT => self.sys_exit(cpu, t, a[0] as i32),
-            nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => self.sys_sleep(cpu, t, call),
             _ => self.syscall_rare(cpu, t, call),
         }
     }
@@ -48,6 +40,12 @@ impl<M: Machine> Kernel<M> {
     fn syscall_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
         match call.nr {
+            nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
+            nr::RSEQ => self.sys_rseq(t, a),
+            nr::SET_ROBUST_LIST => self.sys_set_robust_list(t, a),
+            nr::CLONE3 => self.sys_clone3(cpu, t, a),
+            nr::EXIT => self.sys_exit(cpu, t, a[0] as i32),
+            nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => self.sys_sleep(cpu, t, call),
             nr::CLONE => self.sys_clone(cpu, t, a),
             nr::FORK => Out::Process(Process::Clone(clone::fork_args(false))),
             nr::VFORK => Out::Process(Process::Clone(clone::fork_args(true))),
