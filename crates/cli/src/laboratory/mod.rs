@@ -1,6 +1,6 @@
 //! `entresol lab`: the historic designs beside ours, one page a subject.
 //!
-//! [`rt_migrate`] takes the figures, simulated and live; [`text`] and [`html`] show them.
+//! `rt_migrate` takes the figures, simulated and live; `text` and `html` show them.
 
 pub mod args;
 mod html;

@@ -1,7 +1,7 @@
 //! `entresol sim`: the same kernel on simulated CPUs, in virtual time.
 //!
-//! [`plan`] makes one consistent plan of what was asked for, or says why there is none, before anything runs;
-//! [`once`] runs it once, [`sweep`] with many seeds, [`replay`] as a file says; [`calibrate`] measures the costs.
+//! `plan` makes one consistent plan of what was asked for, or says why there is none, before anything runs;
+//! `once` runs it once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs.
 
 pub mod args;
 mod calibrate;

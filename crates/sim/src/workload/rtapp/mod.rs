@@ -1,7 +1,7 @@
 //! rt-app's JSON files (github.com/scheduler-tools/rt-app, doc/tutorial.txt) as a workload.
 //!
 //! Understood are tasks with instances, policies, priorities, CPUs, delays, loops and phases, and the events run,
-//! runtime, sleep, timer, lock, unlock, wait, signal, broad, barrier, suspend, resume and yield. Everything else is
+//! runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume and yield. Everything else is
 //! refused by its name: a workload that leaves something out is another workload. Times are microseconds of the
 //! simulated CPUs, so rt-app's calibration has no meaning here.
 
@@ -52,6 +52,8 @@ struct Task {
 struct Phase {
     loops: u32,
     cpus: Vec<(u16, usize)>,
+    /// What its thread is from now on, if that changes here.
+    attr: Option<Attr>,
     events: Vec<Event>,
 }
 
@@ -64,18 +66,23 @@ enum Event {
     Sleep(Nanos),
     /// Waits for the next period. An absolute timer catches up after a delay, a relative one starts over.
     Timer {
-        /// Its number; `None`: each thread has its own.
-        shared: Option<usize>,
+        /// Its number.
+        timer: usize,
+        /// Each thread has its own.
+        unique: bool,
         period: Nanos,
         absolute: bool,
     },
     Lock(usize),
     Unlock(usize),
     Wait(usize, usize),
+    /// Under the mutex: wakes one that waits, and waits itself.
+    Sync(usize, usize),
     Signal(usize),
     Broadcast(usize),
     Barrier(usize),
-    Suspend,
+    /// By the name of its task, or another's.
+    Suspend(Option<String>),
     /// All threads of the task of that name.
     Resume(String),
     Yield,
@@ -104,6 +111,8 @@ struct Seen {
     missed: u64,
     /// When its last loop was over.
     ended: Nanos,
+    /// A change of policy or CPUs was refused: the negative error number.
+    refused: Option<isize>,
 }
 
 impl Workload {
@@ -143,6 +152,11 @@ impl Workload {
         }
         let out = setup.threads(programs).run();
         let mut report = Report::new(name, seed, cpus, out);
+        for (thread, _, seen) in &seen {
+            if let Some(error) = seen.borrow().refused {
+                report.fail(format!("{thread}: its policy or its CPUs were refused with error {}", -error));
+            }
+        }
         tell(&seen, &mut report);
         report
     }

@@ -10,23 +10,8 @@ use sched::{Attr, DeadlineParams};
 const GLOBAL_WITHOUT_EFFECT: &[&str] =
     &["calibration", "logdir", "log_basename", "log_size", "ftrace", "gnuplot", "lock_pages", "frag"];
 /// Events and properties that exist in rt-app and are not built here.
-const NOT_BUILT: &[&str] = &[
-    "mem",
-    "iorun",
-    "fork",
-    "sync",
-    "sig_and_wait",
-    "util_min",
-    "util_max",
-    "taskgroup",
-    "nodes_membind",
-    "numa",
-    "cgroup",
-    "io_device",
-    "mem_buffer_size",
-    "cumulative_slack",
-    "resources",
-];
+const NOT_BUILT: &[&str] =
+    &["mem", "iorun", "fork", "util_min", "util_max", "taskgroup", "io_device", "cumulative_slack"];
 /// The real-time priority of a thread that does not say (rt-app's `DEFAULT_THREAD_PRIORITY`).
 const RT_PRIORITY: i64 = 10;
 /// No time in a file is longer: a day.
@@ -43,7 +28,7 @@ struct Names {
     conds: Vec<String>,
     barriers: Vec<String>,
     timers: Vec<String>,
-    /// Names and lines of threads that somebody resumes: they must exist.
+    /// Names and lines of tasks that are suspended and resumed: they must exist.
     resumed: Vec<(String, usize)>,
     /// The line of the first wait for a condition.
     wait: Option<usize>,
@@ -112,41 +97,46 @@ fn task(name: &str, node: &Node, default: Policy, ends: bool, names: &mut Names)
         loops: None,
         phases: Vec::new(),
     };
-    let (mut kind, mut priority, mut deadline) = (default, None, [None::<Nanos>; 3]);
-    let mut events = Phase { loops: 1, cpus: Vec::new(), events: Vec::new() };
+    let mut how = How::default();
+    let mut events = Phase { loops: 1, cpus: Vec::new(), attr: None, events: Vec::new() };
     let mut phases = None;
     for (key, value) in members {
         match key.as_str() {
             "instance" => task.instances = whole(value, 0, THREADS_MOST)? as usize,
             "loop" => task.loops = loops(value)?,
             "delay" => task.delay = micros(value)?,
-            "policy" => kind = policy(value)?,
-            "priority" => priority = Some((whole(value, -20, 99)?, value.line)),
-            "dl-runtime" => deadline[0] = Some(micros(value)?),
-            "dl-deadline" => deadline[1] = Some(micros(value)?),
-            "dl-period" => deadline[2] = Some(micros(value)?),
             "cpus" => task.cpus = cpus(value)?,
             "phases" => phases = Some(value),
+            k if how.takes(k, value)? => {}
             k => match event(k, value, names)? {
                 Some(e) => events.events.push(e),
                 None => return unknown(k, value, "an event or a property of a task"),
             },
         }
     }
-    task.attr = attr(kind, priority, deadline, node.line)?;
+    let kind = how.policy.unwrap_or(default);
+    task.attr = how.attr(kind, node.line)?;
     match phases {
         Some(phases) if !events.events.is_empty() => {
             return Wrong::at(phases.line, "events beside \"phases\": expected them inside of a phase");
         }
         Some(phases) => {
             for (_, node) in object(phases, "\"phases\"")? {
-                task.phases.push(phase(node, names)?);
+                task.phases.push(phase(node, kind, names)?);
             }
         }
         None => task.phases.push(events),
     }
     if task.phases.iter().all(|p| p.events.is_empty()) {
         return Wrong::at(node.line, format!("the task \"{name}\" does nothing: expected events"));
+    }
+    let barriers = |e: &Event| if let Event::Barrier(b) = e { Some(*b) } else { None };
+    let mut met: Vec<usize> = task.phases.iter().flat_map(|p| &p.events).filter_map(barriers).collect();
+    met.sort_unstable();
+    if let Some(twice) = met.windows(2).find(|pair| pair[0] == pair[1]) {
+        let barrier = &names.barriers[twice[0]];
+        let what = format!("the task \"{name}\" has the barrier \"{barrier}\" twice: expected a name for each place");
+        return Wrong::at(node.line, what);
     }
     if task.loops.is_none() && !ends {
         let what = format!("the task \"{name}\" never ends: expected \"loop\", or \"duration\" in \"global\"");
@@ -155,8 +145,10 @@ fn task(name: &str, node: &Node, default: Policy, ends: bool, names: &mut Names)
     Ok(task)
 }
 
-fn phase(node: &Node, names: &mut Names) -> Result<Phase, Wrong> {
-    let mut phase = Phase { loops: 1, cpus: Vec::new(), events: Vec::new() };
+/// A phase of a task of this policy.
+fn phase(node: &Node, kind: Policy, names: &mut Names) -> Result<Phase, Wrong> {
+    let mut phase = Phase { loops: 1, cpus: Vec::new(), attr: None, events: Vec::new() };
+    let mut how = How::default();
     for (key, value) in object(node, "a phase")? {
         match key.as_str() {
             "loop" => match loops(value)? {
@@ -164,13 +156,46 @@ fn phase(node: &Node, names: &mut Names) -> Result<Phase, Wrong> {
                 None => return Wrong::at(value.line, "a phase without end: expected a number of loops from 1"),
             },
             "cpus" => phase.cpus = cpus(value)?,
+            k if how.takes(k, value)? => {}
             k => match event(k, value, names)? {
                 Some(e) => phase.events.push(e),
-                None => return unknown(k, value, "loop, cpus or an event"),
+                None => return unknown(k, value, "an event or a property of a phase"),
             },
         }
     }
+    if how != How::default() {
+        phase.attr = Some(how.attr(how.policy.unwrap_or(kind), node.line)?);
+    }
     Ok(phase)
+}
+
+/// What a task or a phase says of policy and priority.
+#[derive(Default, PartialEq)]
+struct How {
+    policy: Option<Policy>,
+    /// With its line.
+    priority: Option<(i64, usize)>,
+    /// Runtime, deadline, period.
+    deadline: [Option<Nanos>; 3],
+}
+
+impl How {
+    /// Whether the key was one of these.
+    fn takes(&mut self, key: &str, value: &Node) -> Result<bool, Wrong> {
+        match key {
+            "policy" => self.policy = Some(policy(value)?),
+            "priority" => self.priority = Some((whole(value, -20, 99)?, value.line)),
+            "dl-runtime" => self.deadline[0] = Some(micros(value)?),
+            "dl-deadline" => self.deadline[1] = Some(micros(value)?),
+            "dl-period" => self.deadline[2] = Some(micros(value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn attr(&self, kind: Policy, line: usize) -> Result<Attr, Wrong> {
+        attr(kind, self.priority, self.deadline, line)
+    }
 }
 
 /// rt-app knows an event by how its key begins, so that run0 and run_again are different keys.
@@ -195,6 +220,10 @@ fn event(key: &str, node: &Node, names: &mut Names) -> Result<Option<Event>, Wro
         let (cond, mutex) = wait(node)?;
         names.wait.get_or_insert(node.line);
         Event::Wait(number_of(&mut names.conds, cond), number_of(&mut names.mutexes, mutex))
+    } else if starts("sync") {
+        let (cond, mutex) = wait(node)?;
+        names.wait.get_or_insert(node.line);
+        Event::Sync(number_of(&mut names.conds, cond), number_of(&mut names.mutexes, mutex))
     } else if starts("signal") {
         Event::Signal(number_of(&mut names.conds, reference(node)?))
     } else if starts("broad") {
@@ -202,7 +231,11 @@ fn event(key: &str, node: &Node, names: &mut Names) -> Result<Option<Event>, Wro
     } else if starts("barrier") {
         Event::Barrier(number_of(&mut names.barriers, reference(node)?))
     } else if starts("suspend") {
-        Event::Suspend
+        let name = text(node)?;
+        if !name.is_empty() {
+            names.resumed.push((name.to_owned(), node.line));
+        }
+        Event::Suspend((!name.is_empty()).then(|| name.to_owned()))
     } else if starts("resume") {
         let name = text(node)?;
         names.resumed.push((name.to_owned(), node.line));
@@ -239,8 +272,8 @@ fn timer(node: &Node, names: &mut Names) -> Result<Event, Wrong> {
     if period == Nanos::ZERO {
         return Wrong::at(node.line, "a period of 0: expected at least 1 µs");
     }
-    let shared = (!name.starts_with("unique")).then(|| number_of(&mut names.timers, name));
-    Ok(Event::Timer { shared, period, absolute })
+    let unique = name.starts_with("unique");
+    Ok(Event::Timer { timer: number_of(&mut names.timers, name), unique, period, absolute })
 }
 
 fn wait(node: &Node) -> Result<(&str, &str), Wrong> {

@@ -77,6 +77,61 @@ fn with_inheritance_an_owner_is_not_held_up_by_others() {
 }
 
 #[test]
+fn unique_timers_of_different_names_are_different_timers() {
+    let report = run(
+        r#"{ "tasks": { "a": { "loop": 1, "phases": {
+            "light": { "loop": 10, "run": 1000, "timer": { "ref": "uniqueA", "period": 3000 } },
+            "heavy": { "loop": 10, "run": 2000, "timer": { "ref": "uniqueB", "period": 5000 } } } } } }"#,
+        1,
+    );
+    assert_eq!((report.failure.clone(), report.get("periods missed")), (None, Some(0.0)));
+    assert!((80.0..81.0).contains(&cell(&report, 0, 7)), "ten of each: {}", cell(&report, 0, 7));
+}
+
+#[test]
+fn a_relative_timer_starts_over_after_a_miss_and_an_absolute_one_catches_up() {
+    // The example of rt-app's tutorial: 10 of 20 ms, but 30 the third time.
+    let ends = |mode: &str| {
+        let phase = |name: &str, n: u32, ms: u32| {
+            format!(
+                r#""{name}": {{ "loop": {n}, "run": {}, "timer": {{ "ref": "unique", "period": 20000, "mode": "{mode}" }} }}"#,
+                ms * 1000
+            )
+        };
+        let phases = [phase("p", 2, 10), phase("q", 1, 30), phase("r", 2, 10)].join(", ");
+        let report = run(&format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, "phases": {{ {phases} }} }} }} }}"#), 1);
+        (cell(&report, 0, 6), cell(&report, 0, 7).round())
+    };
+    assert_eq!(ends("relative"), (1.0, 110.0));
+    assert_eq!(ends("absolute"), (2.0, 100.0));
+}
+
+#[test]
+fn sync_wakes_one_and_waits() {
+    let report = run(
+        r#"{ "tasks": {
+            "a": { "loop": 3, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 100,
+                   "sleep": 500, "signal": "c" },
+            "b": { "loop": 3, "sleep": 2000, "sync": { "ref": "c", "mutex": "m" } } } }"#,
+        2,
+    );
+    assert_eq!((report.failure.clone(), report.get("loops")), (None, Some(6.0)));
+}
+
+#[test]
+fn phases_change_the_policy_and_a_refusal_is_a_failure() {
+    let policies = |second: &str| {
+        let text = r#"{ "tasks": { "a": { "loop": 1, "phases": {
+            "first": { "run": 100 }, "second": { SECOND, "run": 100 } } } } }"#;
+        run(&text.replace("SECOND", second), 1)
+    };
+    assert_eq!(policies(r#""policy": "SCHED_FIFO", "priority": 7"#).failure, None);
+    let whole = r#""policy": "SCHED_DEADLINE", "dl-runtime": 10000, "dl-period": 10000"#;
+    let failure = policies(whole).failure.expect("a whole CPU is not to be had");
+    assert!(failure.contains("refused with error 16"), "EBUSY: {failure}");
+}
+
+#[test]
 fn a_workload_that_hangs_is_a_failure() {
     let report = run(r#"{ "tasks": { "a": { "loop": 1, "suspend": "a" } } }"#, 1);
     assert!(report.failure.is_some_and(|f| f.contains("not all threads have ended")));
@@ -115,6 +170,8 @@ fn what_is_wrong_is_named_with_its_line() {
             2,
             "is not built here",
         ),
+        (task("\"barrier0\": \"b\", \"barrier1\": \"b\""), 1, "the barrier \"b\" twice"),
+        (task("\"suspend\": \"b\""), 2, "no task is called \"b\""),
         (task("\"resume\": \"b\""), 2, "no task is called \"b\""),
         (task("\"phases\": {\"p\": {\"loop\": -1, \"run\": 1}}"), 2, "without end"),
         (task("\"run\": 1, \"phases\": {}"), 2, "inside of a phase"),

@@ -19,8 +19,13 @@ pub(super) struct Thread {
     /// The mask outside of phases with one of their own.
     mask: CpuMask,
     narrowed: bool,
-    /// The next of its own timer.
-    due: Option<Nanos>,
+    /// When each timer of its own is due.
+    due: Vec<Option<Nanos>>,
+    /// When its first phase began, and when the present round of a phase did.
+    began: Option<Nanos>,
+    round_began: Nanos,
+    /// The last step changed policy or CPUs.
+    changed: bool,
     /// It waits for this time; what it is late then is its wake-up latency.
     waits_for: Option<Nanos>,
     steps: VecDeque<Step>,
@@ -40,7 +45,11 @@ impl Thread {
             at: (0, 0, 0),
             mask: if task.cpus.is_empty() { CpuMask::first(cpus) } else { mask(&task.cpus) },
             narrowed: false,
-            due: None,
+            due: vec![None; shared.timers.len()],
+            began: None,
+            round_began: Nanos::ZERO,
+            // Whoever made it has just given it its policy.
+            changed: true,
             waits_for: None,
             steps: VecDeque::new(),
             word,
@@ -61,6 +70,13 @@ impl Thread {
             }
             let (p, done, e) = self.at;
             let phase = &self.phases[p];
+            if e == 0 {
+                self.round_began = now;
+                self.began.get_or_insert(now);
+            }
+            if let (Some(attr), (0, 0)) = (phase.attr, (done, e)) {
+                self.steps.push_back(Step::SetPolicy(Who::Me, attr));
+            }
             if (done, e) == (0, 0) && (self.narrowed || !phase.cpus.is_empty()) {
                 self.narrowed = !phase.cpus.is_empty();
                 let mask = if self.narrowed { mask(&phase.cpus) } else { self.mask.clone() };
@@ -89,18 +105,28 @@ impl Thread {
                 self.waits_for = Some(v.now() + n);
                 Step::SleepUntil(v.now() + n)
             }
-            Event::Timer { shared, period, absolute } => return self.timer(shared, period, absolute, v.now()),
+            Event::Timer { timer, unique, period, absolute } => {
+                return self.timer(timer, unique, period, absolute, v.now());
+            }
             Event::Lock(m) if s.pi => Step::LockPi(s.mutexes[m]),
             Event::Lock(m) => Step::Lock(s.mutexes[m]),
             Event::Unlock(m) if s.pi => Step::UnlockPi(s.mutexes[m]),
             Event::Unlock(m) => Step::Unlock(s.mutexes[m]),
             Event::Wait(c, m) => Step::CondWait(s.conds[c], s.mutexes[m]),
+            Event::Sync(c, m) => {
+                let (cond, mutex) = (s.conds[c], s.mutexes[m]);
+                self.steps.extend([Step::Lock(mutex), Step::CondSignal(cond), Step::CondWait(cond, mutex)]);
+                Step::Unlock(mutex)
+            }
             Event::Signal(c) => Step::CondSignal(s.conds[c]),
             Event::Broadcast(c) => Step::CondBroadcast(s.conds[c]),
             Event::Barrier(b) => Step::Barrier(s.barriers[b]),
-            Event::Suspend => Step::FutexWait { addr: self.word, value: v.load(self.word), timeout: None },
+            Event::Suspend(task) => {
+                let addr = task.map_or(self.word, |task| self.word_of(&task));
+                Step::FutexWait { addr, value: v.load(addr), timeout: None }
+            }
             Event::Resume(task) => {
-                let word = s.suspended.iter().find(|t| t.0 == task).map_or(self.word, |t| t.1);
+                let word = self.word_of(&task);
                 v.store(word, v.load(word).wrapping_add(1));
                 Step::FutexWake { addr: word, count: ALL }
             }
@@ -109,13 +135,16 @@ impl Thread {
         self.steps.push_back(step);
     }
 
-    /// The first period begins with the first use.
-    fn timer(&mut self, shared: Option<usize>, period: Nanos, absolute: bool, now: Nanos) {
-        let before = match shared {
-            Some(n) => self.shared.timers[n].get(),
-            None => self.due,
-        };
-        let mut due = before.unwrap_or(now) + period;
+    fn word_of(&self, task: &str) -> u64 {
+        self.shared.suspended.iter().find(|t| t.0 == task).map_or(self.word, |t| t.1)
+    }
+
+    /// The first period of an absolute timer begins with the thread's first phase, that of a relative one with the
+    /// round of the phase in which it is used.
+    fn timer(&mut self, timer: usize, unique: bool, period: Nanos, absolute: bool, now: Nanos) {
+        let first = if absolute { self.began.unwrap_or(now) } else { self.round_began };
+        let before = if unique { self.due[timer] } else { self.shared.timers[timer].get() };
+        let mut due = before.unwrap_or(first) + period;
         if due > now {
             self.waits_for = Some(due);
             self.steps.push_back(Step::SleepUntil(due));
@@ -125,15 +154,19 @@ impl Thread {
                 due = now;
             }
         }
-        match shared {
-            Some(n) => self.shared.timers[n].set(Some(due)),
-            None => self.due = Some(due),
+        if unique {
+            self.due[timer] = Some(due);
+        } else {
+            self.shared.timers[timer].set(Some(due));
         }
     }
 }
 
 impl Program for Thread {
     fn next(&mut self, v: &mut View<'_>) -> Step {
+        if std::mem::take(&mut self.changed) && v.result < 0 {
+            self.seen.borrow_mut().refused.get_or_insert(v.result);
+        }
         if let Some(delay) = self.delay.take().filter(|&d| d > Nanos::ZERO) {
             return Step::Sleep(delay);
         }
@@ -144,6 +177,7 @@ impl Program for Thread {
         }
         loop {
             if let Some(step) = self.steps.pop_front() {
+                self.changed = matches!(step, Step::SetPolicy(..) | Step::SetAffinity(..));
                 return step;
             }
             if self.is_over(v.now()) {
