@@ -185,3 +185,129 @@ impl Seats {
         self.of(cpu).load(Relaxed) == word(RUNNING, me.number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::sync::Barrier;
+
+    const CPU: CpuId = CpuId(0);
+
+    /// Carrier 0 serves the CPU; carriers 1 and 2 are there, and have no host thread, as the first has none.
+    fn world() -> (Seats, Carriers, [&'static Carrier; 3]) {
+        let (seats, all) = (Seats::new(1, 0), Carriers::new().unwrap());
+        let three = [0; 3].map(|_| all.create().unwrap());
+        seats.take_first(CPU, three[0]);
+        (seats, all, three)
+    }
+
+    fn spares(all: &Carriers) -> std::vec::Vec<u32> {
+        let mut numbers: std::vec::Vec<_> = core::iter::from_fn(|| all.take_spare()).map(|c| c.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn is_given(carrier: &Carrier) -> bool {
+        carrier.assigned.load(SeqCst) == u32::from(CPU.0) + 1 && carrier.park.load(SeqCst) == 1
+    }
+
+    #[test]
+    fn a_seat_that_nobody_has_had_goes_to_a_spare() {
+        let (seats, all, three) = world();
+        let empty = Seats::new(1, 0);
+        assert_eq!(empty.look(CPU).0, Seat::Empty);
+        all.give_spare(three[1]);
+        empty.kick(CPU, &all);
+        assert_eq!(empty.look(CPU), (Seat::Running, 1));
+        assert!(is_given(three[1]) && spares(&all).is_empty());
+        assert_eq!((empty.takeovers(), seats.look(CPU)), (0, (Seat::Running, 0)));
+    }
+
+    #[test]
+    fn a_kick_wakes_a_parked_carrier_and_leaves_it_its_seat() {
+        let (seats, all, three) = world();
+        seats.park(CPU, three[0]);
+        assert_eq!(seats.look(CPU), (Seat::Parked, 0));
+        seats.kick(CPU, &all);
+        assert_eq!((three[0].park.load(SeqCst), seats.look(CPU)), (1, (Seat::Parked, 0)));
+        assert!(seats.unpark(CPU, three[0]));
+        assert_eq!(seats.look(CPU), (Seat::Running, 0));
+    }
+
+    #[test]
+    fn who_comes_back_takes_a_parked_carriers_seat() {
+        let (seats, all, three) = world();
+        // Not while it serves.
+        assert!(!seats.take_parked(CPU, three[1], &all));
+        seats.park(CPU, three[0]);
+        assert!(seats.take_parked(CPU, three[1], &all));
+        assert_eq!((seats.look(CPU), three[1].cpu()), ((Seat::Running, 1), CPU));
+        // The other one finds that out when it wakes, and is a spare already.
+        assert!(!seats.unpark(CPU, three[0]));
+        assert_eq!(spares(&all), [0]);
+    }
+
+    #[test]
+    fn a_kick_replaces_a_carrier_that_is_in_the_host() {
+        let (seats, all, three) = world();
+        all.give_spare(three[1]);
+        seats.leave_for_host(CPU, three[0]);
+        // Nobody wanted the CPU: it is still its own.
+        assert!(seats.return_from_host(CPU, three[0]));
+        seats.leave_for_host(CPU, three[0]);
+        seats.kick(CPU, &all);
+        assert_eq!((seats.look(CPU), seats.takeovers()), ((Seat::Running, 1), 1));
+        assert!(is_given(three[1]));
+        assert!(!seats.return_from_host(CPU, three[0]) && !seats.is_mine(CPU, three[0]));
+        // A second kick goes to the new one and takes no further spare.
+        all.give_spare(three[2]);
+        seats.kick(CPU, &all);
+        assert_eq!((spares(&all), seats.takeovers()), (std::vec![2], 1));
+    }
+
+    #[test]
+    fn a_busy_cpu_is_given_away_at_once() {
+        let (seats, all, three) = world();
+        all.give_spare(three[2]);
+        assert!(seats.hand_over(CPU, &all));
+        assert!(seats.is_mine(CPU, three[2]) && is_given(three[2]) && !seats.is_mine(CPU, three[0]));
+        assert_eq!(seats.takeovers(), 1);
+    }
+
+    /// Two kickers, and the carrier comes back: it has the seat or one spare has, and no spare is lost.
+    #[test]
+    fn a_return_races_with_kicks() {
+        let (seats, all, three) = world();
+        let mut kept = 0;
+        let rounds = 2_000;
+        for _ in 0..rounds {
+            three[1..].iter().for_each(|spare| {
+                spare.assigned.store(0, SeqCst);
+                spare.park.store(0, SeqCst);
+                all.give_spare(spare);
+            });
+            seats.of(CPU).store(word(RUNNING, 0), SeqCst);
+            seats.leave_for_host(CPU, three[0]);
+            let start = Barrier::new(3);
+            let back = std::thread::scope(|s| {
+                for _ in 0..2 {
+                    s.spawn(|| {
+                        start.wait();
+                        seats.kick(CPU, &all);
+                    });
+                }
+                start.wait();
+                seats.return_from_host(CPU, three[0])
+            });
+            let (seat, carrier) = seats.look(CPU);
+            assert_eq!((seat, carrier == 0), (Seat::Running, back));
+            let given: std::vec::Vec<_> = three[1..].iter().filter(|c| is_given(c)).map(|c| c.number).collect();
+            let left = spares(&all);
+            assert_eq!(given, if back { std::vec![] } else { std::vec![carrier] });
+            assert_eq!(given.len() + left.len(), 2, "{given:?} {left:?}");
+            kept += u64::from(back);
+        }
+        assert_eq!(kept + seats.takeovers(), rounds);
+    }
+}

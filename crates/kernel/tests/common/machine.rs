@@ -32,6 +32,8 @@ pub struct State {
     pub contexts: BTreeMap<u32, Registers>,
     pub kicked: BTreeSet<u16>,
     pub timers: BTreeMap<u16, u64>,
+    /// Threads whose state was saved, in that order.
+    pub saved: Vec<ThreadIdx>,
     pub host_calls: Vec<Call>,
     /// Answers to host calls to come.
     pub host_answers: Vec<isize>,
@@ -169,7 +171,9 @@ impl Machine for TestMachine {
     fn clone_context(&self, _parent: ThreadIdx, child: ThreadIdx, stack: u64, _tls: Option<u64>) {
         self.state().contexts.insert(child.0, fresh(stack));
     }
-    fn save(&self, _t: ThreadIdx) {}
+    fn save(&self, t: ThreadIdx) {
+        self.state().saved.push(t);
+    }
     fn result(&self, t: ThreadIdx) -> u64 {
         self.state().contexts[&t.0].rax
     }

@@ -315,6 +315,12 @@ impl World {
         self.scripts.iter().any(|(i, s)| *i != t.0 && (s.busy || !s.calls.is_empty()))
     }
 
+    /// Does what the kernel has decided for `cpu`, and all that follows.
+    pub fn follow(&mut self, cpu: usize, next: Next) {
+        self.obey(cpu, next);
+        self.settle();
+    }
+
     fn trap(&mut self, cpu: usize, trap: Trap) {
         let next = self.kernel.trap(CpuId(cpu as u16), trap);
         self.obey(cpu, next);
