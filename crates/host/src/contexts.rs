@@ -32,9 +32,8 @@ impl Contexts {
     }
 
     fn chunk(&self, t: ThreadIdx) -> &AtomicPtr<Context> {
-        assert!(t.index() < THREADS_MAX);
-        // SAFETY: within the table, which is zeroed memory: null pointers.
-        unsafe { &*self.chunks.add(t.index() / CHUNK) }
+        // SAFETY: within the table, by the remainder; it is zeroed memory: null pointers.
+        unsafe { &*self.chunks.add(t.index() / CHUNK % (THREADS_MAX / CHUNK)) }
     }
 
     /// The context of a slot that has been reserved.

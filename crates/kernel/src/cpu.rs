@@ -186,9 +186,12 @@ impl<M: Machine> Kernel<M> {
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
         let mode = c.host_time.mode();
-        self.expire_timeouts(cpu);
-        self.expire_posix_timers(cpu);
-        self.earliest(cpu);
+        // Whoever adds something lowers the word, so nothing is missed; and the host's clock is a host call.
+        if c.earliest.load(Relaxed) != u64::MAX {
+            self.expire_timeouts(cpu);
+            self.expire_posix_timers(cpu);
+            self.earliest(cpu);
+        }
         let now = self.m.now();
         let last = Nanos(c.ticked.load(Relaxed));
         // Half a tick of grace: a timer that went off a little early for a timeout need
