@@ -35,6 +35,9 @@ use time::cpu::{
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
 
+/// So much may be charged before the host's count is asked for again, unless something is armed.
+const COMPARED_FOR: Nanos = Nanos::from_millis(10);
+
 /// No reading.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -237,10 +240,15 @@ impl<M: Machine> Kernel<M> {
 
     /// A tick: what the current thread has run since the last is told apart, and what is due happens. Whether that was
     /// a signal for the current thread.
+    #[inline(never)]
     pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> bool {
         let current = self.sched.current(cpu);
         if let Some(t) = current {
-            self.compare_with_host(cpu, t, now);
+            if self.cputime.is_armed() {
+                self.compare_with_host(cpu, t, now);
+            } else {
+                self.compare_now_and_then(cpu, t, now);
+            }
             self.cputime.cpu.tick(cpu, &self.thread(t).time.cpu, mode, now);
         }
         if !self.cputime.is_armed() {
@@ -272,7 +280,19 @@ impl<M: Machine> Kernel<M> {
         base.set(host, process.on(cpu, now));
     }
 
+    /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.
+    fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let base = &self.cpu(cpu).host_time;
+        let since = self.cputime.cpu.on(cpu, now) - Nanos(base.ours.load(Relaxed));
+        if since >= COMPARED_FOR {
+            self.compare_with_host(cpu, t, now);
+        } else {
+            self.follow(t, now);
+        }
+    }
+
     /// The current thread makes a host call and keeps its CPU.
+    #[inline(never)]
     pub(crate) fn begin_inline(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
         self.thread(t).time.since.store(now.0, Relaxed);
@@ -339,7 +359,7 @@ impl<M: Machine> Kernel<M> {
     /// The current thread has come to its end: sleepers on its clock wait for nothing.
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
-        self.compare_with_host(cpu, t, now);
+        self.compare_now_and_then(cpu, t, now);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
         if !self.thread(t).time.cpu.expiry.is_empty() {
             self.forget_timers_of(t);
