@@ -27,7 +27,7 @@ use ids::{CpuId, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use time::OutOfMemory;
-use time::cpu::limit::Rlimit;
+use time::cpu::limit::{Rlimit, UNLIMITED};
 use time::cpu::{
     Adjuster, CpuItimerKind, CpuTimers, Cputime, Mode, ProcessCputime, ProcessTimers, ThreadCputime, Usage,
 };
@@ -41,12 +41,23 @@ const COMPARED_FOR: Nanos = Nanos::from_millis(10);
 /// No reading.
 const UNKNOWN: u64 = u64::MAX;
 
+/// The limits on CPU time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TimeLimit {
+    /// RLIMIT_CPU: of the process.
+    Cpu,
+    /// RLIMIT_RTTIME: of each real-time thread since it woke up.
+    RtTime,
+}
+
 /// CPU time of the process.
 #[derive(Debug)]
 pub(crate) struct ProcessTime {
     pub(crate) cpu: ProcessCputime,
     /// Something is armed, for the process or any thread: where threads run, CPUs tick.
     armed: AtomicBool,
+    /// RLIMIT_RTTIME is set.
+    limits_rt: AtomicBool,
     pub(crate) timers: Lock<Timers>,
 }
 
@@ -56,6 +67,8 @@ pub(crate) struct Timers {
     pub(crate) process: ProcessTimers,
     /// Timers on the clocks of single threads, for those that have any.
     threads: BTreeMap<ThreadIdx, CpuTimers>,
+    /// RLIMIT_RTTIME, which each real-time thread has to itself.
+    pub(crate) rttime: Rlimit,
     shown: Adjuster,
 }
 
@@ -64,9 +77,11 @@ impl ProcessTime {
         Ok(ProcessTime {
             cpu: ProcessCputime::new(cpus)?,
             armed: AtomicBool::new(false),
+            limits_rt: AtomicBool::new(false),
             timers: Lock::new(Timers {
                 process: ProcessTimers::new(),
                 threads: BTreeMap::new(),
+                rttime: Rlimit::NONE,
                 shown: Adjuster::new(),
             }),
         })
@@ -80,7 +95,9 @@ impl ProcessTime {
 
     /// After a change under the lock.
     fn note_armed(&self, timers: &Timers) {
-        self.armed.store(self.cpu.expiry.is_active() || !timers.threads.is_empty(), SeqCst);
+        let limited = timers.rttime.cur != UNLIMITED;
+        self.limits_rt.store(limited, Relaxed);
+        self.armed.store(self.cpu.expiry.is_active() || !timers.threads.is_empty() || limited, SeqCst);
     }
 }
 
@@ -371,7 +388,8 @@ impl<M: Machine> Kernel<M> {
         let times = self.m.take_over_times();
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
-        self.set_cpu_limit(cpu, times.limit);
+        self.set_time_limit(cpu, TimeLimit::Cpu, times.limit);
+        self.set_time_limit(cpu, TimeLimit::RtTime, times.rttime);
         let kinds = [CpuItimerKind::Virtual, CpuItimerKind::Prof];
         for (which, value) in kinds.into_iter().zip(times.itimers.unwrap_or_default()) {
             if value != Default::default() {
@@ -387,7 +405,7 @@ impl<M: Machine> Kernel<M> {
         let timers = self.cputime.timers.lock();
         let left = |which| timers.process.get_itimer(which, &self.cputime.cpu, now, self.config.tick);
         let itimers = (!borrowed).then(|| [left(CpuItimerKind::Virtual), left(CpuItimerKind::Prof)]);
-        let times = Times { usage: Usage::default(), limit: timers.process.limit(), itimers };
+        let times = Times { usage: Usage::default(), limit: timers.process.limit(), rttime: timers.rttime, itimers };
         drop(timers);
         self.m.hand_on_times(&times);
     }
@@ -397,8 +415,12 @@ impl<M: Machine> Kernel<M> {
         let _ = self.m.take_over_times();
     }
 
-    /// RLIMIT_CPU.
-    pub(crate) fn cpu_limit(&self) -> Rlimit {
-        self.cputime.timers.lock().process.limit()
+    /// A limit on CPU time.
+    pub(crate) fn time_limit(&self, which: TimeLimit) -> Rlimit {
+        let timers = self.cputime.timers.lock();
+        match which {
+            TimeLimit::Cpu => timers.process.limit(),
+            TimeLimit::RtTime => timers.rttime,
+        }
     }
 }
