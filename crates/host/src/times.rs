@@ -13,15 +13,16 @@ use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
 
 const RLIMIT_CPU: usize = 0;
+const RLIMIT_RTTIME: usize = 15;
 const RUSAGE_SELF: usize = 0;
 /// ITIMER_VIRTUAL and ITIMER_PROF.
 const ITIMERS: [usize; 2] = [1, 2];
 
 /// What the host has counted and armed; its own timers and soft limit do nothing from now on.
 pub(crate) fn take_over() -> Times {
-    let limit = limit(None);
+    let limit = limit(RLIMIT_CPU, None);
     if limit.cur != limit.max {
-        let _ = self::limit(Some(Rlimit { cur: limit.max, max: limit.max }));
+        let _ = self::limit(RLIMIT_CPU, Some(Rlimit { cur: limit.max, max: limit.max }));
     }
     let itimers = ITIMERS.map(|which| {
         let value = itimer(which, None);
@@ -30,13 +31,16 @@ pub(crate) fn take_over() -> Times {
         }
         value
     });
-    Times { usage: usage(), limit, itimers: Some(itimers) }
+    let rttime = self::limit(RLIMIT_RTTIME, None);
+    Times { usage: usage(), limit, rttime, itimers: Some(itimers) }
 }
 
 /// Gives limit and timers back.
 pub(crate) fn hand_on(times: &Times) {
-    if limit(None) != times.limit {
-        let _ = limit(Some(times.limit));
+    for (resource, wanted) in [(RLIMIT_CPU, times.limit), (RLIMIT_RTTIME, times.rttime)] {
+        if limit(resource, None) != wanted {
+            let _ = limit(resource, Some(wanted));
+        }
     }
     for (which, value) in ITIMERS.into_iter().zip(times.itimers.unwrap_or_default()) {
         if value != ItimerValue::default() {
@@ -55,12 +59,12 @@ pub(crate) fn usage() -> Usage {
 }
 
 /// The old limit.
-fn limit(new: Option<Rlimit>) -> Rlimit {
+fn limit(resource: usize, new: Option<Rlimit>) -> Rlimit {
     let new = new.map(|l| [l.cur, l.max]);
     let new = new.as_ref().map_or(core::ptr::null(), |l| l.as_ptr());
     let mut old = [u64::MAX; 2];
     // SAFETY: two words each.
-    unsafe { syscall!(nr::PRLIMIT64, 0, RLIMIT_CPU, new, old.as_mut_ptr()) };
+    unsafe { syscall!(nr::PRLIMIT64, 0, resource, new, old.as_mut_ptr()) };
     Rlimit { cur: old[0], max: old[1] }
 }
 

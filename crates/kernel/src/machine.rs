@@ -36,6 +36,8 @@ pub struct Times {
     pub usage: Usage,
     /// RLIMIT_CPU.
     pub limit: Rlimit,
+    /// RLIMIT_RTTIME.
+    pub rttime: Rlimit,
     /// ITIMER_VIRTUAL and ITIMER_PROF; `None` leaves the host's alone.
     pub itimers: Option<[ItimerValue; 2]>,
 }

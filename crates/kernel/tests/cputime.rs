@@ -128,6 +128,30 @@ fn the_soft_limit_moves_on_by_a_second() {
 }
 
 #[test]
+fn a_real_time_thread_must_sleep_now_and_then() {
+    const RLIMIT_RTTIME: u64 = 15;
+    let (mut w, t) = World::with_threads(2);
+    w.handle(t[0], SIGXCPU, 0);
+    w.poke_u64(word(12), 20_000);
+    w.poke_u64(word(12) + 8, 3_000_000);
+    assert_eq!(w.call(t[0], nr::SETRLIMIT, [RLIMIT_RTTIME, word(12), 0, 0, 0, 0]), Some(0));
+    w.advance(50 * MS);
+    assert!(w.handled.is_empty(), "they are no real-time threads");
+    w.set_priority(t[0], t[1], 10);
+    for _ in 0..5 {
+        w.advance(10 * MS);
+        let request = w.timespec(MS);
+        w.call(t[1], nr::NANOSLEEP, [request, 0, 0, 0, 0, 0]);
+        w.advance(2 * MS);
+    }
+    assert!(w.handled.is_empty(), "it sleeps often enough");
+    w.advance(25 * MS);
+    assert_eq!(w.handled, [t[1]]);
+    assert_eq!(w.call(t[0], nr::GETRLIMIT, [RLIMIT_RTTIME, word(12), 0, 0, 0, 0]), Some(0));
+    assert_eq!(w.peek(word(12)), 1_020_000, "a second more");
+}
+
+#[test]
 #[should_panic(expected = "by signal 9")]
 fn the_hard_limit_kills() {
     let mut w = World::new(1);

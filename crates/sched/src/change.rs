@@ -47,7 +47,14 @@ impl Scheduler {
 
     fn apply(&self, e: &Entity, what: Change<'_>) {
         match what {
-            Change::Attr(attr) => e.set_attr(attr, self.config.base_slice(), self.config.rr_slice),
+            Change::Attr(attr) => {
+                let before = e.class();
+                e.set_attr(attr, self.config.base_slice(), self.config.rr_slice);
+                // What it ran before does not count against a real-time thread.
+                if e.class() == Class::Rt && before != Class::Rt {
+                    e.runtime_at_wake.set(e.runtime.get());
+                }
+            }
             Change::Boost(None) if self.table.plants(Fault::KeepBoost) => {}
             Change::Boost(boost) => e.set_boost(boost),
         }

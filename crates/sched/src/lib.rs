@@ -220,6 +220,13 @@ impl Scheduler {
         Nanos(e.runtime.get() + running)
     }
 
+    /// What `t`, if it is a real-time thread, has run since it last woke up: preemption and yielding do not end that
+    /// (`watchdog` in `kernel/sched/rt.c`).
+    pub fn run_since_wake(&self, t: ThreadIdx, now: Nanos) -> Option<Nanos> {
+        let e = self.table.get(t);
+        (e.class() == entity::Class::Rt).then(|| self.runtime(t, now) - Nanos(e.runtime_at_wake.get()))
+    }
+
     /// The counters of `cpu`.
     pub fn stats(&self, cpu: CpuId) -> CpuStats {
         let h = self.lock(cpu);

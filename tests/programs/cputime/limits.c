@@ -151,3 +151,17 @@ CASE(inherited) {
   }
   in_child("child", hand_down);
 }
+
+/* Natively nothing of it happens to a thread without a real-time policy. */
+static void rttime(void) {
+  struct rlimit new = {20000, 5000000}, now;
+  need(setrlimit(RLIMIT_RTTIME, &new) == 0);
+  need(getrlimit(RLIMIT_RTTIME, &now) == 0);
+  say("rttime %ld %ld", (long)now.rlim_cur, (long)now.rlim_max);
+  int64_t end = now_ns(CLOCK_PROCESS_CPUTIME_ID) + 100000000;
+  while (now_ns(CLOCK_PROCESS_CPUTIME_ID) < end) {}
+  new.rlim_cur = 6000000;
+  say("soft above hard %s", result(setrlimit(RLIMIT_RTTIME, &new)));
+}
+
+CASE(rttime_of_others) { in_child("child", rttime); }

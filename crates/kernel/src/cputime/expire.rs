@@ -1,12 +1,15 @@
 //! What happens because CPU time was consumed: found by ticks, at constant cost while nothing is due.
 
-use super::Timers;
 use super::sleep::{Orphans, SLEEPER, Sleepers};
+use super::{TimeLimit, Timers};
 use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
 use abi::{SigInfo, Signal};
 use ids::{CpuId, Nanos};
-use sync::atomic::{Ordering::SeqCst, fence};
+use sync::atomic::{
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
 use time::cpu::{CpuEvent, CpuItimerKind, FIRED_PER_PASS_MAX, expire_thread};
@@ -55,18 +58,22 @@ impl<M: Machine> Kernel<M> {
 
     fn expire_timers_of(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         let clock = &self.thread(t).time.cpu;
-        if clock.expiry.is_empty() || !clock.expiry.is_due(&clock.sample(now)) {
+        let due = !clock.expiry.is_empty() && clock.expiry.is_due(&clock.sample(now));
+        let rt_run = if self.cputime.limits_rt.load(Relaxed) { self.sched.run_since_wake(t, now) } else { None };
+        if !due && rt_run.is_none() {
             return;
         }
         let mut events = Events::new();
         {
             let mut timers = self.cputime.timers.lock();
+            let timers = &mut *timers;
+            let rt_run = rt_run.map(|run| (run, &mut timers.rttime));
             let places = &mut Sleepers(self.threads());
-            expire_thread(timers.threads.get_mut(&t), None, clock, now, places, |event, _| events.push(event));
+            expire_thread(timers.threads.get_mut(&t), rt_run, clock, now, places, |event, _| events.push(event));
             if timers.threads.get(&t).is_some_and(|queue| queue.is_empty()) {
                 timers.threads.remove(&t);
             }
-            self.cputime.note_armed(&timers);
+            self.cputime.note_armed(timers);
         }
         self.carry_out(cpu, Some(t), events);
     }
@@ -114,13 +121,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Sets RLIMIT_CPU; the old one.
-    pub(crate) fn set_cpu_limit(&self, cpu: CpuId, limit: Rlimit) -> Rlimit {
+    /// Sets a limit on CPU time.
+    pub(crate) fn set_time_limit(&self, cpu: CpuId, which: TimeLimit, limit: Rlimit) {
         let mut timers = self.cputime.timers.lock();
-        let old = timers.process.limit();
-        timers.process.set_limit(limit, &self.cputime.cpu);
+        match which {
+            TimeLimit::Cpu => timers.process.set_limit(limit, &self.cputime.cpu),
+            TimeLimit::RtTime => timers.rttime = limit,
+        }
         self.armed(cpu, &timers);
-        old
     }
 
     /// Sets an interval timer on CPU time; the old setting.

@@ -27,7 +27,7 @@ use ids::{CpuId, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use time::OutOfMemory;
-use time::cpu::limit::Rlimit;
+use time::cpu::limit::{Rlimit, UNLIMITED};
 use time::cpu::{
     Adjuster, CpuItimerKind, CpuTimers, Cputime, Mode, ProcessCputime, ProcessTimers, ThreadCputime, Usage,
 };
@@ -35,8 +35,20 @@ use time::cpu::{
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
 
+/// So much may be charged before the host's count is asked for again, unless something is armed.
+const COMPARED_FOR: Nanos = Nanos::from_millis(10);
+
 /// No reading.
 const UNKNOWN: u64 = u64::MAX;
+
+/// The limits on CPU time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TimeLimit {
+    /// RLIMIT_CPU: of the process.
+    Cpu,
+    /// RLIMIT_RTTIME: of each real-time thread since it woke up.
+    RtTime,
+}
 
 /// CPU time of the process.
 #[derive(Debug)]
@@ -44,6 +56,8 @@ pub(crate) struct ProcessTime {
     pub(crate) cpu: ProcessCputime,
     /// Something is armed, for the process or any thread: where threads run, CPUs tick.
     armed: AtomicBool,
+    /// RLIMIT_RTTIME is set.
+    limits_rt: AtomicBool,
     pub(crate) timers: Lock<Timers>,
 }
 
@@ -53,6 +67,8 @@ pub(crate) struct Timers {
     pub(crate) process: ProcessTimers,
     /// Timers on the clocks of single threads, for those that have any.
     threads: BTreeMap<ThreadIdx, CpuTimers>,
+    /// RLIMIT_RTTIME, which each real-time thread has to itself.
+    pub(crate) rttime: Rlimit,
     shown: Adjuster,
 }
 
@@ -61,9 +77,11 @@ impl ProcessTime {
         Ok(ProcessTime {
             cpu: ProcessCputime::new(cpus)?,
             armed: AtomicBool::new(false),
+            limits_rt: AtomicBool::new(false),
             timers: Lock::new(Timers {
                 process: ProcessTimers::new(),
                 threads: BTreeMap::new(),
+                rttime: Rlimit::NONE,
                 shown: Adjuster::new(),
             }),
         })
@@ -77,7 +95,9 @@ impl ProcessTime {
 
     /// After a change under the lock.
     fn note_armed(&self, timers: &Timers) {
-        self.armed.store(self.cpu.expiry.is_active() || !timers.threads.is_empty(), SeqCst);
+        let limited = timers.rttime.cur != UNLIMITED;
+        self.limits_rt.store(limited, Relaxed);
+        self.armed.store(self.cpu.expiry.is_active() || !timers.threads.is_empty() || limited, SeqCst);
     }
 }
 
@@ -237,10 +257,15 @@ impl<M: Machine> Kernel<M> {
 
     /// A tick: what the current thread has run since the last is told apart, and what is due happens. Whether that was
     /// a signal for the current thread.
+    #[inline(never)]
     pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> bool {
         let current = self.sched.current(cpu);
         if let Some(t) = current {
-            self.compare_with_host(cpu, t, now);
+            if self.cputime.is_armed() {
+                self.compare_with_host(cpu, t, now);
+            } else {
+                self.compare_now_and_then(cpu, t, now);
+            }
             self.cputime.cpu.tick(cpu, &self.thread(t).time.cpu, mode, now);
         }
         if !self.cputime.is_armed() {
@@ -272,7 +297,19 @@ impl<M: Machine> Kernel<M> {
         base.set(host, process.on(cpu, now));
     }
 
+    /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.
+    fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let base = &self.cpu(cpu).host_time;
+        let since = self.cputime.cpu.on(cpu, now) - Nanos(base.ours.load(Relaxed));
+        if since >= COMPARED_FOR {
+            self.compare_with_host(cpu, t, now);
+        } else {
+            self.follow(t, now);
+        }
+    }
+
     /// The current thread makes a host call and keeps its CPU.
+    #[inline(never)]
     pub(crate) fn begin_inline(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
         self.thread(t).time.since.store(now.0, Relaxed);
@@ -339,7 +376,7 @@ impl<M: Machine> Kernel<M> {
     /// The current thread has come to its end: sleepers on its clock wait for nothing.
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
-        self.compare_with_host(cpu, t, now);
+        self.compare_now_and_then(cpu, t, now);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
         if !self.thread(t).time.cpu.expiry.is_empty() {
             self.forget_timers_of(t);
@@ -351,7 +388,8 @@ impl<M: Machine> Kernel<M> {
         let times = self.m.take_over_times();
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
-        self.set_cpu_limit(cpu, times.limit);
+        self.set_time_limit(cpu, TimeLimit::Cpu, times.limit);
+        self.set_time_limit(cpu, TimeLimit::RtTime, times.rttime);
         let kinds = [CpuItimerKind::Virtual, CpuItimerKind::Prof];
         for (which, value) in kinds.into_iter().zip(times.itimers.unwrap_or_default()) {
             if value != Default::default() {
@@ -367,7 +405,7 @@ impl<M: Machine> Kernel<M> {
         let timers = self.cputime.timers.lock();
         let left = |which| timers.process.get_itimer(which, &self.cputime.cpu, now, self.config.tick);
         let itimers = (!borrowed).then(|| [left(CpuItimerKind::Virtual), left(CpuItimerKind::Prof)]);
-        let times = Times { usage: Usage::default(), limit: timers.process.limit(), itimers };
+        let times = Times { usage: Usage::default(), limit: timers.process.limit(), rttime: timers.rttime, itimers };
         drop(timers);
         self.m.hand_on_times(&times);
     }
@@ -377,8 +415,12 @@ impl<M: Machine> Kernel<M> {
         let _ = self.m.take_over_times();
     }
 
-    /// RLIMIT_CPU.
-    pub(crate) fn cpu_limit(&self) -> Rlimit {
-        self.cputime.timers.lock().process.limit()
+    /// A limit on CPU time.
+    pub(crate) fn time_limit(&self, which: TimeLimit) -> Rlimit {
+        let timers = self.cputime.timers.lock();
+        match which {
+            TimeLimit::Cpu => timers.process.limit(),
+            TimeLimit::RtTime => timers.rttime,
+        }
     }
 }

@@ -64,6 +64,7 @@ impl<M: Machine> Kernel<M> {
         Ok(self.own_clock(target, id.clock))
     }
 
+    #[inline(never)]
     pub(crate) fn sys_clock_gettime(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, to, ..] = call.args;
         let used = match clock as i32 {
@@ -110,6 +111,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// `clock_nanosleep(2)` on clocks that are not for sleeping on, or stand still while one sleeps.
+    #[inline(never)]
     pub(crate) fn sys_cpu_sleep(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, flags, request, rem, ..] = call.args;
         // Numbers that are no clock, and clocks that are not for sleeping on: the host says how.

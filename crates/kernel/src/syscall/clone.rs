@@ -1,5 +1,6 @@
 //! Threads begin and end: `clone(2)`, `clone3(2)`, `exit(2)`.
 
+use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
 use crate::{Kernel, ThreadIdx};
@@ -7,6 +8,9 @@ use abi::{CloneArgs, Errno, clone_flags as cf};
 use ids::{CpuId, Nice};
 use sched::Attr;
 use sync::atomic::Ordering::*;
+
+/// Limits that a fork hands down.
+const LIMITS: [TimeLimit; 2] = [TimeLimit::Cpu, TimeLimit::RtTime];
 
 /// The arguments that `fork(2)` and `vfork(2)` stand for.
 pub(crate) fn fork_args(vfork: bool) -> CloneArgs {
@@ -185,7 +189,7 @@ impl<M: Machine> Kernel<M> {
             signals,
             process,
             shared: self.memory.shared_ranges(),
-            cpu_limit: self.cputime.timers.lock().process.limit(),
+            time_limits: LIMITS.map(|which| self.time_limit(which)),
         }
     }
 
@@ -204,7 +208,9 @@ impl<M: Machine> Kernel<M> {
         let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
-        self.set_cpu_limit(cpu, from.cpu_limit);
+        for (which, limit) in LIMITS.into_iter().zip(from.time_limits) {
+            self.set_time_limit(cpu, which, limit);
+        }
         // A deadline is not inherited (the fork was refused) and the mask was valid before.
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
@@ -232,5 +238,5 @@ pub struct Inheritance {
     signals: signal::ThreadSignals,
     process: signal::ProcessSignals,
     shared: alloc::vec::Vec<(u64, u64)>,
-    cpu_limit: time::cpu::limit::Rlimit,
+    time_limits: [time::cpu::limit::Rlimit; 2],
 }

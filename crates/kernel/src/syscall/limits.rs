@@ -1,6 +1,8 @@
-//! RLIMIT_CPU: ours, because the host would count the carriers. It lives in the image; the host gets it at exec.
+//! RLIMIT_CPU and RLIMIT_RTTIME: ours, because the host would count carriers. They live in the image; the host gets
+//! them at exec.
 
 use crate::Kernel;
+use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use abi::{Errno, nr};
@@ -8,6 +10,15 @@ use ids::CpuId;
 use time::cpu::limit::Rlimit;
 
 const RLIMIT_CPU: u32 = 0;
+const RLIMIT_RTTIME: u32 = 15;
+
+fn time_limit(resource: u64) -> Option<TimeLimit> {
+    match resource as u32 {
+        RLIMIT_CPU => Some(TimeLimit::Cpu),
+        RLIMIT_RTTIME => Some(TimeLimit::RtTime),
+        _ => None,
+    }
+}
 
 impl<M: Machine> Kernel<M> {
     /// `getrlimit(2)`, `setrlimit(2)`, `prlimit(2)`. Other resources and other processes are the host's.
@@ -20,13 +31,12 @@ impl<M: Machine> Kernel<M> {
             nr::PRLIMIT64 => (a[0] as i32, a[1], a[2], a[3]),
             _ => return self.host_limit(cpu, call),
         };
-        if resource as u32 != RLIMIT_CPU || (pid != 0 && pid != self.config.pid.0) {
-            return self.host_limit(cpu, call);
-        }
+        let own = pid == 0 || pid == self.config.pid.0;
+        let Some(which) = time_limit(resource).filter(|_| own) else { return self.host_limit(cpu, call) };
         if call.nr == nr::GETRLIMIT && old == 0 {
             return Errno::EFAULT.into();
         }
-        let before = match self.change_cpu_limit(cpu, new) {
+        let before = match self.change_time_limit(cpu, which, new) {
             Ok(before) => before,
             Err(e) => return e.into(),
         };
@@ -40,8 +50,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The old limit; 0 changes nothing.
-    fn change_cpu_limit(&self, cpu: CpuId, new: u64) -> Result<Rlimit, Errno> {
-        let before = self.cpu_limit();
+    fn change_time_limit(&self, cpu: CpuId, which: TimeLimit, new: u64) -> Result<Rlimit, Errno> {
+        let before = self.time_limit(which);
         if new == 0 {
             return Ok(before);
         }
@@ -50,6 +60,7 @@ impl<M: Machine> Kernel<M> {
         let wanted = Rlimit { cur, max };
         let privileged = max > before.max && self.m.may_raise_limits();
         before.may_become(wanted, privileged).map_err(|e| Errno(e.errno()))?;
-        Ok(self.set_cpu_limit(cpu, wanted))
+        self.set_time_limit(cpu, which, wanted);
+        Ok(before)
     }
 }
