@@ -23,6 +23,7 @@ mod host_call;
 pub mod machine;
 mod memory;
 mod posix_timers;
+mod signalfd;
 mod signals;
 pub mod stats;
 pub mod syscall;
@@ -75,6 +76,7 @@ pub struct Kernel<M: Machine> {
     process: signals::ProcessState,
     memory: memory::Memory,
     posix: posix_timers::PosixRoom,
+    descriptors: signalfd::Descriptors,
     timeout_room: sync::Lock<usize>,
 }
 
@@ -96,6 +98,7 @@ impl<M: Machine> Kernel<M> {
             process: signals::ProcessState::new(),
             memory: memory::Memory::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
+            descriptors: signalfd::Descriptors::default(),
             timeout_room: sync::Lock::new(0),
             config,
         })

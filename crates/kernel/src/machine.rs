@@ -1,7 +1,7 @@
 //! What the kernel stands on: the host, or a simulated machine (law 1: this is the whole seam).
 
 use abi::frame::Registers;
-use abi::{Errno, SigEvent, SigInfo, Signal};
+use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
 
@@ -124,6 +124,19 @@ pub trait Machine: Sync + Sized {
     fn uid(&self) -> u32;
     /// A host timer with this event; its id.
     fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno>;
+    /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
+    /// others are the kernel's.
+    fn leave_signals(&self, _set: SigSet) {}
+    /// Queues a signal for the process at the host.
+    fn queue_on_host(&self, _info: &SigInfo) {}
+    /// Takes a signal of the set that is pending for the process at the host.
+    fn take_from_host(&self, _set: SigSet) -> Option<SigInfo> {
+        None
+    }
+    /// What is pending for the process at the host.
+    fn pending_on_host(&self) -> SigSet {
+        SigSet::EMPTY
+    }
     /// Random bits.
     fn random(&self) -> u64;
 }

@@ -181,6 +181,7 @@ impl<M: Machine> Kernel<M> {
             signals,
             process,
             shared: self.memory.shared_ranges(),
+            described: self.descriptors.named(),
         }
     }
 
@@ -196,6 +197,7 @@ impl<M: Machine> Kernel<M> {
         *thread.signals.0.lock() = from.signals;
         *self.process.signals.lock() = from.process;
         self.memory.inherit_shared(&from.shared);
+        self.descriptors.inherit(from.described);
         let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
@@ -226,4 +228,5 @@ pub struct Inheritance {
     signals: signal::ThreadSignals,
     process: signal::ProcessSignals,
     shared: alloc::vec::Vec<(u64, u64)>,
+    described: abi::SigSet,
 }
