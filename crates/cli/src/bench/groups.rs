@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// All groups.
-pub const GROUPS: &[Group] = &[Group { name: "threads", tasks: THREADS }];
+pub const GROUPS: &[Group] = &[Group { name: "threads", tasks: THREADS }, Group { name: "timers", tasks: TIMERS }];
 
 const THREADS: &[Task] = &[
     probe(Probe::Yield, "yield between two threads on one CPU", &["yield_same_cpu"], "ns"),
@@ -56,6 +56,15 @@ const THREADS: &[Task] = &[
     probe(Probe::Sieve, "a prime sieve on all CPUs", &["cpu_bound"], "ms"),
     Task { about: "xz -T2 -3", figures: &["cpu_bound_xz"], unit: "ms", kind: Kind::Xz },
     Task { about: "starting /bin/true", figures: &["startup"], unit: "ms", kind: Kind::Startup },
+];
+
+const TIMERS: &[Task] = &[
+    probe(Probe::Timers20k, "20,000 timers", &["timer_create_20k", "timer_getoverrun_20k", "timer_delete_20k"], "ns"),
+    probe(Probe::Timers96k, "96,000 timers", &["timer_create_96k", "timer_getoverrun_96k", "timer_delete_96k"], "ns"),
+    probe(Probe::Timers1m, "a million timers", &["timer_create_1m", "timer_getoverrun_1m", "timer_delete_1m"], "ns"),
+    probe(Probe::TimerPairs, "timers in loops", &["timer_arm_disarm", "timer_pair_1", "timer_pair_63"], "ns"),
+    probe(Probe::TimerRestore, "90,000 timers with exact ids", &["timer_restore_90k"], "ms"),
+    probe(Probe::TimerLateness, "1,000 periodic timers", &["timer_late_p50", "timer_late_p99"], "ms"),
 ];
 
 const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {
