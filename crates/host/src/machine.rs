@@ -7,9 +7,9 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, sites, times, watch};
+use crate::{exec, handlers, ids_file, service, sites, times, watch};
 use abi::frame::Registers;
-use abi::{Errno, SigEvent, SigInfo, Signal};
+use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
@@ -544,6 +544,40 @@ impl Machine for Host {
         // SAFETY: the host reads the event and fills the id.
         let r = unsafe { syscall!(nr::TIMER_CREATE, clock, bytes.as_ptr(), &raw mut id) };
         Errno::from_ret(r).map(|_| id)
+    }
+
+    fn leave_signals(&self, set: SigSet) {
+        service::leave(set.0);
+    }
+
+    /// Only `kill(2)` may speak of itself, and the codes of kernel and tkill are no process's to give to
+    /// a thread that is not the main one: they become SI_USER.
+    fn queue_on_host(&self, info: &SigInfo) {
+        const SI_TKILL: i32 = -6;
+        let signal = info.signo();
+        if info.code() < 0 && info.code() != SI_TKILL {
+            let bytes = info.to_bytes();
+            // SAFETY: the host reads the information.
+            unsafe { syscall!(nr::RT_SIGQUEUEINFO, self.pid, signal, bytes.as_ptr()) };
+        } else {
+            // SAFETY: the program's own signal, which all host threads block.
+            unsafe { syscall!(nr::KILL, self.pid, signal) };
+        }
+    }
+
+    fn take_from_host(&self, set: SigSet) -> Option<SigInfo> {
+        let mut info = [0u8; 128];
+        let now = [0u64; 2];
+        // SAFETY: set, information and time are ours.
+        let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set.0, info.as_mut_ptr(), now.as_ptr(), 8) };
+        if r > 0 { SigInfo::from_bytes(&info).ok() } else { None }
+    }
+
+    fn pending_on_host(&self) -> SigSet {
+        let mut set = 0u64;
+        // SAFETY: the host fills the word.
+        unsafe { syscall!(nr::RT_SIGPENDING, &raw mut set, 8) };
+        SigSet(set)
     }
 
     fn random(&self) -> u64 {

@@ -12,15 +12,18 @@ use crate::{handlers, identity, report, survey};
 use abi::SigInfo;
 use arch::syscall;
 use ids::CpuId;
-use sync::atomic::{AtomicU32, Ordering::*};
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
+/// Signals that are left pending, for descriptors of the program to read.
+static LEFT: AtomicU64 = AtomicU64::new(0);
 
 /// Starts it. Its block is a carrier's that never gets a seat.
 pub fn start() {
     let Some(carrier) = kernel().m.carriers.create() else { return };
     SERVICE_TID.store(0, Relaxed);
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
+    LEFT.store(0, Relaxed);
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
@@ -41,10 +44,10 @@ pub const SERVICE: u32 = 2;
 pub fn run(_me: &'static Carrier) -> ! {
     os::sigprocmask(2, !handlers::FAULTS);
     crate::place::release();
-    let set = handlers::SERVICE_SET | 1 << (CALL - 1);
     let mut watch = Watch::new(kernel().config().cpus);
     loop {
         let mut info = [0u8; 128];
+        let set = handlers::SERVICE_SET & !LEFT.load(SeqCst) | 1 << (CALL - 1);
         let timeout = watch.sleep().map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
         let timeout = timeout.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
         // SAFETY: all three are ours.
@@ -69,6 +72,14 @@ pub(crate) fn call() -> bool {
         os::signal_thread(kernel().m.pid, tid as i32, CALL);
     }
     tid != 0
+}
+
+/// Leaves the signals of this set pending from now on, and takes all others. One of the set that is
+/// taken all the same, as the service thread was asking for it already, is queued again by the kernel.
+pub(crate) fn leave(set: u64) {
+    if LEFT.swap(set, SeqCst) & !set != 0 {
+        call();
+    }
 }
 
 fn deliver(bytes: [u8; 128]) {

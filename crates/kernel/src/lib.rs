@@ -25,6 +25,7 @@ mod host_call;
 pub mod machine;
 mod memory;
 mod posix_timers;
+mod signalfd;
 mod signals;
 pub mod stats;
 pub mod syscall;
@@ -78,6 +79,7 @@ pub struct Kernel<M: Machine> {
     process: signals::ProcessState,
     memory: memory::Memory,
     posix: posix_timers::PosixRoom,
+    descriptors: signalfd::Descriptors,
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
 }
@@ -100,6 +102,7 @@ impl<M: Machine> Kernel<M> {
             process: signals::ProcessState::new(),
             memory: memory::Memory::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
+            descriptors: signalfd::Descriptors::default(),
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus).map_err(|_| SetUpFailed)?,
             config,

@@ -1,7 +1,7 @@
 //! What the kernel stands on: the host, or a simulated machine (law 1: this is the whole seam).
 
 use abi::frame::Registers;
-use abi::{Errno, SigEvent, SigInfo, Signal};
+use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
 use time::cpu::Usage;
@@ -174,6 +174,19 @@ pub trait Machine: Sync + Sized {
     /// Whether the host lets this process raise hard limits (CAP_SYS_RESOURCE).
     fn may_raise_limits(&self) -> bool {
         false
+    }
+    /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
+    /// others are the kernel's.
+    fn leave_signals(&self, _set: SigSet) {}
+    /// Queues a signal for the process at the host.
+    fn queue_on_host(&self, _info: &SigInfo) {}
+    /// Takes a signal of the set that is pending for the process at the host.
+    fn take_from_host(&self, _set: SigSet) -> Option<SigInfo> {
+        None
+    }
+    /// What is pending for the process at the host.
+    fn pending_on_host(&self) -> SigSet {
+        SigSet::EMPTY
     }
     /// Random bits.
     fn random(&self) -> u64;

@@ -125,7 +125,8 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         match sent.wake {
-            Wake::Nobody => {}
+            Wake::Nobody if sent.fate == Fate::Coalesced => {}
+            Wake::Nobody => self.unwanted(first, &info),
             Wake::Thread(t) => self.notify(cpu, t),
             Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
             Wake::Search(signal) => self.search_receiver(cpu, signal, first, info),
@@ -148,7 +149,7 @@ impl<M: Machine> Kernel<M> {
                 SearchStep::Done(Wake::EndProcess(_)) => {
                     return self.m.default_action(first, &info, Fatal::Terminate);
                 }
-                SearchStep::Done(_) => return,
+                SearchStep::Done(_) => return self.unwanted(first, &info),
             }
         }
     }
@@ -252,6 +253,7 @@ impl<M: Machine> Kernel<M> {
                 Action::None => {
                     let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
                     self.retarget(cpu, t, left);
+                    self.reclaim_signals(t, || !self.blocked(t));
                     if self.process.signals.lock().deliverable(&thread.signals.0.lock()).is_empty() {
                         return self.restart_without_handler(t);
                     }
@@ -356,6 +358,7 @@ impl<M: Machine> Kernel<M> {
             left
         };
         self.retarget(cpu, t, left);
+        self.reclaim_signals(t, || !self.blocked(t));
     }
 
     fn restore_xstate(&self, t: ThreadIdx, at: u64) -> Result<(), crate::Fault> {

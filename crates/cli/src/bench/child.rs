@@ -35,7 +35,8 @@ impl Side {
     pub fn command(self, entresol: &Path, program: &Path) -> Command {
         let Self::Entresol { cpus } = self else { return Command::new(program) };
         let mut command = Command::new(entresol);
-        command.arg("run");
+        // For a million timers; nothing else comes near the host's limit.
+        command.args(["run", "--pending-signals=unlimited"]);
         if let Some(cpus) = cpus {
             command.args(["--cpus", &cpus.to_string()]);
         }

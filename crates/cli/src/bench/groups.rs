@@ -42,7 +42,11 @@ enum Kind {
 }
 
 /// All groups.
-pub const GROUPS: &[Group] = &[Group { name: "threads", tasks: THREADS }, Group { name: "cpu-time", tasks: CPU_TIME }];
+pub const GROUPS: &[Group] = &[
+    Group { name: "threads", tasks: THREADS },
+    Group { name: "cpu-time", tasks: CPU_TIME },
+    Group { name: "timers", tasks: TIMERS },
+];
 
 const THREADS: &[Task] = &[
     probe(Probe::Yield, "yield between two threads on one CPU", &["yield_same_cpu"], "ns"),
@@ -69,6 +73,15 @@ const CPU_TIME: &[Task] = &[
     probe(Probe::Profile8, "profiling ticks over 8 threads", &["profile_tick_8"], "ms"),
     probe(Probe::Profile1k, "profiling ticks over 1,000 threads", &["profile_tick_1k"], "ms"),
     probe(Probe::Profile20k, "profiling ticks over 20,000 threads", &["profile_tick_20k"], "ms"),
+];
+
+const TIMERS: &[Task] = &[
+    probe(Probe::Timers20k, "20,000 timers", &["timer_create_20k", "timer_getoverrun_20k", "timer_delete_20k"], "ns"),
+    probe(Probe::Timers96k, "96,000 timers", &["timer_create_96k", "timer_getoverrun_96k", "timer_delete_96k"], "ns"),
+    probe(Probe::Timers1m, "a million timers", &["timer_create_1m", "timer_getoverrun_1m", "timer_delete_1m"], "ns"),
+    probe(Probe::TimerPairs, "timers in loops", &["timer_arm_disarm", "timer_pair_1", "timer_pair_63"], "ns"),
+    probe(Probe::TimerRestore, "90,000 timers with exact ids", &["timer_restore_90k"], "ms"),
+    probe(Probe::TimerLateness, "1,000 periodic timers", &["timer_late_p50", "timer_late_p99"], "ms"),
 ];
 
 const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {

@@ -19,6 +19,7 @@ pub mod report;
 mod rt_wakeup;
 mod sieve;
 mod talk;
+mod timers;
 
 use clap::ValueEnum;
 
@@ -53,6 +54,18 @@ pub enum Probe {
     Profile1k,
     /// 20,000 threads compute under a profiling timer
     Profile20k,
+    /// 20,000 POSIX timers are created, asked and deleted
+    Timers20k,
+    /// 96,000 of them
+    Timers96k,
+    /// A million of them
+    Timers1m,
+    /// POSIX timers are created and deleted, armed and disarmed
+    TimerPairs,
+    /// 90,000 POSIX timers get exact ids
+    TimerRestore,
+    /// 1,000 periodic POSIX timers expire
+    TimerLateness,
     /// 100,000 threads of Rust's standard library talk to each other
     Talk,
 }
@@ -83,6 +96,12 @@ pub fn probe(probe: Probe, quick: bool) -> i32 {
         Probe::Profile8 => profile::measure(8, "profile_tick_8", quick),
         Probe::Profile1k => profile::measure(1_000, "profile_tick_1k", quick),
         Probe::Profile20k => profile::measure(20_000, "profile_tick_20k", quick),
+        Probe::Timers20k => timers::many(20_000, "20k", quick),
+        Probe::Timers96k => timers::many(96_000, "96k", quick),
+        Probe::Timers1m => timers::many(1_000_000, "1m", quick),
+        Probe::TimerPairs => timers::pairs(quick),
+        Probe::TimerRestore => timers::restore(),
+        Probe::TimerLateness => timers::lateness(quick),
         Probe::Talk => talk::measure(),
     };
     if let Err(refusal) = measured {

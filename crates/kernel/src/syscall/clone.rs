@@ -190,6 +190,7 @@ impl<M: Machine> Kernel<M> {
             process,
             shared: self.memory.shared_ranges(),
             time_limits: LIMITS.map(|which| self.time_limit(which)),
+            described: self.descriptors.named(),
         }
     }
 
@@ -205,6 +206,7 @@ impl<M: Machine> Kernel<M> {
         *thread.signals.0.lock() = from.signals;
         *self.process.signals.lock() = from.process;
         self.memory.inherit_shared(&from.shared);
+        self.descriptors.inherit(from.described);
         let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
@@ -239,4 +241,5 @@ pub struct Inheritance {
     process: signal::ProcessSignals,
     shared: alloc::vec::Vec<(u64, u64)>,
     time_limits: [time::cpu::limit::Rlimit; 2],
+    described: abi::SigSet,
 }

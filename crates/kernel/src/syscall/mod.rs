@@ -103,6 +103,7 @@ impl<M: Machine> Kernel<M> {
             nr::RT_SIGQUEUEINFO => self.sys_sigqueueinfo(cpu, t, call),
             nr::RT_TGSIGQUEUEINFO => self.sys_tgsigqueueinfo(cpu, t, call),
             nr::RESTART_SYSCALL => self.sys_restart(cpu, t),
+            nr::SIGNALFD | nr::SIGNALFD4 => self.sys_signalfd(cpu, t, call),
             nr::TIMER_CREATE => self.sys_timer_create(cpu, t, call),
             nr::TIMER_SETTIME => self.sys_timer_settime(cpu, call),
             nr::TIMER_GETTIME => self.sys_timer_gettime(call),

@@ -50,6 +50,7 @@ impl<M: Machine> Kernel<M> {
             result
         };
         self.retarget(self.sched.cpu_of(t), t, left);
+        self.reclaim_signals(t, || !self.blocked(t));
         before
     }
 
@@ -112,6 +113,7 @@ impl<M: Machine> Kernel<M> {
             let process = self.process.signals.lock();
             process.pending(&self.thread(t).signals.0.lock())
         };
+        let set = set | self.pending_on_host();
         let bytes = set.0.to_le_bytes();
         if self.m.write(a[0], &bytes[..a[1] as usize]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
@@ -156,6 +158,7 @@ impl<M: Machine> Kernel<M> {
             left
         };
         self.retarget(self.sched.cpu_of(t), t, left);
+        self.reclaim_signals(t, || !mask);
         Out::Blocked
     }
 
@@ -188,7 +191,7 @@ impl<M: Machine> Kernel<M> {
                 Err(e) => return e.into(),
             }
         }
-        if let Some(taken) = self.take_signal(t, wanted) {
+        if let Some(taken) = self.take_signal(t, wanted).or_else(|| self.take_left(wanted)) {
             return Out::Done(self.report_taken(info, &taken));
         }
         if span == Some(ids::Nanos::ZERO) {
@@ -206,13 +209,14 @@ impl<M: Machine> Kernel<M> {
                 thread.hint.fetch_or(hint::SIGNAL, AcqRel);
             }
         }
+        self.reclaim_signals(t, || wanted);
         if let Some(span) = span {
             self.arm_timeout(cpu, t, Deadline::after(&self.m, span));
         }
         Out::Blocked
     }
 
-    fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
+    pub(crate) fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
         loop {
             let mut timers = self.timer_talk();
             let taken = {

@@ -1,0 +1,116 @@
+//! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork treat it
+//! as what it is; the signals come to it.
+//!
+//! Signals that some descriptor names and that every thread blocks are *left* to the host: the
+//! machine does not take them when they arrive from outside, and one that is sent inside, and that
+//! nobody here takes, is queued there. As soon as a thread lets such a signal through, or waits for
+//! it, it is ours again, with what is pending of it.
+//!
+//! Sender and unblocking thread: the sender marks the signal as left and then looks at all masks; the
+//! thread changes its mask and then looks at the mark. One of them sees the other. What is queued at
+//! the host in between, unmarked, comes back as from outside.
+
+use crate::machine::Machine;
+use crate::trap::Out;
+use crate::{Call, Kernel, ThreadIdx};
+use abi::{SigInfo, SigSet, Signal, si_code};
+use ids::CpuId;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// What descriptors read.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptors {
+    /// All signals that a descriptor was ever made for.
+    named: AtomicU64,
+    /// Those of them that are left to the host.
+    left: AtomicU64,
+}
+
+impl Descriptors {
+    /// All signals that a descriptor was made for: a forked child inherits the descriptors.
+    pub fn named(&self) -> SigSet {
+        SigSet(self.named.load(Relaxed))
+    }
+
+    pub fn inherit(&self, named: SigSet) {
+        self.named.store(named.0, Relaxed);
+    }
+
+    fn left(&self) -> SigSet {
+        SigSet(self.left.load(SeqCst))
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn sys_signalfd(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let out = self.pass(cpu, call);
+        if let (Out::Done(0..), Ok(mask)) = (out, self.m.load_u64(call.args[1])) {
+            let mask = SigSet(mask).blockable();
+            self.descriptors.named.fetch_or(mask.0, Relaxed);
+            for signal in mask.iter() {
+                self.leave_if_unwanted(t, signal);
+            }
+        }
+        out
+    }
+
+    /// A signal was queued for `t` or the process, and nobody takes it now.
+    pub(crate) fn unwanted(&self, t: ThreadIdx, info: &SigInfo) {
+        if let Some(signal) = info.signal().filter(|s| self.descriptors.named().contains(*s)) {
+            self.leave_if_unwanted(t, signal);
+        }
+    }
+
+    /// Leaves a signal to the host if every thread blocks it.
+    fn leave_if_unwanted(&self, t: ThreadIdx, signal: Signal) {
+        let left = &self.descriptors.left;
+        let only = SigSet::only(signal);
+        left.fetch_or(only.0, SeqCst);
+        if !self.threads.iter().all(|t| self.blocked(t).contains(signal)) {
+            left.fetch_and(!only.0, SeqCst);
+            return;
+        }
+        self.m.leave_signals(self.descriptors.left());
+        while let Some(info) = self.take_signal(t, only) {
+            // A timer that is not read as fast as it expires has one signal there, not many.
+            if info.code() != si_code::TIMER || !self.m.pending_on_host().contains(signal) {
+                self.m.queue_on_host(&info);
+            }
+        }
+    }
+
+    /// A thread's mask has changed, or it waits for signals in spite of it: what it takes of the
+    /// signals left to the host is ours again.
+    #[inline]
+    pub(crate) fn reclaim_signals(&self, t: ThreadIdx, takes: impl FnOnce() -> SigSet) {
+        let left = self.descriptors.left();
+        if !left.is_empty() {
+            self.reclaim(t, left & takes());
+        }
+    }
+
+    #[cold]
+    fn reclaim(&self, t: ThreadIdx, taken: SigSet) {
+        if taken.is_empty() {
+            return;
+        }
+        self.descriptors.left.fetch_and(!taken.0, SeqCst);
+        self.m.leave_signals(self.descriptors.left());
+        while let Some(info) = self.m.take_from_host(taken) {
+            // The host has accepted it: a full queue is nobody's fault.
+            let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);
+        }
+    }
+
+    /// A signal left to the host, for `sigtimedwait(2)`.
+    pub(crate) fn take_left(&self, wanted: SigSet) -> Option<SigInfo> {
+        let wanted = self.descriptors.left() & wanted;
+        if wanted.is_empty() { None } else { self.m.take_from_host(wanted) }
+    }
+
+    /// What of the signals left to the host is pending there.
+    pub(crate) fn pending_on_host(&self) -> SigSet {
+        let left = self.descriptors.left();
+        if left.is_empty() { left } else { self.m.pending_on_host() & left }
+    }
+}

@@ -1,0 +1,281 @@
+/* signalfd: signals that are read, polled for, and taken otherwise after all. */
+#include "../check.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+
+static sigset_t set_of(int a, int b) {
+  sigset_t set;
+  sigemptyset(&set);
+  if (a) sigaddset(&set, a);
+  if (b) sigaddset(&set, b);
+  return set;
+}
+
+static int descriptor(int a, int b, int flags) {
+  sigset_t set = set_of(a, b);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  int fd = signalfd(-1, &set, flags);
+  need(fd >= 0);
+  return fd;
+}
+
+static volatile sig_atomic_t handled;
+static void note_it(int signal) {
+  (void)signal;
+  handled++;
+}
+
+static void install(int signal, void (*to)(int)) {
+  struct sigaction action = {.sa_handler = to};
+  need(sigaction(signal, &action, NULL) == 0);
+}
+
+static bool readable(int fd, int ms) {
+  struct pollfd one = {.fd = fd, .events = POLLIN};
+  return poll(&one, 1, ms) == 1 && one.revents == POLLIN;
+}
+
+CASE(read_in_order) {
+  int fd = descriptor(SIGUSR1, SIGUSR2, SFD_NONBLOCK);
+  struct signalfd_siginfo info[3];
+  say("nothing %s", result(read(fd, info, sizeof info)));
+  kill(getpid(), SIGUSR2);
+  kill(getpid(), SIGUSR1);
+  kill(getpid(), SIGUSR1);
+  must(read(fd, info, sizeof info) == 2 * sizeof *info);
+  for (int i = 0; i < 2; i++)
+    say("%s, code %d, own %d", sigabbrev_np((int)info[i].ssi_signo), info[i].ssi_code, info[i].ssi_pid == (unsigned)getpid());
+  say("nothing %s", result(read(fd, info, sizeof info)));
+  say("too short %s", result(read(fd, info, 12)));
+  close(fd);
+}
+
+CASE(values_and_queues) {
+  int signal = SIGRTMIN + 6, fd = descriptor(signal, 0, SFD_NONBLOCK);
+  struct signalfd_siginfo info;
+  for (int i = 1; i <= 5; i++) must(sigqueue(getpid(), signal, (union sigval){.sival_int = i * 11}) == 0);
+  while (read(fd, &info, sizeof info) == sizeof info) say("value %d, code %d", info.ssi_int, info.ssi_code);
+  close(fd);
+}
+
+CASE(poll_and_pending) {
+  int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK);
+  sigset_t pending;
+  struct signalfd_siginfo info;
+  say("readable %d", readable(fd, 0));
+  kill(getpid(), SIGUSR1);
+  say("readable %d", readable(fd, 1000));
+  sigpending(&pending);
+  say("pending %d", sigismember(&pending, SIGUSR1));
+  must(read(fd, &info, sizeof info) == sizeof info);
+  sigpending(&pending);
+  say("read: readable %d, pending %d", readable(fd, 0), sigismember(&pending, SIGUSR1));
+  close(fd);
+}
+
+CASE(raised_by_the_thread_itself) {
+  int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK);
+  struct signalfd_siginfo info;
+  raise(SIGUSR1);
+  must(read(fd, &info, sizeof info) == sizeof info);
+  say("%s", sigabbrev_np((int)info.ssi_signo));
+  close(fd);
+}
+
+CASE(pending_before_there_is_a_descriptor) {
+  sigset_t set = set_of(SIGUSR1, 0);
+  struct signalfd_siginfo info;
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  kill(getpid(), SIGUSR1);
+  int fd = signalfd(-1, &set, SFD_NONBLOCK);
+  must(read(fd, &info, sizeof info) == sizeof info);
+  say("%s", sigabbrev_np((int)info.ssi_signo));
+  close(fd);
+}
+
+CASE(epoll_and_children) {
+  int fd = descriptor(SIGCHLD, SIGUSR2, SFD_NONBLOCK | SFD_CLOEXEC), queue = epoll_create1(0);
+  struct epoll_event event = {.events = EPOLLIN, .data.fd = fd}, got;
+  need(epoll_ctl(queue, EPOLL_CTL_ADD, fd, &event) == 0);
+  say("nothing %s", result(epoll_wait(queue, &got, 1, 0)));
+  for (int i = 0; i < 3; i++) {
+    pid_t child = fork();
+    if (child == 0) {
+      kill(getppid(), SIGUSR2);
+      _exit(i);
+    }
+    int status;
+    bool usr2 = false, chld = false;
+    while (!usr2 || !chld) {
+      struct signalfd_siginfo info;
+      need(epoll_wait(queue, &got, 1, 20000) == 1);
+      while (read(fd, &info, sizeof info) == sizeof info) {
+        must(info.ssi_pid == (unsigned)child);
+        if (info.ssi_signo == SIGUSR2) usr2 = true;
+        if (info.ssi_signo != SIGCHLD) continue;
+        chld = true;
+        must(info.ssi_code == CLD_EXITED && info.ssi_status == i);
+      }
+    }
+    must(waitpid(child, &status, 0) == child);
+    say("child %d: %s", i, ended(status));
+  }
+  close(queue);
+  close(fd);
+}
+
+static int shared_fd;
+static void *read_five(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 5; i++) {
+    struct signalfd_siginfo info;
+    must(read(shared_fd, &info, sizeof info) == sizeof info);
+    must(info.ssi_signo == SIGUSR1);
+  }
+  return NULL;
+}
+CASE(a_thread_that_waits_in_read) {
+  shared_fd = descriptor(SIGUSR1, 0, 0);
+  pthread_t thread = start(read_five, NULL);
+  for (int i = 0; i < 5; i++) {
+    sleep_ms(10);
+    kill(getpid(), SIGUSR1);
+  }
+  finish(thread);
+  say("done");
+  close(shared_fd);
+}
+
+CASE(unblocked_after_all) {
+  int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK);
+  struct signalfd_siginfo info;
+  install(SIGUSR1, note_it);
+  handled = 0;
+  kill(getpid(), SIGUSR1);
+  say("blocked %d", handled);
+  sigset_t set = set_of(SIGUSR1, 0);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  say("let through %d, left to read %s", handled, result(read(fd, &info, sizeof info)));
+  kill(getpid(), SIGUSR1);
+  say("handled %d", handled);
+  if (fork() == 0) {
+    kill(getppid(), SIGUSR1);
+    _exit(0);
+  }
+  wait_until(handled == 3);
+  while (wait(NULL) == -1) need(errno == EINTR);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  kill(getpid(), SIGUSR1);
+  must(read(fd, &info, sizeof info) == sizeof info);
+  say("read again, handled %d", handled);
+  install(SIGUSR1, SIG_DFL);
+  close(fd);
+}
+
+CASE(waited_for_after_all) {
+  int fd = descriptor(SIGUSR1, SIGUSR2, SFD_NONBLOCK);
+  struct signalfd_siginfo info;
+  sigset_t set = set_of(SIGUSR1, 0), none;
+  struct timespec zero = {0, 0};
+  kill(getpid(), SIGUSR1);
+  kill(getpid(), SIGUSR2);
+  int signal;
+  must(sigwait(&set, &signal) == 0);
+  say("sigwait took %s", sigabbrev_np(signal));
+  must(read(fd, &info, sizeof info) == sizeof info);
+  say("read %s", sigabbrev_np((int)info.ssi_signo));
+  say("nothing %s", result(sigtimedwait(&set, NULL, &zero)));
+  install(SIGUSR1, note_it);
+  handled = 0;
+  kill(getpid(), SIGUSR1);
+  sigemptyset(&none);
+  say("sigsuspend %s, handled %d", result(sigsuspend(&none)), handled);
+  kill(getpid(), SIGUSR1);
+  must(read(fd, &info, sizeof info) == sizeof info);
+  say("read %s", sigabbrev_np((int)info.ssi_signo));
+  install(SIGUSR1, SIG_DFL);
+  close(fd);
+}
+
+static atomic_bool stop;
+static void *take_it_otherwise(void *unused) {
+  (void)unused;
+  sigset_t set = set_of(SIGUSR1, 0);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  while (!stop) usleep(500);
+  return NULL;
+}
+CASE(another_thread_does_not_block_it) {
+  install(SIGUSR1, note_it);
+  stop = false;
+  handled = 0;
+  int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK);
+  struct signalfd_siginfo info;
+  pthread_t thread = start(take_it_otherwise, NULL);
+  sleep_ms(20);
+  kill(getpid(), SIGUSR1);
+  wait_until(handled == 1);
+  say("left to read %s", result(read(fd, &info, sizeof info)));
+  if (fork() == 0) {
+    kill(getppid(), SIGUSR1);
+    _exit(0);
+  }
+  wait_until(handled == 2);
+  while (wait(NULL) == -1) need(errno == EINTR);
+  stop = true;
+  finish(thread);
+  kill(getpid(), SIGUSR1);
+  must(read(fd, &info, sizeof info) == sizeof info);
+  say("read %s, handled %d", sigabbrev_np((int)info.ssi_signo), handled);
+  install(SIGUSR1, SIG_DFL);
+  close(fd);
+}
+
+CASE(ignored_after_all) {
+  int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK);
+  struct signalfd_siginfo info;
+  kill(getpid(), SIGUSR1);
+  install(SIGUSR1, SIG_IGN);
+  say("nothing %s", result(read(fd, &info, sizeof info)));
+  install(SIGUSR1, SIG_DFL);
+  close(fd);
+}
+
+CASE(timers) {
+  int signal = SIGRTMIN + 7, fd = descriptor(signal, 0, 0);
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal, .sigev_value.sival_int = 5};
+  struct itimerspec time = {.it_value = {0, 2000000}, .it_interval = {0, 2000000}};
+  struct signalfd_siginfo info;
+  timer_t timer;
+  need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  need(timer_settime(timer, 0, &time, NULL) == 0);
+  for (int i = 0; i < 10; i++) {
+    must(read(fd, &info, sizeof info) == sizeof info);
+    must(info.ssi_code == SI_TIMER && info.ssi_int == 5);
+  }
+  timer_delete(timer);
+  say("done");
+  close(fd);
+}
+
+CASE(duplicates_and_forked_children) {
+  int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK), other = dup(fd);
+  struct signalfd_siginfo info;
+  kill(getpid(), SIGUSR1);
+  must(read(other, &info, sizeof info) == sizeof info);
+  say("read %s", sigabbrev_np((int)info.ssi_signo));
+  pid_t child = fork();
+  if (child == 0) {
+    kill(getpid(), SIGUSR1);
+    must(read(fd, &info, sizeof info) == sizeof info);
+    say("in a child %s", sigabbrev_np((int)info.ssi_signo));
+    _exit(0);
+  }
+  int status;
+  must(waitpid(child, &status, 0) == child);
+  say("nothing in the parent %s", result(read(fd, &info, sizeof info)));
+  close(other);
+  close(fd);
+}
