@@ -83,7 +83,7 @@ pub enum Process {
     /// `execve(2)`, `execveat(2)`.
     Exec(Call),
     /// A call that changes what the calling thread may do, as Linux keeps it per thread: user and group
-    /// ids, capabilities, and the like.
+    /// ids, capabilities, and the like; or that only the thread's own host thread may make (`ptrace(2)`).
     Rights(Call),
 }
 

@@ -14,6 +14,7 @@
 //!   calls, too: running, parked, spare or in a host call (`adopt`). What a call of the same kind
 //!   would answer is known then, so a thread whose identity-to-be has a spare carrier goes there instead.
 //! - **An identity that nobody has any more** ends with its carriers.
+//! - **A tracer** has an identity that differs in the number alone, and one carrier with it.
 //!
 //! So no carrier keeps an identity that no thread has, but for the base while threads are at odds: the service
 //! thread has it, and clones from it whatever carriers are missing.
@@ -23,7 +24,8 @@ mod credentials;
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{os, report, service};
+use crate::os::{self, nr};
+use crate::{report, service};
 use abi::Errno;
 use alloc::vec::Vec;
 use credentials::{Change, Credentials};
@@ -67,9 +69,10 @@ struct Table {
 struct Identity {
     number: u32,
     credentials: Credentials,
-    /// The identity from which this change led here; what the call answered.
+    /// The identity from which this change led here; what the call answered. Without a change it is the
+    /// same but for the number, and one carrier's own.
     from: u32,
-    change: Change,
+    change: Option<Change>,
     result: isize,
     /// How many threads have it.
     threads: u32,
@@ -86,13 +89,18 @@ impl Table {
         self.others.retain(|i| i.threads > 0 || used.contains(&i.number));
     }
 
+    /// If the thread with this identity is tied to its carrier: what it has without that.
+    fn untied(&self, number: u32) -> Option<u32> {
+        self.others.iter().find(|i| i.number == number && i.change.is_none()).map(|i| i.from)
+    }
+
     /// The changes that lead from `base` to `to`.
     fn path(&self, base: u32, to: u32) -> Option<Vec<Change>> {
         let mut path = Vec::new();
         let mut at = to;
         while at != base {
             let identity = self.others.iter().find(|i| i.number == at)?;
-            path.push(identity.change.clone());
+            path.push(identity.change.clone()?);
             at = identity.from;
         }
         path.reverse();
@@ -118,6 +126,12 @@ fn set(t: ThreadIdx, number: u32) {
 /// The current thread `t` makes a call that changes rights.
 pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = kernel();
+    if call.nr == nr::PTRACE {
+        tie(me, t);
+        let result = credentials::make(call);
+        return k.process_done(me.cpu(), result);
+    }
+    untie(me, t);
     // The process's first host thread cannot end before the others without being seen dead, so it
     // never has an identity of its own: another carrier makes the call.
     if me.tid.load(Relaxed) == k.m.pid as u32 && k.threads().live() > 1 {
@@ -127,6 +141,39 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
     }
     let result = change(me, t, call);
     k.process_done(me.cpu(), result)
+}
+
+/// A tracer's requests must come from the host thread that its tracees know: from now on the thread has
+/// this carrier for itself.
+fn tie(me: &'static Carrier, t: ThreadIdx) {
+    let all = identities();
+    let mut table = all.table.lock();
+    let from = of(t);
+    // Without room it stays as it is, and its requests may be refused.
+    if table.untied(from).is_some() || table.others.len() >= IDENTITIES_MAX || table.others.try_reserve(1).is_err() {
+        return;
+    }
+    let base = *table.base.get_or_insert_with(|| Credentials::mine(0));
+    let credentials = table.get(from).map_or(base, |i| i.credentials);
+    table.last += 1;
+    let number = table.last;
+    table.others.push(Identity { number, credentials, from, change: None, result: 0, threads: 1 });
+    all.mixed.store(true, SeqCst);
+    set(t, number);
+    me.identity.store(number, SeqCst);
+    count(&mut table, from, -1);
+}
+
+/// Before its rights change, a thread is like all others.
+fn untie(me: &'static Carrier, t: ThreadIdx) {
+    let mut table = identities().table.lock();
+    let number = of(t);
+    if let Some(from) = table.untied(number) {
+        count(&mut table, from, 1);
+        set(t, from);
+        me.identity.store(from, SeqCst);
+        table.others.retain(|i| i.number != number);
+    }
 }
 
 fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
@@ -139,7 +186,7 @@ fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
     let all = identities();
     let mut table = all.table.lock();
     let from = of(t);
-    let known = table.others.iter().find(|i| i.from == from && i.change == change);
+    let known = table.others.iter().find(|i| i.from == from && i.change.as_ref() == Some(&change));
     let known = known.map(|i| (i.number, i.result)).filter(|&(number, _)| carriers().has_spare(number));
     let (to, result) = match known {
         Some(known) => known,
@@ -194,13 +241,13 @@ fn make(table: &mut Table, all: &Identities, from: u32, change: Change) -> Resul
     if now.comparable() && table.base == Some(now) {
         return Ok((base, result));
     }
-    let equal = table.others.iter_mut().find(|i| now.comparable() && i.credentials == now);
+    let equal = table.others.iter_mut().find(|i| now.comparable() && i.change.is_some() && i.credentials == now);
     if let Some(equal) = equal {
         return Ok((equal.number, result));
     }
     table.last += 1;
     let number = table.last;
-    table.others.push(Identity { number, credentials: now, from, change, result, threads: 0 });
+    table.others.push(Identity { number, credentials: now, from, change: Some(change), result, threads: 0 });
     Ok((number, result))
 }
 
@@ -224,7 +271,7 @@ fn count(table: &mut Table, number: u32, by: i32) {
 /// If all threads have one identity that is not the base, it is the base from now on.
 fn settle(table: &mut Table, all: &Identities) {
     let live = kernel().threads().live();
-    if let Some(at) = table.others.iter().position(|i| i.threads == live) {
+    if let Some(at) = table.others.iter().position(|i| i.threads == live && i.change.is_some()) {
         adopt::everywhere(table, all, at);
     }
     all.mixed.store(table.others.iter().any(|i| i.threads > 0), SeqCst);
@@ -233,10 +280,14 @@ fn settle(table: &mut Table, all: &Identities) {
 /// A thread begins with its maker's identity.
 #[inline]
 pub(crate) fn inherit(parent: ThreadIdx, child: ThreadIdx) {
-    let number = of(parent);
+    let mut number = of(parent);
     set(child, number);
     if identities().mixed.load(Relaxed) {
         let mut table = identities().table.lock();
+        if let Some(from) = table.untied(number) {
+            number = from;
+            set(child, from);
+        }
         count(&mut table, number, 1);
         settle(&mut table, identities());
     }
@@ -247,6 +298,11 @@ pub(crate) fn inherit(parent: ThreadIdx, child: ThreadIdx) {
 pub(crate) fn gone(number: u32) {
     if identities().mixed.load(Relaxed) {
         let mut table = identities().table.lock();
+        if let Some(from) = table.untied(number) {
+            // The caller is the carrier that it was tied to.
+            Carrier::me().identity.store(from, SeqCst);
+            table.others.retain(|i| i.number != number);
+        }
         count(&mut table, number, -1);
         settle(&mut table, identities());
     }
@@ -292,9 +348,15 @@ fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
 
 /// A carrier that is free, with that identity or about to have it.
 fn carrier_of(me: &'static Carrier, wanted: u32) -> &'static Carrier {
+    let tied = identities().table.lock().untied(wanted).is_some();
     for round in 0.. {
         if let Some(carrier) = carriers().take_spare_of(wanted) {
             return carrier;
+        }
+        if tied {
+            // It has no other thread and is on its way here.
+            os::relax(round);
+            continue;
         }
         let base = identities().base.load(SeqCst);
         let other = carriers().take_spare_of(base).or_else(|| {

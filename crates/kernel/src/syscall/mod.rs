@@ -86,6 +86,8 @@ impl<M: Machine> Kernel<M> {
             | nr::CAPSET
             | nr::PERSONALITY
             | nr::LANDLOCK_RESTRICT_SELF => Out::Process(Process::Rights(*call)),
+            // PTRACE_TRACEME is about the caller, not by it.
+            nr::PTRACE if a[0] != 0 => Out::Process(Process::Rights(*call)),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
                 self.sys_masked(cpu, t, call)

@@ -1,0 +1,100 @@
+/* A program that traces others: its requests come from the thread that attached, wherever that runs. */
+#include "../check.h"
+#include <sys/ptrace.h>
+#include <sys/user.h>
+
+static atomic_bool stop;
+static void *disturb(void *argument) {
+  while (!stop) {
+    sched_yield();
+    sleep_ms(1);
+  }
+  return argument;
+}
+
+static volatile long shared_word = 5;
+
+/* Sees the child through stops, with waits and sleeps between the requests. */
+static void watch(pid_t child, int rounds) {
+  int status, bad = 0;
+  for (int i = 0; i < rounds; i++) {
+    need(waitpid(child, &status, __WALL) == child);
+    if (!WIFSTOPPED(status)) break;
+    errno = 0;
+    long word = ptrace(PTRACE_PEEKDATA, child, (void *)&shared_word, NULL);
+    if (errno != 0) bad++;
+    struct user_regs_struct registers;
+    if (ptrace(PTRACE_GETREGS, child, NULL, &registers) != 0) bad++;
+    sleep_ms(1);
+    sched_yield();
+    if (ptrace(PTRACE_POKEDATA, child, (void *)&shared_word, (void *)(word + 1)) != 0) bad++;
+    if (ptrace(PTRACE_CONT, child, NULL, NULL) != 0) bad++;
+  }
+  say("requests refused: %d", bad);
+  kill(child, SIGKILL);
+  need(waitpid(child, &status, __WALL) == child);
+  say("child: %s", ended(status));
+}
+
+static void stops(void) {
+  for (int i = 0; i < 1000; i++) raise(SIGSTOP);
+}
+
+static void trace_a_child(void) {
+  pid_t child = fork();
+  need(child != -1);
+  if (child == 0) {
+    need(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
+    stops();
+    _exit(0);
+  }
+  watch(child, 50);
+}
+
+static void *attach(void *argument) {
+  pid_t child = fork();
+  need(child != -1);
+  if (child == 0) {
+    for (;;) pause();
+  }
+  settle();
+  say("seize %s", result(ptrace(PTRACE_SEIZE, child, NULL, NULL)));
+  int bad = 0, status;
+  for (int i = 0; i < 50; i++) {
+    if (ptrace(PTRACE_INTERRUPT, child, NULL, NULL) != 0) bad++;
+    need(waitpid(child, &status, __WALL) == child);
+    sleep_ms(1);
+    errno = 0;
+    ptrace(PTRACE_PEEKDATA, child, (void *)&shared_word, NULL);
+    if (errno != 0) bad++;
+    if (ptrace(PTRACE_CONT, child, NULL, NULL) != 0) bad++;
+  }
+  say("requests refused: %d", bad);
+  say("detach while it runs %s", result(ptrace(PTRACE_DETACH, child, NULL, NULL)));
+  kill(child, SIGKILL);
+  need(waitpid(child, &status, __WALL) == child);
+  say("child: %s", ended(status));
+  return argument;
+}
+
+CASE(child) { trace_a_child(); }
+
+CASE(seized) { attach(NULL); }
+
+CASE(by_threads) {
+  pthread_t threads[4], tracers[3];
+  stop = false;
+  for (int i = 0; i < COUNT(threads); i++) threads[i] = start(disturb, NULL);
+  for (int i = 0; i < COUNT(tracers); i++) {
+    tracers[i] = start(attach, NULL);
+    finish(tracers[i]);
+  }
+  attach(NULL);
+  stop = true;
+  for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
+}
+
+CASE(no_such_process) {
+  say("attach to nobody %s", result(ptrace(PTRACE_ATTACH, 0x3fffffff, NULL, NULL)));
+  say("peek at oneself %s", result(ptrace(PTRACE_PEEKDATA, getpid(), NULL, NULL)));
+}
