@@ -1,7 +1,7 @@
 //! Starting the program over when its libraries need more static thread-local storage than an audited one has.
 //!
 //! The dynamic linker lays out the main thread's block before it loads an auditing library, so what the program's own
-//! libraries need of it must fit into a fixed reserve: glibc's `rtld.optional_static_tls` (512 bytes) and a little more
+//! libraries need of it must fit into a fixed reserve of 1.5 KiB, of which glibc's `rtld.optional_static_tls` is a part
 //! (`_dl_tls_static_surplus_init` in elf/dl-tls.c). Natively the block is laid out after they are mapped and has room for
 //! them all. libtsan needs 768 KiB.
 //!
@@ -28,8 +28,8 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 /// glibc's variable for settings of this kind.
 pub const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 const SETTING: &str = "glibc.rtld.optional_static_tls";
-/// What glibc reserves unless told otherwise, bytes.
-const RESERVE: u64 = 512;
+/// What glibc reserves at least, in all its versions, beside the room for itself, bytes.
+const RESERVE: u64 = 1024;
 /// More than this would be an error of ours or theirs, bytes.
 const RESERVE_MAX: u64 = 256 << 20;
 
@@ -107,7 +107,7 @@ unsafe fn static_storage(map: &LinkMap) -> u64 {
         let head = core::slice::from_raw_parts(map.base as *const u8, PAGE);
         let block = patch::elf::headers(head).ok().and_then(|mut all| all.find(|h| h.kind == ProgramHeader::TLS));
         // The alignment costs at most a cache line in practice.
-        block.map_or(0, |h| h.memory_len.next_multiple_of(64) + 64)
+        block.map_or(0, |h| h.memory_len + 64)
     }
 }
 
