@@ -187,7 +187,8 @@ impl Carriers {
         self.take_spare_if(|c| c.identity.load(SeqCst) == identity)
     }
 
-    fn take_spare_if(&self, fits: impl Fn(&Carrier) -> bool) -> Option<&'static Carrier> {
+    /// Takes one out of the list that fits.
+    pub(crate) fn take_spare_if(&self, fits: impl Fn(&Carrier) -> bool) -> Option<&'static Carrier> {
         let mut first = self.spares.lock();
         let mut before: Option<&Carrier> = None;
         let mut at = *first;
@@ -353,8 +354,8 @@ impl Carrier {
 
     /// The host thread ends, and the block is free for another.
     fn leave(&self) -> ! {
+        assert!(self.tid.load(Relaxed) != kernel().m.pid as u32, "the first host thread must outlive the others");
         let timer = self.timer.swap(-1, Relaxed);
-        self.kicked.store(false, Relaxed);
         self.placed.store(0, Relaxed);
         self.identity.store(identity::NONE, SeqCst);
         // SAFETY: the timer is this carrier's. The host clears the word as the last use of the stack.
@@ -372,6 +373,8 @@ impl Carrier {
 
     /// What every carrier does first on its host thread: mask, signal stack, dispatch.
     pub fn settle(&self) {
+        // A kick may have been meant for the host thread that had this block before.
+        self.kicked.store(false, Release);
         self.tid.store(os::gettid() as u32, Release);
         os::sigprocmask(2, handlers::CARRIER_MASK);
         let stack = [self.signal_stack as u64, 0, SIGNAL_STACK as u64];

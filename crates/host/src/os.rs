@@ -85,9 +85,9 @@ pub fn gettid() -> i32 {
     unsafe { syscall!(nr::GETTID) as i32 }
 }
 
-/// Sends one of our own signals, with the cookie, to a host thread of ours.
-pub fn signal_thread(pid: i32, tid: i32, signal: i32) {
-    queue(pid, tid, signal, COOKIE);
+/// Sends one of our own signals, with the cookie, to a host thread of ours; false if there is none.
+pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
+    queue(pid, tid, signal, COOKIE)
 }
 
 /// Makes a host thread of ours look at what identity it must have.
@@ -95,14 +95,14 @@ pub fn signal_for_identity(pid: i32, tid: i32) {
     queue(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
 }
 
-fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) {
+fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
     const SI_QUEUE: i32 = -1;
     let mut info = [0u8; 128];
     info[0..4].copy_from_slice(&signal.to_ne_bytes());
     info[8..12].copy_from_slice(&SI_QUEUE.to_ne_bytes());
     info[24..32].copy_from_slice(&cookie.to_ne_bytes());
     // SAFETY: the host copies `info`.
-    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) };
+    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) == 0 }
 }
 
 /// Sets this host thread's mask; gives the old one. `how`: 0 block, 1 unblock, 2 set.

@@ -168,8 +168,9 @@ impl Seats {
     /// One signal is enough until its receiver has looked.
     fn signal(&self, carrier: &Carrier) {
         let tid = carrier.tid.load(Acquire);
-        if tid != 0 && !carrier.kicked.swap(true, AcqRel) {
-            os::signal_thread(self.pid, tid as i32, os::SIGNAL_TICK);
+        if tid != 0 && !carrier.kicked.swap(true, AcqRel) && !os::signal_thread(self.pid, tid as i32, os::SIGNAL_TICK) {
+            // It has left the seat and ended; its block may have another host thread by now.
+            carrier.kicked.store(false, Release);
         }
     }
 }

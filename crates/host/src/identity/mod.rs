@@ -134,13 +134,18 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
     untie(me, t);
     // The process's first host thread cannot end before the others without being seen dead, so it
     // never has an identity of its own: another carrier makes the call.
-    if me.tid.load(Relaxed) == k.m.pid as u32 && k.threads().live() > 1 {
+    if is_first(me) && k.threads().live() > 1 {
         k.m.leave_behind(t);
         k.m.restart_call(t, None);
         return give_up_seat(me, of(t));
     }
     let result = change(me, t, call);
     k.process_done(me.cpu(), result)
+}
+
+/// Whether the carrier is the process's first host thread, whose end ends the process in the host's eyes.
+fn is_first(carrier: &Carrier) -> bool {
+    carrier.tid.load(Relaxed) == kernel().m.pid as u32
 }
 
 /// A tracer's requests must come from the host thread that its tracees know: from now on the thread has
@@ -359,7 +364,8 @@ fn carrier_of(me: &'static Carrier, wanted: u32) -> &'static Carrier {
             continue;
         }
         let base = identities().base.load(SeqCst);
-        let other = carriers().take_spare_of(base).or_else(|| {
+        // It will have the other identity: not the one that must outlive all.
+        let other = carriers().take_spare_if(|c| c.identity.load(SeqCst) == base && !is_first(c)).or_else(|| {
             let clone = me.identity.load(SeqCst) == base;
             clone.then(|| carriers().new_carrier()).flatten()
         });
