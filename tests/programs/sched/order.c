@@ -130,10 +130,10 @@ CASE(lowered_thread_gives_way) {
 }
 
 static atomic_bool stop;
+static atomic_int running;
 
 /* Computes for a quarter of a second, counted without the times when others ran, and notes each turn. */
 static void *spin_a_while(void *number) {
-  static atomic_int running;
   int me = (int)(intptr_t)number;
   int64_t before = now_ns(CLOCK_MONOTONIC), used = 0;
   while (used < 250000000) {
@@ -151,6 +151,7 @@ static void *spin_a_while(void *number) {
 /* Round-robin threads of one priority take turns. A slice is 100 ms, so each has at least two turns; where the
  * host takes time away there may be more. */
 CASE(round_robin_takes_turns) {
+  running = 0;
   pthread_t threads[3];
   conduct();
   for (intptr_t i = 0; i < 3; i++) threads[i] = start_as(SCHED_RR, 10, spin_a_while, (void *)(i + 1));
@@ -160,6 +161,7 @@ CASE(round_robin_takes_turns) {
 }
 
 CASE(fifo_takes_none) {
+  running = 0;
   pthread_t threads[3];
   conduct();
   for (intptr_t i = 0; i < 3; i++) threads[i] = start_as(SCHED_FIFO, 10, spin_a_while, (void *)(i + 1));
