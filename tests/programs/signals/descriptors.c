@@ -127,21 +127,26 @@ CASE(epoll_and_children) {
 }
 
 static int shared_fd;
+static atomic_int taken;
 static void *read_five(void *unused) {
   (void)unused;
   for (int i = 0; i < 5; i++) {
     struct signalfd_siginfo info;
     must(read(shared_fd, &info, sizeof info) == sizeof info);
     must(info.ssi_signo == SIGUSR1);
+    taken++;
   }
   return NULL;
 }
+/* One at a time: two that wait to be read would be one. */
 CASE(a_thread_that_waits_in_read) {
   shared_fd = descriptor(SIGUSR1, 0, 0);
+  taken = 0;
   pthread_t thread = start(read_five, NULL);
   for (int i = 0; i < 5; i++) {
     sleep_ms(10);
     kill(getpid(), SIGUSR1);
+    wait_until(taken == i + 1);
   }
   finish(thread);
   say("done");
