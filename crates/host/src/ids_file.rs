@@ -1,8 +1,9 @@
 //! Blocks of thread ids that no two of a user's processes share.
 //!
 //! A counter in a small file that all of them map. The ids lie above every id the host gives
-//! (2^22) and below the bits that futex words keep for themselves (2^30); the blocks come
-//! round after 65,280 of them. Behind the counter stands for each block which process took it last, so that
+//! (2^22) and below what an encoded CPU clock has room for (2^28, `MAKE_THREAD_CPUCLOCK` of the C library and the
+//! host), which is also below the bits that futex words keep for themselves (2^30); the blocks come round after
+//! 16,128 of them. Behind the counter stands for each block which process took it last, so that
 //! others can tell whether the owner of a lock that they wait for is gone.
 
 use crate::os::{self, nr};
@@ -10,7 +11,7 @@ use arch::syscall;
 use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 const FIRST: u32 = 1 << 22;
-const END: u32 = 1 << 30;
+const END: u32 = 1 << 28;
 /// Ids in a block.
 const BLOCK: u32 = 1 << 14;
 const BLOCKS: usize = ((END - FIRST) / BLOCK) as usize;

@@ -17,6 +17,8 @@ use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
 /// Signals that are left pending, for descriptors of the program to read.
 static LEFT: AtomicU64 = AtomicU64::new(0);
+/// Those of them that the service thread no longer asks for.
+static HEEDED: AtomicU64 = AtomicU64::new(0);
 
 /// Starts it. Its block is a carrier's that never gets a seat.
 pub fn start() {
@@ -24,6 +26,7 @@ pub fn start() {
     SERVICE_TID.store(0, Relaxed);
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
     LEFT.store(0, Relaxed);
+    HEEDED.store(0, Relaxed);
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
@@ -47,7 +50,9 @@ pub fn run(_me: &'static Carrier) -> ! {
     let mut watch = Watch::new(kernel().config().cpus);
     loop {
         let mut info = [0u8; 128];
-        let set = handlers::SERVICE_SET & !LEFT.load(SeqCst) | 1 << (CALL - 1);
+        let left = LEFT.load(SeqCst);
+        HEEDED.store(left, SeqCst);
+        let set = handlers::SERVICE_SET & !left | 1 << (CALL - 1);
         let timeout = watch.sleep().map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
         let timeout = timeout.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
         // SAFETY: all three are ours.
@@ -74,11 +79,24 @@ pub(crate) fn call() -> bool {
     tid != 0
 }
 
-/// Leaves the signals of this set pending from now on, and takes all others. One of the set that is
-/// taken all the same, as the service thread was asking for it already, is queued again by the kernel.
+/// Leaves the signals of this set pending from now on, and takes all others.
+///
+/// When it returns, none of the set is taken any more: the service thread, which may be asking for
+/// some of them right now, is called and has begun anew. Otherwise it would take what the caller
+/// queues next, and a program that reads its descriptor at once would find nothing there.
+///
+/// The service thread itself leaves signals between two rounds, when it asks for none. The caller
+/// holds no lock, so that it can finish the round it is in.
 pub(crate) fn leave(set: u64) {
-    if LEFT.swap(set, SeqCst) & !set != 0 {
-        call();
+    if LEFT.swap(set, SeqCst) == set || !call() || Carrier::me().gs.borrowed == SERVICE {
+        return;
+    }
+    // What others claim back meanwhile is not waited for.
+    for round in 0.. {
+        if set & LEFT.load(SeqCst) & !HEEDED.load(SeqCst) == 0 {
+            return;
+        }
+        os::relax(round);
     }
 }
 
