@@ -9,8 +9,9 @@ use sync::atomic::{AtomicU32, Ordering::*};
 const RESUME_TWICE: u32 = 1;
 const STUCK: u32 = 2;
 const OLD_RIGHTS: u32 = 3;
-/// The fault comes when so many threads have been resumed, so that the program is well under way.
-const AFTER: u32 = 1_000;
+/// The fault comes when so many threads have been resumed, so that the program is well under way: were its first thread
+/// stopped before it has started the others, nobody would wait for that CPU, and nothing were amiss to the watchdog.
+const AFTER: u32 = 20_000;
 
 static FAULT: AtomicU32 = AtomicU32::new(0);
 static RESUMED: AtomicU32 = AtomicU32::new(0);
