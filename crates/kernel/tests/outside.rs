@@ -119,3 +119,26 @@ fn inheritance_and_delivery_do_not_wait_for_each_other() {
         told.recv_timeout(Duration::from_secs(120)).expect("both come to an end");
     }
 }
+
+/// A tick may come while the host makes a call in a form that cannot wait, and the host then answers EINTR: no answer
+/// for a program that no signal was sent to.
+#[test]
+fn a_tick_cuts_no_call_short_that_was_only_tried() {
+    const POLLIN: u64 = 1;
+    let eintr = Errno::EINTR.to_ret();
+    let tries = [
+        (nr::POLL, [word(0), POLLIN, u64::MAX, 0, 0, 0]),
+        (nr::POLL, [word(0), POLLIN, 0, 0, 0, 0]),
+        (nr::EPOLL_WAIT, [3, word(0), 1, u64::MAX, 0, 0]),
+        (nr::RECVFROM, [3, word(0), 8, 0, 0, 0]),
+        (nr::MSGRCV, [3, word(0), 8, 0, 0, 0]),
+        (nr::WAIT4, [u64::MAX, 0, 0, 0, 0, 0]),
+    ];
+    for (nr, args) in tries {
+        let mut w = World::new(1);
+        w.kernel.m.state().host_answers = vec![eintr];
+        assert_eq!(w.call(ThreadIdx(0), nr, args), None, "call {nr}");
+        let waits: Vec<_> = w.waiting_on_host.iter().map(|(_, call)| call.nr).collect();
+        assert_eq!(waits, [nr]);
+    }
+}
