@@ -21,8 +21,6 @@ const IPC_NOWAIT: u64 = 0o4000;
 const SEEK_CUR: u64 = 1;
 /// The offset that means "the file's own position" to `preadv2(2)`.
 const CURRENT: u64 = u64::MAX;
-/// What a call answers that a signal has cut short.
-const INTERRUPTED: isize = Errno::EINTR.to_ret();
 
 /// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
 /// signal, and nothing of ours depends on it.
@@ -222,9 +220,9 @@ impl<M: Machine> Kernel<M> {
             nr::WRITEV => Tried::MustWait,
             nr::RECVFROM => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }),
             nr::RECVMSG => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | MSG_DONTWAIT) }),
-            nr::POLL if a[2] as i32 == 0 => self.whole(call),
+            nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
             nr::POLL => self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, 0) }),
-            nr::EPOLL_WAIT if a[3] as i32 == 0 => self.whole(call),
+            nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
             nr::EPOLL_WAIT => self.or_wait_zero(Call { nr: call.nr, args: with(a, 3, 0) }),
             nr::WAIT4 if a[2] & WNOHANG == 0 => {
                 self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, a[2] | WNOHANG) })
@@ -242,19 +240,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// EAGAIN means "must wait", and so does EINTR here and below: a form that cannot wait is cut short only by
-    /// a tick or a kick of ours that was just coming (`do_poll` looks for signals even with a timeout of zero).
+    /// EAGAIN means "must wait".
     fn or_wait(&self, call: Call) -> Tried {
         match self.m.host(call) {
-            r if r == Errno::EAGAIN.to_ret() || r == INTERRUPTED => Tried::MustWait,
-            r => Tried::Done(r),
-        }
-    }
-
-    /// A call that cannot wait as it is.
-    fn whole(&self, call: &Call) -> Tried {
-        match self.m.host(*call) {
-            INTERRUPTED => Tried::MustWait,
+            r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
             r => Tried::Done(r),
         }
     }
@@ -262,7 +251,7 @@ impl<M: Machine> Kernel<M> {
     /// 0 means "must wait".
     fn or_wait_zero(&self, call: Call) -> Tried {
         match self.m.host(call) {
-            0 | INTERRUPTED => Tried::MustWait,
+            0 => Tried::MustWait,
             r => Tried::Done(r),
         }
     }
@@ -272,7 +261,7 @@ impl<M: Machine> Kernel<M> {
             return Tried::Done(self.m.host(*call));
         }
         match self.m.host(Call { nr: call.nr, args: with(&call.args, 4, call.args[4] | IPC_NOWAIT) }) {
-            r if r == Errno::ENOMSG.to_ret() || r == INTERRUPTED => Tried::MustWait,
+            r if r == Errno::ENOMSG.to_ret() => Tried::MustWait,
             r => Tried::Done(r),
         }
     }
@@ -293,7 +282,6 @@ impl<M: Machine> Kernel<M> {
         match done {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(fd),
-            INTERRUPTED => Tried::MustWait,
             r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => {
                 // A part is written; a blocking descriptor owes the rest.
                 if self.is_nonblocking(fd) {
@@ -309,7 +297,6 @@ impl<M: Machine> Kernel<M> {
         match self.m.host(attempt) {
             r if r == Errno::EAGAIN.to_ret() && self.is_nonblocking(fd) => Tried::Done(r),
             r if r == Errno::EAGAIN.to_ret() || r == Errno::EOPNOTSUPP.to_ret() => Tried::MustWait,
-            INTERRUPTED => Tried::MustWait,
             r => Tried::Done(r),
         }
     }
