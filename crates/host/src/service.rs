@@ -8,7 +8,7 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::watch::Watch;
-use crate::{handlers, identity, report, survey};
+use crate::{handlers, identity, report, survey, takeover};
 use abi::SigInfo;
 use arch::syscall;
 use ids::CpuId;
@@ -20,8 +20,9 @@ static LEFT: AtomicU64 = AtomicU64::new(0);
 /// Those of them that the service thread no longer asks for.
 static HEEDED: AtomicU64 = AtomicU64::new(0);
 
-/// Starts it. Its block is a carrier's that never gets a seat.
+/// Starts it, as the second host thread of the process. Its block is a carrier's that never gets a seat.
 pub fn start() {
+    takeover::prepare();
     let Some(carrier) = kernel().m.carriers.create() else { return };
     SERVICE_TID.store(0, Relaxed);
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);

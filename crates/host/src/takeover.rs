@@ -133,7 +133,9 @@ fn host_carrier(t: ThreadIdx) -> &'static AtomicU32 {
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 
-/// Asks for the use of [`barrier`]: once in a process. Where the host refuses, nothing is taken over.
+/// Asks for the use of [`barrier`]: once in a process, before it has a second host thread, for then the
+/// host would wait for a grace period of its RCU, some 10 ms (`sync_runqueues_membarrier_state`), and the end of a
+/// short program with it. Where the host refuses, nothing is taken over.
 pub(crate) fn prepare() {
     // SAFETY: has no effect on memory.
     unsafe { arch::syscall!(os::nr::MEMBARRIER, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) };

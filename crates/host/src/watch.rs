@@ -76,7 +76,6 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(cpus: usize) -> Watch {
-        takeover::prepare();
         ON.store(false, SeqCst);
         Watch { cpus: (0..cpus).map(|_| Seen::default()).collect(), next: None, quiet: 0 }
     }
