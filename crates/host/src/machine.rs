@@ -591,9 +591,11 @@ impl Host {
         self.uid.store(uid, Relaxed);
     }
 
-    /// The current thread will be resumed by another carrier: nothing of it stays in this one's registers.
+    /// What this carrier still has of the thread in its registers is saved, for another carrier to go on with it.
     pub(crate) fn leave_behind(&self, t: ThreadIdx) {
-        self.save(t);
+        if self.context(t).claim.load(Relaxed) == Carrier::me().number + 1 {
+            self.save(t);
+        }
     }
 
     /// A thread that was saved for a wait has its control words in the context, not in the

@@ -12,6 +12,8 @@ use core::ops::Range;
 
 use crate::code::Code;
 use crate::decode::{Flow, decode};
+use crate::lanes;
+use wide::u8x16;
 
 /// A branch with a 32-bit displacement, if its bytes are one.
 #[derive(Clone, Copy)]
@@ -95,32 +97,26 @@ const BLOCK: usize = 64;
 /// `call`, `jmp`, or `0f` and a condition. Code is never so long that the displacement's
 /// last byte is not a mere sign.
 ///
-/// Written so that the compiler makes vector instructions of it: half of all such blocks
-/// contain a branch, and the processor would guess wrong every time.
+/// No branch of ours depends on what is found: half of all such blocks contain one, and the processor would
+/// guess wrong every time.
+#[inline(always)]
 fn opcodes(bytes: &[u8]) -> u64 {
     const BEHIND: usize = 5;
     let mut window = [0; BLOCK + BEHIND];
-    let bytes = match bytes.first_chunk() {
+    let bytes = match bytes.get(..BLOCK + BEHIND) {
         Some(bytes) => bytes,
         None => {
             window[..bytes.len()].copy_from_slice(bytes);
             &window
         }
     };
-    let mut hits = [0u8; BLOCK];
-    for (at, hit) in hits.iter_mut().enumerate() {
-        let is_sign = |byte: u8| byte.wrapping_add(1) < 2;
-        let short = (bytes[at] & 0xfe == 0xe8) & is_sign(bytes[at + 4]);
-        let long = (bytes[at] == 0x0f) & (bytes[at + 1] & 0xf0 == 0x80) & is_sign(bytes[at + 5]);
-        *hit = (short | long) as u8;
-    }
-    let mut mask = 0;
-    for (at, hits) in hits.as_chunks::<8>().0.iter().enumerate() {
-        // Gathers the lowest bit of each byte in the highest byte.
-        let bits = u64::from_le_bytes(*hits).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= bits << (8 * at);
-    }
-    mask
+    let is_sign = |bytes| lanes::are(bytes, 0) | lanes::are(bytes, 0xff);
+    (0..BLOCK).step_by(lanes::COUNT).fold(0, |mask, at| {
+        let [first, second, fifth, sixth] = [0, 1, 4, 5].map(|behind| lanes::load(bytes, at + behind));
+        let short = lanes::are(first & u8x16::splat(0xfe), 0xe8) & is_sign(fifth);
+        let long = lanes::are(first, 0x0f) & lanes::are(second & u8x16::splat(0xf0), 0x80) & is_sign(sixth);
+        mask | lanes::bits(short | long) << at
+    })
 }
 
 /// A bitmap of the grains that hold a system call or lie within [`REACH`] of one.

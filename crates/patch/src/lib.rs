@@ -26,6 +26,7 @@ mod decode;
 #[cfg(test)]
 mod differential;
 pub mod elf;
+mod lanes;
 mod liveness;
 mod places;
 mod plan;

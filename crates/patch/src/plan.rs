@@ -7,6 +7,7 @@ use core::ops::Range;
 use crate::branches::{Branches, REACH};
 use crate::code::{Code, Trust};
 use crate::decode::{Flow, Instruction, Map, decode};
+use crate::lanes;
 use crate::liveness::vectors_dead;
 use crate::site::{Form, JUMP_LEN, SYSCALL_LEN, Site};
 use crate::stub::is_conditional_jump;
@@ -80,22 +81,22 @@ pub fn plan(code: &Code<'_>, trust: Trust, out: &mut Vec<Site>) -> Result<Census
 
 /// Offsets of all byte pairs `0f 05`.
 fn pairs(bytes: &[u8]) -> Result<Vec<u32>, TryReserveError> {
-    /// Long enough for vector instructions, short enough to look through again.
-    const BLOCK: usize = 64;
     let mut found = Vec::new();
-    let mut start = 0;
-    while start + 1 < bytes.len() {
-        let end = (start + BLOCK).min(bytes.len() - 1);
-        let (firsts, seconds) = (&bytes[start..end], &bytes[start + 1..end + 1]);
-        let is_pair = |(a, b): (&u8, &u8)| (*a == 0x0f) & (*b == 0x05);
-        if firsts.iter().zip(seconds).fold(false, |any, pair| any | is_pair(pair)) {
-            let here = firsts.iter().zip(seconds).enumerate().filter(|(_, pair)| is_pair(*pair));
-            for (at, _) in here {
-                found.try_reserve(1)?;
-                found.push((start + at) as u32);
-            }
+    let mut add = |at: usize| found.try_reserve(1).map(|()| found.push(at as u32));
+    // Sixteen at a time, with a byte behind them; then the rest.
+    let lanes = bytes.len().saturating_sub(1) / lanes::COUNT * lanes::COUNT;
+    for start in (0..lanes).step_by(lanes::COUNT) {
+        let first = lanes::are(lanes::load(bytes, start), 0x0f);
+        let mut hits = lanes::bits(first & lanes::are(lanes::load(bytes, start + 1), 0x05));
+        while hits != 0 {
+            add(start + hits.trailing_zeros() as usize)?;
+            hits &= hits - 1;
         }
-        start = end;
+    }
+    for at in lanes..bytes.len().saturating_sub(1) {
+        if bytes[at..].starts_with(&[0x0f, 0x05]) {
+            add(at)?;
+        }
     }
     Ok(found)
 }

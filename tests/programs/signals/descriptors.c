@@ -198,6 +198,8 @@ CASE(waited_for_after_all) {
   sigemptyset(&none);
   say("sigsuspend %s, handled %d", result(sigsuspend(&none)), handled);
   kill(getpid(), SIGUSR1);
+  say("ppoll %s, handled %d", result(ppoll(NULL, 0, NULL, &none)), handled);
+  kill(getpid(), SIGUSR1);
   must(read(fd, &info, sizeof info) == sizeof info);
   say("read %s", sigabbrev_np((int)info.ssi_signo));
   install(SIGUSR1, SIG_DFL);

@@ -140,7 +140,13 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
         return give_up_seat(me, of(t));
     }
     let result = change(me, t, call);
-    k.process_done(me.cpu(), result)
+    let next = k.process_done(me.cpu(), result);
+    if of(t) != me.identity.load(Relaxed) {
+        // Another carrier goes on with it: its state must not stay in this one's registers. The kernel
+        // has saved it already if it chose anew.
+        k.m.leave_behind(t);
+    }
+    next
 }
 
 /// Whether the carrier is the process's first host thread, whose end ends the process in the host's eyes.
@@ -205,9 +211,6 @@ fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
         set(t, to);
         if known.is_none() {
             me.identity.store(to, SeqCst);
-        } else {
-            // Its state must not stay in this carrier's registers.
-            kernel().m.leave_behind(t);
         }
         count(&mut table, to, 1);
         count(&mut table, from, -1);

@@ -88,7 +88,8 @@ impl<M: Machine> Kernel<M> {
         Ok(Masked { call: bare, mask, at_once })
     }
 
-    fn begin_mask(&self, t: ThreadIdx, mask: SigSet) {
+    /// The mask counts until the call ends. Also for `sigsuspend(2)`.
+    pub(crate) fn begin_mask(&self, t: ThreadIdx, mask: SigSet) {
         let thread = self.thread(t);
         let left = {
             let mut process = self.process.signals.lock();
@@ -100,6 +101,7 @@ impl<M: Machine> Kernel<M> {
             left
         };
         self.retarget(self.sched.cpu_of(t), t, left);
+        self.reclaim_signals(t, || !mask);
     }
 
     /// What the call says without waiting; `None` if it cannot be asked so.

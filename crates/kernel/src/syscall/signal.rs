@@ -147,18 +147,7 @@ impl<M: Machine> Kernel<M> {
             Err(e) => return e.into(),
         };
         self.begin_wait(t, Wait::Suspend);
-        let thread = self.thread(t);
-        let left = {
-            let mut process = self.process.signals.lock();
-            let mut signals = thread.signals.0.lock();
-            let left = process.begin_mask(&mut signals, mask.blockable());
-            if !process.deliverable(&signals).is_empty() {
-                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
-            }
-            left
-        };
-        self.retarget(self.sched.cpu_of(t), t, left);
-        self.reclaim_signals(t, || !mask);
+        self.begin_mask(t, mask.blockable());
         Out::Blocked
     }
 
