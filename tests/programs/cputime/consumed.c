@@ -139,7 +139,8 @@ CASE(over_exec) {
 CASE(host_calls_count) {
   enum { SIZE = 64 << 20 };
   int64_t before = now_ns(CLOCK_THREAD_CPUTIME_ID);
-  for (int i = 0; i < 4; i++) {
+  /* Four are plenty; more only if the clock has to be caught up with first, as the host took the processor before. */
+  for (int i = 0; i < 4 || (i < 1000 && now_ns(CLOCK_THREAD_CPUTIME_ID) - before <= MS); i++) {
     char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     need(memory != MAP_FAILED);
     munmap(memory, SIZE);
