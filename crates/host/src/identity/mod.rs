@@ -277,9 +277,15 @@ fn count(table: &mut Table, number: u32, by: i32) {
 }
 
 /// If all threads have one identity that is not the base, it is the base from now on.
+///
+/// The counts alone do not tell: a thread that ends is no longer among the living a moment before it is
+/// uncounted, and two that end at once would stand for one that has another identity. So every living thread is
+/// looked at when the counts allow it; one that is being made has the identity of its maker, who lives.
 fn settle(table: &mut Table, all: &Identities) {
-    let live = kernel().threads().live();
-    if let Some(at) = table.others.iter().position(|i| i.threads == live && i.change.is_some()) {
+    let threads = kernel().threads();
+    let common =
+        |i: &Identity| i.change.is_some() && i.threads >= threads.live() && threads.living().all(|t| of(t) == i.number);
+    if let Some(at) = table.others.iter().position(common) {
         adopt::everywhere(table, all, at);
     }
     all.mixed.store(table.others.iter().any(|i| i.threads > 0), SeqCst);
