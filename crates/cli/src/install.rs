@@ -78,7 +78,7 @@ fn install_in(folder: &Path, name: &str, image: &[u8]) -> Result<PathBuf, Unsuit
     prepare_folder(folder)?;
     let file = folder.join(name);
     if !is_installed(&file, image.len())? {
-        write(folder, &file, image)?;
+        write(&file, image, 0o500)?;
         if !is_installed(&file, image.len())? {
             return Err(Unsuitable::Owner);
         }
@@ -142,14 +142,16 @@ fn may_be_executed(file: &File) -> bool {
     }
 }
 
-fn write(folder: &Path, file: &Path, image: &[u8]) -> io::Result<()> {
-    let draft = folder.join(format!(".draft-{}-{}", embedded::HASH, process::id()));
+/// Puts a file in place, whole or not at all.
+pub fn write(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let draft = file.with_file_name(format!(".draft-{name}-{}", process::id()));
     // Left over by a command of the same process id that was killed.
     let _ = fs::remove_file(&draft);
     let written = (|| {
         let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        target.write_all(image)?;
-        target.set_permissions(fs::Permissions::from_mode(0o500))?;
+        target.write_all(content)?;
+        target.set_permissions(fs::Permissions::from_mode(mode))?;
         // The size is the proof of wholeness, so the content must not reach the disk after the name does.
         target.sync_data()?;
         fs::rename(&draft, file)

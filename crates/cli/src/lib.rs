@@ -3,7 +3,7 @@
 //! [`args`] says what can be asked; each answer is a module of its own:
 //!
 //! - [`run`] finds the program ([`resolve`]), looks at what it is ([`program`]) and at what this machine allows
-//!   ([`machine`]), puts the embedded image where the dynamic linker can load it ([`install`]), sets the
+//!   ([`machine`]), puts the embedded image where the dynamic linker can load it ([`install`], [`plans`]), sets the
 //!   environment ([`environment`]) and becomes the program by execve. So its process id, exit status, signals and
 //!   streams are the program's own; there is no parent that could get in the way.
 //! - [`doctor`] prints every one of these checks as a line.
@@ -21,6 +21,7 @@ pub mod inherited;
 pub mod install;
 pub mod laboratory;
 pub mod machine;
+pub mod plans;
 pub mod probe;
 pub mod program;
 pub mod resolve;

@@ -11,7 +11,7 @@ use crate::install::InstallError;
 use crate::machine::Lack;
 use crate::program::Obstacle;
 use crate::resolve::{ResolveError, resolve};
-use crate::{STATUS_REFUSED, environment, inherited, install, machine, program, style};
+use crate::{STATUS_REFUSED, environment, inherited, install, machine, plans, program, style};
 
 /// Exit status of a program that is not there, as shells use it.
 const STATUS_MISSING: i32 = 127;
@@ -86,6 +86,7 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     let program = program::inspect(&path)?;
     machine::check()?;
     let image = install::install()?;
+    plans::prepare(&image);
     // Inside Entresol the same is done: the image around us reads the new options at execve.
     let own_path = std::env::current_exe().ok();
     let options = environment::options(request, &image, own_path.as_deref());

@@ -261,3 +261,30 @@ fn a_library_with_much_static_storage_has_its_room_and_the_program_does_not_see_
     let text = format!("3 {} script /proc/self/exe\n1 library\n", program.display());
     assert_eq!(String::from_utf8_lossy(&ours.stdout), text, "{ours:?}");
 }
+
+#[test]
+fn the_plans_of_the_c_library_are_kept_and_damage_to_them_is_harmless() {
+    let cache = tempfile::tempdir().unwrap();
+    let run = || {
+        let mut command = entresol(&["run", "--stats", "--", "sh", "-c", "(echo in; exit 3) & wait $!"]);
+        let answer = output(command.env("XDG_CACHE_HOME", cache.path()));
+        assert_eq!((answer.status.code(), answer.stdout.as_slice()), (Some(3), &b"in\n"[..]));
+        let stats = String::from_utf8(answer.stderr).unwrap();
+        assert!(stats.contains("calls patched"), "{stats}");
+    };
+    let plans = || {
+        let files = fs::read_dir(cache.path().join("entresol")).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "plan")).collect::<Vec<_>>()
+    };
+    run();
+    assert!(!plans().is_empty());
+    for damage in [|bytes: &mut Vec<u8>| bytes.truncate(100), |bytes: &mut Vec<u8>| bytes.fill(0xff)] {
+        for plan in plans() {
+            let mut bytes = fs::read(&plan).unwrap();
+            damage(&mut bytes);
+            fs::set_permissions(&plan, fs::Permissions::from_mode(0o600)).unwrap();
+            fs::write(&plan, bytes).unwrap();
+        }
+        run();
+    }
+}

@@ -1,7 +1,7 @@
 //! Bringing the kernel up inside a program, before its libraries are mapped.
 
 use crate::options::Options;
-use crate::{libraries, restart, summary};
+use crate::{libraries, plans, restart, summary};
 use abi::{SigSet, Signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -42,6 +42,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
+        plans::look_beside(options.image);
         bring_up(&options, handover, &aux);
         libraries::patch_early(&aux);
     }

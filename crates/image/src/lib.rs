@@ -19,6 +19,7 @@ pub mod libraries;
 mod memory;
 pub mod options;
 pub mod panic;
+mod plans;
 mod restart;
 pub mod summary;
 

@@ -2,12 +2,13 @@
 //! in the counts.
 
 use crate::boot::Auxiliary;
+use crate::plans;
 use alloc::vec::Vec;
 use arch::{entry, syscall};
 use core::ffi::{CStr, c_char};
 use host::{handlers, os};
 use patch::elf::{Object, ProgramHeader, Segments};
-use patch::{Code, Places, STUB_LEN_MAX, Slots, Trust, emit_jump, emit_stub, plan};
+use patch::{Code, Places, STUB_LEN_MAX, Site, Slots, emit_jump, emit_stub, is_c_library};
 use sync::Lock;
 
 const PAGE: u64 = 4096;
@@ -110,13 +111,6 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }
 
-/// Whether a file's name is that of a part of the C library.
-pub fn is_c_library(file: &[u8]) -> bool {
-    [&b"libc.so."[..], b"libc-2.", b"libpthread.so.", b"libpthread-2.", b"librt.so.", b"ld-linux-x86-64.so."]
-        .iter()
-        .any(|start| file.starts_with(start))
-}
-
 /// Replaces the system calls of an object by jumps.
 unsafe fn patch_object(object: &Object<'_>, name: &[u8]) {
     let number = {
@@ -127,22 +121,22 @@ unsafe fn patch_object(object: &Object<'_>, name: &[u8]) {
         names.push(name.to_vec());
         names.len() as u32 - 1
     };
+    let recorded = plans::recorded(object);
     for code in object.code() {
         // SAFETY: as the caller promises.
-        unsafe { patch_code(&code, number) };
+        unsafe { patch_code(&code, &plans::sites(&recorded, object, &code), number) };
     }
 }
 
-unsafe fn patch_code(code: &Code<'_>, number: u32) {
-    let mut sites = Vec::new();
-    if plan(code, Trust::LibC, &mut sites).is_err() || sites.is_empty() {
+unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
+    if sites.is_empty() {
         return;
     }
     let Some(mut stubs) = StubArea::near(code, sites.len()) else { return };
     let Ok(mut places) = Places::new(code.address, stubs.base, sites.len()) else { return };
     // All stubs first, from the bytes as they are; then the jumps.
     let mut jumps = Vec::new();
-    for site in &sites {
+    for site in sites {
         let mut bytes = [0u8; STUB_LEN_MAX];
         let at = stubs.next();
         let Ok(stub) = emit_stub(site, code, at, stubs.slots(), number, &mut bytes) else { continue };

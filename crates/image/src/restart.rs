@@ -101,7 +101,7 @@ unsafe fn static_storage(map: &LinkMap) -> u64 {
         while (*entry)[0] != 0 && (*entry)[0] != DT_FLAGS {
             entry = entry.add(1);
         }
-        if name.is_empty() || libraries::is_c_library(name) || (*entry)[1] & DF_STATIC_TLS == 0 {
+        if name.is_empty() || patch::is_c_library(name) || (*entry)[1] & DF_STATIC_TLS == 0 {
             return 0;
         }
         let head = core::slice::from_raw_parts(map.base as *const u8, PAGE);

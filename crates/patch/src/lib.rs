@@ -11,6 +11,8 @@
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write.
 //! 4. [`Places`]: where the program believes to be while it is in a stub.
 //!
+//! [`record`] and [`recall`] keep a plan in a file, so that an object is analysed once and not at every start.
+//!
 //! What cannot be proven is left alone: an unpatched `syscall` still reaches us through
 //! Syscall User Dispatch, only slower. `int $0x80` and `sysenter` are never touched.
 #![no_std]
@@ -30,6 +32,7 @@ mod lanes;
 mod liveness;
 mod places;
 mod plan;
+mod recorded;
 mod site;
 mod stub;
 mod vector;
@@ -37,5 +40,6 @@ mod vector;
 pub use code::{Code, Function, Functions, Trust};
 pub use places::Places;
 pub use plan::{Census, plan};
+pub use recorded::{is_c_library, plan_suffix, recall, record};
 pub use site::{Form, Site};
 pub use stub::{EmitError, STUB_LEN_MAX, Slots, Stub, emit_jump, emit_stub};

@@ -16,7 +16,7 @@ use crate::stub::is_conditional_jump;
 const BEFORE_MAX: usize = 4;
 const AFTER_MAX: usize = 3;
 /// Bytes that move from either side, at most.
-const MOVED_LEN_MAX: usize = 24;
+pub(crate) const MOVED_LEN_MAX: usize = 24;
 const _: () = assert!(MOVED_LEN_MAX + JUMP_LEN < REACH);
 
 /// `mov $15, %rax` before the `syscall` of a signal restorer: debuggers and unwinders know

@@ -18,7 +18,7 @@ mod symbols;
 mod unwind;
 
 pub use header::{BadElf, ProgramHeader, headers};
-pub use object::{Object, Segments};
+pub use object::{Object, Segments, build_id};
 pub use program::{Program, ProgramKind, classify};
 pub use symbols::Symbol;
 pub use unwind::FunctionTable;

@@ -144,18 +144,28 @@ impl<'a> Object<'a> {
 
     /// The linker's fingerprint of the contents (`NT_GNU_BUILD_ID`).
     pub fn build_id(&self) -> Option<&'a [u8]> {
-        const NT_GNU_BUILD_ID: u32 = 3;
-        self.note(b"GNU\0", NT_GNU_BUILD_ID)
+        self.notes().find_map(build_id)
     }
 
     /// The contents of the first note with this owner (zero included) and type.
     pub fn note(&self, owner: &[u8], kind: u32) -> Option<&'a [u8]> {
-        self.headers().filter(|header| header.kind == ProgramHeader::NOTE).find_map(|header| {
+        self.notes().find_map(|notes| find_note(notes, owner, kind))
+    }
+
+    /// The contents of the segments of notes.
+    fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.headers().filter(|header| header.kind == ProgramHeader::NOTE).filter_map(|header| {
             let bytes = self.segments.from(self.bias.wrapping_add(header.address))?;
             let len = usize::try_from(header.file_len).ok()?.min(bytes.len());
-            find_note(&bytes[..len], owner, kind)
+            Some(&bytes[..len])
         })
     }
+}
+
+/// The linker's fingerprint of an object (`NT_GNU_BUILD_ID`), if it is among these notes.
+pub fn build_id(notes: &[u8]) -> Option<&[u8]> {
+    const NT_GNU_BUILD_ID: u32 = 3;
+    find_note(notes, b"GNU\0", NT_GNU_BUILD_ID)
 }
 
 /// Notes follow each other, each padded to four bytes (the eight-byte ones of

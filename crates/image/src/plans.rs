@@ -1,0 +1,62 @@
+//! Which system calls of an object are replaced: from the file that the command has left beside the image, or, for
+//! an object that it did not know, by looking at the code.
+
+use abi::nr;
+use alloc::vec::Vec;
+use arch::syscall;
+use patch::elf::Object;
+use patch::{Code, Site, Trust, plan, plan_suffix, recall};
+use sync::Lock;
+
+/// The image's own path.
+static IMAGE: Lock<Vec<u8>> = Lock::new(Vec::new());
+
+/// Plans are looked for beside the image, which lies at `path`.
+pub fn look_beside(path: &[u8]) {
+    *IMAGE.lock() = path.to_vec();
+}
+
+/// The recorded plan of an object; empty if there is none.
+pub fn recorded(object: &Object<'_>) -> Vec<u8> {
+    let Some(build_id) = object.build_id() else { return Vec::new() };
+    let mut path = IMAGE.lock().clone();
+    path.extend_from_slice(plan_suffix(build_id).as_bytes());
+    path.push(0);
+    read(&path).unwrap_or_default()
+}
+
+/// The sites of a piece of an object's code.
+pub fn sites(recorded: &[u8], object: &Object<'_>, code: &Code<'_>) -> Vec<Site> {
+    let mut sites = Vec::new();
+    let build_id = object.build_id().unwrap_or_default();
+    if matches!(recall(recorded, build_id, object.bias(), code, &mut sites), Ok(Some(()))) {
+        return sites;
+    }
+    match plan(code, Trust::LibC, &mut sites) {
+        Ok(_) => sites,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// A whole file, by its path with a zero at the end.
+fn read(path: &[u8]) -> Option<Vec<u8>> {
+    const AT_FDCWD: isize = -100;
+    const O_CLOEXEC_NOFOLLOW: usize = 0o2000000 | 0o400000;
+    /// Some three times the plan of a C library.
+    const LEN_MAX: usize = 64 * 1024;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(LEN_MAX).ok()?;
+    bytes.resize(LEN_MAX, 0);
+    // SAFETY: a string of ours, and a buffer of that length.
+    let n = unsafe {
+        let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), O_CLOEXEC_NOFOLLOW, 0);
+        if fd < 0 {
+            return None;
+        }
+        let n = syscall!(nr::READ, fd, bytes.as_mut_ptr(), LEN_MAX);
+        syscall!(nr::CLOSE, fd);
+        n
+    };
+    bytes.truncate(usize::try_from(n).ok()?);
+    Some(bytes)
+}
