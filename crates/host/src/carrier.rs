@@ -3,6 +3,7 @@
 //! A carrier either has a seat (it serves a CPU), is away in a host call without one, or is
 //! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
 
+use crate::alarms::Alarms;
 use crate::os::{self, nr};
 use crate::takeover::Inline;
 use crate::{Host, handlers, identity, kernel};
@@ -10,7 +11,7 @@ use arch::{Gs, syscall};
 use core::mem::offset_of;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::Lock;
-use sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// The most carriers of a process.
 pub const CARRIERS_MAX: usize = 1 << 15;
@@ -45,8 +46,8 @@ pub struct Carrier {
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
-    /// Its host timer, -1 before the first use.
-    timer: AtomicI32,
+    /// Its host timers.
+    pub(crate) alarms: Alarms,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
     /// A buffer for the next preemption. Its own; the handler takes it.
@@ -274,7 +275,7 @@ impl Carrier {
                 assigned: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
-                timer: AtomicI32::new(-1),
+                alarms: Alarms::default(),
                 inline: Inline::default(),
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
@@ -355,14 +356,11 @@ impl Carrier {
     /// The host thread ends, and the block is free for another.
     fn leave(&self) -> ! {
         assert!(self.tid.load(Relaxed) != kernel().m.pid as u32, "the first host thread must outlive the others");
-        let timer = self.timer.swap(-1, Relaxed);
+        self.alarms.delete();
         self.placed.store(0, Relaxed);
         self.identity.store(identity::NONE, SeqCst);
-        // SAFETY: the timer is this carrier's. The host clears the word as the last use of the stack.
+        // SAFETY: the host clears the word as the last use of the stack.
         unsafe {
-            if timer >= 0 {
-                syscall!(nr::TIMER_DELETE, timer);
-            }
             syscall!(nr::SET_TID_ADDRESS, self.tid.as_ptr());
             carriers(&kernel().m).give_ended(self);
             loop {
@@ -396,39 +394,9 @@ impl Carrier {
         }
     }
 
-    /// Sets the host timer of this carrier, the caller.
-    pub fn set_timer(&self, at: Option<Nanos>) {
-        let mut id = self.timer.load(Relaxed);
-        if id < 0 {
-            id = self.create_timer();
-            self.timer.store(id, Relaxed);
-        }
-        let at = at.unwrap_or(Nanos::ZERO);
-        // A time in the past fires at once; zero would disarm.
-        let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
-        const TIMER_ABSTIME: usize = 1;
-        // SAFETY: the host reads the times.
-        unsafe { syscall!(nr::TIMER_SETTIME, id, TIMER_ABSTIME, spec.as_ptr(), 0) };
-    }
-
-    fn create_timer(&self) -> i32 {
-        const SIGEV_THREAD_ID: u32 = 4;
-        let mut event = [0u64; 8];
-        event[0] = os::COOKIE;
-        event[1] = os::SIGNAL_TICK as u64 | u64::from(SIGEV_THREAD_ID) << 32;
-        event[2] = u64::from(self.tid.load(Relaxed));
-        let mut id = -1i32;
-        // SAFETY: the host reads the event and fills the id.
-        let r = unsafe { syscall!(nr::TIMER_CREATE, 1, event.as_ptr(), &raw mut id) };
-        if r < 0 {
-            crate::report::fatal(format_args!("the host refused a timer for a carrier (error {})", -r));
-        }
-        id
-    }
-
-    /// The timer is gone: after a fork.
-    pub fn forget_timer(&self) {
-        self.timer.store(-1, Relaxed);
+    /// Sets the host timers of this carrier, the caller ([`Alarms::set`]).
+    pub fn set_timer(&self, at: Nanos, then: Option<Nanos>) {
+        self.alarms.set(self.tid.load(Relaxed), at, then);
     }
 
     /// Makes it look at its words.

@@ -124,6 +124,11 @@ impl HostInfo {
         (self.fields[1] >> 32) as u32
     }
 
+    /// Of a timer's signal: the timer.
+    fn timer(&self) -> i32 {
+        self.fields[0] as i32
+    }
+
     /// The value of a queued signal or timer.
     fn value(&self) -> u64 {
         self.fields[1]
@@ -138,10 +143,13 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
         return;
     }
     let me = Carrier::me();
-    let bits = if info.code == SI_TIMER { pending::TIMER } else { pending::KICK };
-    if bits == pending::KICK {
+    let bits = if info.code == SI_TIMER {
+        me.alarms.went_off(info.timer());
+        pending::TIMER
+    } else {
         me.kicked.store(false, Release);
-    }
+        pending::KICK
+    };
     me.gs.pending.fetch_or(bits, AcqRel);
     let rip = frame.rip();
     if !in_image(rip) {

@@ -1,6 +1,7 @@
 //! The real machine: what the kernel stands on when it runs inside a program on Linux.
 //!
-//! - [`carrier`]: the host threads that lend themselves to CPUs, and those that wait to.
+//! - [`carrier`]: the host threads that lend themselves to CPUs, and those that wait to; `alarms`: their
+//!   host timers.
 //! - [`seat`]: who serves which CPU; kicks; giving a CPU away before a host call that waits.
 //! - `run`: from a trap to the kernel and from its [`kernel::Next`] to a resumed thread.
 //! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
@@ -18,6 +19,7 @@
 
 extern crate alloc;
 
+mod alarms;
 mod bounds;
 pub mod carrier;
 mod clock;

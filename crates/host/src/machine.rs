@@ -198,10 +198,10 @@ impl Machine for Host {
         watch::want(cpu);
     }
 
-    fn arm(&self, cpu: CpuId, at: Option<Nanos>) {
+    fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>) {
         watch::want(cpu);
         self.clock.keep();
-        Carrier::me().set_timer(at);
+        Carrier::me().set_timer(at, then);
     }
 
     #[inline(always)]

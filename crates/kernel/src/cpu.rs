@@ -142,20 +142,20 @@ impl<M: Machine> Kernel<M> {
     fn set_timer_slow(&self, cpu: CpuId, tick: bool) {
         let c = self.cpu(cpu);
         let mut want = Nanos(c.earliest.load(Relaxed)).min(Nanos(c.armed.load(Relaxed)));
+        let mut then = None;
         if tick {
             let (now, last) = (self.m.now(), Nanos(c.ticked.load(Relaxed)));
-            let next = if now.since(last) >= self.config.tick { now } else { last } + self.config.tick;
+            let goes_on = now.since(last) < self.config.tick;
+            let next = if goes_on { last } else { now } + self.config.tick;
             want = want.min(next);
+            // Where ticks follow each other, the one after the next is likely.
+            then = goes_on.then_some(next + self.config.tick);
             c.ticking.store(true, Relaxed);
         }
         if want.0 < c.armed.load(Relaxed) {
-            self.arm(cpu, want);
+            c.armed.store(want.0, Relaxed);
+            self.m.arm(cpu, want, then);
         }
-    }
-
-    fn arm(&self, cpu: CpuId, at: Nanos) {
-        self.cpu(cpu).armed.store(at.0, Relaxed);
-        self.m.arm(cpu, (at != Nanos::MAX).then_some(at));
     }
 
     /// Puts a timeout into the queue of `cpu`.

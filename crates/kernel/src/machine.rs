@@ -65,8 +65,9 @@ pub trait Machine: Sync + Sized {
     /// Makes `cpu` enter the kernel soon ([`crate::Trap::Interrupt`]). May be lost only if that
     /// CPU is in the kernel and will look at its run queue before it leaves.
     fn kick(&self, cpu: CpuId);
-    /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC.
-    fn arm(&self, cpu: CpuId, at: Option<Nanos>);
+    /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC. As things stand the CPU will want
+    /// it again at `then`: the machine may prepare for that, and a timer that goes off for nothing does no harm.
+    fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>);
     /// A host call that cannot wait.
     fn host(&self, call: Call) -> isize;
     /// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer.

@@ -41,7 +41,7 @@ pub(crate) struct Context {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub kicks: Vec<CpuId>,
-    pub timers: Vec<(CpuId, Option<Nanos>)>,
+    pub timers: Vec<(CpuId, Nanos)>,
     pub interrupts: Vec<ThreadIdx>,
     /// New contexts and their stacks.
     pub births: Vec<(ThreadIdx, u64)>,
@@ -128,7 +128,7 @@ impl Machine for SimMachine {
         self.inner.lock().notes.kicks.push(cpu);
     }
 
-    fn arm(&self, cpu: CpuId, at: Option<Nanos>) {
+    fn arm(&self, cpu: CpuId, at: Nanos, _then: Option<Nanos>) {
         self.inner.lock().notes.timers.push((cpu, at));
     }
 

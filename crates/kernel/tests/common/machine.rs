@@ -98,12 +98,8 @@ impl Machine for TestMachine {
     fn kick(&self, cpu: CpuId) {
         self.state().kicked.insert(cpu.0);
     }
-    fn arm(&self, cpu: CpuId, at: Option<Nanos>) {
-        let mut s = self.state();
-        match at {
-            Some(at) => s.timers.insert(cpu.0, at.0),
-            None => s.timers.remove(&cpu.0),
-        };
+    fn arm(&self, cpu: CpuId, at: Nanos, _then: Option<Nanos>) {
+        self.state().timers.insert(cpu.0, at.0);
     }
     fn host(&self, call: Call) -> isize {
         let mut s = self.state();

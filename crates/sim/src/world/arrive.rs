@@ -55,13 +55,12 @@ impl World {
     }
 
     /// Sets the one-shot timer of `cpu`.
-    pub(crate) fn set_timer(&mut self, cpu: CpuId, at: Option<Nanos>) {
+    pub(crate) fn set_timer(&mut self, cpu: CpuId, at: Nanos) {
         let [low, high] = self.config.cost.timer;
         let late = self.rng.between(low, high) + self.rng.below(self.config.faults.timer_late + 1);
         let c = self.cpu(cpu);
         c.timer_generation += 1;
         let event = Event::Timer(cpu, c.timer_generation);
-        let Some(at) = at else { return };
         if self.strikes(Bug::LoseTimer) {
             return;
         }
