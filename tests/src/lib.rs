@@ -11,6 +11,7 @@
 //!   a test of its own, so that one hang or crash hides no other result.
 //! - [`torture`]: many threads that check every bit of state they have, for as long as one likes.
 //! - [`tools`]: the programs that come from elsewhere (xz, sort, python3, rt-tests, a Rust crate).
+//! - [`stress`]: the stressors of stress-ng, verified, with their speed beside the native one.
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
 //!
 //! What is missing on the machine makes a test *ignored*, with a line that names the Debian package; it never
@@ -29,6 +30,7 @@ pub mod outcome;
 pub mod places;
 pub mod requirement;
 pub mod run;
+pub mod stress;
 pub mod tools;
 pub mod torture;
 pub mod trial;

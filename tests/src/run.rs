@@ -87,14 +87,18 @@ impl Run {
     /// # Errors
     /// As there, and when the files cannot be made readable for nobody.
     pub fn under_entresol_as_nobody(&self, options: &[&str]) -> Result<Outcome, String> {
-        let keep = std::env::var_os("ENTRESOL_TESTS_AS").is_some_and(|user| user == "root");
-        if keep || !rustix::process::geteuid().is_root() {
-            return self.under_entresol(options);
-        }
-        let public = |file: &Path| places::public_copy(file).map_err(|error| format!("{}: {error}", file.display()));
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        let Some(mut command) = as_nobody() else { return self.under_entresol(options) };
         command.arg(public(entresol::command()?)?).arg("run").args(options).arg("--").arg(public(&self.program)?);
+        self.finish(command)
+    }
+
+    /// Like [`Run::natively`], as the user of [`Run::under_entresol_as_nobody`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn natively_as_nobody(&self) -> Result<Outcome, String> {
+        let Some(mut command) = as_nobody() else { return self.natively() };
+        command.arg(public(&self.program)?);
         self.finish(command)
     }
 
@@ -121,6 +125,18 @@ impl Run {
         let stdout = if self.output.is_some() { Vec::new() } else { contents(&mut stdout)? };
         Ok(Outcome { end, stdout, stderr: contents(&mut stderr)? })
     }
+}
+
+/// The beginning of a command that gives root's rights up, if there are any to be given up.
+fn as_nobody() -> Option<Command> {
+    let keep = std::env::var_os("ENTRESOL_TESTS_AS").is_some_and(|user| user == "root");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    (!keep && rustix::process::geteuid().is_root()).then_some(command)
+}
+
+fn public(file: &Path) -> Result<PathBuf, String> {
+    places::public_copy(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// Waits for the end of `child`; when its time is over, reports and kills its whole process group.

@@ -42,6 +42,8 @@ pub struct Carrier {
     pub park: AtomicU32,
     /// A seat it has been given while it slept: CPU plus one. Swapped out by itself.
     pub assigned: AtomicU32,
+    /// A seat that it is given when it is a spare the next time: CPU plus one. Under the lock of the spares.
+    owed: AtomicU32,
     /// The CPU whose host CPU it is bound to, plus one. Its own.
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
@@ -150,7 +152,7 @@ impl Carriers {
         self.take_spare().or_else(|| self.new_carrier())
     }
 
-    /// A new carrier, with the caller's identity.
+    /// A new carrier, with the caller's rights.
     pub(crate) fn new_carrier(&self) -> Option<&'static Carrier> {
         let carrier = self.take_ended().or_else(|| self.create())?;
         if !carrier.start(self) {
@@ -190,7 +192,10 @@ impl Carriers {
 
     /// Takes one out of the list that fits.
     pub(crate) fn take_spare_if(&self, fits: impl Fn(&Carrier) -> bool) -> Option<&'static Carrier> {
-        let mut first = self.spares.lock();
+        self.unlink(&mut self.spares.lock(), fits)
+    }
+
+    fn unlink(&self, first: &mut u32, fits: impl Fn(&Carrier) -> bool) -> Option<&'static Carrier> {
         let mut before: Option<&Carrier> = None;
         let mut at = *first;
         while at != 0 {
@@ -232,11 +237,28 @@ impl Carriers {
         }
     }
 
-    /// Puts a carrier on the list of spares.
+    /// Puts a carrier on the list of spares, unless a seat waits for it.
     pub fn give_spare(&self, carrier: &Carrier) {
         let mut first = self.spares.lock();
+        let owed = carrier.owed.swap(0, Relaxed);
+        if owed != 0 {
+            drop(first);
+            carrier.assign(CpuId((owed - 1) as u16));
+            return;
+        }
         carrier.next.store(*first, Relaxed);
         *first = carrier.number + 1;
+    }
+
+    /// Gives the seat to this very carrier: now if it is a spare, otherwise as soon as it is one.
+    pub(crate) fn assign_when_free(&self, carrier: &Carrier, cpu: CpuId) {
+        let mut first = self.spares.lock();
+        if self.unlink(&mut first, |c| c.number == carrier.number).is_none() {
+            carrier.owed.store(u32::from(cpu.0) + 1, Relaxed);
+            return;
+        }
+        drop(first);
+        carrier.assign(cpu);
     }
 }
 
@@ -273,6 +295,7 @@ impl Carrier {
                 wanted: AtomicU32::new(identity::NONE),
                 park: AtomicU32::new(0),
                 assigned: AtomicU32::new(0),
+                owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
                 alarms: Alarms::default(),
@@ -332,10 +355,12 @@ impl Carrier {
         // Until it has its GS base, it has its maker's: a kick in between would be taken for the
         // maker's, and its own would count as on its way for ever. It is open from `settle` on.
         // And its maker's identity must not change before it has it (`identity/adopt.rs`).
+        let me = Carrier::me();
+        let without_tie = identity::without_tie(me.identity.load(SeqCst));
         let before = os::sigprocmask(2, handlers::CLONING_MASK);
         let started = {
             let _guard = all.cloning.lock();
-            self.identity.store(Carrier::me().identity.load(SeqCst), SeqCst);
+            self.identity.store(without_tie.unwrap_or_else(|| me.identity.load(SeqCst)), SeqCst);
             // SAFETY: the block is complete and never freed.
             let started = unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
             if !started {

@@ -94,6 +94,41 @@ CASE(by_threads) {
   for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
 }
 
+static void *attach_quietly(void *argument) {
+  pid_t child = fork();
+  need(child != -1);
+  if (child == 0) {
+    for (;;) pause();
+  }
+  settle();
+  int bad = ptrace(PTRACE_SEIZE, child, NULL, NULL) != 0, status;
+  for (int i = 0; i < 200; i++) {
+    if (ptrace(PTRACE_INTERRUPT, child, NULL, NULL) != 0) bad++;
+    need(waitpid(child, &status, __WALL) == child);
+    if (i % 4 == 0) sched_yield();
+    if (ptrace(PTRACE_CONT, child, NULL, NULL) != 0) bad++;
+  }
+  kill(child, SIGKILL);
+  need(waitpid(child, &status, __WALL) == child);
+  *(int *)argument = bad;
+  return NULL;
+}
+
+/* Each is to be on a host thread of its own, and they meet on the same CPUs. */
+CASE(several_tracers) {
+  pthread_t threads[4], tracers[6];
+  int bad[COUNT(tracers)];
+  stop = false;
+  for (int i = 0; i < COUNT(threads); i++) threads[i] = start(disturb, NULL);
+  for (int i = 0; i < COUNT(tracers); i++) tracers[i] = start(attach_quietly, &bad[i]);
+  for (int i = 0; i < COUNT(tracers); i++) {
+    finish(tracers[i]);
+    say("requests refused: %d", bad[i]);
+  }
+  stop = true;
+  for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
+}
+
 CASE(no_such_process) {
   say("attach to nobody %s", result(ptrace(PTRACE_ATTACH, 0x3fffffff, NULL, NULL)));
   say("peek at oneself %s", result(ptrace(PTRACE_PEEKDATA, getpid(), NULL, NULL)));

@@ -276,6 +276,13 @@ fn count(table: &mut Table, number: u32, by: i32) {
     }
 }
 
+/// If this identity is a tied thread's: what another carrier with the same rights has. It cannot change
+/// while the caller has the tie.
+pub(crate) fn without_tie(number: u32) -> Option<u32> {
+    let mixed = identities().mixed.load(Relaxed);
+    mixed.then(|| identities().table.lock().untied(number)).flatten()
+}
+
 /// If all threads have one identity that is not the base, it is the base from now on.
 ///
 /// The counts alone do not tell: a thread that ends is no longer among the living a moment before it is
@@ -341,9 +348,17 @@ pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
 fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
     let k = kernel();
     let cpu = me.cpu();
-    let carrier = carrier_of(me, wanted);
-    k.m.seats.pass_on(cpu, carrier);
-    carrier.assign(cpu);
+    match tied_carrier(wanted) {
+        Some(carrier) => {
+            k.m.seats.pass_on(cpu, carrier);
+            carriers().assign_when_free(carrier, cpu);
+        }
+        None => {
+            let carrier = carrier_of(me, wanted);
+            k.m.seats.pass_on(cpu, carrier);
+            carrier.assign(cpu);
+        }
+    }
     me.cpu.store(0, Relaxed);
     me.gs.pending.store(0, Relaxed);
     k.m.carriers.give_spare(me);
@@ -360,17 +375,18 @@ fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
     k.trap(cpu, Trap::Seated)
 }
 
+/// The one carrier with this identity, if it is one's that is tied to it. It has no other thread, and is a spare or
+/// about to be one: nobody waits for it here, for it may have to wait for this carrier in the same way.
+fn tied_carrier(wanted: u32) -> Option<&'static Carrier> {
+    identities().table.lock().untied(wanted)?;
+    (0..carriers().count()).map(|i| carriers().get(i)).find(|c| c.identity.load(SeqCst) == wanted)
+}
+
 /// A carrier that is free, with that identity or about to have it.
 fn carrier_of(me: &'static Carrier, wanted: u32) -> &'static Carrier {
-    let tied = identities().table.lock().untied(wanted).is_some();
     for round in 0.. {
         if let Some(carrier) = carriers().take_spare_of(wanted) {
             return carrier;
-        }
-        if tied {
-            // It has no other thread and is on its way here.
-            os::relax(round);
-            continue;
         }
         let base = identities().base.load(SeqCst);
         // It will have the other identity: not the one that must outlive all.
