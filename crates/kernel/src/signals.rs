@@ -90,6 +90,7 @@ impl<M: Machine> Kernel<M> {
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();
+            self.take_back(&mut process, quota);
             let mut signals = self.thread(t).signals.0.lock();
             let candidate = signals.candidate(state);
             let sent = process.send(Target::Thread(&mut signals, candidate), info, quota)?;
@@ -111,6 +112,7 @@ impl<M: Machine> Kernel<M> {
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();
+            self.take_back(&mut process, quota);
             let candidate = self.thread(first).signals.0.lock().candidate(state);
             let sent = process.send(Target::Process(candidate), info, quota)?;
             self.settle_timers(&mut process);

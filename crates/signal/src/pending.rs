@@ -87,16 +87,16 @@ impl Pool {
         (self.timers_alive + self.timers_stale).saturating_sub(self.timers_queued) as usize
     }
 
-    /// Makes sure that one more timer can always queue its signal.
-    pub fn add_timer(&mut self) -> Result<(), NoMemory> {
-        self.entries.reserve(self.kept_for_timers() + 1)?;
-        self.timers_alive += 1;
+    /// Makes sure that so many more timers can always queue their signals.
+    pub fn add_timers(&mut self, count: u32) -> Result<(), NoMemory> {
+        self.entries.reserve(self.kept_for_timers() + count as usize)?;
+        self.timers_alive += u64::from(count);
         Ok(())
     }
 
-    /// A timer is gone; its signal may still be queued.
-    pub fn remove_timer(&mut self, queued: bool) {
-        self.timers_alive -= 1;
+    /// Timers are gone; the signal of the one that it is then may still be queued.
+    pub fn remove_timers(&mut self, count: u32, queued: bool) {
+        self.timers_alive -= u64::from(count);
         self.timers_stale = (self.timers_stale + u64::from(queued)).min(self.timers_queued);
     }
 
@@ -319,7 +319,7 @@ mod tests {
     fn flushed_timers_are_told_once_and_their_entries_come_back() {
         let (mut pool, mut q) = (Pool::new(), Pending::EMPTY);
         for i in 0..3 {
-            pool.add_timer().unwrap();
+            pool.add_timers(1).unwrap();
             pool.push(&mut q, SigInfo::timer(Signal::RTMIN, i, 0, 0), Some(TimerKey(i as u64))).unwrap();
             pool.push(&mut q, SigInfo::user(Signal::RTMIN, 1, 0), None).unwrap();
             pool.push(&mut q, SigInfo::user(Signal::USR1, 1, 0), None).unwrap();
@@ -356,7 +356,7 @@ mod tests {
                 let signal = SIGNALS[usize::from(which)];
                 match op {
                     0 | 1 => {
-                        pool.add_timer().unwrap();
+                        pool.add_timers(1).unwrap();
                         timers.0.push((true, false));
                     }
                     2 => {
@@ -368,7 +368,7 @@ mod tests {
                     3 => {
                         if let Some(t) = timers.0.iter_mut().find(|t| t.0) {
                             t.0 = false;
-                            pool.remove_timer(t.1);
+                            pool.remove_timers(1, t.1);
                         }
                     }
                     4 | 5 if q.set().contains(signal) => {

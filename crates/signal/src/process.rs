@@ -215,15 +215,33 @@ impl ProcessSignals {
     /// `timer_create(2)` with a signal: keeps room so that its signal can always be queued.
     /// EAGAIN at the limit or without memory.
     pub fn add_timer(&mut self, quota: Quota) -> Result<(), Errno> {
-        if !quota.has_room(self.pool.charged()) {
+        self.add_timers(1, quota).map(|_| ())
+    }
+
+    /// The same for up to `most` timers at once, as many as the limit allows: how many.
+    /// EAGAIN if that is none.
+    pub fn add_timers(&mut self, most: u32, quota: Quota) -> Result<u32, Errno> {
+        let count = quota.room(self.pool.charged()).min(u64::from(most)) as u32;
+        if count == 0 {
             return Err(Errno::EAGAIN);
         }
-        self.pool.add_timer().map_err(|_| Errno::EAGAIN)
+        self.pool.add_timers(count).map_err(|_| Errno::EAGAIN)?;
+        Ok(count)
+    }
+
+    /// Whether the limit leaves no room for one more.
+    pub fn is_full(&self, quota: Quota) -> bool {
+        !quota.has_room(self.pool.charged())
     }
 
     /// A timer of [`ProcessSignals::add_timer`] is deleted. If its signal is still
     /// `queued`, it stays visible until its turn comes, and is asked for then.
     pub fn remove_timer(&mut self, queued: bool) {
-        self.pool.remove_timer(queued);
+        self.pool.remove_timers(1, queued);
+    }
+
+    /// So many timers of [`ProcessSignals::add_timers`] are not there, or no longer.
+    pub fn remove_timers(&mut self, count: u32) {
+        self.pool.remove_timers(count, false);
     }
 }

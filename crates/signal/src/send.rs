@@ -36,6 +36,11 @@ impl Quota {
     pub(crate) const fn has_room(&self, charged: u64) -> bool {
         self.elsewhere.saturating_add(charged) < self.limit
     }
+
+    /// How many more fit.
+    pub(crate) const fn room(&self, charged: u64) -> u64 {
+        self.limit.saturating_sub(self.elsewhere.saturating_add(charged))
+    }
 }
 
 /// What became of a signal that was sent. In the last two cases readers of a `signalfd(2)`

@@ -191,19 +191,21 @@ static void *make_many(void *index) {
   return NULL;
 }
 static void concurrently(void) {
-  static bool seen[2000];
+  enum { HIGHEST = 2000 + 4 * 96 };
+  static bool seen[HIGHEST];
   pthread_t threads[4];
   pthread_barrier_init(&barrier, NULL, 4);
   for (intptr_t i = 0; i < 4; i++) threads[i] = start(make_many, (void *)i);
   for (int i = 0; i < 4; i++) finish(threads[i]);
   for (int i = 0; i < 4; i++)
     for (int j = 0; j < 500; j++) {
-      need(made[i][j] >= 0 && made[i][j] < 2000);
+      /* Linux leaves no gaps; threads that meet may leave some here (CAVEATS). */
+      need(made[i][j] >= 0 && made[i][j] < HIGHEST);
       must(!seen[made[i][j]]);
       must(j == 0 || made[i][j] > made[i][j - 1]);
       seen[made[i][j]] = true;
     }
-  for (int id = 0; id < 2000; id++) must(delete(id) == 0);
+  for (int id = 0; id < HIGHEST; id++) must((delete(id) == 0) == seen[id]);
   say("done");
 }
 CASE(threads_get_different_ids) { in_child("child", concurrently); }

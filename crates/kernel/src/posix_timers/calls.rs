@@ -67,11 +67,23 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Its signal, if one is queued, means nothing from now on, but is seen until its turn comes.
-    pub(crate) fn sys_timer_delete(&self, call: &Call) -> Out {
+    pub(crate) fn sys_timer_delete(&self, cpu: CpuId, call: &Call) -> Out {
         let id = call.args[0] as i32;
         if self.is_host_timer(id) {
             self.delete_host_timer(id);
         }
+        match self.posix.timers.delete(id, None) {
+            Ok(_) => {
+                self.uncharge_timer(cpu);
+                Out::Done(0)
+            }
+            Err(Refused::Error(e)) => errno(e).into(),
+            Err(Refused::NeedsProcess) => self.delete_with_signal(id),
+        }
+    }
+
+    /// Deletes a timer whose signal is somewhere.
+    fn delete_with_signal(&self, id: i32) -> Out {
         let mut process = self.process.signals.lock();
         let deleted = {
             let mut ignored = self.posix.ignored.lock();

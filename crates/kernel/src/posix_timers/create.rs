@@ -1,18 +1,13 @@
 //! `timer_create(2)`, with its checks in Linux's order (`time::posix::spec`), and
 //! `prctl(PR_TIMER_CREATE_RESTORE_IDS)`.
 
-use super::clock_bit;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
 use abi::{Errno, SigEvent};
 use ids::{CpuId, Tid};
-use signal::Quota;
-use sync::atomic::Ordering::*;
 use time::Who;
 use time::posix::{Base, IdSearch, NotReserved, Notify, Reserved, Timer, TimerClock, wanted_id};
-
-const RLIMIT_SIGPENDING: u64 = 11;
 
 /// An error of the room of time, in Linux's words.
 pub(super) fn errno(e: time::Error) -> Errno {
@@ -81,42 +76,16 @@ impl<M: Machine> Kernel<M> {
             let raw = self.m.load_u32(id_at).map_err(|_| Errno::EFAULT)?;
             id = Some(wanted_id(raw as i32).map_err(errno)?);
         }
-        self.charge_timer()?;
-        let made = match table.reserve(id, cpu, &mut IdSearch::default()) {
+        self.charge_timer(cpu)?;
+        let made = match table.reserve(id, cpu, &mut IdSearch::by(t.0)) {
             Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at }).map(|()| true),
             Err(NotReserved::Refused(e)) => Err(errno(e)),
             Err(NotReserved::More) => Ok(false),
         };
         if made != Ok(true) {
-            self.process.signals.lock().remove_timer(false);
+            self.uncharge_timer(cpu);
         }
         made
-    }
-
-    /// A timer counts against the limit on pending signals for life.
-    fn charge_timer(&self) -> Result<(), Errno> {
-        let charged = self.process.signals.lock().add_timer(self.quota());
-        charged.or_else(|_| {
-            // The limit may have been raised from outside.
-            self.posix.limit.forget();
-            let quota = self.quota();
-            self.process.signals.lock().add_timer(quota)
-        })
-    }
-
-    /// How much may be pending.
-    pub(crate) fn quota(&self) -> Quota {
-        if self.config.pending_unlimited {
-            return Quota::UNLIMITED;
-        }
-        Quota { limit: self.posix.limit.get(|| self.m.soft_limit(RLIMIT_SIGPENDING)), elsewhere: 0 }
-    }
-
-    /// A limit that is the host's: what we know of one is old then.
-    pub(crate) fn host_limit(&self, cpu: CpuId, call: &Call) -> Out {
-        let out = self.pass(cpu, call);
-        self.posix.limit.forget();
-        out
     }
 
     /// From the reserved id to a timer that answers calls.
@@ -129,10 +98,7 @@ impl<M: Machine> Kernel<M> {
             self.make_host_timer(reserved.id, timer.base, wanted.clock_raw, &event)
                 .inspect_err(|_| room.timers.table.abandon(reserved))?;
         }
-        room.clocks.fetch_or(clock_bit(timer.base), Relaxed);
-        if matches!(timer.notify, Notify::Thread { .. }) {
-            room.aimed.store(true, Relaxed);
-        }
+        room.note(&timer);
         room.timers.publish(reserved, timer, self.m.now()).map_err(|_| Errno::EAGAIN)
     }
 

@@ -2,6 +2,7 @@
 //! is queued) joined.
 //!
 //! * [`create`]: `timer_create(2)` and exact ids.
+//! * [`charge`]: what counts against RLIMIT_SIGPENDING.
 //! * [`calls`]: setting, reading and deleting.
 //! * [`clocks`]: what the clocks read, for that.
 //! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
@@ -13,6 +14,7 @@
 //! matter) or one expiry queue. A CPU's `timeouts` comes before expiry queues.
 
 mod calls;
+mod charge;
 mod clocks;
 mod create;
 mod expiry;
@@ -20,17 +22,20 @@ mod host_clocks;
 mod talk;
 
 use crate::SetUpFailed;
+use charge::{Kept, PendingLimit};
 use host_clocks::HostTimers;
-use sync::Lock;
-use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use time::posix::{Base, IgnoredTimers, PosixTimers};
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use sync::{CachePadded, Lock};
+use time::posix::{Base, IgnoredTimers, Notify, PosixTimers, Timer};
 
 /// The timers of the process.
 #[derive(Debug)]
 pub(crate) struct PosixRoom {
     timers: PosixTimers,
+    /// What CPUs have charged ahead.
+    kept: Kept,
     /// Parked signals of timers whose signal is ignored.
-    ignored: Lock<IgnoredTimers>,
+    ignored: CachePadded<Lock<IgnoredTimers>>,
     /// The clocks that timers were made on, a bit each: others are not read.
     clocks: AtomicU32,
     /// A timer was aimed at one thread: threads' own queues may hold timers' signals.
@@ -43,12 +48,27 @@ impl PosixRoom {
     pub fn new(cpus: usize) -> Result<PosixRoom, SetUpFailed> {
         Ok(PosixRoom {
             timers: PosixTimers::new(cpus).map_err(|_| SetUpFailed)?,
-            ignored: Lock::new(IgnoredTimers::new()),
+            kept: Kept::new(cpus)?,
+            ignored: CachePadded(Lock::new(IgnoredTimers::new())),
             clocks: AtomicU32::new(0),
             aimed: AtomicBool::new(false),
             host: HostTimers::default(),
             limit: PendingLimit::default(),
         })
+    }
+}
+
+impl PosixRoom {
+    /// A timer is made on this clock, for this receiver. (Looked at before it is written: all CPUs
+    /// that create timers read these.)
+    fn note(&self, timer: &Timer) {
+        let bit = clock_bit(timer.base);
+        if self.clocks.load(Relaxed) & bit != bit {
+            self.clocks.fetch_or(bit, Relaxed);
+        }
+        if matches!(timer.notify, Notify::Thread { .. }) && !self.aimed.load(Relaxed) {
+            self.aimed.store(true, Relaxed);
+        }
     }
 }
 
@@ -61,36 +81,5 @@ fn clock_bit(base: Base) -> u32 {
         Base::Boottime => 4,
         Base::Tai => 8,
         Base::ProcessCpu(_) | Base::ThreadCpu(..) => 0,
-    }
-}
-
-/// RLIMIT_SIGPENDING as it was last seen. The program's own changes are noticed at once,
-/// another process's (`prlimit(2)`) only when the limit that we know is reached.
-#[derive(Debug)]
-struct PendingLimit(AtomicU64);
-
-/// No limit is known. (RLIM_INFINITY is the number above.)
-const UNKNOWN: u64 = u64::MAX - 1;
-
-impl Default for PendingLimit {
-    fn default() -> PendingLimit {
-        PendingLimit(AtomicU64::new(UNKNOWN))
-    }
-}
-
-impl PendingLimit {
-    fn get(&self, ask: impl FnOnce() -> u64) -> u64 {
-        match self.0.load(Relaxed) {
-            UNKNOWN => {
-                let limit = ask();
-                self.0.store(limit, Relaxed);
-                limit
-            }
-            limit => limit,
-        }
-    }
-
-    fn forget(&self) {
-        self.0.store(UNKNOWN, Relaxed);
     }
 }

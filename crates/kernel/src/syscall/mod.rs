@@ -110,7 +110,7 @@ impl<M: Machine> Kernel<M> {
             nr::TIMER_SETTIME => self.sys_timer_settime(cpu, call),
             nr::TIMER_GETTIME => self.sys_timer_gettime(call),
             nr::TIMER_GETOVERRUN => self.sys_timer_getoverrun(call),
-            nr::TIMER_DELETE => self.sys_timer_delete(call),
+            nr::TIMER_DELETE => self.sys_timer_delete(cpu, call),
             nr::CLOCK_GETTIME => self.sys_clock_gettime(cpu, t, call),
             nr::CLOCK_GETRES
             | nr::CLOCK_SETTIME

@@ -41,6 +41,8 @@ pub struct State {
     pub interference: Option<(u64, u32)>,
     /// How much of each 100 ns the host gives to a carrier, if it counts.
     pub given_percent: Option<u64>,
+    /// What every resource is limited to, if not to a mebi.
+    pub soft_limit: Option<u64>,
     next_id: i32,
 }
 
@@ -116,7 +118,7 @@ impl Machine for TestMachine {
         false
     }
     fn soft_limit(&self, _resource: u64) -> u64 {
-        1 << 20
+        self.state().soft_limit.unwrap_or(1 << 20)
     }
     fn may_set_priorities(&self) -> bool {
         true

@@ -10,8 +10,7 @@ const CHUNK: usize = 64;
 const MIDDLE: usize = 128;
 const TOP: usize = 256;
 
-type Chunk<T> = Box<[T; CHUNK]>;
-type Middle<T> = [OnceBox<Chunk<T>>; MIDDLE];
+type Middle<T> = [OnceBox<[T; CHUNK]>; MIDDLE];
 
 /// Up to 2 Mi things.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ impl<T: Default> Arena<T> {
         let index = index as usize;
         let middle = self.top.get(index / (CHUNK * MIDDLE)).ok_or(OutOfMemory)?;
         let middle = middle.get_or_try_init(|| array(OnceBox::new))?;
-        middle[index / CHUNK % MIDDLE].get_or_try_init(|| array(T::default).map(Box::new))?;
+        middle[index / CHUNK % MIDDLE].get_or_try_init(|| array(T::default))?;
         Ok(())
     }
 }

@@ -181,14 +181,14 @@ impl PosixTimers {
     }
 
     /// `timer_delete(2)`: whether its signal is still queued; it means nothing any more. A
-    /// parked signal comes off `ignored`; a caller without the process lock that meets one
-    /// is told to take it.
+    /// parked signal comes off `ignored`; a caller without the process lock that meets one,
+    /// or a queued one (of which an account is kept under that lock), is told to take it.
     pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<bool, Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
         let base = timer.queue_base();
         let is_cpu = matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
-        if process.is_none() && (is_cpu || timer.signal() == SignalAt::Ignored) {
+        if process.is_none() && (is_cpu || timer.signal() != SignalAt::Nowhere) {
             return Err(Refused::NeedsProcess);
         }
         self.queues.disarm(&self.table, slot, base);

@@ -8,6 +8,7 @@
 //! * [`ProcTimer`]: the text of `/proc/PID/timers`.
 mod arena;
 mod calls;
+mod ids;
 mod ignored;
 mod proc_text;
 mod queues;

@@ -1,9 +1,9 @@
 //! The timers of a process: ids, slots, and who may touch what.
 //!
-//! Ids are found through sixteen shards by their lowest bits, so that threads that create
-//! timers at the same time, and get neighbouring ids, meet in different ones. A shard has
-//! a lock for creating and deleting and a [`Trie`] from ids to slots that is read without
-//! it. Slots come from pools by the home CPU, so that a CPU uses again what it has in its
+//! Ids are found through sixteen shards, 32 ids in a row in one and the next 32 in the next:
+//! threads that meet while they create timers get blocks of ids ([`IdCounter`]) and so do not
+//! meet in a shard. A shard has a lock for creating and deleting and a [`Trie`] from ids to
+//! slots that is read without it. Slots come from pools by the home CPU, so that a CPU uses again what it has in its
 //! cache. A slot has its own lock; whoever has it checks that the slot still is the timer
 //! that was looked up.
 //!
@@ -19,6 +19,7 @@
 
 use crate::posix::Timer;
 use crate::posix::arena::{Arena, array};
+use crate::posix::ids::{BLOCK_BITS, ID_MASK, IdCounter};
 use crate::posix::trie::{FreeNodes, Insert, Trie};
 use crate::{Error, Heap, OutOfMemory, Places};
 use ids::{CpuId, Nanos};
@@ -30,10 +31,20 @@ const SHARD_BITS: u32 = 4;
 const SHARDS: usize = 1 << SHARD_BITS;
 const POOL_BITS: u32 = 4;
 const POOLS: usize = 1 << POOL_BITS;
-/// Ids are 31 bits, as in the system call.
-const ID_MASK: u32 = i32::MAX as u32;
 /// So many taken ids are passed over before the CPU is offered to somebody else.
 const TRIES_PER_STEP: u32 = 64;
+
+/// Which shard has an id.
+#[inline(always)]
+fn shard_of(id: u32) -> usize {
+    (id >> BLOCK_BITS) as usize % SHARDS
+}
+
+/// What the id is called in its shard: without the shard's number.
+#[inline(always)]
+fn key_in_shard(id: u32) -> u32 {
+    id >> (BLOCK_BITS + SHARD_BITS) << BLOCK_BITS | id & ((1 << BLOCK_BITS) - 1)
+}
 
 /// The number of a timer's slot: what queues hold. Reused after the timer is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -145,11 +156,19 @@ pub struct Reserved {
 #[derive(Clone, Copy, Debug)]
 pub struct IdSearch {
     left: u32,
+    maker: u32,
 }
 
 impl Default for IdSearch {
     fn default() -> IdSearch {
-        IdSearch { left: ID_MASK }
+        IdSearch::by(0)
+    }
+}
+
+impl IdSearch {
+    /// By the thread with this number.
+    pub fn by(maker: u32) -> IdSearch {
+        IdSearch { left: ID_MASK, maker }
     }
 }
 
@@ -185,7 +204,7 @@ pub struct Listed {
 pub struct TimerTable {
     shards: [Lazy<Shard>; SHARDS],
     pools: [Lazy<Pool>; POOLS],
-    next_id: CachePadded<AtomicU32>,
+    ids: IdCounter,
     restoring: AtomicBool,
 }
 
@@ -201,7 +220,7 @@ impl TimerTable {
         TimerTable {
             shards: [const { OnceBox::new() }; SHARDS],
             pools: [const { OnceBox::new() }; POOLS],
-            next_id: CachePadded(AtomicU32::new(0)),
+            ids: IdCounter::new(),
             restoring: AtomicBool::new(false),
         }
     }
@@ -228,12 +247,12 @@ impl TimerTable {
     /// The id that the next creation tries first. It survives exec; a fork's child begins
     /// at 0.
     pub fn next_id(&self) -> u32 {
-        self.next_id.load(Relaxed)
+        self.ids.get()
     }
 
     /// Sets the id that the next creation tries first.
     pub fn set_next_id(&self, id: u32) {
-        self.next_id.store(id & ID_MASK, Relaxed);
+        self.ids.set(id);
     }
 
     /// Reserves an id and a slot for a timer whose expiries are looked after by `home`: the
@@ -251,7 +270,7 @@ impl TimerTable {
                 return Err(NotReserved::Refused(Error::Again));
             }
             search.left -= 1;
-            let id = self.next_id.fetch_add(1, Relaxed) & ID_MASK;
+            let id = self.ids.take(home, search.maker);
             if let Some(reserved) = self.try_reserve(id, home)? {
                 return Ok(reserved);
             }
@@ -260,14 +279,14 @@ impl TimerTable {
     }
 
     fn try_reserve(&self, id: u32, home: CpuId) -> Result<Option<Reserved>, OutOfMemory> {
-        let shard = lazy(&self.shards[id as usize % SHARDS])?;
+        let shard = lazy(&self.shards[shard_of(id)])?;
         let pool = home.index() % POOLS;
         let key = TimerKey::new(pool, lazy(&self.pools[pool])?.take()?);
         let slot = self.slot(key);
         slot.id.store(id, Relaxed);
         slot.home.store(home.0 as u32, Relaxed);
-        let id_of = |key: u32| self.slot(TimerKey(key)).id.load(Relaxed) >> SHARD_BITS;
-        let inserted = shard.trie.insert(id >> SHARD_BITS, key.0, &mut shard.free.lock(), id_of);
+        let key_of = |slot: u32| key_in_shard(self.slot(TimerKey(slot)).id.load(Relaxed));
+        let inserted = shard.trie.insert(key_in_shard(id), key.0, &mut shard.free.lock(), key_of);
         if inserted == Ok(Insert::Done) {
             return Ok(Some(Reserved { id, key }));
         }
@@ -291,8 +310,8 @@ impl TimerTable {
     #[inline]
     pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, &Slot, Guard<'_, State>), Error> {
         let id = u32::try_from(id).map_err(|_| Error::Invalid)?;
-        let found = self.shard(id as usize % SHARDS).and_then(|shard| {
-            let key = TimerKey(shard.trie.find(id >> SHARD_BITS)?);
+        let found = self.shard(shard_of(id)).and_then(|shard| {
+            let key = TimerKey(shard.trie.find(key_in_shard(id))?);
             let slot = self.pool(key.pool())?.slots.get(key.slot())?;
             Some((key, slot, slot.state.lock()))
         });
@@ -337,8 +356,8 @@ impl TimerTable {
     }
 
     fn forget(&self, id: u32) {
-        if let Some(shard) = self.shard(id as usize % SHARDS) {
-            shard.trie.remove(id >> SHARD_BITS, &mut shard.free.lock());
+        if let Some(shard) = self.shard(shard_of(id)) {
+            shard.trie.remove(key_in_shard(id), &mut shard.free.lock());
         }
     }
 
