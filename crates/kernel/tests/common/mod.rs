@@ -49,8 +49,14 @@ pub struct World {
 impl World {
     /// A world with one thread, the main one.
     pub fn new(cpus: usize) -> World {
-        let config =
-            Config { cpus, tick: Nanos::from_millis(1), rt_host_rules: false, pid: Pid(500), pending_unlimited: false };
+        let config = Config {
+            cpus,
+            tick: Nanos::from_millis(1),
+            rt_host_rules: false,
+            pid: Pid(500),
+            pending_unlimited: false,
+            sampling: None,
+        };
         let kernel = Kernel::new(TestMachine::default(), config).unwrap();
         {
             let mut s = kernel.m.state();
