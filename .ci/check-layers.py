@@ -18,6 +18,7 @@ ROOMS = {
     "time": (3, True),
     "signal": (3, True),
     "procfs": (3, True),
+    "record": (3, True),
     "lab": (4, True),
     "kernel": (5, True),
     "sim": (6, False),

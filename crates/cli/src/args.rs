@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::laboratory::args::LabArguments;
 use crate::probe::Probe;
+use crate::profile::args::ProfileArguments;
 use crate::simulate::args::SimArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -32,6 +33,8 @@ pub struct Arguments {
 pub enum Task {
     /// Run a program with its threads scheduled by Entresol
     Run(RunArguments),
+    /// Run a program and find out where its threads spend their time
+    Profile(ProfileArguments),
     /// Say what this machine and a program allow, and what to do where they do not
     Doctor(DoctorArguments),
     /// Show in half a minute what Entresol does, beside the same programs run natively
@@ -56,7 +59,7 @@ pub enum Task {
 }
 
 /// `entresol run`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     override_usage = "entresol run [OPTIONS] [--] PROGRAM [ARGS]...",
     after_help = "Exit status: the program's own. 127 if there is no such program, 126 if it cannot be executed,\n\
@@ -93,9 +96,33 @@ pub struct RunArguments {
     /// How the image enters the program
     #[arg(long, value_name = "WAY", default_value = "audit")]
     pub enter: Enter,
+    /// Samples are taken.
+    #[arg(skip)]
+    pub sampling: Option<Sampling>,
+    /// The folder for what images write down.
+    #[arg(skip)]
+    pub records: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+/// How often threads are sampled, and by which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Samples in a second.
+    pub hz: u32,
+    /// By the wall clock, all threads.
+    pub wall: bool,
+}
+
+/// What is sampled by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SamplingClock {
+    /// CPU time
+    Cpu,
+    /// Wall time
+    Wall,
 }
 
 /// Whose rules decide about real-time policies.

@@ -14,6 +14,9 @@ pub const OPTIONS: &str = "ENTRESOL_OPTIONS";
 /// Version of the form of [`OPTIONS`].
 const OPTIONS_VERSION: u32 = 1;
 
+/// Ticks in a second where nothing else was asked for.
+const USUAL_HZ: u32 = 1000;
+
 unsafe extern "C" {
     static environ: *const *const c_char;
 }
@@ -29,8 +32,23 @@ pub fn options(request: &RunArguments, image: &Path, command: Option<&Path>) -> 
     if let Some(cpus) = request.cpus {
         add("cpus", cpus.to_string().as_bytes());
     }
-    if let Some(hz) = request.hz {
-        add("hz", hz.to_string().as_bytes());
+    match request.sampling {
+        Some(sampling) => {
+            // Samples are taken at ticks: there must be as many.
+            if sampling.hz > USUAL_HZ && !sampling.wall {
+                add("hz", sampling.hz.to_string().as_bytes());
+            }
+            add("sample", (1_000_000_000 / u64::from(sampling.hz)).to_string().as_bytes());
+            add("clock", if sampling.wall { b"wall" } else { b"cpu" });
+        }
+        None => {
+            if let Some(hz) = request.hz {
+                add("hz", hz.to_string().as_bytes());
+            }
+        }
+    }
+    if let Some(folder) = &request.records {
+        add("records", folder.as_os_str().as_bytes());
     }
     match request.rt {
         Some(RealTime::Allow) => add("rt", b"allow"),
@@ -140,6 +158,8 @@ mod tests {
             stats: false,
             fallback: None,
             enter: Enter::Audit,
+            sampling: None,
+            records: None,
             command: vec!["true".into()],
         }
     }

@@ -6,6 +6,7 @@
 //!   ([`machine`]), puts the embedded image where the dynamic linker can load it ([`install`], [`plans`]), sets the
 //!   environment ([`environment`]) and becomes the program by execve. So its process id, exit status, signals and
 //!   streams are the program's own; there is no parent that could get in the way.
+//! - [`profile`](mod@profile) runs a program in the same way, in a child process, and makes a profile of what its image writes down.
 //! - [`doctor`] prints every one of these checks as a line.
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
@@ -23,13 +24,13 @@ pub mod laboratory;
 pub mod machine;
 pub mod plans;
 pub mod probe;
+pub mod profile;
 pub mod program;
 pub mod resolve;
 pub mod run;
 pub mod simulate;
 mod style;
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -58,6 +59,7 @@ pub fn main() -> ExitCode {
 fn perform(task: Task) -> anyhow::Result<i32> {
     match task {
         Task::Run(request) => Ok(run::run(&request)),
+        Task::Profile(request) => profile::profile(&request),
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
@@ -72,7 +74,8 @@ fn perform(task: Task) -> anyhow::Result<i32> {
 /// Prints clap's message. A mistake in the options of `run` must not look like the program's own status 2.
 fn usage(error: &clap::Error) -> i32 {
     let _ = error.print();
-    let asked_for_run = std::env::args_os().nth(1) == Some(OsString::from("run"));
+    let asked_for_run =
+        std::env::args_os().nth(1).is_some_and(|task| ["run", "profile"].iter().any(|name| task == *name));
     if error.use_stderr() && asked_for_run { STATUS_REFUSED } else { error.exit_code() }
 }
 

@@ -10,6 +10,7 @@
 //! - `identity`: whose rights each host thread has, and that a thread runs with its own.
 //! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
 //! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
+//! - [`recorder`]: what is written down for a profile.
 //! - [`sites`]: where the program believes to be when it is in a stub of ours.
 //! - [`survey`]: who is where, for the last words.
 //!
@@ -34,6 +35,7 @@ pub mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub mod process;
+pub mod recorder;
 pub mod report;
 mod run;
 pub mod seat;

@@ -7,7 +7,7 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, service, sites, times, watch};
+use crate::{exec, handlers, ids_file, recorder, service, sites, times, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
@@ -15,6 +15,7 @@ use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory, Times};
+use record::write::Place;
 use signal::frame::{ExtendedState, Restorable};
 use sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use time::cpu::Usage;
@@ -323,6 +324,14 @@ impl Machine for Host {
     }
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault> {
         user::write(addr, from).map_err(|_| Fault)
+    }
+
+    fn sample(&self, cpu: CpuId, t: ThreadIdx, value: Nanos) {
+        let r = self.registers(t);
+        recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
+    }
+    fn unsampled(&self, value: Nanos) {
+        recorder::unsampled(value);
     }
 
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {

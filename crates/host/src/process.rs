@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, handlers, identity, run, service};
+use crate::{exec, handlers, identity, recorder, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -41,6 +41,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let result = match what {
         Process::Exit(status) => exit(status),
         Process::Exec(call) => {
+            recorder::flush();
             let t = kernel().current(me.cpu());
             let mask = kernel().blocked(t);
             exec::exec_with_mask(&kernel().m.handover, &call, mask.0, false, &kernel().carried(t))
@@ -54,6 +55,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
 
 /// Ends the process.
 pub fn exit(status: i32) -> ! {
+    recorder::end();
     if let Some(hooks) = hooks() {
         (hooks.at_exit)();
     }
@@ -75,6 +77,9 @@ pub fn abort() -> ! {
 
 /// Lets the host do to the process what it does by default for this signal.
 pub(crate) fn suffer(signal: i32, action: Fatal) {
+    if action == Fatal::Terminate {
+        recorder::end();
+    }
     let before = os::sigaction(signal, Some(&HostAction::default()));
     // SAFETY: the signal is for this host thread and arrives when it is let through.
     unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
@@ -113,6 +118,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
     set_kernel(Box::new(new));
+    recorder::begin_child();
     if let Some(hooks) = hooks() {
         (hooks.in_child)();
     }

@@ -8,7 +8,7 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::watch::Watch;
-use crate::{handlers, identity, report, survey, takeover};
+use crate::{handlers, identity, recorder, report, survey, takeover};
 use abi::SigInfo;
 use arch::syscall;
 use ids::CpuId;
@@ -54,7 +54,7 @@ pub fn run(_me: &'static Carrier) -> ! {
         let left = LEFT.load(SeqCst);
         HEEDED.store(left, SeqCst);
         let set = handlers::SERVICE_SET & !left | 1 << (CALL - 1);
-        let timeout = watch.sleep().map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
+        let timeout = recorder::sooner(watch.sleep()).map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
         let timeout = timeout.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
         // SAFETY: all three are ours.
         let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), timeout, 8) };
@@ -65,6 +65,7 @@ pub fn run(_me: &'static Carrier) -> ! {
             deliver(info);
         }
         watch.look();
+        recorder::look();
     }
 }
 

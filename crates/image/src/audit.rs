@@ -48,7 +48,9 @@ pub unsafe fn objopen(map: *mut LinkMap, namespace: i64, _cookie: *mut usize) ->
 ///
 /// # Safety
 /// `cookie` is the dynamic linker's own and valid.
-pub unsafe fn activity(_cookie: *mut usize, _flag: u32) {}
+pub unsafe fn activity(_cookie: *mut usize, _flag: u32) {
+    host::recorder::code_changed();
+}
 
 /// All objects are loaded; control goes to the program next.
 ///

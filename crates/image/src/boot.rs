@@ -11,7 +11,7 @@ use host::exec::Handover;
 use host::report::Text;
 use host::{Host, handlers, machine, os, process};
 use ids::{CPUS_MAX, Pid};
-use kernel::{Carried, Config, Kernel};
+use kernel::{Carried, Config, Kernel, Sampling};
 use sync::atomic::{AtomicBool, Ordering::*};
 
 /// Whether the kernel is up: without our options in the environment nothing is done.
@@ -80,6 +80,7 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
         pending_unlimited: options.pending_unlimited,
+        sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };
     host::place::set_up(cpus);
     let blocked = SigSet(os::sigprocmask(0, 0));
@@ -91,6 +92,7 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
     };
     machine::set_kernel(Box::new(kernel));
     summary::begin(options.stats);
+    host::recorder::begin(options.records);
     process::set_hooks(&HOOKS);
     handlers::install();
     let t = process::begin(pid);

@@ -17,6 +17,12 @@ pub struct Options<'a> {
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
     pub watchdog: Option<u32>,
+    /// The time between two samples (`entresol profile`).
+    pub sample: Option<Nanos>,
+    /// Samples are by the wall clock.
+    pub sample_wall: bool,
+    /// The folder that records go to.
+    pub records: &'a [u8],
     /// The fault to plant.
     #[cfg(feature = "planted")]
     pub plant: &'a [u8],
@@ -46,6 +52,9 @@ impl<'a> Options<'a> {
             pending_unlimited: false,
             stats: false,
             watchdog: None,
+            sample: None,
+            sample_wall: false,
+            records: b"",
             #[cfg(feature = "planted")]
             plant: b"",
             reserve: 0,
@@ -68,6 +77,9 @@ impl<'a> Options<'a> {
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
+                b"sample" => o.sample = number(value).filter(|&ns| ns > 0).map(Nanos),
+                b"clock" => o.sample_wall = value == b"wall",
+                b"records" => o.records = value,
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),

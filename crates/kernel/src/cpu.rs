@@ -21,7 +21,11 @@ pub struct Cpu {
     /// The last tick. Written by the CPU.
     ticked: AtomicU64,
     /// Somebody has asked this CPU to look at its tick since it last did.
-    asked: AtomicBool,
+    pub(crate) asked: AtomicBool,
+    /// When a thread was sampled here last. Written by the CPU.
+    pub(crate) sampled: AtomicU64,
+    /// Somebody has asked for a sample of whoever runs here.
+    pub(crate) sample_asked: AtomicBool,
     /// What the host has counted of this carrier's time, against what we have.
     pub(crate) host_time: crate::cputime::HostTime,
     /// Counters. Written by the CPU.
@@ -233,6 +237,7 @@ impl<M: Machine> Kernel<M> {
         let c = self.cpu(cpu);
         if c.asked.load(Relaxed) {
             c.asked.store(false, Release);
+            self.answer_sample(cpu);
         }
     }
 

@@ -25,6 +25,7 @@ mod host_call;
 pub mod machine;
 mod memory;
 mod posix_timers;
+mod profile;
 mod signalfd;
 mod signals;
 pub mod stats;
@@ -63,6 +64,17 @@ pub struct Config {
     pub pid: Pid,
     /// RLIMIT_SIGPENDING does not hold (`--pending-signals=unlimited`).
     pub pending_unlimited: bool,
+    /// Threads are sampled.
+    pub sampling: Option<Sampling>,
+}
+
+/// How often threads are sampled, and by which clock (`entresol profile`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sampling {
+    /// The time between two samples.
+    pub every: Nanos,
+    /// By the wall clock, all threads; else by CPU time, at ticks, those that run.
+    pub wall: bool,
 }
 
 /// The kernel of one process.
@@ -104,7 +116,7 @@ impl<M: Machine> Kernel<M> {
             posix: posix_timers::PosixRoom::new(config.cpus)?,
             descriptors: signalfd::Descriptors::default(),
             timeout_room: sync::Lock::new(0),
-            cputime: cputime::ProcessTime::new(config.cpus).map_err(|_| SetUpFailed)?,
+            cputime: cputime::ProcessTime::new(config.cpus, config.sampling).map_err(|_| SetUpFailed)?,
             config,
         })
     }

@@ -108,6 +108,11 @@ pub trait Machine: Sync + Sized {
     /// Copies to the program; a prefix may have been written on a fault.
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
 
+    /// Writes down where `t`, the current thread of `cpu`, which calls, is: for a profile. It stands for so much CPU time.
+    fn sample(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
+    /// CPU time of a thread that ended is in no sample.
+    fn unsampled(&self, _value: Nanos) {}
+
     /// Makes sure that slot `t` has room for a thread's state.
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory>;
     /// Makes `child` a copy of `parent`, the caller's current thread, that returns 0 from

@@ -21,7 +21,7 @@ mod sleep;
 pub(crate) use sleep::SleepClock;
 
 use crate::machine::{Machine, Times};
-use crate::{Kernel, ThreadIdx};
+use crate::{Kernel, Sampling, ThreadIdx};
 use alloc::collections::BTreeMap;
 use ids::{CpuId, Nanos};
 use sync::Lock;
@@ -56,6 +56,8 @@ pub(crate) struct ProcessTime {
     pub(crate) cpu: ProcessCputime,
     /// Something is armed, for the process or any thread: where threads run, CPUs tick.
     armed: AtomicBool,
+    /// Running threads are sampled at ticks, no more often than this.
+    pub(crate) sample_every: Option<Nanos>,
     /// RLIMIT_RTTIME is set.
     limits_rt: AtomicBool,
     pub(crate) timers: Lock<Timers>,
@@ -73,10 +75,12 @@ pub(crate) struct Timers {
 }
 
 impl ProcessTime {
-    pub(crate) fn new(cpus: usize) -> Result<ProcessTime, OutOfMemory> {
+    pub(crate) fn new(cpus: usize, sampling: Option<Sampling>) -> Result<ProcessTime, OutOfMemory> {
+        let sample_every = sampling.filter(|sampling| !sampling.wall).map(|sampling| sampling.every);
         Ok(ProcessTime {
             cpu: ProcessCputime::new(cpus)?,
-            armed: AtomicBool::new(false),
+            armed: AtomicBool::new(sample_every.is_some()),
+            sample_every,
             limits_rt: AtomicBool::new(false),
             timers: Lock::new(Timers {
                 process: ProcessTimers::new(),
@@ -97,7 +101,8 @@ impl ProcessTime {
     fn note_armed(&self, timers: &Timers) {
         let limited = timers.rttime.cur != UNLIMITED;
         self.limits_rt.store(limited, Relaxed);
-        self.armed.store(self.cpu.expiry.is_active() || !timers.threads.is_empty() || limited, SeqCst);
+        let timed = self.cpu.expiry.is_active() || !timers.threads.is_empty() || limited;
+        self.armed.store(timed || self.sample_every.is_some(), SeqCst);
     }
 }
 
@@ -118,6 +123,8 @@ pub(crate) struct ThreadTime {
     place: AtomicU32,
     /// Which queue that is.
     sleeps_on: AtomicU64,
+    /// What it had consumed at its last sample.
+    pub(crate) sampled: AtomicU64,
 }
 
 impl Default for ThreadTime {
@@ -131,6 +138,7 @@ impl Default for ThreadTime {
             shown: Lock::new(Adjuster::new()),
             place: AtomicU32::new(time::Heap::ABSENT),
             sleeps_on: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
         }
     }
 }
@@ -142,6 +150,7 @@ impl ThreadTime {
         self.ahead.store(0, Relaxed);
         self.since.store(UNKNOWN, Relaxed);
         self.owed.store(0, Relaxed);
+        self.sampled.store(0, Relaxed);
         *self.shown.lock() = Adjuster::new();
     }
 
@@ -205,7 +214,7 @@ impl HostTime {
 }
 
 impl<M: Machine> Kernel<M> {
-    fn consumed(&self, t: ThreadIdx, now: Nanos) -> Nanos {
+    pub(crate) fn consumed(&self, t: ThreadIdx, now: Nanos) -> Nanos {
         let run = self.sched.runtime(t, now).0 as i64;
         Nanos(run.saturating_add(self.thread(t).time.extra.load(Relaxed)).max(0) as u64)
     }
@@ -272,6 +281,9 @@ impl<M: Machine> Kernel<M> {
             return false;
         }
         self.expire_cpu_timers(cpu, current, now);
+        if let Some(t) = current {
+            self.sample_at_tick(cpu, t, now);
+        }
         current.is_some_and(|t| self.thread(t).hint.load(Acquire) & crate::thread::hint::SIGNAL != 0)
     }
 
@@ -377,6 +389,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
         self.compare_now_and_then(cpu, t, now);
+        self.sample_at_exit(t, now);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
         if !self.thread(t).time.cpu.expiry.is_empty() {
             self.forget_timers_of(t);
@@ -396,6 +409,8 @@ impl<M: Machine> Kernel<M> {
                 self.set_itimer(cpu, which, value);
             }
         }
+        // What was consumed before is in nobody's profile.
+        let _ = self.take_unsampled(t);
     }
 
     /// Before exec: the host gets back what the new program shall find. In a vfork child (`borrowed`), which has the limit

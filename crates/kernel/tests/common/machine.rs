@@ -25,6 +25,10 @@ pub fn fresh(rsp: u64) -> Registers {
 
 #[derive(Default)]
 pub struct State {
+    /// Threads that were sampled, and the CPU time that each sample stands for.
+    pub samples: Vec<(ThreadIdx, Nanos)>,
+    /// CPU time that ended without a sample.
+    pub unsampled: Nanos,
     pub now: u64,
     /// CLOCK_REALTIME is ahead of CLOCK_MONOTONIC by this.
     pub realtime_offset: u64,
@@ -222,6 +226,12 @@ impl Machine for TestMachine {
     fn carrier_time(&self) -> Option<Nanos> {
         let s = self.state();
         s.given_percent.map(|percent| Nanos(s.now / 100 * percent))
+    }
+    fn sample(&self, _cpu: CpuId, t: ThreadIdx, value: Nanos) {
+        self.state().samples.push((t, value));
+    }
+    fn unsampled(&self, value: Nanos) {
+        self.state().unsampled += value;
     }
     fn random(&self) -> u64 {
         4

@@ -49,8 +49,20 @@ pub struct World {
 impl World {
     /// A world with one thread, the main one.
     pub fn new(cpus: usize) -> World {
-        let config =
-            Config { cpus, tick: Nanos::from_millis(1), rt_host_rules: false, pid: Pid(500), pending_unlimited: false };
+        World::with(cpus, |_| {})
+    }
+
+    /// The same, set up differently.
+    pub fn with(cpus: usize, change: impl FnOnce(&mut Config)) -> World {
+        let mut config = Config {
+            cpus,
+            tick: Nanos::from_millis(1),
+            rt_host_rules: false,
+            pid: Pid(500),
+            pending_unlimited: false,
+            sampling: None,
+        };
+        change(&mut config);
         let kernel = Kernel::new(TestMachine::default(), config).unwrap();
         {
             let mut s = kernel.m.state();

@@ -67,6 +67,7 @@ impl Setup {
             rt_host_rules: false,
             pid: Pid(PID),
             pending_unlimited: false,
+            sampling: None,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
         let cpu = |_| SimCpu {

@@ -1,0 +1,103 @@
+//! `entresol profile`: where a program's threads spend CPU time, or wall time.
+//!
+//! - [`supervise`] runs the program as `run` does, in a child process, and knows the folder where images write records.
+//! - [`modules`]: which file's code lay where, and what a function there is called; [`stacks`] unwinds.
+//! - [`collect`] makes one [`collect::Profile`] of all records; [`pprof`] and [`flame`] write it.
+
+pub mod args;
+pub mod collect;
+pub mod flame;
+pub mod modules;
+pub mod pprof;
+pub mod stacks;
+pub mod supervise;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::STATUS_REFUSED;
+use crate::args::{Sampling, SamplingClock};
+use crate::style;
+use args::ProfileArguments;
+use collect::Profile;
+
+/// Runs the program, writes the profile, answers the program's exit status.
+pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {
+    let outputs = match Outputs::create(request) {
+        Ok(outputs) => outputs,
+        Err(why) => {
+            style::complain(&format!("{why:#}"));
+            return Ok(STATUS_REFUSED);
+        }
+    };
+    let sampling = Sampling { hz: request.rate(), wall: request.clock == SamplingClock::Wall };
+    let mut run = request.run.clone();
+    run.sampling = Some(sampling);
+    let (status, records) = supervise::run(run)?;
+    let files = records.read()?;
+    if files.is_empty() {
+        return Ok(status);
+    }
+    let profile = collect::collect(&files, &sampling);
+    outputs.write(&profile)?;
+    report(&profile, request);
+    Ok(status)
+}
+
+/// What goes where; made before the program starts, so that a mistake in a name costs nothing.
+struct Outputs {
+    pprof: Option<File>,
+    flame: Option<File>,
+}
+
+impl Outputs {
+    fn create(request: &ProfileArguments) -> anyhow::Result<Outputs> {
+        let is_picture = request.output.extension() == Some(OsStr::new("svg"));
+        anyhow::ensure!(
+            !(is_picture && request.flame.is_some()),
+            "two flame graphs were asked for: -o {} and --flame",
+            request.output.display()
+        );
+        let create = |path: &Path| File::create(path).with_context(|| format!("cannot write {}", path.display()));
+        let first = create(&request.output)?;
+        let flame = request.flame.as_deref().map(create).transpose()?;
+        Ok(if is_picture { Outputs { pprof: None, flame: Some(first) } } else { Outputs { pprof: Some(first), flame } })
+    }
+
+    fn write(self, profile: &Profile) -> anyhow::Result<()> {
+        if let Some(file) = self.pprof {
+            pprof::write(profile, file).context("cannot write the profile")?;
+        }
+        if let Some(file) = self.flame {
+            flame::write(profile, file).context("cannot write the flame graph")?;
+        }
+        Ok(())
+    }
+}
+
+fn report(profile: &Profile, request: &ProfileArguments) {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let of = match request.clock {
+        SamplingClock::Cpu => format!("{:.3} s of CPU time", seconds(profile.cpu())),
+        SamplingClock::Wall => {
+            format!("{:.3} s of threads' time, {:.3} s of CPU time", seconds(profile.wall()), seconds(profile.cpu()))
+        }
+    };
+    let also = if profile.processes > 1 { format!(" in {} processes", profile.processes) } else { String::new() };
+    style::remark(&format!(
+        "{} samples, {} lost, of {of}{also}, and {:.3} s of threads that ended before their next; written to {}",
+        profile.samples(),
+        profile.lost,
+        seconds(profile.unsampled),
+        request.output.display()
+    ));
+    if profile.unfinished > 0 {
+        style::remark(&format!(
+            "{} processes ended without a last word, so their last moments are missing",
+            profile.unfinished
+        ));
+    }
+}

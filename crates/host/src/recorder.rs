@@ -1,0 +1,376 @@
+//! What is written down while a program runs: samples of its threads.
+//!
+//! CPUs leave records in rings of their own, and never wait; the service thread carries them to the process's file in the
+//! folder that the command named, every [`ROUND`] and when a ring is half full. Who ends the process or becomes another
+//! program carries the rest. The file is opened for each time and no descriptor kept: programs close all that they find.
+//!
+//! By the wall clock the service thread itself samples threads that do not run, and asks CPUs for those that do.
+
+use crate::machine::kernel;
+use crate::os::{self, nr};
+use crate::report::Text;
+use crate::{service, sites};
+use alloc::vec::Vec;
+use arch::context::reg;
+use arch::{syscall, user};
+use core::fmt::Write;
+use ids::{CpuId, Nanos, ThreadIdx};
+use record::write::{self, Begin, End, Place, Sampled};
+use record::{Ring, Writer};
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+
+/// The time between two visits of the service thread.
+const ROUND: Nanos = Nanos::from_millis(20);
+/// Words of a ring: two mebibytes, of which the host gives only what is used.
+const RING_WORDS: usize = 1 << 18;
+/// Words that are carried at a time.
+const PIECE: usize = 1024;
+/// How often somebody who must not go without looks whether the file is free: about two seconds.
+const LOOKS_MAX: u32 = 100_000;
+
+static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The records of one process.
+#[derive(Debug)]
+struct Recorder {
+    folder: Vec<u8>,
+    /// One for each CPU, and the service thread's.
+    rings: Vec<Ring>,
+    /// Samples that were due, by ring.
+    due: Vec<AtomicU64>,
+    unsampled: AtomicU64,
+    memory: *mut u8,
+    /// Libraries have come or gone.
+    code: AtomicBool,
+    /// Somebody carries records to the file.
+    carrying: AtomicBool,
+    /// Nothing is written any more.
+    ended: AtomicBool,
+    wall: Lock<Wall>,
+}
+
+// SAFETY: `memory` is only kept to be given back.
+unsafe impl Sync for Recorder {}
+
+fn recorder() -> Option<&'static Recorder> {
+    // SAFETY: null, or complete and never freed.
+    unsafe { RECORDER.load(Acquire).as_ref() }
+}
+
+/// The process begins; its records go to this folder, if one is named. The kernel has been set.
+pub fn begin(folder: &[u8]) {
+    if folder.is_empty() {
+        return;
+    }
+    let rings = kernel().config().cpus + 1;
+    let Some(memory) = os::map(rings * RING_WORDS * 8) else {
+        return crate::report::say(format_args!("no memory for records: there will be none"));
+    };
+    let ring = |i: usize| {
+        // SAFETY: zeroed memory of that size, of which every ring gets its own part; it is given back when nobody uses it.
+        Ring::new(unsafe { core::slice::from_raw_parts(memory.cast::<AtomicU64>().add(i * RING_WORDS), RING_WORDS) })
+    };
+    let recorder = Recorder {
+        folder: folder.to_vec(),
+        rings: (0..rings).map(ring).collect(),
+        due: (0..rings).map(|_| AtomicU64::new(0)).collect(),
+        unsampled: AtomicU64::new(0),
+        memory,
+        code: AtomicBool::new(true),
+        carrying: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+        wall: Lock::new(Wall::default()),
+    };
+    let recorder = alloc::boxed::Box::leak(alloc::boxed::Box::new(recorder));
+    let mut name = [0u8; 16];
+    const PR_GET_NAME: usize = 16;
+    // SAFETY: the host fills sixteen bytes.
+    unsafe { syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) };
+    let name = name.as_chunks::<8>().0;
+    let config = kernel().config();
+    let begin = Begin {
+        pid: config.pid.0,
+        cpus: config.cpus,
+        at: os::clock_gettime(1),
+        every: config.sampling.map_or(Nanos::ZERO, |s| s.every),
+        wall: config.sampling.is_some_and(|s| s.wall),
+        name: [u64::from_le_bytes(name[0]), u64::from_le_bytes(name[1])],
+    };
+    recorder.with_file(|file| file.write(&begin.words()));
+    RECORDER.store(recorder, Release);
+}
+
+/// A forked child begins: what its parent has not carried yet is its parent's. It has one host thread.
+pub(crate) fn begin_child() {
+    let Some(old) = recorder() else { return };
+    RECORDER.store(core::ptr::null_mut(), Release);
+    // SAFETY: nobody else is in this process.
+    unsafe { os::unmap(old.memory, old.rings.len() * RING_WORDS * 8) };
+    begin(&old.folder);
+}
+
+/// Libraries have come or gone.
+pub fn code_changed() {
+    if let Some(recorder) = recorder() {
+        recorder.code.store(true, Release);
+    }
+}
+
+/// The current thread of `cpu` is sampled; the calling carrier serves that CPU.
+pub(crate) fn sample(cpu: CpuId, t: ThreadIdx, value: Nanos, place: Place) {
+    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
+    r.sample(cpu.index(), t, value, place, || true);
+}
+
+/// A thread has ended that consumed so much after its last sample.
+pub(crate) fn unsampled(value: Nanos) {
+    if let Some(recorder) = recorder() {
+        recorder.unsampled.fetch_add(value.0, Relaxed);
+    }
+}
+
+/// How long the service thread may sleep that has to be elsewhere after `other`.
+pub(crate) fn sooner(other: Option<Nanos>) -> Option<Nanos> {
+    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return other };
+    let own = match kernel().config().sampling {
+        Some(sampling) if sampling.wall => r.wall.lock().next.since(os::clock_gettime(1)).min(ROUND),
+        _ => ROUND,
+    };
+    Some(other.map_or(own, |other| other.min(own)))
+}
+
+/// The service thread's part.
+pub(crate) fn look() {
+    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
+    if let Some(sampling) = kernel().config().sampling.filter(|s| s.wall) {
+        r.sample_waiting(sampling.every);
+    }
+    r.carry();
+}
+
+/// The process goes on as another program, perhaps: everything is carried.
+pub(crate) fn flush() {
+    if let Some(r) = recorder() {
+        r.report_waiting();
+        r.carry();
+    }
+}
+
+/// The process ends: everything is carried, and nothing is recorded any more.
+pub(crate) fn end() {
+    let Some(r) = recorder() else { return };
+    if r.ended.swap(true, AcqRel) {
+        return;
+    }
+    r.report_waiting();
+    r.carry();
+    let due = r.due.iter().map(|n| n.load(Relaxed)).sum();
+    let end = End { due, unsampled: Nanos(r.unsampled.load(Relaxed)), switches_lost: 0 };
+    r.with_file(|file| file.write(&end.words()));
+}
+
+/// The file, open for appending.
+struct File(isize);
+
+impl File {
+    fn write(&self, words: &[u64]) {
+        let (mut at, mut left) = (words.as_ptr().cast::<u8>(), size_of_val(words));
+        while left > 0 {
+            // SAFETY: within the words.
+            let n = unsafe { syscall!(nr::WRITE, self.0, at, left) };
+            let Ok(n) = usize::try_from(n) else { return };
+            if n == 0 {
+                return;
+            }
+            // SAFETY: as above.
+            at = unsafe { at.add(n) };
+            left -= n;
+        }
+    }
+}
+
+impl Recorder {
+    fn sample(&self, ring: usize, t: ThreadIdx, value: Nanos, place: Place, still_there: impl Fn() -> bool) {
+        let thread = kernel().thread(t);
+        let due = &self.due[ring];
+        due.store(due.load(Relaxed) + 1, Relaxed);
+        let name = thread.name_words();
+        let who =
+            Sampled { tid: thread.tid.load(Relaxed), name, count: 1, value, at: kernel::Machine::now(&kernel().m) };
+        let load = |at| user::load_u64(at).ok();
+        if !write::sample(&self.rings[ring], ring as u16, &who, place, load, still_there) {
+            due.store(due.load(Relaxed) - 1, Relaxed);
+        }
+        if self.rings[ring].is_half_full() {
+            service::call();
+        }
+    }
+
+    /// Carries what there is to the file.
+    fn carry(&self) {
+        let code = self.code.load(Relaxed);
+        if !code && self.rings.iter().all(Ring::is_empty) {
+            return;
+        }
+        self.with_file(|file| {
+            // Before the samples: they may be from new code.
+            if self.code.swap(false, AcqRel)
+                && let Some(words) = code_lines().and_then(|text| write::maps(&text))
+            {
+                file.write(&words);
+            }
+            let mut piece = [0; PIECE];
+            for ring in &self.rings {
+                ring.drain(&mut piece, |words| file.write(words));
+            }
+        });
+    }
+
+    fn with_file(&self, f: impl FnOnce(&File)) {
+        const AT_FDCWD: isize = -100;
+        const O_WRONLY_CREAT_APPEND_CLOEXEC: usize = 0o1 | 0o100 | 0o2000 | 0o2000000;
+        let mut round = 0;
+        while self.carrying.swap(true, AcqRel) {
+            round += 1;
+            if round > LOOKS_MAX {
+                return;
+            }
+            os::relax(round);
+        }
+        let mut path = Text::<4096>::default();
+        let folder = core::str::from_utf8(&self.folder).unwrap_or("");
+        let _ = write!(path, "{folder}/{}\0", os::getpid());
+        // SAFETY: the path is a string of ours.
+        let fd =
+            unsafe { syscall!(nr::OPENAT, AT_FDCWD, path.as_bytes().as_ptr(), O_WRONLY_CREAT_APPEND_CLOEXEC, 0o600) };
+        if fd >= 0 {
+            f(&File(fd));
+            os::close(fd as i32);
+        }
+        self.carrying.store(false, Release);
+    }
+}
+
+/// The lines of the process's memory map that hold code.
+fn code_lines() -> Option<Vec<u8>> {
+    const AT_FDCWD: isize = -100;
+    const O_CLOEXEC: usize = 0o2000000;
+    let (mut text, mut chunk) = (Vec::new(), [0u8; 4096]);
+    // SAFETY: path and buffer are ours.
+    let fd = unsafe { syscall!(nr::OPENAT, AT_FDCWD, c"/proc/self/maps".as_ptr(), O_CLOEXEC, 0) };
+    if fd < 0 {
+        return None;
+    }
+    // The beginning of a line whose end has not been read.
+    let mut line = 0;
+    loop {
+        // SAFETY: as above.
+        let n = unsafe { syscall!(nr::READ, fd, chunk.as_mut_ptr(), chunk.len()) };
+        let Some(n) = usize::try_from(n).ok().filter(|&n| n > 0) else { break };
+        for &byte in &chunk[..n] {
+            if text.try_reserve(1).is_err() {
+                break;
+            }
+            text.push(byte);
+            if byte == b'\n' {
+                let is_code = text[line..].split(|&b| b == b' ').nth(1).is_some_and(|access| access.contains(&b'x'));
+                if !is_code {
+                    text.truncate(line);
+                }
+                line = text.len();
+            }
+        }
+    }
+    os::close(fd as i32);
+    Some(text)
+}
+
+/// What the service thread remembers of threads that wait.
+#[derive(Debug, Default)]
+struct Wall {
+    /// When the next samples are due.
+    next: Nanos,
+    seen: Vec<Seen>,
+}
+
+/// A thread at its last sample.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    tid: i32,
+    /// How long it had run.
+    run: Nanos,
+    /// How often it was found there since.
+    again: u64,
+}
+
+impl Recorder {
+    /// Samples all threads: those that do not run here and now.
+    fn sample_waiting(&self, every: Nanos) {
+        let (k, now) = (kernel(), os::clock_gettime(1));
+        let mut wall = self.wall.lock();
+        if now < wall.next {
+            return;
+        }
+        // Moments that were slept through are gone.
+        wall.next = if wall.next + every > now { wall.next } else { now } + every;
+        for t in k.threads().living() {
+            if wall.seen.len() <= t.index() {
+                if wall.seen.try_reserve(t.index() + 1).is_err() {
+                    continue;
+                }
+                wall.seen.resize(t.index() + 1, Seen::default());
+            }
+            self.sample_if_waiting(t, &mut wall.seen[t.index()]);
+        }
+        drop(wall);
+        for cpu in (0..k.config().cpus).map(|i| CpuId(i as u16)) {
+            if k.sched.current(cpu).is_some() {
+                k.ask_for_sample(cpu);
+            }
+        }
+    }
+
+    fn sample_if_waiting(&self, t: ThreadIdx, seen: &mut Seen) {
+        let (k, ring) = (kernel(), self.rings.len() - 1);
+        let context = k.m.contexts.get(t);
+        // SAFETY: contexts live for ever; the claim is atomic.
+        let claim = unsafe { &(*context).claim };
+        let run = k.sched.runtime(t, Nanos::ZERO);
+        let still_there = || claim.load(Acquire) == 0 && k.sched.runtime(t, Nanos::ZERO) == run;
+        let tid = k.tid(t).0;
+        if claim.load(Acquire) != 0 || tid == 0 {
+            return;
+        }
+        if seen.tid == tid && seen.run == run {
+            self.due[ring].fetch_add(1, Relaxed);
+            seen.again += 1;
+            return;
+        }
+        self.report(seen);
+        *seen = Seen { tid, run, again: 0 };
+        // SAFETY: nobody writes while the claim is free; should somebody take it, the sample is thrown away.
+        let (r, rip) =
+            unsafe { ((&raw const (*context).r).read_volatile(), (&raw const (*context).rip).read_volatile()) };
+        let place = Place { rip: sites::seen(rip, r[reg::RCX]), rsp: r[reg::RSP], rbp: r[reg::RBP] };
+        self.sample(ring, t, k.take_unsampled(t), place, still_there);
+    }
+
+    fn report(&self, seen: &mut Seen) {
+        let again = core::mem::take(&mut seen.again);
+        if again > 0
+            && let Some(mut w) = self.rings[self.rings.len() - 1].begin(3)
+        {
+            Writer::push_all(&mut w, &write::again(seen.tid, again));
+            w.commit();
+        }
+    }
+
+    /// Writes down how often threads were found where they were.
+    fn report_waiting(&self) {
+        let mut wall = self.wall.lock();
+        for seen in &mut wall.seen {
+            self.report(seen);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Samples for `entresol profile`: which thread, when, and for how much CPU time it stands. Where the thread is, the machine
+//! writes down.
+//!
+//! By CPU time a running thread is sampled at ticks. A sample stands for all that the thread has consumed since its last
+//! one, so that a thread's samples add up to its clock however ticks fell: only what it consumes after the last is in none,
+//! and at its end that is told. By the wall clock the machine walks the threads itself and asks a CPU for the one that it runs.
+
+use crate::Kernel;
+use crate::machine::Machine;
+use ids::{CpuId, Nanos, ThreadIdx};
+use sync::atomic::Ordering::*;
+
+impl<M: Machine> Kernel<M> {
+    /// At a tick that found `t` running.
+    pub(crate) fn sample_at_tick(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let Some(every) = self.cputime.sample_every else { return };
+        let last = &self.cpu(cpu).sampled;
+        // Ticks come a little early and late.
+        if now.since(Nanos(last.load(Relaxed))) + Nanos(self.config.tick.0 / 2) < every {
+            return;
+        }
+        last.store(now.0, Relaxed);
+        let value = self.unsampled(t, now);
+        self.m.sample(cpu, t, value);
+    }
+
+    /// What `t` has consumed since it was sampled last; from now on that counts as sampled.
+    fn unsampled(&self, t: ThreadIdx, now: Nanos) -> Nanos {
+        let consumed = self.consumed(t, now);
+        let sampled = &self.thread(t).time.sampled;
+        let before = Nanos(sampled.load(Relaxed));
+        // What the host took is taken back from a thread: its clock may be behind for a while.
+        sampled.store(consumed.max(before).0, Relaxed);
+        consumed.since(before)
+    }
+
+    /// At the end of `t`, which runs.
+    pub(crate) fn sample_at_exit(&self, t: ThreadIdx, now: Nanos) {
+        if self.config.sampling.is_some() {
+            self.m.unsampled(self.unsampled(t, now));
+        }
+    }
+
+    /// CPU time of `t` since this was asked last, for a machine that samples a thread which does not run.
+    pub fn take_unsampled(&self, t: ThreadIdx) -> Nanos {
+        self.unsampled(t, self.m.now())
+    }
+
+    /// Asks `cpu` for a sample of the thread that it runs.
+    pub fn ask_for_sample(&self, cpu: CpuId) {
+        let c = self.cpu(cpu);
+        c.sample_asked.store(true, Release);
+        c.asked.store(true, Release);
+        self.m.kick(cpu);
+    }
+
+    #[cold]
+    pub(crate) fn answer_sample(&self, cpu: CpuId) {
+        if self.cpu(cpu).sample_asked.swap(false, AcqRel)
+            && let Some(t) = self.sched.current(cpu)
+        {
+            let value = self.unsampled(t, self.m.now());
+            self.m.sample(cpu, t, value);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a running program's image writes down for the command: samples of its threads, and switches of its CPUs.
+//!
+//! Both sides of one form, so that they cannot differ:
+//!
+//! - [`Ring`]: where a CPU leaves records without waiting for anybody; bounded, and what does not fit is counted.
+//! - [`write`](mod@write): a record, word by word, as the image makes it.
+//! - [`read`](mod@read): the words of a file, as the command reads them.
+//!
+//! A record is a row of 64-bit words in the machine's byte order. The first one says what it is, on which CPU it was
+//! made and how many words it has, itself included; [`Kind`] lists what follows.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod read;
+pub mod ring;
+pub mod write;
+
+pub use read::{Record, records};
+pub use ring::{Ring, Writer};
+
+/// Version of the form, in [`Kind::Begin`].
+pub const VERSION: u64 = 1;
+
+/// What a record is, and the words after the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A program begins, or goes on after exec or fork: version, process id, number of CPUs, the time, nanoseconds
+    /// between two samples, 1 if they are by the wall clock, two words of name.
+    Begin = 1,
+    /// `/proc/PID/maps`, the lines of code: number of bytes, the bytes.
+    Maps = 2,
+    /// A thread at one moment: thread id, how many samples it counts for, nanoseconds of CPU time that it stands for, the
+    /// time, two words of name, instruction pointer, stack pointer, frame pointer, number of frame records, these
+    /// (place, return address), the copied stack.
+    Sample = 3,
+    /// A thread that has not run since its last sample: thread id, how many samples more.
+    Again = 4,
+    /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
+    /// 1 if the thread before could have gone on, two words of name.
+    Switch = 5,
+    /// The writer ends: samples that were due, CPU time of threads that ended between two samples, lost switches.
+    End = 6,
+}
+
+impl Kind {
+    /// The kind in a record's first word.
+    #[must_use]
+    pub fn of(first: u64) -> Option<Kind> {
+        use Kind::*;
+        [Begin, Maps, Sample, Again, Switch, End].into_iter().find(|&kind| kind as u64 == first & 0xff)
+    }
+}
+
+/// A record's first word.
+#[must_use]
+pub const fn first_word(kind: Kind, cpu: u16, words: usize) -> u64 {
+    kind as u64 | (cpu as u64) << 8 | (words as u64) << 32
+}
