@@ -31,7 +31,7 @@ fn every_figure_can_be_had_again() {
     let answer = lab(&["--cpus", "3", "--rounds", "9", "--seed", "5", "--full", "--json"]);
     let page: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
     let mut cells = 0;
-    for row in page["tables"].as_array().unwrap().iter().flat_map(|table| table["rows"].as_array().unwrap()) {
+    for row in page["parts"].as_array().unwrap().iter().filter_map(|part| part["rows"].as_array()).flatten() {
         for cell in row["cells"].as_array().unwrap() {
             let command = cell["command"].as_str().unwrap();
             let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();

@@ -20,6 +20,27 @@ pub enum LabTask {
     RtMigrate(RtMigrateArguments),
 }
 
+/// Where a page goes beside the terminal.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// Write the page to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the page as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl LabTask {
+    /// Where the page goes.
+    #[must_use]
+    pub fn output(&self) -> &Output {
+        match self {
+            LabTask::RtMigrate(request) => &request.output,
+        }
+    }
+}
+
 /// `entresol lab rt-migrate`.
 #[derive(Debug, Args)]
 #[command(
@@ -48,10 +69,7 @@ pub struct RtMigrateArguments {
     /// Do not run rt-migrate-test itself, neither on Linux nor under Entresol
     #[arg(long)]
     pub no_live: bool,
-    /// Write the page to a file as well
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Print the page as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
 }

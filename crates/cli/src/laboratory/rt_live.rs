@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use serde::Serialize;
 
+use super::page::{Lines, Part};
+use crate::bench::table::number;
 use crate::{bench, machine, resolve, style};
 
 const PROGRAM: &str = "rt-migrate-test";
@@ -13,26 +14,49 @@ const PROGRAM: &str = "rt-migrate-test";
 const LINES_SHOWN: usize = 6;
 
 /// What came of a live run.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Live {
+#[derive(Debug, Default)]
+struct Live {
     /// Where it ran.
-    pub title: String,
-    pub command: String,
+    title: String,
+    command: String,
     /// Why there is nothing to show.
-    pub missing: Option<String>,
+    missing: Option<String>,
     /// Its own verdict.
-    pub passed: Option<bool>,
+    passed: Option<bool>,
     /// The first rounds, as it prints them.
-    pub lines: Vec<String>,
+    lines: Vec<String>,
     /// When the top threads began, from the parent's time.
-    pub mean_us: Option<f64>,
-    pub worst_us: Option<f64>,
+    mean_us: Option<f64>,
+    worst_us: Option<f64>,
     /// What the host took from the carriers meanwhile.
-    pub stolen: Option<String>,
+    stolen: Option<String>,
+}
+
+impl From<Live> for Part {
+    fn from(live: Live) -> Part {
+        let mut lines = live.lines;
+        if let (Some(mean), Some(worst)) = (live.mean_us, live.worst_us) {
+            lines.push(format!(
+                "the top threads began after {} µs on average, {} at worst",
+                number(mean),
+                number(worst)
+            ));
+        }
+        lines.extend(live.stolen.map(|words| format!("the host took {words} meanwhile")));
+        lines.extend(live.missing.map(|why| format!("not measured: {why}")));
+        let figures = [("mean_us", live.mean_us), ("worst_us", live.worst_us)];
+        Part::Lines(Lines {
+            title: format!("Live: {}", live.title),
+            lines,
+            command: Some(live.command),
+            passed: live.passed,
+            figures: figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        })
+    }
 }
 
 /// On Linux, then under Entresol, each with one thread more than the host lets us use CPUs.
-pub(super) fn both(rounds: u32) -> anyhow::Result<Vec<Live>> {
+pub(super) fn both(rounds: u32) -> anyhow::Result<Vec<Part>> {
     let cpus = machine::host_cpus();
     let arguments = ["-c".to_owned(), "-l".to_owned(), rounds.to_string(), (cpus + 1).to_string()];
     let told = format!("{PROGRAM} {}", arguments.join(" "));
@@ -46,10 +70,10 @@ pub(super) fn both(rounds: u32) -> anyhow::Result<Vec<Live>> {
         Ok(program) => program,
         Err(why) => {
             let missing = || Some(format!("{why}; Debian has it in the package rt-tests"));
-            return Ok(vec![Live { missing: missing(), ..linux }, Live { missing: missing(), ..ours }]);
+            return Ok([linux, ours].map(|live| Live { missing: missing(), ..live }.into()).into());
         }
     };
-    Ok(vec![on_linux(linux, &program, &arguments)?, under_entresol(ours, &program, &arguments)?])
+    Ok(vec![on_linux(linux, &program, &arguments)?.into(), under_entresol(ours, &program, &arguments)?.into()])
 }
 
 fn on_linux(live: Live, program: &PathBuf, arguments: &[String]) -> anyhow::Result<Live> {
