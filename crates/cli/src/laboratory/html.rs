@@ -60,9 +60,9 @@ fn table(part: &Table, body: &mut String) {
         let _ = write!(body, "<th class=\"number\">{}</th>", escape(head));
     }
     body.push_str("</tr>\n");
-    for row in &part.rows {
+    for (row, labels) in part.rows.iter().zip(part.shown_labels()) {
         body.push_str("<tr>");
-        for label in &row.labels {
+        for label in labels {
             let _ = write!(body, "<td>{}</td>", escape(label));
         }
         row.cells.iter().for_each(|one| cell(one, body));
@@ -94,7 +94,7 @@ mod tests {
         let slow = Cell::figure("worst_us", 20_000.0).judged(false).repeated_by("a \"b\"");
         let row = Row { labels: vec!["old".to_owned(), "<before>".to_owned()], cells: vec![slow, Cell::words("none")] };
         let point = Point { x: 4.0, y: 20_000.0, verdict: Verdict::Bad };
-        let curves = vec![Curve { name: "old".to_owned(), points: vec![point] }];
+        let curves = vec![Curve { name: "old".to_owned(), ours: false, points: vec![point] }];
         let page = Page {
             title: "A & B",
             notes: vec!["n".to_owned()],

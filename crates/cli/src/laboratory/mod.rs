@@ -1,12 +1,20 @@
 //! `entresol lab`: the historic designs beside ours, one page a subject.
 //!
 //! A subject is a module that takes figures and answers a [`page::Page`]: it knows nothing of how pages look. `text`
-//! and `html` show any page, `plot` draws its curves.
+//! and `html` show any page, `plot` draws its curves. What it measures on real CPUs it has from `race`, what programs do
+//! on Linux here and under Entresol from `live`.
 
 pub mod args;
+mod cputimer;
 mod html;
+mod itimer;
+mod itimer_cases;
+mod itimer_hang;
+mod live;
 mod page;
 mod plot;
+mod posix_timers;
+mod race;
 mod rt_live;
 mod rt_migrate;
 mod text;
@@ -24,6 +32,9 @@ pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
     }
     let page = match &request.task {
         LabTask::RtMigrate(request) => rt_migrate::page(request)?,
+        LabTask::Cputimer(request) => cputimer::page(request)?,
+        LabTask::Itimer(request) => itimer::page(request)?,
+        LabTask::PosixTimers(request) => posix_timers::page(request)?,
     };
     if output.json {
         println!("{}", serde_json::to_string_pretty(&page)?);

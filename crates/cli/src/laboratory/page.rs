@@ -105,6 +105,8 @@ pub(super) struct Plot {
 #[derive(Debug, Serialize)]
 pub(super) struct Curve {
     pub name: String,
+    /// Whether it is ours: it then has the same colour on every page.
+    pub ours: bool,
     pub points: Vec<Point>,
 }
 
@@ -156,6 +158,21 @@ impl Row {
     }
 }
 
+impl Table {
+    /// The labels as people see them: the first of several is not said again in the rows that follow.
+    pub fn shown_labels<'a>(&'a self) -> Vec<Vec<&'a str>> {
+        let is_repeated = |at: usize| at > 0 && self.rows[at - 1].labels[0] == self.rows[at].labels[0];
+        let shown = |(at, row): (usize, &'a Row)| {
+            let mut labels: Vec<&str> = row.labels.iter().map(String::as_str).collect();
+            if labels.len() > 1 && is_repeated(at) {
+                labels[0] = "";
+            }
+            labels
+        };
+        self.rows.iter().enumerate().map(shown).collect()
+    }
+}
+
 impl Plot {
     /// Largest and least of what the points answer, if they are above zero: logarithms know no others.
     pub fn range(&self, of: impl Fn(&Point) -> f64) -> Option<(f64, f64)> {
@@ -171,4 +188,17 @@ impl Plot {
 pub(super) fn quoted(title: impl Into<String>, lines: &[&str]) -> Part {
     let lines = lines.iter().map(|&line| line.to_owned()).collect();
     Part::Lines(Lines { title: title.into(), lines, ..Lines::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_said_once() {
+        let row = |labels: [&str; 2]| Row { labels: labels.map(str::to_owned).into(), cells: Vec::new() };
+        let rows = vec![row(["a", "x"]), row(["a", "x"]), row(["b", "x"]), row(["a", "y"])];
+        let table = Table { rows, ..Table::default() };
+        assert_eq!(table.shown_labels(), [["a", "x"], ["", "x"], ["b", "x"], ["a", "y"]]);
+    }
 }

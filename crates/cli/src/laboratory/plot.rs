@@ -9,16 +9,17 @@ use crate::bench::table::number;
 
 const SIZE: (u32, u32) = (880, 420);
 /// The curves' colours, to be told apart on light and on dark paper.
-const COLORS: [RGBColor; 8] = [
-    RGBColor(0xb3, 0x55, 0x2e),
+const COLORS: [RGBColor; 6] = [
     RGBColor(0x3f, 0x78, 0xb5),
     RGBColor(0x9a, 0x63, 0xb0),
     RGBColor(0xb5, 0x8f, 0x1f),
-    RGBColor(0x2a, 0x8f, 0x5f),
     RGBColor(0x55, 0x8f, 0x9a),
-    RGBColor(0xa0, 0x50, 0x6f),
+    RGBColor(0xb0, 0x60, 0x3a),
     RGBColor(0x7a, 0x7a, 0x7a),
 ];
+const OURS: RGBColor = RGBColor(0x2a, 0x9f, 0x60);
+/// Between two names at one height.
+const LINE: i32 = 14;
 const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
 const FAILED: RGBColor = RGBColor(0xd0, 0x38, 0x2e);
 
@@ -51,26 +52,29 @@ fn draw(plot: &Plot, xs: (f64, f64), ys: (f64, f64), drawing: &mut String) -> Re
         .y_label_formatter(&|y| if *y >= 1.0 { whole(*y) } else { format!("{y}") })
         .label_style(("sans-serif", 12))
         .draw()?;
-    let mut taken: Vec<f64> = Vec::new();
-    for (curve, color) in plot.curves.iter().zip(COLORS.iter().cycle()) {
-        let points = curve.points.iter().filter(|p| p.x > 0.0 && p.y > 0.0);
+    let mut names = Vec::new();
+    let mut colors = COLORS.iter().cycle();
+    for curve in &plot.curves {
+        let color = if curve.ours { &OURS } else { colors.next().unwrap_or(&GREY) };
+        let mut points = curve.points.iter().filter(|p| p.x > 0.0 && p.y > 0.0);
         chart.draw_series(LineSeries::new(points.clone().map(|p| (p.x, p.y)), color.stroke_width(2)))?;
         chart.draw_series(points.clone().map(|p| {
             let color = if p.verdict == Verdict::Bad { &FAILED } else { color };
             Circle::new((p.x, p.y), 4, color.filled())
         }))?;
-        if let Some(last) = points.last() {
-            let style = ("sans-serif", 12).into_font().color(color).pos(Pos::new(HPos::Left, VPos::Center));
-            let at = chart.backend_coord(&(last.x, last.y));
-            // Names of curves that end at one place stand below each other.
-            let mut down = f64::from(at.1);
-            while let Some(other) = taken.iter().find(|other| (**other - down).abs() < 13.0) {
-                down = other + 13.0;
-            }
-            taken.push(down);
-            let words = format!("{} {}", curve.name, number(last.y));
-            area.draw(&Text::new(words, (at.0 + 9, down as i32), style))?;
-        }
+        names.extend(points.next_back().map(|last| {
+            let (right, down) = chart.backend_coord(&(last.x, last.y));
+            (down, right, color, format!("{} {}", curve.name, number(last.y)))
+        }));
+    }
+    // Names of curves that end at one place stand below each other.
+    names.sort_by_key(|name| name.0);
+    let mut free_from = 0;
+    for (down, right, color, words) in names {
+        let style = ("sans-serif", 12).into_font().color(color).pos(Pos::new(HPos::Left, VPos::Center));
+        let down = down.max(free_from);
+        area.draw(&Text::new(words, (right + 9, down), style))?;
+        free_from = down + LINE;
     }
     area.present()?;
     Ok(())
@@ -84,7 +88,8 @@ mod tests {
     #[test]
     fn every_curve_is_drawn_and_named() {
         let at = |x, y| Point { x, y, verdict: Verdict::Bad };
-        let curve = |name: &str, y| Curve { name: name.to_owned(), points: vec![at(4.0, y), at(1_024.0, y)] };
+        let curve =
+            |name: &str, y| Curve { name: name.to_owned(), ours: false, points: vec![at(4.0, y), at(1_024.0, y)] };
         let curves = vec![curve("first & last", 3.0), curve("other", 4_000.0)];
         let plot = Plot { title: "t".to_owned(), across: "CPUs", up: "time", unit: "ns", curves };
         let drawing = svg(&plot).unwrap();

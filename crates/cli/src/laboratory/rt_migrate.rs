@@ -186,7 +186,8 @@ fn simulate(costs: &'static str, load: Load, request: &RtMigrateArguments) -> an
             cells.push(cell(costs, load, policy, cpus as usize, request)?);
         }
         let point = |cell: &Cell| Point { x: cell.figures["cpus"], y: cell.figures["worst_us"], verdict: cell.verdict };
-        curves.push(Curve { name: policy.name().to_owned(), points: cells.iter().map(point).collect() });
+        let (name, ours) = (policy.name().to_owned(), policy == Policy::Entresol);
+        curves.push(Curve { name, ours, points: cells.iter().map(point).collect() });
         table.rows.push(Row { labels: vec![policy.name().to_owned(), about(policy).to_owned()], cells });
     }
     style::progress("");

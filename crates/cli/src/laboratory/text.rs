@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anstyle::Style;
-use comfy_table::CellAlignment;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, LineStyle};
 
 use super::page::{Lines, Page, Part, Plot, Table, Verdict};
 use crate::bench::table::number;
@@ -51,10 +51,10 @@ fn lines(part: &Lines, text: &mut String) {
 
 fn table(part: &Table, text: &mut String) {
     let mut table = comfy_table::Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
     table.set_header(part.labels.iter().chain(&part.heads));
-    for row in &part.rows {
-        table.add_row(row.labels.iter().chain(row.cells.iter().map(|cell| &cell.text)));
+    for (row, labels) in part.rows.iter().zip(part.shown_labels()) {
+        table.add_row(labels.into_iter().chain(row.cells.iter().map(|cell| cell.text.as_str())));
     }
     for column in table.column_iter_mut().skip(part.labels.len()) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn bars_grow_with_their_logarithms() {
         let at = |x, y| Point { x, y, verdict: Verdict::None };
-        let curves = vec![Curve { name: "a".to_owned(), points: vec![at(1.0, 1.0), at(2.0, 10.0), at(3.0, 100.0)] }];
+        let curves =
+            vec![Curve { name: "a".to_owned(), ours: true, points: vec![at(1.0, 1.0), at(2.0, 10.0), at(3.0, 100.0)] }];
         let part = Plot { title: "t".to_owned(), across: "CPUs", up: "time", unit: "ns", curves };
         let mut text = String::new();
         plot(&part, &mut text);
