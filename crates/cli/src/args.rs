@@ -200,6 +200,9 @@ pub struct ProbeArguments {
     /// Fewer repetitions
     #[arg(long)]
     pub quick: bool,
+    /// What the probe is told, where it can be told something
+    #[arg(value_name = "NAME=VALUE")]
+    pub parameters: Vec<String>,
 }
 
 /// `entresol completions`.

@@ -159,7 +159,7 @@ impl Stage {
         self.bar.set_message(act.about);
         self.bar.set_length(1);
         self.bar.set_position(0);
-        run_probe(side, act.probe, true, &mut |done, total, what| {
+        run_probe(side, act.probe, &[], true, &mut |done, total, what| {
             self.bar.set_length(total);
             self.bar.set_position(done);
             self.bar.set_message(what.to_owned());

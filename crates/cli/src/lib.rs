@@ -65,7 +65,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Bench(request) => bench::bench(&request),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
-        Task::Probe(request) => Ok(probe::probe(request.name, request.quick)),
+        Task::Probe(request) => Ok(probe::probe(request.name, request.quick, &request.parameters)),
         Task::Completions(request) => completions(request.shell),
         Task::Image(request) => image(&request.file),
     }

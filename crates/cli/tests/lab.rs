@@ -4,8 +4,31 @@ use std::fs;
 use std::process::{Command, Output};
 
 fn lab(arguments: &[&str]) -> Output {
+    page_of("rt-migrate", arguments)
+}
+
+fn page_of(subject: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
-    command.args(["lab", "rt-migrate", "--no-live"]).args(arguments).output().expect("the command starts")
+    command.args(["lab", subject, "--no-live"]).args(arguments).output().expect("the command starts")
+}
+
+/// The page as programs read it, which is also written for a browser.
+fn json_of(subject: &str, arguments: &[&str]) -> serde_json::Value {
+    let folder = tempfile::tempdir().unwrap();
+    let html = folder.path().join("page.html");
+    let output = ["--json", "--html", html.to_str().unwrap()];
+    let answer = page_of(subject, &[arguments, &output].concat());
+    assert_eq!(answer.status.code(), Some(0), "{}", String::from_utf8_lossy(&answer.stderr));
+    let page = fs::read_to_string(&html).unwrap();
+    assert!(page.contains("<svg") && page.contains("</html>"));
+    serde_json::from_slice(&answer.stdout).unwrap()
+}
+
+/// All rows of all tables, by their first labels.
+fn rows(page: &serde_json::Value) -> Vec<(String, &Vec<serde_json::Value>)> {
+    let rows = page["parts"].as_array().unwrap().iter().filter_map(|part| part["rows"].as_array()).flatten();
+    let label = |row: &serde_json::Value| row["labels"][0].as_str().unwrap().to_owned();
+    rows.map(|row| (label(row), row["cells"].as_array().unwrap())).collect()
 }
 
 #[test]
@@ -31,7 +54,7 @@ fn every_figure_can_be_had_again() {
     let answer = lab(&["--cpus", "3", "--rounds", "9", "--seed", "5", "--full", "--json"]);
     let page: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
     let mut cells = 0;
-    for row in page["tables"].as_array().unwrap().iter().flat_map(|table| table["rows"].as_array().unwrap()) {
+    for row in page["parts"].as_array().unwrap().iter().filter_map(|part| part["rows"].as_array()).flatten() {
         for cell in row["cells"].as_array().unwrap() {
             let command = cell["command"].as_str().unwrap();
             let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
@@ -54,4 +77,50 @@ fn what_makes_no_sense_is_refused() {
     let answer = lab(&["--html", "/no/such/folder/page.html"]);
     assert_eq!(answer.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&answer.stderr).contains("cannot write /no/such/folder/page.html"));
+}
+
+/// Every generation is raced and modelled, and the message's words stand beside them.
+#[test]
+fn the_page_on_cpu_time_has_every_generation() {
+    let page = json_of("cputimer", &["--cpus", "1"]);
+    let rows = rows(&page);
+    for (generation, tables) in
+        [("walk", 3), ("per-cpu", 3), ("spinlock", 3), ("atomics", 3), ("today", 1), ("ours", 3)]
+    {
+        let cells: Vec<_> = rows.iter().filter(|row| row.0 == generation).flat_map(|row| row.1).collect();
+        assert!(cells.len() >= 3 * tables, "{generation}");
+        assert!(cells.iter().all(|cell| !cell["text"].as_str().unwrap().is_empty()), "{generation}");
+    }
+    assert!(page.to_string().contains("more than 30% of total time"));
+    let answer = page_of("cputimer", &["--cpus", "64"]);
+    let few = std::thread::available_parallelism().unwrap().get() < 64;
+    assert_eq!(answer.status.code() == Some(1), few, "{}", String::from_utf8_lossy(&answer.stderr));
+}
+
+/// Generation 0 beyond its cliff, and ours as far, executed and modelled.
+#[test]
+fn the_page_on_profiling_timers_has_the_bug() {
+    let page = json_of("itimer", &[]);
+    let rows = rows(&page);
+    let of = |name: &str| rows.iter().filter(|row| row.0 == name).flat_map(|row| row.1).collect::<Vec<_>>();
+    assert_eq!(of("walk").len(), of("ours").len());
+    assert!(of("walk").iter().any(|cell| cell["text"] == "stands still"), "modelled");
+    assert!(of("ours").iter().all(|cell| !cell["text"].as_str().unwrap().contains("stands still")));
+    assert!(page.to_string().contains("at least O(n*3)"));
+}
+
+/// The message's figures, what the model says to each, and every design raced.
+#[test]
+fn the_page_on_timer_ids_has_the_seven_tests() {
+    let page = json_of("posix-timers", &[]);
+    let rows = rows(&page);
+    let told: Vec<_> = rows.iter().flat_map(|row| row.1).filter(|cell| cell["told_ms"].is_number()).collect();
+    assert_eq!(told.len(), 48);
+    assert!(told.iter().any(|cell| cell["told_ms"] == 180_239.0));
+    let tests = ["1: 20,000", "2: 50,000", "3: 100,000", "4: 63 threads × 1,000", "5: 63 processes × 1,000"];
+    for test in tests.iter().chain(&["4: 63 threads, 2,000 pairs", "5: 63 processes, 2,000 pairs"]) {
+        let raced = rows.iter().filter(|row| row.0.starts_with(test)).flat_map(|row| row.1);
+        assert!(raced.filter(|cell| cell["ms"].is_number()).count() >= 5, "{test}");
+    }
+    assert!(page.to_string().contains("more than one megabyte"));
 }

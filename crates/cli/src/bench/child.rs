@@ -60,6 +60,7 @@ pub enum Outcome {
 pub fn run_probe(
     side: Side,
     probe: Probe,
+    parameters: &[String],
     quick: bool,
     progress: &mut dyn FnMut(u64, u64, &str),
 ) -> anyhow::Result<Outcome> {
@@ -69,7 +70,7 @@ pub fn run_probe(
     if quick {
         command.arg("--quick");
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(parameters).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().context("a measuring process could not be started")?;
     read(child, progress)
 }

@@ -142,7 +142,7 @@ impl Prepared {
     /// Runs it once on one side.
     pub fn run(&self, side: Side) -> anyhow::Result<Outcome> {
         match &self.action {
-            Action::Probe(probe) => child::run_probe(side, *probe, self.quick, &mut |_, _, _| {}),
+            Action::Probe(probe) => child::run_probe(side, *probe, &[], self.quick, &mut |_, _, _| {}),
             Action::Startup => startup(side, if self.quick { 20 } else { 50 }),
             Action::Xz { program, input } => xz(side, program, input),
         }

@@ -18,6 +18,36 @@ pub struct LabArguments {
 pub enum LabTask {
     /// Real-time balancing (2007): before the patch, the patch, and ours, simulated and live
     RtMigrate(RtMigrateArguments),
+    /// CPU time of a process (2015): four generations, Linux today and ours, raced and in a cost model
+    Cputimer(CputimerArguments),
+    /// Profiling timers and many threads (2008): the bug executed, and the message's cases live
+    Itimer(ItimerArguments),
+    /// POSIX timer ids (2025): the message's seven tests modelled, raced and live
+    PosixTimers(PosixTimersArguments),
+}
+
+/// Where a page goes beside the terminal.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// Write the page to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the page as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl LabTask {
+    /// Where the page goes.
+    #[must_use]
+    pub fn output(&self) -> &Output {
+        match self {
+            LabTask::RtMigrate(request) => &request.output,
+            LabTask::Cputimer(request) => &request.output,
+            LabTask::Itimer(request) => &request.output,
+            LabTask::PosixTimers(request) => &request.output,
+        }
+    }
 }
 
 /// `entresol lab rt-migrate`.
@@ -48,10 +78,74 @@ pub struct RtMigrateArguments {
     /// Do not run rt-migrate-test itself, neither on Linux nor under Entresol
     #[arg(long)]
     pub no_live: bool,
-    /// Write the page to a file as well
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Print the page as JSON
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `entresol lab cputimer`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 1 if the cost model no longer gives what the message of 2015 says, within a factor of \
+        two. What is raced or live is not judged.\n\n\
+        Examples:\n  \
+        entresol lab cputimer                        on the terminal; some 10 s\n  \
+        entresol lab cputimer --cpus 1,8,16          raced on other numbers of CPUs\n  \
+        entresol lab cputimer --html page.html       and as a page"
+)]
+pub struct CputimerArguments {
+    /// Real CPUs to race on [default: 1, 2, 4, … as far as the host lets us]
+    #[arg(long, value_name = "N,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=super::cputimer::CPUS_MAX as i64))]
+    pub cpus: Vec<u32>,
+    /// Do not run programs, neither on Linux nor under Entresol
     #[arg(long)]
-    pub json: bool,
+    pub no_live: bool,
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `entresol lab itimer`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 1 if the cost model no longer gives what the message of 2008 says. What is executed or \
+        live is not judged.\n\n\
+        Examples:\n  \
+        entresol lab itimer                          on the terminal; about a minute\n  \
+        entresol lab itimer --full                   the message's cases as written; some 10 minutes\n  \
+        entresol lab itimer --html page.html         and as a page"
+)]
+pub struct ItimerArguments {
+    /// The message's cases as written, with up to 100,000 threads
+    #[arg(long)]
+    pub full: bool,
+    /// Do not run the cases, neither on Linux nor under Entresol
+    #[arg(long)]
+    pub no_live: bool,
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `entresol lab posix-timers`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 1 if the cost model no longer gives the figures of the message of 2025 within a factor of \
+        two, or sparse ids cost what they must not. What is raced or live is not judged.\n\n\
+        Examples:\n  \
+        entresol lab posix-timers                    on the terminal; about a minute\n  \
+        entresol lab posix-timers --full             63 times 20,000 timers, 63 times 100,000 pairs; some minutes\n  \
+        entresol lab posix-timers --html page.html   and as a page"
+)]
+pub struct PosixTimersArguments {
+    /// The message's tests 4 and 5 as written
+    #[arg(long)]
+    pub full: bool,
+    /// Do not run programs, neither on Linux nor under Entresol
+    #[arg(long)]
+    pub no_live: bool,
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
 }

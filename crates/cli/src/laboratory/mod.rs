@@ -1,10 +1,21 @@
 //! `entresol lab`: the historic designs beside ours, one page a subject.
 //!
-//! `rt_migrate` takes the figures, simulated and live; `text` and `html` show them.
+//! A subject is a module that takes figures and answers a [`page::Page`]: it knows nothing of how pages look. `text`
+//! and `html` show any page, `plot` draws its curves. What it measures on real CPUs it has from `race`, what programs do
+//! on Linux here and under Entresol from `live`.
 
 pub mod args;
+mod cputimer;
 mod html;
+mod itimer;
+mod itimer_cases;
+mod itimer_hang;
 mod live;
+mod page;
+mod plot;
+mod posix_timers;
+mod race;
+mod rt_live;
 mod rt_migrate;
 mod text;
 
@@ -14,18 +25,24 @@ use args::{LabArguments, LabTask};
 
 /// Makes the page that was asked for; answers the exit status.
 pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
-    let LabTask::RtMigrate(request) = &request.task;
-    if let Some(file) = &request.html {
+    let output = request.task.output();
+    if let Some(file) = &output.html {
+        // Before minutes are spent on figures that cannot be written.
         std::fs::write(file, b"").with_context(|| format!("cannot write {}", file.display()))?;
     }
-    let page = rt_migrate::page(request)?;
-    if request.json {
+    let page = match &request.task {
+        LabTask::RtMigrate(request) => rt_migrate::page(request)?,
+        LabTask::Cputimer(request) => cputimer::page(request)?,
+        LabTask::Itimer(request) => itimer::page(request)?,
+        LabTask::PosixTimers(request) => posix_timers::page(request)?,
+    };
+    if output.json {
         println!("{}", serde_json::to_string_pretty(&page)?);
     } else {
         anstream::print!("{}", text::render(&page));
     }
-    if let Some(file) = &request.html {
-        std::fs::write(file, html::render(&page)).with_context(|| format!("cannot write {}", file.display()))?;
+    if let Some(file) = &output.html {
+        std::fs::write(file, html::render(&page)?).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(i32::from(!page.holds()))
+    Ok(i32::from(!page.faults.is_empty()))
 }

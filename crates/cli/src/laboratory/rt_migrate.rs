@@ -1,11 +1,12 @@
 //! The figures of the page on real-time balancing.
 
 use anyhow::Context;
-use serde::Serialize;
 use sim::{Cost, Options, Policy, Report};
 
 use super::args::RtMigrateArguments;
-use super::live::{self, Live};
+use super::page::{Cell, Curve, Lines, Page, Part, Plot, Point, Row, Table, quoted};
+use super::rt_live;
+use crate::bench::table::number;
 use crate::style;
 
 /// The machine of the message's own figures.
@@ -55,72 +56,9 @@ impl Load {
     }
 }
 
-/// The page.
-#[derive(Debug, Serialize)]
-pub(super) struct Page {
-    /// What it is about.
-    pub title: &'static str,
-    /// How to read it.
-    pub notes: Vec<String>,
-    /// Rounds in the layout of rt-migrate-test.
-    pub rounds: Vec<Rounds>,
-    /// One for each cost profile and load.
-    pub tables: Vec<Simulated>,
-    pub live: Vec<Live>,
-}
-
-/// Some rounds.
-#[derive(Debug, Serialize)]
-pub(super) struct Rounds {
-    pub title: String,
-    /// What repeats them; `None`: they are quoted.
-    pub command: Option<String>,
-    pub lines: Vec<String>,
-}
-
-/// All policies on machines of all sizes.
-#[derive(Debug, Serialize)]
-pub(super) struct Simulated {
-    pub costs: &'static str,
-    /// How many threads, in words.
-    pub threads: &'static str,
-    pub sizes: Vec<usize>,
-    pub rows: Vec<Row>,
-}
-
-/// One policy on machines of all sizes.
-#[derive(Debug, Serialize)]
-pub(super) struct Row {
-    pub policy: &'static str,
-    pub about: &'static str,
-    pub cells: Vec<Cell>,
-}
-
-/// When the top threads began, from the parent's time.
-#[derive(Debug, Serialize)]
-pub(super) struct Cell {
-    pub cpus: usize,
-    pub threads: usize,
-    pub rounds: u32,
-    pub mean_us: f64,
-    pub worst_us: f64,
-    pub rounds_failed: u32,
-    /// What repeats it.
-    pub command: String,
-}
-
-impl Page {
-    /// Whether nothing simulated under Entresol broke the test's rule where it must hold. Live latencies are not
-    /// judged: the host takes its part of them.
-    pub fn holds(&self) -> bool {
-        let ours = self.tables.iter().flat_map(|t| &t.rows).filter(|row| row.policy == Policy::Entresol.name());
-        ours.flat_map(|row| &row.cells).all(|c| c.cpus > CPUS_JUDGED || c.rounds_failed == 0)
-    }
-}
-
 /// Takes all figures.
 pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
-    let mut rounds = vec![
+    let mut parts = vec![
         quoted(
             "The message, before the patch (4 CPUs): the third thread waits 20 ms for less urgent ones",
             &SEED_BEFORE,
@@ -128,16 +66,20 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
         quoted("The message, after it: 31 to 61 µs", &SEED_AFTER),
     ];
     for policy in Policy::ALL.into_iter().cycle().skip(1).take(Policy::ALL.len()) {
-        rounds.push(example(policy, request)?);
+        parts.push(example(policy, request)?);
     }
-    let mut tables = Vec::new();
+    let mut faults = Vec::new();
     let loads = if request.full { &[Load::OneMore, Load::FourTimes][..] } else { &[Load::OneMore] };
     for &load in loads {
         for costs in PROFILES {
-            tables.push(simulate(costs, load, request)?);
+            let (table, plot) = simulate(costs, load, request)?;
+            faults.extend(faults_of(&table));
+            parts.extend([Part::Table(table), Part::Plot(plot)]);
         }
     }
-    let live = if request.no_live { Vec::new() } else { live::both(request.rounds)? };
+    if !request.no_live {
+        parts.extend(rt_live::both(request.rounds)?);
+    }
     Ok(Page {
         title: "Real-time balancing: rt-migrate-test",
         notes: vec![
@@ -155,14 +97,21 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
                 .to_owned(),
             format!("Simulated from seed {}; equal seeds give equal figures.", request.seed),
         ],
-        rounds,
-        tables,
-        live,
+        parts,
+        faults,
     })
 }
 
-fn quoted(title: &str, lines: &[&str]) -> Rounds {
-    Rounds { title: title.to_owned(), command: None, lines: lines.iter().map(|&l| l.to_owned()).collect() }
+/// Whether Entresol, simulated, broke the test's rule where it must hold.
+fn faults_of(table: &Table) -> Vec<String> {
+    let ours = table.rows.iter().filter(|row| row.labels[0] == Policy::Entresol.name());
+    let cells = ours.flat_map(|row| &row.cells);
+    let broken = cells.filter(|cell| {
+        let figure = |name| cell.figures.get(name).copied().unwrap_or_default();
+        figure("cpus") <= CPUS_JUDGED as f64 && figure("rounds_failed") > 0.0
+    });
+    let told = broken.map(|cell| cell.command.clone().unwrap_or_default());
+    told.map(|command| format!("Entresol let a thread wait for a less urgent one: {command}")).collect()
 }
 
 fn about(policy: Policy) -> &'static str {
@@ -202,7 +151,7 @@ fn run(
 }
 
 /// Two rounds on the machine of the message: of those that failed the first, if any did.
-fn example(policy: Policy, request: &RtMigrateArguments) -> anyhow::Result<Rounds> {
+fn example(policy: Policy, request: &RtMigrateArguments) -> anyhow::Result<Part> {
     let (report, command) = run(policy, PROFILES[0], Load::OneMore, CPUS_THEN, request.rounds, request.seed)?;
     let table = report.tables.first().context("the scenario prints its rounds")?;
     let from = report.get("first failed round").map_or(1, |round| round as usize);
@@ -212,41 +161,64 @@ fn example(policy: Policy, request: &RtMigrateArguments) -> anyhow::Result<Round
         format!("{:>5}{cells}", row[0])
     };
     let failed = report.get("rounds failed").unwrap_or_default();
-    Ok(Rounds {
+    Ok(Part::Lines(Lines {
         title: format!("Simulated, {}: {failed:.0} of {} rounds failed", about(policy), request.rounds),
         command: Some(command),
         lines: rows.map(line).collect(),
-    })
+        ..Lines::default()
+    }))
 }
 
-fn simulate(costs: &'static str, load: Load, request: &RtMigrateArguments) -> anyhow::Result<Simulated> {
-    let sizes: Vec<usize> = request.cpus.iter().map(|&n| n as usize).collect();
-    let mut rows = Vec::new();
+fn simulate(costs: &'static str, load: Load, request: &RtMigrateArguments) -> anyhow::Result<(Table, Plot)> {
+    let mut table = Table {
+        title: format!(
+            "Simulated, {} threads, costs of {costs}: when the top threads began, mean and worst, µs (rounds failed)",
+            load.words()
+        ),
+        labels: vec![String::new(); 2],
+        heads: request.cpus.iter().map(|n| format!("{n} CPUs")).collect(),
+        ..Table::default()
+    };
+    let mut curves = Vec::new();
     for policy in Policy::ALL {
         let mut cells = Vec::new();
-        for &cpus in &sizes {
-            let rounds = rounds_on(cpus, request.rounds);
-            style::progress(&format!(
-                "simulating {} on {cpus} CPUs, {} threads, costs of {costs}",
-                policy.name(),
-                load.words()
-            ));
-            let (report, command) = run(policy, costs, load, cpus, rounds, request.seed)?;
-            let value = |name| report.get(name).with_context(|| format!("the scenario measures {name}"));
-            cells.push(Cell {
-                cpus,
-                threads: load.threads(cpus),
-                rounds,
-                mean_us: value("top threads' start mean")?,
-                worst_us: value("top threads' start max")?,
-                rounds_failed: value("rounds failed")? as u32,
-                command,
-            });
+        for &cpus in &request.cpus {
+            cells.push(cell(costs, load, policy, cpus as usize, request)?);
         }
-        rows.push(Row { policy: policy.name(), about: about(policy), cells });
+        let point = |cell: &Cell| Point { x: cell.figures["cpus"], y: cell.figures["worst_us"], verdict: cell.verdict };
+        let (name, ours) = (policy.name().to_owned(), policy == Policy::Entresol);
+        curves.push(Curve { name, ours, points: cells.iter().map(point).collect() });
+        table.rows.push(Row { labels: vec![policy.name().to_owned(), about(policy).to_owned()], cells });
     }
     style::progress("");
-    Ok(Simulated { costs, threads: load.words(), sizes, rows })
+    let title = format!("Worst start of a top thread, {} threads, costs of {costs}", load.words());
+    Ok((table, Plot { title, across: "CPUs", up: "worst start", unit: "µs", curves }))
+}
+
+fn cell(
+    costs: &'static str,
+    load: Load,
+    policy: Policy,
+    cpus: usize,
+    request: &RtMigrateArguments,
+) -> anyhow::Result<Cell> {
+    let rounds = rounds_on(cpus, request.rounds);
+    let (name, words) = (policy.name(), load.words());
+    style::progress(&format!("simulating {name} on {cpus} CPUs, {words} threads, costs of {costs}"));
+    let (report, command) = run(policy, costs, load, cpus, rounds, request.seed)?;
+    let value = |name| report.get(name).with_context(|| format!("the scenario measures {name}"));
+    let (mean, worst) = (value("top threads' start mean")?, value("top threads' start max")?);
+    let failed = value("rounds failed")?;
+    let in_words = if failed > 0.0 { format!(" ({failed:.0})") } else { String::new() };
+    Ok(Cell::figure("worst_us", worst)
+        .with("mean_us", mean)
+        .with("rounds_failed", failed)
+        .with("cpus", cpus as f64)
+        .with("threads", load.threads(cpus) as f64)
+        .with("rounds", f64::from(rounds))
+        .shown(format!("{} / {}{in_words}", number(mean), number(worst)))
+        .judged(failed == 0.0)
+        .repeated_by(command))
 }
 
 /// Large machines make many events a round.

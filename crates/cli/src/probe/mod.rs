@@ -11,17 +11,23 @@ mod create;
 mod crowd;
 mod futex;
 mod handover;
+mod parameters;
 mod passthrough;
 mod preemption;
+pub(crate) mod primes;
 mod profile;
 pub(crate) mod pthread;
 pub mod report;
 mod rt_wakeup;
 mod sieve;
 mod talk;
+mod timer_ids;
 mod timers;
 
 use clap::ValueEnum;
+
+use crate::style;
+use parameters::Parameters;
 
 /// The probes, by the name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,6 +74,10 @@ pub enum Probe {
     TimerLateness,
     /// 100,000 threads of Rust's standard library talk to each other
     Talk,
+    /// Threads compute primes under timers and limits on CPU time
+    Primes,
+    /// Threads or processes create POSIX timers and ask for their overruns
+    TimerIds,
 }
 
 impl Probe {
@@ -76,11 +86,27 @@ impl Probe {
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
+
+    /// What it can be told.
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Probe::Primes => primes::PARAMETERS,
+            Probe::TimerIds => timer_ids::PARAMETERS,
+            _ => &[],
+        }
+    }
 }
 
 /// Runs one probe and answers the exit status.
 #[must_use]
-pub fn probe(probe: Probe, quick: bool) -> i32 {
+pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
+    let parameters = match Parameters::read(parameters, probe.parameters()) {
+        Ok(parameters) => parameters,
+        Err(mistake) => {
+            style::complain(&mistake);
+            return 2;
+        }
+    };
     let measured = match probe {
         Probe::Yield => handover::by_yield(quick),
         Probe::Futex => handover::by_futex(quick),
@@ -103,6 +129,8 @@ pub fn probe(probe: Probe, quick: bool) -> i32 {
         Probe::TimerRestore => timers::restore(),
         Probe::TimerLateness => timers::lateness(quick),
         Probe::Talk => talk::measure(),
+        Probe::Primes => primes::measure(&parameters),
+        Probe::TimerIds => timer_ids::measure(&parameters),
     };
     if let Err(refusal) = measured {
         report::refused(&refusal);

@@ -16,7 +16,7 @@ fn refused(what: &str) -> String {
     format!("{what}: {}", std::io::Error::last_os_error())
 }
 
-fn create(id: &mut i32, value: usize) -> Measured {
+pub(super) fn create(id: &mut i32, value: usize) -> Measured {
     // SAFETY: a `sigevent` of zeros is one.
     let mut event: libc::sigevent = unsafe { mem::zeroed() };
     event.sigev_signo = SIGNAL;
@@ -26,7 +26,7 @@ fn create(id: &mut i32, value: usize) -> Measured {
     if r == 0 { Ok(()) } else { Err(refused("timer_create")) }
 }
 
-fn delete(id: i32) {
+pub(super) fn delete(id: i32) {
     // SAFETY: about one of our timers.
     unsafe { libc::syscall(libc::SYS_timer_delete, id) };
 }

@@ -68,7 +68,7 @@ fn measured(quick: bool, kept: &mut Vec<String>) -> anyhow::Result<Cost> {
 /// A system call that Entresol answers: a yield to another thread under `entresol run`, without the switch.
 fn own_call(switch: f64) -> Result<f64, String> {
     let side = Side::Entresol { cpus: Some(1) };
-    match run_probe(side, Probe::Yield, true, &mut |_, _, _| ()).map_err(|why| format!("{why:#}"))? {
+    match run_probe(side, Probe::Yield, &[], true, &mut |_, _, _| ()).map_err(|why| format!("{why:#}"))? {
         Outcome::Figures(figures) => {
             let both = figures.get("yield_same_cpu").ok_or("the probe printed no figure")?;
             Ok((both - switch).max(1.0))

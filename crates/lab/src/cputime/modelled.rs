@@ -1,8 +1,8 @@
 //! The generations as steps of the cost model: what each touches at a tick while a
 //! process timer is armed and every CPU runs a thread of the process.
 
-use crate::cost::Step;
 use crate::cost::Step::{Add, Lock, ReadOthers, Work};
+use crate::cost::{Machine, Step, share};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -21,7 +21,41 @@ pub enum Design {
     Ours,
 }
 
+/// The machine on which the bug was found: four CPUs.
+pub const OF_2008: Machine = Machine::of_cpus(4);
+/// Its tick, in nanoseconds: a thousand a second.
+pub const TICK_OF_2008: u64 = 1_000_000;
+/// One thread visited by a walk there. Read off the message: with 4,000 threads the program took 70 seconds for what
+/// takes 5.8, so eight percent of each tick were left to it, after four CPUs had walked one after the other.
+const VISIT_OF_2008: u64 = 31;
+
+/// A tick of generation 0 on the machine of 2008, with so many threads: three walks under a lock.
+pub fn walk_of_2008(threads: u64) -> Vec<Step> {
+    vec![Lock(0, 3 * threads * VISIT_OF_2008)]
+}
+
+/// The share of all time that is left to the program when a tick does this on the machine of 2008.
+pub fn left_in_2008(steps: &[Step]) -> f64 {
+    1.0 - share(&OF_2008, steps, TICK_OF_2008)
+}
+
 impl Design {
+    /// All five, with generation 0 for so many threads.
+    pub const fn all(threads: u64) -> [Design; 5] {
+        [Design::Walk(threads), Design::PerCpu, Design::Spinlock, Design::Atomics, Design::Ours]
+    }
+
+    /// The name in tables, as [`super::Accounting::name`] has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Design::Walk(_) => "walk",
+            Design::PerCpu => "per-cpu",
+            Design::Spinlock => "spinlock",
+            Design::Atomics => "atomics",
+            Design::Ours => "ours",
+        }
+    }
+
     /// What one tick does on a machine of `cpus` CPUs.
     pub fn tick(self, cpus: usize) -> Vec<Step> {
         match self {
@@ -42,7 +76,6 @@ impl Design {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Machine, share};
 
     const TICK: u64 = 4_000_000;
 
@@ -73,6 +106,18 @@ mod tests {
         let of = |cpus: usize, d: Design| share(&Machine::of_cpus(cpus), &d.tick(cpus), TICK);
         assert_eq!(of(4, Design::Ours), of(1024, Design::Ours));
         assert!(of(1024, Design::Spinlock) > 100.0 * of(4, Design::Spinlock));
+    }
+
+    /// The 2008 patch: 70 seconds become 5.8 with 4,000 threads, "the most an unmodified kernel can handle".
+    #[test]
+    fn the_program_of_2008_stands_still_beyond_4000_threads() {
+        let left = |threads| left_in_2008(&walk_of_2008(threads));
+        assert!(left(8) > 0.99);
+        assert!((0.04..0.16).contains(&left(4_000)), "{}", left(4_000));
+        assert_eq!(left(5_000), 0.0);
+        for after in [Design::PerCpu, Design::Atomics, Design::Ours] {
+            assert!(left_in_2008(&after.tick(OF_2008.cpus())) > 0.99, "{after:?}");
+        }
     }
 
     #[test]
