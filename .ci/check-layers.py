@@ -14,6 +14,7 @@ ROOMS = {
     "abi": (1, True),
     "sync": (2, False),
     "patch": (3, True),
+    "state": (3, True),
     "sched": (3, True),
     "time": (3, True),
     "signal": (3, True),

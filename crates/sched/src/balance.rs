@@ -63,6 +63,7 @@ impl Scheduler {
         let mut h = self.lock(cpu);
         h.rq.stats.pulls += 1;
         h.rq.stats.migrations_in += 1;
+        self.table.get(t).migrations.count();
         h.enqueue(t, self.table.get(t), now, Placement::Moved, false);
         // Something more urgent may have come in the meantime.
         let next = h.pick(now);
@@ -236,6 +237,7 @@ impl Scheduler {
         let mut h = self.lock(dst);
         h.account(now);
         h.rq.stats.migrations_in += 1;
+        table.get(t).migrations.count();
         h.enqueue(t, table.get(t), now, Placement::Moved, false);
         let told = h.beats_current(t, table.get(t)) && h.request();
         let kick = h.publish() || told;

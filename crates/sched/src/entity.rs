@@ -72,6 +72,8 @@ pub(crate) struct Entity {
     pub slice: FieldU32,
     /// How long it usually runs between two waits, nanoseconds, a decaying average.
     pub usual_run: FieldU32,
+    /// How often it left its CPU and could have gone on.
+    pub involuntary: FieldU32,
     /// CPU time so far.
     pub runtime: FieldU64,
     /// `runtime` when it last began to be runnable.
@@ -80,24 +82,31 @@ pub(crate) struct Entity {
     pub lag: FieldI64,
     /// When it was put into a queue.
     pub queued_at: FieldU64,
+    /// How long it has been in queues before it ran, nanoseconds.
+    pub waited: FieldU64,
+
     /// When it was woken, for a real-time thread that has not run since; else 0.
     pub woken_at: FieldU64,
     /// Links of the list of pushable real-time threads.
     pub push_next: FieldU32,
     pub push_prev: FieldU32,
-
     /// What is left of the RR slice.
     pub rr_left: FieldU64,
     nice: FieldU8,
     rt: FieldU8,
     reset_on_fork: FieldU8,
     custom_slice: FieldU32,
+    /// How often it came to another CPU.
+    pub migrations: FieldU32,
     /// Boost: see `encode_boost`.
     boost: FieldU64,
     /// Reserved bandwidth, 2^-20 of a CPU; under the admission lock.
     pub reserved: FieldU32,
     pub dl: DeadlineState,
 }
+
+/// What a wake-up and a switch between fair threads touch is in the first two lines.
+const _: () = assert!(cfg!(any(loom, shuttle)) || core::mem::offset_of!(Entity, woken_at) == 128);
 
 /// Constant-bandwidth-server state of a deadline thread.
 #[derive(Debug, Default)]
@@ -133,10 +142,12 @@ impl Entity {
             movable: FieldU8::default(),
             slice: FieldU32::default(),
             usual_run: FieldU32::default(),
+            involuntary: FieldU32::default(),
             runtime: FieldU64::default(),
             runtime_at_wake: FieldU64::default(),
             lag: FieldI64::default(),
             queued_at: FieldU64::default(),
+            waited: FieldU64::default(),
             woken_at: FieldU64::default(),
             push_next: FieldU32::from(ThreadIdx::NONE.0),
             push_prev: FieldU32::from(ThreadIdx::NONE.0),
@@ -145,6 +156,7 @@ impl Entity {
             rt: FieldU8::default(),
             reset_on_fork: FieldU8::default(),
             custom_slice: FieldU32::default(),
+            migrations: FieldU32::default(),
             boost: FieldU64::default(),
             reserved: FieldU32::default(),
             dl: DeadlineState::default(),
@@ -155,6 +167,9 @@ impl Entity {
     pub(crate) fn reset(&self) {
         self.boost.set(0);
         self.usual_run.set(0);
+        self.involuntary.set(0);
+        self.waited.set(0);
+        self.migrations.set(0);
         self.runtime.set(0);
         self.runtime_at_wake.set(0);
         self.lag.set(0);
@@ -169,6 +184,11 @@ impl Entity {
     #[inline(always)]
     pub(crate) fn cpu(&self) -> CpuId {
         CpuId(self.home.load(Ordering::Relaxed) as u16)
+    }
+
+    /// Whether it is current on, or queued at, that CPU.
+    pub(crate) fn is_at(&self, cpu: CpuId) -> bool {
+        self.home.load(Ordering::Relaxed) == u32::from(cpu.0) | ON_RQ
     }
 
     #[inline(always)]

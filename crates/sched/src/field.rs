@@ -34,6 +34,14 @@ field!(FieldU32, AtomicU32, u32);
 field!(FieldU64, AtomicU64, u64);
 field!(FieldI64, AtomicI64, i64);
 
+impl FieldU32 {
+    /// Counts one more for the owner: not one atomic step.
+    #[inline(always)]
+    pub(crate) fn count(&self) {
+        self.set(self.get().wrapping_add(1));
+    }
+}
+
 impl FieldU64 {
     /// Adds for the owner: not one atomic step.
     #[inline(always)]

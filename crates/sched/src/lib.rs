@@ -71,6 +71,7 @@ use domain::Domain;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use queue::Held;
 use server::FairServer;
+use sync::atomic::Ordering;
 use table::Table;
 
 /// Told which CPUs must look at their run queue again. Called with no run-queue lock held.
@@ -90,6 +91,17 @@ pub enum Prev {
     Block,
     /// It is gone.
     Exit,
+}
+
+/// What a thread had to do with queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ThreadCounts {
+    /// How long it has waited for a CPU.
+    pub queued: Nanos,
+    /// How often it left its CPU and could have gone on: preempted or yielding. Comes round after 2^32.
+    pub involuntary: u32,
+    /// How often it came to another CPU. Comes round after 2^32.
+    pub migrations: u32,
 }
 
 /// The scheduler of one set of CPUs.
@@ -218,6 +230,18 @@ impl Scheduler {
         let h = self.lock(cpu);
         let running = if h.rq.current == t { now.0.saturating_sub(h.rq.accounted) } else { 0 };
         Nanos(e.runtime.get() + running)
+    }
+
+    /// What `t` had to do with queues so far. Lock-free: each figure may be a moment old.
+    pub fn counts(&self, t: ThreadIdx, now: Nanos) -> ThreadCounts {
+        let e = self.table.get(t);
+        let waits = e.home.load(Ordering::Relaxed) & entity::ON_RQ != 0 && self.current(e.cpu()) != Some(t);
+        let present = if waits { now.since(Nanos(e.queued_at.get())) } else { Nanos::ZERO };
+        ThreadCounts {
+            queued: Nanos(e.waited.get()) + present,
+            involuntary: e.involuntary.get(),
+            migrations: e.migrations.get(),
+        }
     }
 
     /// What `t`, if it is a real-time thread, has run since it last woke up: preemption and yielding do not end that

@@ -201,6 +201,7 @@ fn move_urgent(src: &mut Held<'_>, dst: &mut Held<'_>, t: ThreadIdx, e: &Entity,
     src.dequeue(t, e);
     dst.enqueue(t, e, now, Placement::Moved, false);
     dst.rq.stats.migrations_in += 1;
+    e.migrations.count();
     src.publish();
     let ticks = dst.publish();
     dst.request() || ticks

@@ -266,6 +266,7 @@ impl<'a> Held<'a> {
     pub(crate) fn begin(&mut self, t: ThreadIdx, e: &Entity, now: Nanos) {
         self.rq.accounted = now.0;
         self.rq.current = t;
+        e.waited.add(now.since(Nanos(e.queued_at.get())).0);
         self.cpu.seen.current.store(t.0, Ordering::Release);
         self.cpu.seen.usual_run.set(e.usual_run.get());
         if e.is_fair() {

@@ -71,6 +71,10 @@ impl Scheduler {
             if t != last {
                 h.rq.stats.switches += 1;
                 h.rq.stats.preemptions += u64::from(stays && prev == Prev::Preempted);
+                // Another CPU may have fetched it meanwhile; then it is not ours to count.
+                if stays && self.table.get(last).is_at(cpu) {
+                    self.table.get(last).involuntary.count();
+                }
             }
         } else {
             h.set_idle(Some(Idle::Spinning));
@@ -123,6 +127,7 @@ impl Held<'_> {
             self.rq.fair.renew_if_used_up(e);
             self.rq.fair.insert(&s.table, last);
             self.stamp(e, now);
+            e.involuntary.count();
             self.rq.stats.preemptions += u64::from(prev == Prev::Preempted);
         }
         self.rq.stats.switches += 1;
@@ -159,6 +164,7 @@ impl Held<'_> {
         {
             self.leave_running(t, e, true);
             e.set_home(self.id, false);
+            e.involuntary.count();
             return (true, Some(t));
         }
         if e.is_fair() {

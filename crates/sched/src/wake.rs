@@ -105,7 +105,10 @@ impl Scheduler {
         if let Some(c) = current {
             h.account_for(c, now);
         }
-        h.rq.stats.migrations_in += u64::from(e.cpu() != target);
+        if e.cpu() != target {
+            h.rq.stats.migrations_in += 1;
+            e.migrations.count();
+        }
         h.enqueue(t, e, now, how, false);
         if how != Placement::Moved {
             h.rq.stats.wakeups += 1;
