@@ -1,0 +1,3 @@
+//! The `/proc` tree.
+#![no_std]
+#![forbid(unsafe_code)]
