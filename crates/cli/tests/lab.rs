@@ -55,3 +55,19 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(answer.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&answer.stderr).contains("cannot write /no/such/folder/page.html"));
 }
+
+#[test]
+fn the_page_on_procfs_meets_the_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let html = folder.path().join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+    command.args(["lab", "procfs", "--no-live", "--html"]).arg(&html);
+    let answer = command.output().expect("the command starts");
+    let text = String::from_utf8(answer.stdout).unwrap();
+    assert_eq!(answer.status.code(), Some(0), "{text}");
+    let page = fs::read_to_string(&html).unwrap();
+    for design in ["4.14-mutex", "references", "5.15-before", "2021-patch", "entresol", "share of system time"] {
+        assert!(text.contains(design) && page.contains(design), "{design}: {text}");
+    }
+    assert!(page.contains("<svg") && !text.contains('\x1b'));
+}

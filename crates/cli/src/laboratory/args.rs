@@ -18,6 +18,8 @@ pub struct LabArguments {
 pub enum LabTask {
     /// Real-time balancing (2007): before the patch, the patch, and ours, simulated and live
     RtMigrate(RtMigrateArguments),
+    /// Looking names up in /proc (2021): a mutex, references, the patch, and ours, in a cost model and live
+    Procfs(ProcfsArguments),
 }
 
 /// `entresol lab rt-migrate`.
@@ -46,6 +48,29 @@ pub struct RtMigrateArguments {
     #[arg(long)]
     pub full: bool,
     /// Do not run rt-migrate-test itself, neither on Linux nor under Entresol
+    #[arg(long)]
+    pub no_live: bool,
+    /// Write the page to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the page as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `entresol lab procfs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Live figures are of this machine's CPUs and not judged.\n\n\
+    Exit status: 1 if the cost model leaves the message's figures, or a live look-up failed.\n\n\
+    Examples:\n  \
+    entresol lab procfs                      on the terminal; a few seconds with the live runs\n  \
+    entresol lab procfs --html page.html     and as a page")]
+pub struct ProcfsArguments {
+    /// Sizes of machines in the cost model
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [2, 8, 16, 32, 64, 128],
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub cpus: Vec<u32>,
+    /// Do not run the designs on this machine
     #[arg(long)]
     pub no_live: bool,
     /// Write the page to a file as well
