@@ -43,7 +43,8 @@ fn fault(name: &str) -> Option<String> {
         return (!known).then(|| format!("bench has no figure `{figure}`"));
     }
     if let Some(row) = name.strip_prefix("lab ") {
-        let known = sim::Policy::ALL.iter().any(|policy| policy.name() == row);
+        let known = sim::Policy::ALL.iter().any(|policy| policy.name() == row)
+            || lab::procfs::Design::ALL.iter().any(|design| design.name() == row);
         return (!known).then(|| format!("lab has no row `{row}`"));
     }
     if !ROOTS.iter().any(|start| name.starts_with(start)) || name.contains("NAME") {
@@ -111,6 +112,9 @@ fn every_sentence_of_a_seed_says_where_it_is_and_what_holds_it() {
     assert!(rows.len() >= 15, "the tables are where they were: {} rows", rows.len());
     for policy in sim::Policy::ALL {
         assert!(quoted(&text).contains(&format!("lab {}", policy.name()).as_str()), "{policy:?} is nobody's row");
+    }
+    for design in lab::procfs::Design::ALL {
+        assert!(quoted(&text).contains(&format!("lab {}", design.name()).as_str()), "{design:?} is nobody's row");
     }
 }
 

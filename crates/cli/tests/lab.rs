@@ -124,3 +124,15 @@ fn the_page_on_timer_ids_has_the_seven_tests() {
     }
     assert!(page.to_string().contains("more than one megabyte"));
 }
+
+/// Every design at every size, and the message's gain.
+#[test]
+fn the_page_on_procfs_meets_the_seed() {
+    let page = json_of("procfs", &["--cpus", "2,128"]);
+    let rows = rows(&page);
+    for design in ["4.14-mutex", "references", "5.15-before", "2021-patch", "entresol"] {
+        let cells: Vec<_> = rows.iter().filter(|row| row.0 == design).flat_map(|row| row.1).collect();
+        assert_eq!(cells.len(), 4, "{design}");
+    }
+    assert!(rows.iter().any(|row| row.0 == "the patch" && row.1[1]["verdict"] == "good"));
+}

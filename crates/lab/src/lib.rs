@@ -7,6 +7,7 @@
 //! * [`cost`]: a model of machines larger than the one at hand.
 //! * [`cputime`]: five ways to know how much CPU time a process has consumed.
 //! * [`posix_timers`]: five ways to find a POSIX timer by its id.
+//! * [`procfs`]: five ways to look a name up in `/proc`.
 //! * [`rt_balance`]: three ways to move real-time threads between CPUs.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,4 +19,5 @@ extern crate std;
 pub mod cost;
 pub mod cputime;
 pub mod posix_timers;
+pub mod procfs;
 pub mod rt_balance;

@@ -1,15 +1,18 @@
 //! The processor's atomics: the one place that decides whose they are.
 //!
 //! Built with `--cfg loom` or `--cfg shuttle`, every room's atomics are that model checker's, and a spinning
-//! thread lets the checker run another one.
+//! thread lets the checker run another one. Built with `--cfg counting`, each write is noted by address.
 
 #[cfg(loom)]
 use loom::sync::atomic as whose;
 #[cfg(shuttle)]
 use shuttle::sync::atomic as whose;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(loom, shuttle, counting)))]
 use core::sync::atomic as whose;
+
+#[cfg(counting)]
+use crate::counting as whose;
 
 pub use whose::{
     AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,

@@ -24,6 +24,8 @@ pub enum LabTask {
     Itimer(ItimerArguments),
     /// POSIX timer ids (2025): the message's seven tests modelled, raced and live
     PosixTimers(PosixTimersArguments),
+    /// Looking names up in /proc (2021): a mutex, references, the patch, and ours, in a cost model and raced
+    Procfs(ProcfsArguments),
 }
 
 /// Where a page goes beside the terminal.
@@ -46,6 +48,7 @@ impl LabTask {
             LabTask::Cputimer(request) => &request.output,
             LabTask::Itimer(request) => &request.output,
             LabTask::PosixTimers(request) => &request.output,
+            LabTask::Procfs(request) => &request.output,
         }
     }
 }
@@ -143,6 +146,26 @@ pub struct PosixTimersArguments {
     #[arg(long)]
     pub full: bool,
     /// Do not run programs, neither on Linux nor under Entresol
+    #[arg(long)]
+    pub no_live: bool,
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `entresol lab procfs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Live figures are of this machine's CPUs and not judged.\n\n\
+    Exit status: 1 if the cost model leaves the message's figures, or a live look-up failed.\n\n\
+    Examples:\n  \
+    entresol lab procfs                      on the terminal; a few seconds with the live runs\n  \
+    entresol lab procfs --html page.html     and as a page")]
+pub struct ProcfsArguments {
+    /// Sizes of machines in the cost model
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [2, 8, 16, 32, 64, 128],
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub cpus: Vec<u32>,
+    /// Do not run the designs on this machine
     #[arg(long)]
     pub no_live: bool,
     /// Where the page goes

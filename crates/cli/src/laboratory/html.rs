@@ -37,7 +37,7 @@ pub(super) fn render(page: &Page) -> anyhow::Result<String> {
     Ok(PAGE.replace("TITLE", &escape(page.title)).replace("BODY", &body))
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 

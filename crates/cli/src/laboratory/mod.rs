@@ -14,6 +14,7 @@ mod live;
 mod page;
 mod plot;
 mod posix_timers;
+mod procfs;
 mod race;
 mod rt_live;
 mod rt_migrate;
@@ -35,6 +36,7 @@ pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
         LabTask::Cputimer(request) => cputimer::page(request)?,
         LabTask::Itimer(request) => itimer::page(request)?,
         LabTask::PosixTimers(request) => posix_timers::page(request)?,
+        LabTask::Procfs(request) => procfs::page(request),
     };
     if output.json {
         println!("{}", serde_json::to_string_pretty(&page)?);

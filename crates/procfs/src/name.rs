@@ -1,0 +1,133 @@
+//! Names of one component.
+
+use abi::Errno;
+
+/// The longest name that exists in the tree, in words of eight bytes.
+pub(crate) const WORDS: usize = 3;
+const LEN_MAX: usize = 8 * WORDS;
+/// NAME_MAX: longer ones are an error, not just missing.
+const NAME_MAX: usize = 255;
+
+/// A component of a path, as the cache compares it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name {
+    words: [u64; WORDS],
+    len: usize,
+}
+
+impl Name {
+    /// A name that may be longer than any that exists.
+    pub fn new(bytes: &[u8]) -> Result<Name, Errno> {
+        if bytes.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let mut words = [0; WORDS];
+        for (i, &byte) in bytes.iter().take(LEN_MAX).enumerate() {
+            words[i / 8] |= u64::from(byte) << (i % 8 * 8);
+        }
+        Ok(Name { words, len: bytes.len() })
+    }
+
+    /// The name of a thread's directory.
+    pub fn of_id(id: i32) -> Name {
+        let mut text = [0; 11];
+        Name::new(decimal(id as u32, &mut text)).expect("ten digits")
+    }
+
+    /// Whether anything can have this name.
+    pub fn may_exist(&self) -> bool {
+        self.len <= LEN_MAX
+    }
+
+    /// Its words.
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        self.words
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u32 {
+        self.len as u32
+    }
+
+    /// Whether it is this.
+    pub fn is(&self, other: &[u8]) -> bool {
+        Name::new(other).is_ok_and(|other| *self == other && self.may_exist())
+    }
+
+    /// A number for the cache's buckets: of the name in this directory.
+    pub(crate) fn hash(&self, parent: u32) -> u32 {
+        // Fibonacci hashing of the words, folded: names differ in their last digits.
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut hash = (u64::from(parent) + 1).wrapping_mul(GOLDEN);
+        for word in self.words {
+            hash = (hash.rotate_left(23) ^ word).wrapping_mul(GOLDEN);
+        }
+        (hash >> 32) as u32
+    }
+
+    /// The id that it writes, if it is one ([`id_of`]).
+    pub fn id(&self) -> Option<i32> {
+        if self.len > 10 {
+            return None;
+        }
+        let mut bytes = [0; 10];
+        for (i, byte) in bytes.iter_mut().enumerate().take(self.len) {
+            *byte = (self.words[i / 8] >> (i % 8 * 8)) as u8;
+        }
+        id_of(&bytes[..self.len])
+    }
+}
+
+/// The id that a name writes (`name_to_int`): decimal, no leading zero, no sign, not too large. Zero is nobody's.
+pub fn id_of(bytes: &[u8]) -> Option<i32> {
+    if bytes.is_empty() || bytes.len() > 10 || bytes[0] == b'0' {
+        return None;
+    }
+    let id = bytes.iter().try_fold(0_i64, |n, byte| byte.is_ascii_digit().then(|| n * 10 + i64::from(byte - b'0')))?;
+    i32::try_from(id).ok()
+}
+
+/// A number's digits, at the end of `text`.
+pub(crate) fn decimal(mut n: u32, text: &mut [u8; 11]) -> &[u8] {
+    let mut at = text.len();
+    loop {
+        at -= 1;
+        text[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            return &text[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_written_in_one_way_only() {
+        assert_eq!(id_of(b"1"), Some(1));
+        assert_eq!(id_of(b"2147483647"), Some(i32::MAX));
+        for bad in ["", "0", "01", "+1", "-1", "1 ", "1a", "2147483648", "4294967296", "4294967297", "99999999999"] {
+            assert_eq!(id_of(bad.as_bytes()), None, "{bad}");
+            assert_eq!(Name::new(bad.as_bytes()).unwrap().id(), None, "{bad}");
+        }
+        assert_eq!(Name::of_id(4_194_305).id(), Some(4_194_305));
+        assert!(Name::of_id(1000).is(b"1000"));
+    }
+
+    #[test]
+    fn a_long_name_is_none_of_ours_and_a_longer_one_an_error() {
+        let long = Name::new(&[b'x'; 25]).unwrap();
+        assert!(!long.may_exist() && !long.is(&[b'x'; 25]) && !long.is(&[b'x'; 24]));
+        assert!(Name::new(&[b'x'; 255]).is_ok());
+        assert_eq!(Name::new(&[b'x'; 256]), Err(Errno::ENAMETOOLONG));
+    }
+
+    #[test]
+    fn names_that_are_prefixes_differ() {
+        let (a, b) = (Name::new(b"stat").unwrap(), Name::new(b"stat\0").unwrap());
+        assert_ne!(a, b, "a zero byte is no end here");
+        assert_ne!(Name::new(b"stat").unwrap().hash(1), Name::new(b"stat").unwrap().hash(2));
+    }
+}

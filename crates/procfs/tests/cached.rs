@@ -1,0 +1,73 @@
+//! The host's own walk as the oracle: `openat2` with `RESOLVE_CACHED` answers EAGAIN exactly where a walk would leave
+//! RCU mode, so the seed's table can be asked of the kernel at hand and compared with [`Policy::LINUX`].
+
+mod common;
+
+use common::*;
+use entresol_procfs::Policy;
+use std::ffi::CString;
+
+const RESOLVE_CACHED: u64 = 0x20;
+
+/// Whether the host opens a path without leaving RCU mode; `None` if it has no such question or path.
+fn host_stays(path: &str) -> Option<bool> {
+    let name = CString::new(path).unwrap();
+    let open = |resolve: u64| {
+        let how = [(libc::O_RDONLY | libc::O_PATH) as u64, 0, resolve];
+        // SAFETY: `how` is an open_how of three words, the name ends with a zero.
+        let fd = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), how.as_ptr(), 24) };
+        if fd >= 0 {
+            // SAFETY: it was just opened.
+            unsafe { libc::close(fd as i32) };
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error().raw_os_error().unwrap())
+        }
+    };
+    // The cache is warm after the first.
+    open(0).ok()?;
+    match open(RESOLVE_CACHED) {
+        Ok(()) => Some(true),
+        Err(libc::EAGAIN) => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn is_procs_own(path: &str) -> bool {
+    let device = |path: &str| std::fs::metadata(path).map(|meta| std::os::unix::fs::MetadataExt::dev(&meta)).ok();
+    device(path) == device("/proc")
+}
+
+#[test]
+fn linux_stays_where_the_table_says() {
+    // Kernels before 5.16 lack the patch.
+    let policy = if host_stays("/proc/1/status") == Some(true) { Policy::LINUX } else { Policy::BEFORE };
+    let (world, tree) = (World::new(), tree(policy));
+    let mut asked = 0;
+    for (theirs, ours) in [
+        ("/proc/1", "1"),
+        ("/proc/1/stat", "1/stat"),
+        ("/proc/1/status", "1/status"),
+        ("/proc/1/comm", "1/comm"),
+        ("/proc/1/task", "1/task"),
+        ("/proc/1/task/1", "1/task/1"),
+        ("/proc/1/task/1/stat", "1/task/1/stat"),
+        ("/proc/self/stat", "self/stat"),
+        ("/proc/self/task", "self/task"),
+        ("/proc/self/../1/stat", "self/../1/stat"),
+        ("/proc/thread-self/comm", "thread-self/comm"),
+        ("/proc/stat", "stat"),
+        ("/proc/uptime", "uptime"),
+        ("/proc/loadavg", "loadavg"),
+        ("/proc/sys/kernel/pid_max", "sys/kernel/pid_max"),
+    ] {
+        // Some containers mount files of their own over the machine's.
+        let Some(host) = host_stays(theirs).filter(|_| is_procs_own(theirs)) else {
+            println!("{theirs}: this host does not say");
+            continue;
+        };
+        assert_eq!(stays(&tree, &world, ours), host, "{theirs}");
+        asked += 1;
+    }
+    println!("{asked} paths asked");
+}
