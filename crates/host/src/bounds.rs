@@ -4,8 +4,8 @@
 use crate::os;
 use arch::base::tsc;
 use ids::Nanos;
-use sync::Lock;
-use sync::atomic::{AtomicU64, Ordering::*, fence};
+use sync::atomic::{AtomicU64, Ordering::*};
+use sync::{Lock, SeqCount};
 
 /// A reading of the host's clock serves for so long, in nanoseconds.
 const FRESH: u64 = 2_000_000;
@@ -17,7 +17,7 @@ const READINGS: u32 = 3;
 /// One reading of the host's clock: it was made between two looks at the counter.
 #[derive(Debug, Default)]
 pub struct Bounds {
-    sequence: AtomicU64,
+    sequence: SeqCount,
     before: AtomicU64,
     after: AtomicU64,
     ns: AtomicU64,
@@ -28,22 +28,13 @@ impl Bounds {
     /// Two times between which the host's clock reads now. `span` says how long ticks take.
     #[inline]
     pub fn read(&self, span: impl Fn(u64) -> u64) -> (Nanos, Nanos) {
-        loop {
-            let s = self.sequence.load(Acquire);
-            let (before, after) = (self.before.load(Relaxed), self.after.load(Relaxed));
-            let ns = self.ns.load(Relaxed);
-            fence(Acquire);
-            if s & 1 == 0 && self.sequence.load(Relaxed) == s {
-                let now = tsc();
-                let most = span(now.saturating_sub(before));
-                if most > FRESH {
-                    return self.look(span);
-                }
-                let least = span(now.saturating_sub(after));
-                return (Nanos(ns + least - (least >> SLEW_SHIFT)), Nanos(ns + most + (most >> SLEW_SHIFT) + 1));
-            }
-            sync::atomic::spin_hint();
+        let (before, after, ns) =
+            self.sequence.read(|| (self.before.load(Relaxed), self.after.load(Relaxed), self.ns.load(Relaxed)));
+        let now = tsc();
+        if span(now.saturating_sub(before)) > FRESH {
+            return self.look(span);
         }
+        between(ns, span(now.saturating_sub(after)), span(now.saturating_sub(before)))
     }
 
     /// Reads the host's clock.
@@ -57,18 +48,20 @@ impl Bounds {
         });
         let (before, ns, after) = readings.min_by_key(|r| r.2 - r.0).unwrap_or_default();
         if let Some(_writer) = self.writer.try_lock() {
-            let s = self.sequence.load(Relaxed);
-            self.sequence.store(s + 1, Relaxed);
-            fence(Release);
+            let _writing = self.sequence.write();
             self.before.store(before, Relaxed);
             self.after.store(after, Relaxed);
             self.ns.store(ns, Relaxed);
-            self.sequence.store(s + 2, Release);
         }
         let now = tsc();
-        let (least, most) = (span(now - after), span(now - before));
-        (Nanos(ns + least - (least >> SLEW_SHIFT)), Nanos(ns + most + (most >> SLEW_SHIFT) + 1))
+        between(ns, span(now - after), span(now - before))
     }
+}
+
+/// A clock that read `ns` at least and at most so long ago.
+#[inline]
+fn between(ns: u64, least: u64, most: u64) -> (Nanos, Nanos) {
+    (Nanos(ns + least - (least >> SLEW_SHIFT)), Nanos(ns + most + (most >> SLEW_SHIFT) + 1))
 }
 
 #[cfg(test)]

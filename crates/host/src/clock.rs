@@ -7,8 +7,8 @@
 use crate::os;
 use arch::base::tsc;
 use ids::Nanos;
-use sync::Lock;
-use sync::atomic::{AtomicU64, Ordering::*, fence};
+use sync::atomic::{AtomicU64, Ordering::*};
+use sync::{Lock, SeqCount};
 
 const RESYNC: u64 = 100_000_000;
 /// Fixed point of the multiplier.
@@ -16,7 +16,7 @@ const SHIFT: u32 = 32;
 
 #[derive(Debug)]
 pub struct Clock {
-    sequence: AtomicU64,
+    sequence: SeqCount,
     base_tsc: AtomicU64,
     base_ns: AtomicU64,
     mult: AtomicU64,
@@ -46,30 +46,22 @@ impl Clock {
         while now.1 < origin.1 + 40_000 {
             now = pair();
         }
-        let clock = Clock {
-            sequence: AtomicU64::new(0),
+        Clock {
+            sequence: SeqCount::default(),
             base_tsc: AtomicU64::new(now.0),
             base_ns: AtomicU64::new(now.1),
             mult: AtomicU64::new(rate(origin, now)),
             origin,
             writer: Lock::new(()),
-        };
-        clock.sequence.store(2, Release);
-        clock
+        }
     }
 
     /// Now.
     #[inline]
     pub fn now(&self) -> Nanos {
-        loop {
-            let s = self.sequence.load(Acquire);
-            let (t, ns, mult) = (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed));
-            fence(Acquire);
-            if s & 1 == 0 && self.sequence.load(Relaxed) == s {
-                return Nanos(ns + scale(tsc().saturating_sub(t), mult));
-            }
-            sync::atomic::spin_hint();
-        }
+        let (t, ns, mult) =
+            self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
+        Nanos(ns + scale(tsc().saturating_sub(t), mult))
     }
 
     /// How long so many ticks of the counter take.
@@ -92,14 +84,11 @@ impl Clock {
         let mult = rate(self.origin, real);
         let computed = self.base_ns.load(Relaxed)
             + scale(real.0.saturating_sub(self.base_tsc.load(Relaxed)), self.mult.load(Relaxed));
-        let s = self.sequence.load(Relaxed);
-        self.sequence.store(s + 1, Relaxed);
-        fence(Release);
+        let _writing = self.sequence.write();
         self.base_tsc.store(real.0, Relaxed);
         // Never backwards: a base that ran ahead is kept, and the true rate lets time catch up.
         self.base_ns.store(real.1.max(computed), Relaxed);
         self.mult.store(mult, Relaxed);
-        self.sequence.store(s + 2, Release);
     }
 }
 

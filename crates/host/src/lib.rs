@@ -5,7 +5,7 @@
 //! - [`seat`]: who serves which CPU; kicks; giving a CPU away before a host call that waits.
 //! - `run`: from a trap to the kernel and from its [`kernel::Next`] to a resumed thread.
 //! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
-//! - [`machine`]: the kernel's `trait Machine`, piece by piece.
+//! - [`machine`]: the kernel's `trait Machine`, piece by piece; `states`: registers of threads that do not run.
 //! - [`process`]: exit, fork, vfork, exec.
 //! - `identity`: whose rights each host thread has, and that a thread runs with its own.
 //! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
@@ -41,6 +41,7 @@ mod run;
 pub mod seat;
 pub mod service;
 pub mod sites;
+mod states;
 pub mod survey;
 pub mod takeover;
 mod times;

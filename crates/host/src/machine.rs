@@ -7,7 +7,7 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, recorder, service, sites, times, watch};
+use crate::{exec, handlers, ids_file, recorder, service, states, times, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
@@ -135,32 +135,6 @@ impl Host {
                 _ => return,
             }
         }
-    }
-
-    /// Makes all of the thread's state count at resume, with the extended state in a buffer.
-    fn make_full(&self, c: &mut Context) {
-        if c.kind == Kind::Full as u32 {
-            return;
-        }
-        if c.xbuf.is_null() {
-            c.xbuf = self.buffers.take();
-            if c.xbuf.is_null() {
-                crate::report::fatal(format_args!("no memory for a thread's vector registers"));
-            }
-        }
-        // SAFETY: the buffer is fresh; the vectors are live (or in the block) on this carrier.
-        unsafe {
-            if c.kind == Kind::CallVectors as u32 {
-                xstate::save_trap(c.xbuf, &raw const (*base::gs()).xmm);
-            } else {
-                xstate::save_live(c.xbuf);
-                c.rflags = 0x202;
-            }
-        }
-        c.kind = Kind::Full as u32;
-        // As the instruction leaves them.
-        c.r[reg::RCX] = c.rip;
-        c.r[reg::R11] = c.rflags;
     }
 }
 
@@ -339,34 +313,10 @@ impl Machine for Host {
     }
 
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
-        let p = self.context(parent);
-        // Control words, if the parent came by a plain call, are live in the registers.
-        let (mxcsr, fcw) = xstate::control_words();
-        if p.kind == Kind::CallVectors as u32 {
-            // A child inherits vectors, too; where they are live the parent's are saved for both.
-            self.make_full(p);
-        }
-        let c = self.context(child);
-        c.r = p.r;
-        c.rip = p.rip;
-        c.rflags = p.rflags;
-        c.kind = p.kind;
-        c.call = p.call;
-        c.fs_base = tls.unwrap_or_else(base::fs_base);
-        (c.mxcsr, c.fcw) = (mxcsr, fcw);
-        c.r[reg::RAX] = 0;
-        if stack != 0 {
-            c.r[reg::RSP] = stack;
-        }
-        if p.kind == Kind::Full as u32 && !p.xbuf.is_null() {
-            if c.xbuf.is_null() {
-                c.xbuf = self.buffers.take();
-            }
-            // SAFETY: both buffers have the size.
-            unsafe { core::ptr::copy_nonoverlapping(p.xbuf, c.xbuf, xstate::size()) };
-        }
+        let (parent_state, state) = (self.context(parent), self.context(child));
+        self.copy_state(parent_state, state, stack, tls);
         identity::inherit(parent, child);
-        c.free();
+        state.free();
     }
 
     #[inline(always)]
@@ -402,16 +352,7 @@ impl Machine for Host {
 
     /// The thread goes to the common entry once more, as if the site had jumped there.
     fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
-        let c = self.context(t);
-        let call = instead.unwrap_or(c.call as usize);
-        let fast = c.kind == Kind::Call as u32;
-        self.reload(c);
-        self.make_full(c);
-        c.r[reg::RAX] = call as u64;
-        c.r[reg::RCX] = c.rip;
-        c.r[reg::R11] = u64::from(c.library);
-        let entry = if fast { arch::entry::entresol_entry_call } else { arch::entry::entresol_entry_vectors };
-        c.rip = entry as *const () as u64;
+        self.restart(self.context(t), instead);
     }
 
     fn fs_base(&self, _t: ThreadIdx) -> u64 {
@@ -425,41 +366,11 @@ impl Machine for Host {
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {
-        let c = self.context(t);
-        let r = &c.r;
-        Registers {
-            r8: r[reg::R8],
-            r9: r[reg::R9],
-            r10: r[reg::R10],
-            r11: r[reg::R11],
-            r12: r[reg::R12],
-            r13: r[reg::R13],
-            r14: r[reg::R14],
-            r15: r[reg::R15],
-            rdi: r[reg::RDI],
-            rsi: r[reg::RSI],
-            rbp: r[reg::RBP],
-            rbx: r[reg::RBX],
-            rdx: r[reg::RDX],
-            rax: r[reg::RAX],
-            rcx: r[reg::RCX],
-            rsp: r[reg::RSP],
-            rip: sites::seen(c.rip, r[reg::RCX]),
-            eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
-            ..Registers::default()
-        }
+        states::registers(self.context(t))
     }
 
     fn set_registers(&self, t: ThreadIdx, n: &Registers) {
-        let c = self.context(t);
-        self.reload(c);
-        self.make_full(c);
-        c.r = [
-            n.rax, n.rdi, n.rsi, n.rdx, n.r10, n.r8, n.r9, n.rsp, n.rbx, n.rcx, n.rbp, n.r11, n.r12, n.r13, n.r14,
-            n.r15,
-        ];
-        c.rip = sites::real(n.rip);
-        c.rflags = n.eflags & !0x100 | 0x202;
+        self.replace_registers(self.context(t), n);
     }
 
     fn extended_state(&self) -> ExtendedState {
@@ -467,20 +378,12 @@ impl Machine for Host {
     }
 
     fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault> {
-        let c = self.context(t);
-        self.reload(c);
-        self.make_full(c);
-        // SAFETY: the buffer has that size.
-        let bytes = unsafe { core::slice::from_raw_parts(c.xbuf, xstate::size()) };
+        let bytes = self.extended(self.context(t));
         self.write(addr, bytes)
     }
 
     fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault> {
-        let c = self.context(t);
-        self.reload(c);
-        self.make_full(c);
-        // SAFETY: the buffer has that size and is this thread's.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(c.xbuf, xstate::size()) };
+        let bytes = self.extended(self.context(t));
         xstate::init(bytes);
         match from {
             None => {}
@@ -604,18 +507,6 @@ impl Host {
     pub(crate) fn leave_behind(&self, t: ThreadIdx) {
         if self.context(t).claim.load(Relaxed) == Carrier::me().number + 1 {
             self.save(t);
-        }
-    }
-
-    /// A thread that was saved for a wait has its control words in the context, not in the
-    /// registers: load them before its extended state is captured from there.
-    fn reload(&self, c: &mut Context) {
-        if c.kind == Kind::Call as u32 && c.claim.load(Relaxed) == 0 {
-            // SAFETY: they were saved from this very thread; the block is this carrier's.
-            unsafe {
-                xstate::set_control_words(c.mxcsr, c.fcw);
-                (*base::gs()).control_words = UNKNOWN_WORDS;
-            }
         }
     }
 }

@@ -12,7 +12,7 @@
 //! A reader that has seen any of that data orders its second look at the count behind it (acquire fence), so it
 //! sees the odd count or a later one; and its first look is ordered before the data by acquire.
 
-use crate::atomic::{AtomicU32, Ordering::*, fence};
+use crate::atomic::{AtomicU32, Ordering::*, fence, spin_hint};
 
 /// The count.
 #[derive(Debug, Default)]
@@ -31,6 +31,19 @@ impl SeqCount {
     pub fn holds(&self, begun: u32) -> bool {
         fence(Acquire);
         self.0.load(Relaxed) == begun
+    }
+
+    /// What `copy` reads, all of it from between two changes. Waits for a writer that is at work.
+    #[inline(always)]
+    pub fn read<T>(&self, copy: impl Fn() -> T) -> T {
+        loop {
+            let begun = self.begin();
+            let copied = copy();
+            if self.holds(begun) {
+                return copied;
+            }
+            spin_hint();
+        }
     }
 
     /// Begins a change; dropping the answer ends it. The caller has the right to write.
