@@ -21,6 +21,7 @@ pub mod environment;
 pub mod inherited;
 pub mod install;
 pub mod laboratory;
+pub mod limits;
 pub mod machine;
 pub mod probe;
 pub mod profile;

@@ -330,6 +330,9 @@ impl Machine for Host {
         let r = self.registers(t);
         recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
     }
+    fn tell(&self, what: core::fmt::Arguments<'_>) {
+        crate::report::say(what);
+    }
     fn unsampled(&self, value: Nanos) {
         recorder::unsampled(value);
     }

@@ -42,7 +42,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
-        bring_up(&options, handover, &aux);
+        bring_up(&options, &value, handover, &aux);
         libraries::patch_early(&aux);
     }
 }
@@ -65,7 +65,7 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on) }
 }
 
-unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
+unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux: &Auxiliary) {
     sync::set_relax(os::relax);
     if let Some(seconds) = options.watchdog {
         host::watch::set_limit(seconds);
@@ -79,6 +79,8 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
         pending_unlimited: options.pending_unlimited,
+        limits: crate::limits::parse(value),
+        tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };
     host::place::set_up(cpus);

@@ -40,6 +40,8 @@ pub struct Thread {
     pub pi: crate::futex::ThreadPi,
     /// Its CPU time, beside what the scheduler counts.
     pub(crate) time: crate::cputime::ThreadTime,
+    /// What it may consume.
+    pub(crate) limits: crate::limits::ThreadLimits,
 }
 
 /// A thread's signals under their lock.
@@ -227,6 +229,7 @@ impl Thread {
         self.wait.reset();
         self.pi.reset();
         self.time.reset();
+        self.limits.reset();
         self.hint.store(0, Relaxed);
         self.clear_child_tid.store(0, Relaxed);
         self.robust_list.store(0, Relaxed);
