@@ -97,6 +97,9 @@ pub struct RunArguments {
     /// A named group of threads: NAME:match=PATTERN says by their names who belongs to it, NAME=cpu.max:50% what it may use
     #[arg(long, value_name = "NAME[=cpu.max:SHARE|:match=PATTERN]")]
     pub group: Vec<GroupOption>,
+    /// Write every switch of every CPU to a file for ui.perfetto.dev
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
     /// Print a summary on standard error at the end
     #[arg(long)]
     pub stats: bool,

@@ -52,6 +52,9 @@ pub fn options(
             }
         }
     }
+    if request.trace.is_some() {
+        add("trace", b"1");
+    }
     if let Some(folder) = &request.records {
         add("records", folder.as_os_str().as_bytes());
     }
@@ -166,6 +169,7 @@ mod tests {
             stats: false,
             fallback: None,
             enter: Enter::Audit,
+            trace: None,
             cpu_limit: Vec::new(),
             group: Vec::new(),
             sampling: None,

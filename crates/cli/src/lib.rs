@@ -30,6 +30,7 @@ pub mod resolve;
 pub mod run;
 pub mod simulate;
 mod style;
+pub mod trace;
 
 use std::io::Write;
 use std::path::Path;

@@ -11,7 +11,7 @@ use crate::install::InstallError;
 use crate::machine::Lack;
 use crate::program::Obstacle;
 use crate::resolve::{ResolveError, resolve};
-use crate::{STATUS_REFUSED, environment, inherited, install, limits, machine, program, style};
+use crate::{STATUS_REFUSED, environment, inherited, install, limits, machine, program, style, trace};
 
 /// Exit status of a program that is not there, as shells use it.
 const STATUS_MISSING: i32 = 127;
@@ -70,6 +70,9 @@ impl RunError {
 /// Becomes the program; answers an exit status only when that fails.
 #[must_use]
 pub fn run(request: &RunArguments) -> i32 {
+    if let (Some(file), None) = (&request.trace, &request.records) {
+        return trace::run(request, file);
+    }
     let Err(error) = execute(request);
     if error.runs_natively() && request.fallback == Some(Fallback::Native) {
         style::remark(&format!("running natively, because {error}"));

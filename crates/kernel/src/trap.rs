@@ -326,7 +326,15 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A watched CPU has chosen: who had it before is counted, and the switch is told.
-    fn switched(&self, cpu: CpuId, last: Option<ThreadIdx>, next: Option<ThreadIdx>, prev: Prev, now: Nanos) {
+    #[cold]
+    pub(crate) fn switched(
+        &self,
+        cpu: CpuId,
+        last: Option<ThreadIdx>,
+        next: Option<ThreadIdx>,
+        prev: Prev,
+        now: Nanos,
+    ) {
         if self.limits.holds
             && let Some(last) = last
         {
@@ -451,6 +459,9 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         let t = self.sched.idle_pull(cpu, now, &mut self.kicks(cpu))?;
         self.cputime.cpu.run(cpu, now);
+        if self.watched {
+            self.switched(cpu, None, Some(t), Prev::Block, now);
+        }
         Some(if self.ready(t) { self.exit(cpu, t) } else { self.schedule(cpu, Prev::Block) })
     }
 }
