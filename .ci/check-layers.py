@@ -20,6 +20,7 @@ ROOMS = {
     "signal": (3, True),
     "procfs": (3, True),
     "record": (3, True),
+    "perfetto": (3, False),
     "lab": (4, True),
     "kernel": (5, True),
     "sim": (6, False),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::laboratory::args::LabArguments;
+use crate::limits::{CpuLimit, GroupOption};
 use crate::probe::Probe;
 use crate::profile::args::ProfileArguments;
 use crate::simulate::args::SimArguments;
@@ -68,6 +69,8 @@ pub enum Task {
         entresol run -- ./server --port 80           as many CPUs as the host lets this process use\n  \
         entresol run --cpus 1 -- python3 app.py      on one CPU\n  \
         entresol run --rt=host -- chrt -f 10 ./app   FIFO only where the host would allow it\n  \
+        entresol run --cpu-limit 9s:soft=TERM --cpu-limit 10s -- ./job    warned, then ended\n  \
+        entresol run --group io:match=io-* --group io=cpu.max:20% -- ./app   a fifth of a CPU for some threads\n  \
         entresol run --stats -- sort --parallel=4 f  print a summary at the end"
 )]
 pub struct RunArguments {
@@ -87,6 +90,16 @@ pub struct RunArguments {
     /// Whether the host's limit on pending signals, which POSIX timers count against, holds [default: host]
     #[arg(long, value_name = "RULE")]
     pub pending_signals: Option<PendingSignals>,
+    /// Limit CPU time: TIME:hard ends, TIME:soft=SIGNAL warns, TIME/PERIOD:throttle makes wait; of the process, or of each thread with
+    /// thread: in front [default: hard]
+    #[arg(long, value_name = "[thread:]TIME[:ACT]")]
+    pub cpu_limit: Vec<CpuLimit>,
+    /// A named group of threads: NAME:match=PATTERN says by their names who belongs to it, NAME=cpu.max:50% what it may use
+    #[arg(long, value_name = "NAME[=cpu.max:SHARE|:match=PATTERN]")]
+    pub group: Vec<GroupOption>,
+    /// Write every switch of every CPU to a file for ui.perfetto.dev
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
     /// Print a summary on standard error at the end
     #[arg(long)]
     pub stats: bool,

@@ -23,7 +23,12 @@ unsafe extern "C" {
 
 /// The options as the image reads them: `name=value` with semicolons between, only those that were given.
 #[must_use]
-pub fn options(request: &RunArguments, image: &Path, command: Option<&Path>) -> Vec<u8> {
+pub fn options(
+    request: &RunArguments,
+    limits: &[(&'static str, String)],
+    image: &Path,
+    command: Option<&Path>,
+) -> Vec<u8> {
     let mut text = format!("v={OPTIONS_VERSION}").into_bytes();
     let mut add = |name: &str, value: &[u8]| {
         text.extend(format!(";{name}=").bytes());
@@ -47,6 +52,9 @@ pub fn options(request: &RunArguments, image: &Path, command: Option<&Path>) -> 
             }
         }
     }
+    if request.trace.is_some() {
+        add("trace", b"1");
+    }
     if let Some(folder) = &request.records {
         add("records", folder.as_os_str().as_bytes());
     }
@@ -64,6 +72,9 @@ pub fn options(request: &RunArguments, image: &Path, command: Option<&Path>) -> 
     #[cfg(feature = "planted")]
     if let Some(fault) = std::env::var_os("ENTRESOL_PLANT") {
         add("plant", fault.as_bytes());
+    }
+    for (name, value) in limits {
+        add(name, value.as_bytes());
     }
     if request.stats {
         add("stats", b"1");
@@ -158,6 +169,9 @@ mod tests {
             stats: false,
             fallback: None,
             enter: Enter::Audit,
+            trace: None,
+            cpu_limit: Vec::new(),
+            group: Vec::new(),
             sampling: None,
             records: None,
             command: vec!["true".into()],
@@ -171,15 +185,15 @@ mod tests {
     #[test]
     fn only_given_options_are_passed() {
         let image = Path::new("/c/i.so");
-        assert_eq!(options(&request(), image, None), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), &[], image, None), b"v=1;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
         let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
-        let text = options(&all, image, Some(Path::new("/bin/entresol")));
+        let text = options(&all, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
         assert_eq!(
             text,
-            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;stats=1;image=/c/i.so;cli=/bin/entresol"
+            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
         );
-        assert_eq!(options(&request(), image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }
 
     #[test]

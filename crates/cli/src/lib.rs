@@ -21,6 +21,7 @@ pub mod environment;
 pub mod inherited;
 pub mod install;
 pub mod laboratory;
+pub mod limits;
 pub mod machine;
 pub mod plans;
 pub mod probe;
@@ -30,6 +31,7 @@ pub mod resolve;
 pub mod run;
 pub mod simulate;
 mod style;
+pub mod trace;
 
 use std::io::Write;
 use std::path::Path;

@@ -11,7 +11,7 @@ use crate::install::InstallError;
 use crate::machine::Lack;
 use crate::program::Obstacle;
 use crate::resolve::{ResolveError, resolve};
-use crate::{STATUS_REFUSED, environment, inherited, install, machine, plans, program, style};
+use crate::{STATUS_REFUSED, environment, inherited, install, limits, machine, plans, program, style, trace};
 
 /// Exit status of a program that is not there, as shells use it.
 const STATUS_MISSING: i32 = 127;
@@ -21,6 +21,9 @@ const STATUS_NOT_EXECUTABLE: i32 = 126;
 /// Why the program was not started.
 #[derive(Debug, Error)]
 pub enum RunError {
+    /// Limits that make no sense together.
+    #[error("{0}")]
+    Limits(String),
     /// There is nothing to execute.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -52,7 +55,7 @@ impl RunError {
                 STATUS_MISSING
             }
             Self::Resolve(ResolveError::NotExecutable { .. }) => STATUS_NOT_EXECUTABLE,
-            Self::Program(_) | Self::Machine(_) | Self::Install(_) => STATUS_REFUSED,
+            Self::Program(_) | Self::Machine(_) | Self::Install(_) | Self::Limits(_) => STATUS_REFUSED,
             Self::Execute { why, .. } if why.raw_os_error() == Some(libc::ENOENT) => STATUS_MISSING,
             Self::Execute { .. } => STATUS_NOT_EXECUTABLE,
         }
@@ -60,13 +63,16 @@ impl RunError {
 
     /// Whether the program could still run without Entresol.
     fn runs_natively(&self) -> bool {
-        self.status() == STATUS_REFUSED
+        self.status() == STATUS_REFUSED && !matches!(self, Self::Limits(_))
     }
 }
 
 /// Becomes the program; answers an exit status only when that fails.
 #[must_use]
 pub fn run(request: &RunArguments) -> i32 {
+    if let (Some(file), None) = (&request.trace, &request.records) {
+        return trace::run(request, file);
+    }
     let Err(error) = execute(request);
     if error.runs_natively() && request.fallback == Some(Fallback::Native) {
         style::remark(&format!("running natively, because {error}"));
@@ -82,6 +88,8 @@ pub fn run(request: &RunArguments) -> i32 {
 type Never = std::convert::Infallible;
 
 fn execute(request: &RunArguments) -> Result<Never, RunError> {
+    let cpus = request.cpus.map_or_else(machine::host_cpus, |cpus| cpus as usize);
+    let limits = limits::options(&request.cpu_limit, &request.group, cpus).map_err(RunError::Limits)?;
     let path = resolve(&request.command[0])?;
     let program = program::inspect(&path)?;
     machine::check()?;
@@ -89,7 +97,7 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     plans::prepare(&image);
     // Inside Entresol the same is done: the image around us reads the new options at execve.
     let own_path = std::env::current_exe().ok();
-    let options = environment::options(request, &image, own_path.as_deref());
+    let options = environment::options(request, &limits, &image, own_path.as_deref());
     let entries = environment::with_image(environment::current(), request.enter, &image, &options);
     become_program(&path, program.by_shell, &request.command, &entries)
 }

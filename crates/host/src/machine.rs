@@ -304,6 +304,12 @@ impl Machine for Host {
         let r = self.registers(t);
         recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
     }
+    fn switched(&self, cpu: CpuId, to: Option<ThreadIdx>, preempted: bool, at: Nanos) {
+        recorder::switched(cpu, to, preempted, at);
+    }
+    fn tell(&self, what: core::fmt::Arguments<'_>) {
+        crate::report::say(what);
+    }
     fn unsampled(&self, value: Nanos) {
         recorder::unsampled(value);
     }

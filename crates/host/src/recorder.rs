@@ -1,4 +1,4 @@
-//! What is written down while a program runs: samples of its threads.
+//! What is written down while a program runs: samples of its threads, and switches of its CPUs.
 //!
 //! CPUs leave records in rings of their own, and never wait; the service thread carries them to the process's file in the
 //! folder that the command named, every [`ROUND`] and when a ring is half full. Who ends the process or becomes another
@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use arch::context::reg;
 use arch::{syscall, user};
 use core::fmt::Write;
-use ids::{CpuId, Nanos, ThreadIdx};
-use record::write::{self, Begin, End, Place, Sampled};
+use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use record::write::{self, Begin, End, Place, Sampled, Switched};
 use record::{Ring, Writer};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
@@ -40,11 +40,15 @@ struct Recorder {
     /// Samples that were due, by ring.
     due: Vec<AtomicU64>,
     unsampled: AtomicU64,
+    /// Switches that found no room.
+    switches_lost: AtomicU64,
     memory: *mut u8,
     /// Libraries have come or gone.
     code: AtomicBool,
     /// Somebody carries records to the file.
     carrying: AtomicBool,
+    /// The service thread has been called because a ring is half full.
+    called: AtomicBool,
     /// Nothing is written any more.
     ended: AtomicBool,
     wall: Lock<Wall>,
@@ -76,9 +80,11 @@ pub fn begin(folder: &[u8]) {
         rings: (0..rings).map(ring).collect(),
         due: (0..rings).map(|_| AtomicU64::new(0)).collect(),
         unsampled: AtomicU64::new(0),
+        switches_lost: AtomicU64::new(0),
         memory,
         code: AtomicBool::new(true),
         carrying: AtomicBool::new(false),
+        called: AtomicBool::new(false),
         ended: AtomicBool::new(false),
         wall: Lock::new(Wall::default()),
     };
@@ -121,6 +127,33 @@ pub fn code_changed() {
 pub(crate) fn sample(cpu: CpuId, t: ThreadIdx, value: Nanos, place: Place) {
     let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
     r.sample(cpu.index(), t, value, place, || true);
+}
+
+/// `cpu`, whose seat the calling carrier has, turns to another thread.
+pub(crate) fn switched(cpu: CpuId, to: Option<ThreadIdx>, preempted: bool, at: Nanos) {
+    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
+    let k = kernel();
+    let to = match to {
+        Some(t) => Switched { at, tid: k.tid(t).0, priority: priority(t), name: k.thread(t).name_words(), preempted },
+        None => Switched { at, tid: 0, priority: 120, name: [0; 2], preempted },
+    };
+    let ring = &r.rings[cpu.index()];
+    if !write::switch(ring, cpu.0, &to) {
+        r.switches_lost.fetch_add(1, Relaxed);
+    }
+    if ring.is_half_full() && !r.called.swap(true, Relaxed) {
+        service::call();
+    }
+}
+
+/// As Linux's kernel counts priorities.
+fn priority(t: ThreadIdx) -> i16 {
+    let attr = kernel().sched.attr(t);
+    match attr.policy {
+        Policy::Fifo | Policy::RoundRobin => 99 - i16::from(attr.rt.0),
+        Policy::Deadline => -1,
+        _ => 120 + i16::from(attr.nice.0),
+    }
 }
 
 /// A thread has ended that consumed so much after its last sample.
@@ -166,7 +199,12 @@ pub(crate) fn end() {
     r.report_waiting();
     r.carry();
     let due = r.due.iter().map(|n| n.load(Relaxed)).sum();
-    let end = End { due, unsampled: Nanos(r.unsampled.load(Relaxed)), switches_lost: 0 };
+    let end = End {
+        due,
+        unsampled: Nanos(r.unsampled.load(Relaxed)),
+        switches_lost: r.switches_lost.load(Relaxed),
+        at: os::clock_gettime(1),
+    };
     r.with_file(|file| file.write(&end.words()));
 }
 
@@ -202,13 +240,14 @@ impl Recorder {
         if !write::sample(&self.rings[ring], ring as u16, &who, place, load, still_there) {
             due.store(due.load(Relaxed) - 1, Relaxed);
         }
-        if self.rings[ring].is_half_full() {
+        if self.rings[ring].is_half_full() && !self.called.swap(true, Relaxed) {
             service::call();
         }
     }
 
     /// Carries what there is to the file.
     fn carry(&self) {
+        self.called.store(false, Relaxed);
         let code = self.code.load(Relaxed);
         if !code && self.rings.iter().all(Ring::is_empty) {
             return;

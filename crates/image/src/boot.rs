@@ -43,7 +43,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
         plans::look_beside(options.image);
-        bring_up(&options, handover, &aux);
+        bring_up(&options, &value, handover, &aux);
         libraries::patch_early(&aux);
     }
 }
@@ -66,7 +66,7 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on) }
 }
 
-unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
+unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux: &Auxiliary) {
     sync::set_relax(os::relax);
     if let Some(seconds) = options.watchdog {
         host::watch::set_limit(seconds);
@@ -80,6 +80,8 @@ unsafe fn bring_up(options: &Options<'_>, handover: Handover, aux: &Auxiliary) {
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
         pending_unlimited: options.pending_unlimited,
+        limits: crate::limits::parse(value),
+        tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };
     host::place::set_up(cpus);

@@ -16,6 +16,7 @@ pub mod boot;
 mod entry;
 pub mod heap;
 pub mod libraries;
+mod limits;
 mod memory;
 pub mod options;
 pub mod panic;

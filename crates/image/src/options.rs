@@ -17,6 +17,8 @@ pub struct Options<'a> {
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
     pub watchdog: Option<u32>,
+    /// Switches are written down (`--trace`).
+    pub trace: bool,
     /// The time between two samples (`entresol profile`).
     pub sample: Option<Nanos>,
     /// Samples are by the wall clock.
@@ -52,6 +54,7 @@ impl<'a> Options<'a> {
             pending_unlimited: false,
             stats: false,
             watchdog: None,
+            trace: false,
             sample: None,
             sample_wall: false,
             records: b"",
@@ -78,6 +81,7 @@ impl<'a> Options<'a> {
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
                 b"sample" => o.sample = number(value).filter(|&ns| ns > 0).map(Nanos),
+                b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,
                 #[cfg(feature = "planted")]
@@ -93,7 +97,7 @@ impl<'a> Options<'a> {
     }
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 

@@ -87,6 +87,15 @@ pub fn print() {
         k.m.takeovers()
     );
     let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers().count());
+    for group in k.groups() {
+        let name = core::str::from_utf8(group.name).unwrap_or("?");
+        let (g, gus) = seconds(group.consumed);
+        let (threads, waits) = (group.threads, group.throttled);
+        let _ = writeln!(
+            out,
+            "  group {name:8} {g}.{gus:06} s of CPU time, {threads} threads now, {waits} waits for its share"
+        );
+    }
     let total = print_libraries(&mut out);
     print_reason(&mut out, &s, total, wall, stolen);
     out.flush();

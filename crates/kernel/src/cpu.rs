@@ -63,6 +63,8 @@ pub(crate) enum Ticked {
     Signalled,
     /// It has a signal, but somebody more urgent waits: it is made to begin with the handler when its turn comes.
     SignalledUrgently,
+    /// It has had its share of CPU time and must wait.
+    Throttled,
 }
 
 /// Adds to a counter that only this CPU writes.
@@ -205,9 +207,10 @@ impl<M: Machine> Kernel<M> {
             bump(&c.count.ticks);
             c.ticked.store(now.0, Relaxed);
             let urgent = self.sched.need_resched(cpu);
-            if self.account_tick(cpu, mode, now) {
-                ticked = if urgent { Ticked::SignalledUrgently } else { Ticked::Signalled };
-            }
+            ticked = match self.account_tick(cpu, mode, now) {
+                Ticked::Signalled if urgent => Ticked::SignalledUrgently,
+                ticked => ticked,
+            };
             self.sched.tick(cpu, now, &mut self.kicks(cpu));
         }
         // Timeouts left over by the bound are due already: the exit sets the timer for them.

@@ -334,6 +334,9 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         self.leave_carrier(cpu, t, now);
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
+        if self.watched {
+            self.switched(cpu, Some(t), next, Prev::Block, now);
+        }
         match next {
             Some(_) => self.cputime.cpu.run(cpu, now),
             None => self.cputime.cpu.rest(cpu, now),

@@ -22,6 +22,7 @@ pub mod cpu;
 mod cputime;
 pub mod futex;
 mod host_call;
+pub mod limits;
 pub mod machine;
 mod memory;
 mod posix_timers;
@@ -51,6 +52,9 @@ pub const WAKES_MAX: usize = 64;
 /// The number of the private call that says which version answers; ENOSYS outside.
 pub const PRIVATE_VERSION: usize = 0x454e_0000;
 
+/// The number of the private call by which a thread joins a named group: its id (0: the caller), the name.
+pub const PRIVATE_JOIN_GROUP: usize = 0x454e_0010;
+
 /// How the kernel is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -64,6 +68,10 @@ pub struct Config {
     pub pid: Pid,
     /// RLIMIT_SIGPENDING does not hold (`--pending-signals=unlimited`).
     pub pending_unlimited: bool,
+    /// Limits on CPU time beyond Linux.
+    pub limits: limits::Limits,
+    /// Switches are written down.
+    pub tracing: bool,
     /// Threads are sampled.
     pub sampling: Option<Sampling>,
 }
@@ -82,6 +90,8 @@ pub struct Sampling {
 pub struct Kernel<M: Machine> {
     /// The machine.
     pub m: M,
+    /// Somebody wants to know of every switch: one test on the way of each.
+    watched: bool,
     /// The scheduler.
     pub sched: Scheduler,
     config: Config,
@@ -94,6 +104,7 @@ pub struct Kernel<M: Machine> {
     descriptors: signalfd::Descriptors,
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
+    limits: limits::Enforcer,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -105,7 +116,11 @@ impl<M: Machine> Kernel<M> {
     pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
         let sched_config = sched::Config { cpus: config.cpus, ..sched::Config::default() };
         let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
+        let limits = limits::Enforcer::new(&config.limits);
+        let ticking = limits.active || config.sampling.is_some_and(|sampling| !sampling.wall);
         Ok(Kernel {
+            watched: limits.holds || config.tracing,
+            limits,
             m,
             sched,
             threads: ThreadTable::new(),
@@ -116,7 +131,7 @@ impl<M: Machine> Kernel<M> {
             posix: posix_timers::PosixRoom::new(config.cpus)?,
             descriptors: signalfd::Descriptors::default(),
             timeout_room: sync::Lock::new(0),
-            cputime: cputime::ProcessTime::new(config.cpus, config.sampling).map_err(|_| SetUpFailed)?,
+            cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
             config,
         })
     }

@@ -110,6 +110,10 @@ pub trait Machine: Sync + Sized {
 
     /// Writes down where `t`, the current thread of `cpu`, which calls, is: for a profile. It stands for so much CPU time.
     fn sample(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
+    /// `cpu`, which calls, turns to this thread, or to none; the one before could have gone on or not. For a trace.
+    fn switched(&self, _cpu: CpuId, _to: Option<ThreadIdx>, _preempted: bool, _at: Nanos) {}
+    /// Tells the program's user something.
+    fn tell(&self, _what: core::fmt::Arguments<'_>) {}
     /// CPU time of a thread that ended is in no sample.
     fn unsampled(&self, _value: Nanos) {}
 

@@ -13,7 +13,7 @@ use sync::atomic::Ordering::*;
 impl<M: Machine> Kernel<M> {
     /// At a tick that found `t` running.
     pub(crate) fn sample_at_tick(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        let Some(every) = self.cputime.sample_every else { return };
+        let Some(every) = self.config.sampling.filter(|s| !s.wall).map(|s| s.every) else { return };
         let last = &self.cpu(cpu).sampled;
         // Ticks come a little early and late.
         if now.since(Nanos(last.load(Relaxed))) + Nanos(self.config.tick.0 / 2) < every {

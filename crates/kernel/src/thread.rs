@@ -40,6 +40,8 @@ pub struct Thread {
     pub pi: crate::futex::ThreadPi,
     /// Its CPU time, beside what the scheduler counts.
     pub(crate) time: crate::cputime::ThreadTime,
+    /// What it may consume.
+    pub(crate) limits: crate::limits::ThreadLimits,
 }
 
 /// A thread's signals under their lock.
@@ -135,7 +137,10 @@ impl ThreadTable {
         };
         let chunk = &self.chunks[t as usize / CHUNK];
         if chunk.get().is_none() {
-            let _ = chunk.set(alloc::boxed::Box::new(core::array::from_fn(|_| Thread::default())));
+            // One by one: all of them together are too much for the stack that we stand on.
+            let made: alloc::boxed::Box<[Thread]> = (0..CHUNK).map(|_| Thread::default()).collect();
+            let Ok(made) = made.try_into() else { unreachable!("as many as there are") };
+            let _ = chunk.set(made);
         }
         let live = self.live.fetch_add(1, Relaxed) + 1;
         self.peak.fetch_max(live, Relaxed);
@@ -227,6 +232,7 @@ impl Thread {
         self.wait.reset();
         self.pi.reset();
         self.time.reset();
+        self.limits.reset();
         self.hint.store(0, Relaxed);
         self.clear_child_tid.store(0, Relaxed);
         self.robust_list.store(0, Relaxed);

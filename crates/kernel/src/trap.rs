@@ -245,6 +245,12 @@ impl<M: Machine> Kernel<M> {
         let ticked = if timer { self.on_timer(cpu) } else { Ticked::Quietly };
         self.answer_asked(cpu);
         match self.sched.current(cpu) {
+            Some(t) if ticked == Ticked::Throttled && self.thread(t).wait.kind() == Wait::None => {
+                self.thread(t).rseq_cpu.store(0, Relaxed);
+                self.m.save(t);
+                let prev = if self.hold_back(cpu, t, self.m.now()) { Prev::Block } else { Prev::Preempted };
+                self.schedule(cpu, prev)
+            }
             Some(t) if self.sched.need_resched(cpu) && ticked != Ticked::Signalled => {
                 if ticked == Ticked::SignalledUrgently {
                     self.deliver_signals(cpu, t);
@@ -271,8 +277,24 @@ impl<M: Machine> Kernel<M> {
     /// Chooses the next thread of this CPU, passing over those that were woken for nothing.
     #[inline(never)]
     fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
+        if self.watched {
+            return self.schedule_watched(cpu, prev);
+        }
+        self.choose::<false>(cpu, prev)
+    }
+
+    /// The same where every switch is looked at: for limits, for a trace.
+    #[cold]
+    #[inline(never)]
+    fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {
+        self.choose::<true>(cpu, prev)
+    }
+
+    #[inline(always)]
+    fn choose<const WATCHED: bool>(&self, cpu: CpuId, prev: Prev) -> Next {
         let mut prev = prev;
         loop {
+            let last = if WATCHED { self.sched.current(cpu) } else { None };
             let mut now = Nanos::ZERO;
             let clock = || {
                 now = self.m.now();
@@ -280,20 +302,46 @@ impl<M: Machine> Kernel<M> {
             };
             match self.sched.schedule_by(cpu, clock, prev, &mut self.kicks(cpu)) {
                 None => {
+                    if WATCHED {
+                        self.switched(cpu, last, None, prev, now);
+                    }
                     self.cputime.cpu.rest(cpu, now);
                     self.cpu(cpu).host_time.forget();
                     self.set_idle_timer(cpu);
                     return Next::Idle { until: self.earliest(cpu) };
                 }
                 Some(t) => {
+                    if WATCHED {
+                        self.switched(cpu, last, Some(t), prev, now);
+                    }
                     let thread = self.thread(t);
-                    if self.is_ready(t, thread) {
+                    if self.is_ready(t, thread) && !(WATCHED && self.limits.holds && self.hold_back(cpu, t, now)) {
                         self.cputime.cpu.run(cpu, now);
                         return self.exit_as(cpu, t, thread);
                     }
                     prev = Prev::Block;
                 }
             }
+        }
+    }
+
+    /// A watched CPU has chosen: who had it before is counted, and the switch is told.
+    #[cold]
+    pub(crate) fn switched(
+        &self,
+        cpu: CpuId,
+        last: Option<ThreadIdx>,
+        next: Option<ThreadIdx>,
+        prev: Prev,
+        now: Nanos,
+    ) {
+        if self.limits.holds
+            && let Some(last) = last
+        {
+            self.count(last, now);
+        }
+        if self.config.tracing && last != next {
+            self.m.switched(cpu, next, matches!(prev, Prev::Preempted | Prev::Yield), now);
         }
     }
 
@@ -320,8 +368,10 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(never)]
     fn ready_slow(&self, t: ThreadIdx, wait: Wait) -> bool {
-        if wait == Wait::Work {
-            return self.work(t);
+        match wait {
+            Wait::Work => return self.work(t),
+            Wait::Throttled => return self.is_let_go(t),
+            _ => {}
         }
         if let Some(result) = self.finished(t, wait) {
             self.finish_wait(t, result);
@@ -343,7 +393,7 @@ impl<M: Machine> Kernel<M> {
 
     fn finished(&self, t: ThreadIdx, wait: Wait) -> Option<isize> {
         match wait {
-            Wait::None | Wait::Work => Some(0),
+            Wait::None | Wait::Work | Wait::Throttled => Some(0),
             Wait::Futex => self.futex_finished(t),
             Wait::FutexVector => self.futex_vector_finished(t),
             Wait::FutexPi => self.futex_pi_finished(t),
@@ -409,6 +459,9 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         let t = self.sched.idle_pull(cpu, now, &mut self.kicks(cpu))?;
         self.cputime.cpu.run(cpu, now);
+        if self.watched {
+            self.switched(cpu, None, Some(t), Prev::Block, now);
+        }
         Some(if self.ready(t) { self.exit(cpu, t) } else { self.schedule(cpu, Prev::Block) })
     }
 }

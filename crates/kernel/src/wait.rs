@@ -52,12 +52,15 @@ pub enum Wait {
     Work = 9,
     /// The consumption of CPU time (`clock_nanosleep(2)`).
     CpuSleep = 10,
+    /// Its share of CPU time: nothing that it asked for, and its registers are as they were.
+    Throttled = 11,
 }
 
 impl Wait {
     fn from_raw(n: u32) -> Wait {
         use Wait::*;
-        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep][n as usize]
+        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep, Throttled]
+            [n as usize]
     }
 }
 

@@ -41,7 +41,7 @@ pub enum Kind {
     /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
     /// 1 if the thread before could have gone on, two words of name.
     Switch = 5,
-    /// The writer ends: samples that were due, CPU time of threads that ended between two samples, lost switches.
+    /// The writer ends: samples that were due, CPU time of threads that ended between two samples, lost switches, the time.
     End = 6,
 }
 

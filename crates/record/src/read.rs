@@ -69,12 +69,12 @@ fn parse(kind: Kind, cpu: u16, w: &[u64]) -> Option<Record<'_>> {
         }
         (Kind::Again, &[tid, count]) => Record::Again(tid as i32, count),
         (Kind::Switch, &[at, tid, state, n0, n1]) => {
-            let (priority, preempted) = (state as u8, state >> 32 != 0);
+            let (priority, preempted) = (state as u16 as i16, state >> 32 != 0);
             let to = Switched { at: Nanos(at), tid: tid as i32, priority, name: [n0, n1], preempted };
             Record::Switch(cpu, to)
         }
-        (Kind::End, &[due, unsampled, switches_lost]) => {
-            Record::End(End { due, unsampled: Nanos(unsampled), switches_lost })
+        (Kind::End, &[due, unsampled, switches_lost, at]) => {
+            Record::End(End { due, unsampled: Nanos(unsampled), switches_lost, at: Nanos(at) })
         }
         _ => return None,
     })
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn everything_is_read_as_it_was_written() {
         let begin = Begin { pid: 9, cpus: 2, at: Nanos(1), every: Nanos(2), wall: true, name: [3, 4] };
-        let end = End { due: 10, unsampled: Nanos(11), switches_lost: 12 };
-        let to = Switched { at: Nanos(6), tid: 0, priority: 120, name: [1, 2], preempted: true };
+        let end = End { due: 10, unsampled: Nanos(11), switches_lost: 12, at: Nanos(13) };
+        let to = Switched { at: Nanos(6), tid: 0, priority: -1, name: [1, 2], preempted: true };
         let mut words = begin.words().to_vec();
         words.extend(maps(b"7f00-7f01 r-xp").unwrap());
         words.extend(again(5, 6));

@@ -53,13 +53,15 @@ pub struct End {
     pub unsampled: Nanos,
     /// Switches that found no room.
     pub switches_lost: u64,
+    /// When.
+    pub at: Nanos,
 }
 
 impl End {
     /// The record.
     #[must_use]
-    pub fn words(&self) -> [u64; 4] {
-        [first_word(Kind::End, 0, 4), self.due, self.unsampled.0, self.switches_lost]
+    pub fn words(&self) -> [u64; 5] {
+        [first_word(Kind::End, 0, 5), self.due, self.unsampled.0, self.switches_lost, self.at.0]
     }
 }
 
@@ -170,7 +172,7 @@ pub struct Switched {
     /// The thread's id; 0: nobody.
     pub tid: i32,
     /// Its priority as `sched_switch` of Linux shows it.
-    pub priority: u8,
+    pub priority: i16,
     /// Its name.
     pub name: [u64; 2],
     /// The thread before could have gone on.
@@ -180,7 +182,7 @@ pub struct Switched {
 /// Writes a switch into a CPU's ring; false, which the ring counts, if there is no room.
 pub fn switch(ring: &Ring, cpu: u16, to: &Switched) -> bool {
     let Some(mut w) = ring.begin(SWITCH_WORDS) else { return false };
-    let state = u64::from(to.priority) | u64::from(to.preempted) << 32;
+    let state = u64::from(to.priority as u16) | u64::from(to.preempted) << 32;
     w.push_all(&[first_word(Kind::Switch, cpu, SWITCH_WORDS), to.at.0, to.tid as u64, state]);
     w.push_all(&to.name);
     w.commit();

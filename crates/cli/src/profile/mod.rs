@@ -33,6 +33,13 @@ pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {
             return Ok(STATUS_REFUSED);
         }
     };
+    let trace = match request.run.trace.as_deref().map(crate::trace::Output::create).transpose() {
+        Ok(trace) => trace,
+        Err(why) => {
+            style::complain(&format!("{why:#}"));
+            return Ok(STATUS_REFUSED);
+        }
+    };
     let sampling = Sampling { hz: request.rate(), wall: request.clock == SamplingClock::Wall };
     let mut run = request.run.clone();
     run.sampling = Some(sampling);
@@ -44,6 +51,9 @@ pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {
     let profile = collect::collect(&files, &sampling);
     outputs.write(&profile)?;
     report(&profile, request);
+    if let Some(trace) = trace {
+        trace.write(&files)?;
+    }
     Ok(status)
 }
 

@@ -20,8 +20,10 @@ mod sleep;
 
 pub(crate) use sleep::SleepClock;
 
+use crate::cpu::Ticked;
+use crate::limits::{Enforced, Moment};
 use crate::machine::{Machine, Times};
-use crate::{Kernel, Sampling, ThreadIdx};
+use crate::{Kernel, ThreadIdx};
 use alloc::collections::BTreeMap;
 use ids::{CpuId, Nanos};
 use sync::Lock;
@@ -56,8 +58,8 @@ pub(crate) struct ProcessTime {
     pub(crate) cpu: ProcessCputime,
     /// Something is armed, for the process or any thread: where threads run, CPUs tick.
     armed: AtomicBool,
-    /// Running threads are sampled at ticks, no more often than this.
-    pub(crate) sample_every: Option<Nanos>,
+    /// CPUs that run threads tick whatever is armed: for a profile, for limits.
+    ticking: bool,
     /// RLIMIT_RTTIME is set.
     limits_rt: AtomicBool,
     pub(crate) timers: Lock<Timers>,
@@ -75,12 +77,11 @@ pub(crate) struct Timers {
 }
 
 impl ProcessTime {
-    pub(crate) fn new(cpus: usize, sampling: Option<Sampling>) -> Result<ProcessTime, OutOfMemory> {
-        let sample_every = sampling.filter(|sampling| !sampling.wall).map(|sampling| sampling.every);
+    pub(crate) fn new(cpus: usize, ticking: bool) -> Result<ProcessTime, OutOfMemory> {
         Ok(ProcessTime {
             cpu: ProcessCputime::new(cpus)?,
-            armed: AtomicBool::new(sample_every.is_some()),
-            sample_every,
+            armed: AtomicBool::new(ticking),
+            ticking,
             limits_rt: AtomicBool::new(false),
             timers: Lock::new(Timers {
                 process: ProcessTimers::new(),
@@ -102,7 +103,7 @@ impl ProcessTime {
         let limited = timers.rttime.cur != UNLIMITED;
         self.limits_rt.store(limited, Relaxed);
         let timed = self.cpu.expiry.is_active() || !timers.threads.is_empty() || limited;
-        self.armed.store(timed || self.sample_every.is_some(), SeqCst);
+        self.armed.store(timed || self.ticking, SeqCst);
     }
 }
 
@@ -264,10 +265,10 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).time.cpu.follow(self.consumed(t, now));
     }
 
-    /// A tick: what the current thread has run since the last is told apart, and what is due happens. Whether that was
-    /// a signal for the current thread.
+    /// A tick: what the current thread has run since the last is told apart, and what is due happens: what that means for
+    /// the current thread.
     #[inline(never)]
-    pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> bool {
+    pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> Ticked {
         let current = self.sched.current(cpu);
         if let Some(t) = current {
             if self.cputime.is_armed() {
@@ -278,13 +279,19 @@ impl<M: Machine> Kernel<M> {
             self.cputime.cpu.tick(cpu, &self.thread(t).time.cpu, mode, now);
         }
         if !self.cputime.is_armed() {
-            return false;
+            return Ticked::Quietly;
         }
         self.expire_cpu_timers(cpu, current, now);
-        if let Some(t) = current {
-            self.sample_at_tick(cpu, t, now);
+        let Some(t) = current else { return Ticked::Quietly };
+        self.sample_at_tick(cpu, t, now);
+        let throttled = self.limits.active && self.enforce(Moment { cpu, now }, t) == Enforced::Throttled;
+        if self.thread(t).hint.load(Acquire) & crate::thread::hint::SIGNAL != 0 {
+            Ticked::Signalled
+        } else if throttled {
+            Ticked::Throttled
+        } else {
+            Ticked::Quietly
         }
-        current.is_some_and(|t| self.thread(t).hint.load(Acquire) & crate::thread::hint::SIGNAL != 0)
     }
 
     /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
@@ -390,6 +397,7 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         self.compare_now_and_then(cpu, t, now);
         self.sample_at_exit(t, now);
+        self.leave_group(t);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
         if !self.thread(t).time.cpu.expiry.is_empty() {
             self.forget_timers_of(t);

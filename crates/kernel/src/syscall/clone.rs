@@ -91,6 +91,7 @@ impl<M: Machine> Kernel<M> {
         self.sched.attach(child, &attr, self.sched.affinity(parent)).map_err(|_| Errno::EAGAIN)?;
         let (new, old) = (self.thread(child), self.thread(parent));
         new.reset(old.name_words());
+        self.inherit_group(parent, child);
         self.inherit_signals(parent, child);
         if args.flags & cf::CHILD_CLEARTID != 0 {
             new.clear_child_tid.store(args.child_tid, Relaxed);

@@ -124,6 +124,7 @@ impl<M: Machine> Kernel<M> {
             *byte = one[0];
         }
         self.thread(t).set_name(&name);
+        self.named(t);
         if self.tid(t).0 == self.config.pid.0 {
             self.m.host(*call);
         }

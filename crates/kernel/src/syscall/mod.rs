@@ -21,7 +21,7 @@ pub(crate) use procself::NameFiles;
 
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
-use crate::{Kernel, PRIVATE_VERSION, cpu};
+use crate::{Kernel, PRIVATE_JOIN_GROUP, PRIVATE_VERSION, cpu};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 
@@ -129,6 +129,7 @@ impl<M: Machine> Kernel<M> {
             nr::MPROTECT => self.sys_mprotect(call),
             nr::SHMAT => self.sys_shmat(call),
             PRIVATE_VERSION => Out::Done(1),
+            PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),
             _ => self.pass(cpu, call),
         }
     }

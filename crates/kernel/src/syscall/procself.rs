@@ -132,6 +132,7 @@ impl<M: Machine> Kernel<M> {
         }
         let Some(target) = self.threads().find(tid) else { return Errno::ESRCH.into() };
         self.thread(target).set_name(&name);
+        self.named(target);
         Out::Done(len as isize)
     }
 }

@@ -61,6 +61,8 @@ impl World {
             pid: Pid(500),
             pending_unlimited: false,
             sampling: None,
+            limits: kernel::limits::Limits::default(),
+            tracing: false,
         };
         change(&mut config);
         let kernel = Kernel::new(TestMachine::default(), config).unwrap();

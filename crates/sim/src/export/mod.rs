@@ -7,20 +7,9 @@ pub use html::html;
 pub use perfetto::perfetto;
 
 use crate::trace::{Record, What};
+use ::perfetto::Span;
 use ids::{CpuId, Nanos};
 use std::collections::BTreeMap;
-
-/// A thread had a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Span {
-    cpu: CpuId,
-    from: Nanos,
-    to: Nanos,
-    tid: i64,
-    priority: i16,
-    /// It waits afterwards, or is gone; else it was preempted.
-    blocked: bool,
-}
 
 /// Who had which CPU when, in order of their ends.
 fn spans(records: &[Record]) -> Vec<Span> {

@@ -68,6 +68,8 @@ impl Setup {
             pid: Pid(PID),
             pending_unlimited: false,
             sampling: None,
+            limits: kernel::limits::Limits::default(),
+            tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
         let cpu = |_| SimCpu {

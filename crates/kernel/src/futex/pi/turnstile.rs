@@ -115,6 +115,11 @@ impl ThreadPi {
         self.exiting.store(false, Release);
     }
 
+    /// Whether it owns a lock that somebody waits for.
+    pub(crate) fn holds_others_up(&self) -> bool {
+        self.owns.load(SeqCst) != NONE
+    }
+
     /// From now on it becomes nobody's owner: whether it is somebody's already.
     pub(super) fn begin_exit(&self) -> bool {
         self.exiting.store(true, SeqCst);

@@ -1,0 +1,135 @@
+//! Who belongs to which group: by name, by inheritance, by its own wish.
+
+use super::GroupStats;
+use crate::machine::Machine;
+use crate::trap::Out;
+use crate::{Kernel, ThreadIdx};
+use abi::Errno;
+use ids::Nanos;
+use sync::atomic::Ordering::*;
+
+/// The longest name of a group.
+const NAME_MAX: usize = 64;
+
+/// Whether a name matches a pattern, in which `*` stands for any characters and `?` for one.
+#[must_use]
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    // Where to go on if it turns out that the last star stands for one character more.
+    let mut retry = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, n));
+                p += 1;
+            }
+            Some(&c) if c == b'?' || c == name[n] => (p, n) = (p + 1, n + 1),
+            _ => match retry {
+                Some((after, at)) => {
+                    retry = Some((after, at + 1));
+                    (p, n) = (after, at + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A new thread belongs to its maker's group.
+    pub(crate) fn inherit_group(&self, parent: ThreadIdx, child: ThreadIdx) {
+        if !self.limits.groups.is_empty() {
+            self.enter(child, self.thread(parent).limits.group.load(Relaxed));
+        }
+    }
+
+    /// A thread has a name: it belongs to the first group that the name matches, if there is one.
+    pub fn named(&self, t: ThreadIdx) {
+        let name = self.thread(t).name_bytes();
+        let name = name.split(|&b| b == 0).next().unwrap_or_default();
+        let fits = |group: &super::Group| group.spec.patterns.iter().any(|pattern| matches(pattern, name));
+        if let Some(place) = self.limits.groups.iter().position(fits) {
+            self.enter(t, place as u32 + 1);
+        }
+    }
+
+    fn enter(&self, t: ThreadIdx, group: u32) {
+        self.count(t, self.m.now());
+        let old = self.thread(t).limits.group.swap(group, AcqRel);
+        for (place, change) in [(old, u32::MAX), (group, 1)] {
+            if let Some(group) = (place as usize).checked_sub(1).and_then(|i| self.limits.groups.get(i)) {
+                group.threads.fetch_add(change, Relaxed);
+            }
+        }
+    }
+
+    /// A thread ends.
+    pub(crate) fn leave_group(&self, t: ThreadIdx) {
+        if !self.limits.groups.is_empty() {
+            self.enter(t, 0);
+        }
+    }
+
+    /// The private call by which a thread joins a group: its id or 0 for the caller, the group's name. ENOSYS without groups,
+    /// ESRCH without such a thread, EFAULT, EINVAL without such a group.
+    pub(crate) fn sys_join_group(&self, t: ThreadIdx, args: &[u64; 6]) -> Out {
+        if self.limits.groups.is_empty() {
+            return Errno::ENOSYS.into();
+        }
+        let Some(target) = self.thread_or_self(t, args[0] as i32) else { return Errno::ESRCH.into() };
+        let (mut name, mut len) = ([0; NAME_MAX], 0);
+        while len < NAME_MAX {
+            if self.m.read(args[1].wrapping_add(len as u64), &mut name[len..=len]).is_err() {
+                return Errno::EFAULT.into();
+            }
+            if name[len] == 0 {
+                break;
+            }
+            len += 1;
+        }
+        match self.limits.groups.iter().position(|group| group.spec.name == name[..len]) {
+            Some(place) => {
+                self.enter(target, place as u32 + 1);
+                Out::Done(0)
+            }
+            None => Errno::EINVAL.into(),
+        }
+    }
+
+    /// Every group, in order.
+    pub fn groups(&self) -> impl Iterator<Item = GroupStats<'_>> {
+        self.limits.groups.iter().map(|group| GroupStats {
+            name: &group.spec.name,
+            consumed: Nanos(group.consumed.load(Relaxed)),
+            threads: group.threads.load(Relaxed),
+            throttled: group.meter.throttled.load(Relaxed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, expected) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("web-*", "web-12", true),
+            ("web-*", "web", false),
+            ("*-io", "a-io-io", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("a*b*c", "aXXbYbYc", true),
+            ("a*b*c", "aXXcYbY", false),
+            ("**a", "bba", true),
+            ("abc", "abcd", false),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+}

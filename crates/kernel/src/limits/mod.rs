@@ -1,0 +1,214 @@
+//! Limits on CPU time beyond Linux: of the process, of each thread, and of named groups of threads.
+//!
+//! | limit | checked | what happens |
+//! |---|---|---|
+//! | soft | at ticks | a signal, once |
+//! | hard | at ticks | the process gets SIGKILL; a thread makes `exit(2)` where it stands |
+//! | share | at ticks, and when a thread is chosen | the thread waits ([`Wait::Throttled`](crate::wait::Wait)) until enough periods have begun |
+//!
+//! What is consumed beyond a share before somebody looks is owed to the next periods (`time::cpu::bandwidth`), so the share is
+//! exact in the long run however coarse the ticks are.
+//!
+//! **A thread that others wait for is not held back.** Who owns a mutex with priority inheritance that somebody waits for runs
+//! on, and what it consumes is owed; if it is held back already when somebody begins to wait, it is woken
+//! ([`Kernel::release_owner`]). Of other locks nobody knows the owner: they are held until its share allows more, as under
+//! cgroups.
+//!
+//! Nothing of this costs anything unless a limit or a group is there: a switch tests one flag that never changes.
+
+mod enforce;
+mod member;
+
+use alloc::vec::Vec;
+use ids::{CpuId, Nanos};
+use sync::Lock;
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use time::cpu::bandwidth::Bandwidth;
+use time::cpu::limit::{AtHard, CpuLimit};
+
+pub use member::matches;
+
+/// So much in each period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// How much CPU time.
+    pub quota: Nanos,
+    /// In how much time.
+    pub period: Nanos,
+}
+
+/// What holds for one process, or for one thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limit {
+    /// A signal after so much.
+    pub soft: Option<(Nanos, abi::Signal)>,
+    /// The end after so much.
+    pub hard: Option<Nanos>,
+    /// Waiting beyond so much.
+    pub share: Option<Share>,
+}
+
+/// A named group of threads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSpec {
+    /// What it is called.
+    pub name: Vec<u8>,
+    /// Its share, if it is limited and not only counted.
+    pub share: Option<Share>,
+    /// Threads whose names match one of these belong to it.
+    pub patterns: Vec<Vec<u8>>,
+}
+
+/// All limits of a program.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Of the process.
+    pub process: Limit,
+    /// Of each thread.
+    pub thread: Limit,
+    /// Groups, in the order in which names are compared with them.
+    pub groups: Vec<GroupSpec>,
+}
+
+impl Limits {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+/// A share being used up.
+#[derive(Debug)]
+struct Meter {
+    share: Option<Share>,
+    /// Begins when it is first asked for: what was consumed before counts for nothing.
+    bandwidth: Lock<Option<Bandwidth>>,
+    /// How often threads had to wait.
+    throttled: AtomicU64,
+}
+
+impl Meter {
+    fn new(share: Option<Share>) -> Meter {
+        Meter { share, bandwidth: Lock::new(None), throttled: AtomicU64::new(0) }
+    }
+
+    /// Until when whoever has consumed so much must wait.
+    fn until(&self, consumed: Nanos, now: Nanos) -> Option<Nanos> {
+        self.share?.until(&mut self.bandwidth.lock(), consumed, now)
+    }
+}
+
+impl Share {
+    fn until(&self, bandwidth: &mut Option<Bandwidth>, consumed: Nanos, now: Nanos) -> Option<Nanos> {
+        if bandwidth.is_none() {
+            *bandwidth = Bandwidth::new(self.quota, self.period, consumed, now).ok();
+        }
+        match bandwidth.as_mut()?.check(consumed, now) {
+            time::cpu::bandwidth::Share::Run => None,
+            time::cpu::bandwidth::Share::ThrottledUntil(at) => Some(at),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Group {
+    spec: GroupSpec,
+    meter: Meter,
+    consumed: AtomicU64,
+    threads: AtomicU32,
+}
+
+/// What one group of threads has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupStats<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// CPU time of its threads while they belonged to it.
+    pub consumed: Nanos,
+    /// Threads that belong to it now.
+    pub threads: u32,
+    /// How often a thread had to wait for the next period.
+    pub throttled: u64,
+}
+
+/// The limits at work.
+#[derive(Debug)]
+pub(crate) struct Enforcer {
+    /// There is something to enforce.
+    pub(crate) active: bool,
+    /// A thread that is chosen may have to wait.
+    pub(crate) holds: bool,
+    thread: Limit,
+    process: Option<Lock<CpuLimit>>,
+    soft_signal: Option<abi::Signal>,
+    all: Meter,
+    groups: Vec<Group>,
+}
+
+impl Enforcer {
+    pub(crate) fn new(limits: &Limits) -> Enforcer {
+        let group = |spec: &GroupSpec| Group {
+            spec: spec.clone(),
+            meter: Meter::new(spec.share),
+            consumed: AtomicU64::new(0),
+            threads: AtomicU32::new(0),
+        };
+        let groups: Vec<Group> = limits.groups.iter().map(group).collect();
+        Enforcer {
+            active: !limits.is_empty(),
+            holds: limits.process.share.is_some() || limits.thread.share.is_some() || !groups.is_empty(),
+            thread: limits.thread,
+            process: cpu_limit(&limits.process).map(Lock::new),
+            soft_signal: limits.process.soft.map(|(_, signal)| signal),
+            all: Meter::new(limits.process.share),
+            groups,
+        }
+    }
+}
+
+fn cpu_limit(limit: &Limit) -> Option<CpuLimit> {
+    CpuLimit::new(limit.soft.map(|(at, _)| at), limit.hard, AtHard::Stop).ok()
+}
+
+/// What holds for one thread, and what it belongs to. Written by whoever runs it or makes it join a group.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadLimits {
+    own: Lock<Own>,
+    /// Its group's place in the list, plus one; 0 for none.
+    group: AtomicU32,
+    /// What it had consumed when its group's count was brought up to date.
+    counted: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Own {
+    /// What is left of its limit; `None` until it is first looked at.
+    limit: Option<CpuLimit>,
+    bandwidth: Option<Bandwidth>,
+}
+
+impl ThreadLimits {
+    pub(crate) fn reset(&self) {
+        *self.own.lock() = Own::default();
+        self.group.store(0, Relaxed);
+        self.counted.store(0, Relaxed);
+    }
+}
+
+/// What a tick found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Enforced {
+    /// The thread may go on.
+    Nothing,
+    /// It has had its share.
+    Throttled,
+}
+
+/// How the tick of a CPU is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) cpu: CpuId,
+    pub(crate) now: Nanos,
+}
