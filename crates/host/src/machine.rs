@@ -243,6 +243,10 @@ impl Machine for Host {
         r == 0 && stat[6] & S_IFMT == S_IFIFO
     }
 
+    fn socket_times_out(&self, fd: u64, sending: bool) -> bool {
+        os::socket_times_out(fd, sending)
+    }
+
     fn soft_limit(&self, resource: u64) -> u64 {
         let mut limits = [0u64; 2];
         // SAFETY: the host fills the two words.

@@ -75,6 +75,8 @@ pub trait Machine: Sync + Sized {
     fn host_select(&self, n: u64, sets: [u64; 3]) -> isize;
     /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
     fn opens_fifo(&self, call: &Call) -> bool;
+    /// Whether `fd` is a socket with a time limit for sending, or for receiving.
+    fn socket_times_out(&self, fd: u64, sending: bool) -> bool;
     /// The soft limit of a resource of this process.
     fn soft_limit(&self, resource: u64) -> u64;
     /// Whether the host lets this process set any priority (CAP_SYS_NICE).
