@@ -182,12 +182,18 @@ pub trait Machine: Sync + Sized {
     fn leave_signals(&self, _set: SigSet) {}
     /// Queues a signal for the process at the host.
     fn queue_on_host(&self, _info: &SigInfo) {}
-    /// Takes a signal of the set that is pending for the process at the host.
+    /// Queues a signal at the host for the calling carrier, which blocks it.
+    fn queue_on_carrier(&self, _info: &SigInfo) {}
+    /// Takes a signal of the set that is pending for the calling carrier (first) or the process at the host.
     fn take_from_host(&self, _set: SigSet) -> Option<SigInfo> {
         None
     }
-    /// What is pending for the process at the host.
+    /// What is pending for the calling carrier or the process at the host.
     fn pending_on_host(&self) -> SigSet {
+        SigSet::EMPTY
+    }
+    /// What of it is pending for the carrier alone.
+    fn pending_on_carrier(&self) -> SigSet {
         SigSet::EMPTY
     }
     /// Random bits.

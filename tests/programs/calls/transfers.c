@@ -97,7 +97,8 @@ static void *transfer_once(void *argument) { return argument = (void *)transfer_
 static void cut_short(const char *call, const char *way, long (*transfer)(void), int flags) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
   need(sigaction(SIGUSR1, &action, NULL) == 0);
-  handled = 0, transfer_now = transfer;
+  handled = 0;
+  transfer_now = transfer;
   pthread_t thread = start(transfer_once, NULL);
   settle();
   pthread_kill(thread, SIGUSR1);
@@ -148,7 +149,8 @@ CASE(all_of_it_but_for_a_signal) {
   must(write(to, much, 100) == 100);
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   need(sigaction(SIGUSR1, &action, NULL) == 0);
-  handled = 0, transfer_now = receive_all;
+  handled = 0;
+  transfer_now = receive_all;
   pthread_t thread = start(transfer_once, NULL);
   settle();
   pthread_kill(thread, SIGUSR1);

@@ -412,7 +412,7 @@ static pthread_t begin(const struct wait_case *w, const char *how) {
   w->make();
   pthread_t thread = start(waiter, (void *)w);
   wait_until(at_wait);
-  sleep_ms(15);
+  sleep_ms(8);
   return thread;
 }
 
@@ -471,7 +471,7 @@ static void interrupt_them(const char *how, int flags, int timeout) {
     pthread_kill(thread, SIGUSR1);
     wait_until(handled == 1);
     /* Those that go on need it; of the others it is left over. */
-    sleep_ms(15);
+    sleep_ms(8);
     if (waits[i].satisfy != open_other_end || flags == SA_RESTART) waits[i].satisfy();
     finish(thread);
     waits[i].end();
