@@ -45,6 +45,14 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
+/// The sources of all programs, with what they say about themselves.
+///
+/// # Errors
+/// As [`trials`].
+pub fn sources() -> Result<Vec<(PathBuf, Directives)>, String> {
+    Ok(find(&places::programs())?.into_iter().map(|program| (program.source, program.directives)).collect())
+}
+
 impl Program {
     fn read(source: PathBuf) -> Result<Self, String> {
         let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;

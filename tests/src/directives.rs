@@ -13,6 +13,7 @@
 //! | `//@ cpus: default` | not run again with other numbers of CPUs |
 //! | `//@ alone` | runs while no other test does |
 //! | `//@ seconds: 120` | the longest time it may take |
+//! | `//@ table` | its lines belong in the table of calls (`table.rs`) |
 //! | `//@ by: torture` | the module that runs it; its output is no matter for comparison |
 
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub struct Directives {
     pub default_cpus_only: bool,
     /// No other test at the same time.
     pub alone: bool,
+    /// Its lines are rows of the table of calls.
+    pub table: bool,
     /// The module that runs it, when that is not the corpus.
     pub by: Option<String>,
     /// After this the program counts as hung.
@@ -61,6 +64,7 @@ impl Default for Directives {
             compare_stderr: true,
             default_cpus_only: false,
             alone: false,
+            table: false,
             by: None,
             timeout: Duration::from_secs(60),
         }
@@ -95,6 +99,7 @@ impl Directives {
             ("stderr", "ignore") => self.compare_stderr = false,
             ("cpus", "default") => self.default_cpus_only = true,
             ("alone", "") => self.alone = true,
+            ("table", "") => self.table = true,
             ("seconds", _) => {
                 self.timeout = Duration::from_secs(value.parse().map_err(|error| format!("{error}"))?);
             }

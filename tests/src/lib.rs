@@ -11,6 +11,7 @@
 //!   a test of its own, so that one hang or crash hides no other result.
 //! - [`torture`]: many threads that check every bit of state they have, for as long as one likes.
 //! - [`tools`]: the programs that come from elsewhere (xz, sort, python3, rt-tests, a Rust crate).
+//! - [`table`]: what of the host calls the corpus covers, as a table.
 //! - [`stress`]: the stressors of stress-ng, verified, with their speed beside the native one.
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
 //!
@@ -31,6 +32,7 @@ pub mod places;
 pub mod requirement;
 pub mod run;
 pub mod stress;
+pub mod table;
 pub mod tools;
 pub mod torture;
 pub mod trial;

@@ -62,6 +62,8 @@ pub struct Carrier {
     pub borrowed_mask: AtomicU64,
     /// The thread that made the vfork child and waits for it.
     pub borrowed_from: AtomicU32,
+    /// What the vfork child needs of our memory for its exec.
+    pub(crate) lent: AtomicPtr<crate::exec::Lent>,
     signal_stack: *mut u8,
 }
 
@@ -305,6 +307,7 @@ impl Carrier {
                 fault: FaultInfo::default(),
                 borrowed_mask: AtomicU64::new(0),
                 borrowed_from: AtomicU32::new(0),
+                lent: AtomicPtr::new(core::ptr::null_mut()),
                 signal_stack,
             });
             Some(carrier)

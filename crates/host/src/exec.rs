@@ -2,13 +2,19 @@
 //!
 //! The program's environment does not show us; at exec the two variables that bring the
 //! image up are added to what the program gave. A file that cannot carry the image (static,
-//! 32-bit, privileged) gets nothing added and runs natively.
+//! 32-bit, privileged) gets nothing added and runs natively. Pending signals go to the host
+//! (`kernel/src/exec.rs`).
 
+use crate::carrier::Carrier;
+use crate::machine::kernel;
 use crate::os::{self, nr};
 use abi::Errno;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::{syscall, user};
+use ids::ThreadIdx;
 use kernel::{Call, Carried};
+use sync::atomic::Ordering::*;
 
 /// The most bytes of one environment string that are looked at: a name and the image's path.
 const PREFIX_MAX: usize = 512;
@@ -40,8 +46,15 @@ impl Handover {
     }
 }
 
+/// The memory that a call needs until it has succeeded or failed.
+#[derive(Debug, Default)]
+pub(crate) struct Lent {
+    options: Vec<u8>,
+    environment: Environment,
+}
+
 /// Makes the call; returns only if it failed.
-pub fn exec(handover: &Handover, call: &Call, carried: &Carried) -> isize {
+fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) -> isize {
     let (envp_at, dir, path) = match call.nr {
         nr::EXECVE => (2, -100, call.args[0]),
         _ => (3, call.args[0] as i32 as isize, call.args[1]),
@@ -51,10 +64,11 @@ pub fn exec(handover: &Handover, call: &Call, carried: &Carried) -> isize {
     if handover.loader.is_empty() || !can_carry(dir, path, empty_path, 0) {
         return host(call.nr, args);
     }
-    let options = handover.options_for(carried);
-    match environment(handover, &options, args[envp_at]) {
-        Ok(env) => {
-            args[envp_at] = env.pointers.as_ptr() as u64;
+    lent.options = handover.options_for(carried);
+    match environment(handover, &lent.options, args[envp_at]) {
+        Ok(environment) => {
+            lent.environment = environment;
+            args[envp_at] = lent.environment.pointers.as_ptr() as u64;
             host(call.nr, args)
         }
         Err(e) => e.to_ret(),
@@ -66,6 +80,7 @@ fn host(nr: usize, args: [u64; 6]) -> isize {
     unsafe { arch::raw::syscall(nr, args.map(|a| a as usize)) }
 }
 
+#[derive(Debug, Default)]
 struct Environment {
     pointers: Vec<u64>,
     /// Keeps a joined loader string alive until the call.
@@ -198,22 +213,56 @@ fn has_glibc_loader(head: &[u8]) -> bool {
     })
 }
 
-/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure. A child that has
-/// borrowed our memory has no CPU timers.
-pub fn exec_with_mask(handover: &Handover, call: &Call, mask: u64, borrowed: bool, carried: &Carried) -> isize {
-    let k = crate::machine::kernel();
-    k.hand_on_times(borrowed);
+/// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
+pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
+    let k = kernel();
+    k.hand_on_times(false);
+    let mask = k.blocked(t);
+    let result = with_mask(mask.0, || {
+        let signals = k.hand_on_signals(t);
+        let result = exec(handover, call, &k.carried(t), &mut Lent::default());
+        (result, signals)
+    });
+    let (result, signals) = result;
+    k.take_signals_back(Carrier::me().cpu(), t, signals);
+    k.keep_times();
+    result
+}
+
+/// A vfork child does. If it succeeds, nobody comes back to what it has been lent: its parent frees that. It has
+/// no CPU timers, and nothing is pending for it.
+pub(crate) fn by_borrower(me: &Carrier, call: &Call) -> isize {
+    let k = kernel();
+    k.hand_on_times(true);
+    let carried = k.carried(ThreadIdx(me.borrowed_from.load(Relaxed)));
+    let lent = Box::into_raw(Box::<Lent>::default());
+    me.lent.store(lent, Release);
+    // SAFETY: this child's alone until it has left.
+    let result =
+        with_mask(me.borrowed_mask.load(Relaxed), || exec(&k.m.handover, call, &carried, unsafe { &mut *lent }));
+    take_lent(me);
+    result
+}
+
+/// Frees what a vfork child has been lent.
+pub(crate) fn take_lent(child: &Carrier) {
+    let lent = child.lent.swap(core::ptr::null_mut(), AcqRel);
+    if !lent.is_null() {
+        // SAFETY: it came from `Box::into_raw`, and whoever had it is gone or is the caller.
+        drop(unsafe { Box::from_raw(lent) });
+    }
+}
+
+/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
+fn with_mask<T>(mask: u64, call: impl FnOnce() -> T) -> T {
     let before = os::sigprocmask(2, mask);
     crate::place::release();
     let handed_back = crate::handlers::hand_back();
-    let r = exec(handover, call, carried);
+    let result = call();
     if handed_back {
         crate::handlers::install();
     }
     crate::place::resume();
     os::sigprocmask(2, before);
-    if !borrowed {
-        k.keep_times();
-    }
-    r
+    result
 }

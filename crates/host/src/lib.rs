@@ -29,6 +29,7 @@ pub mod exec;
 pub mod handlers;
 mod identity;
 mod ids_file;
+mod left;
 pub mod machine;
 pub mod os;
 pub mod place;

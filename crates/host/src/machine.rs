@@ -7,7 +7,7 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, recorder, service, states, times, watch};
+use crate::{exec, handlers, ids_file, left, recorder, service, states, times, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
@@ -216,6 +216,10 @@ impl Machine for Host {
         // SAFETY: `struct stat` has 144 bytes; st_mode is the word at byte 24.
         let r = unsafe { syscall!(nr::NEWFSTATAT, dir, path, stat.as_mut_ptr(), 0) };
         r == 0 && stat[6] & S_IFMT == S_IFIFO
+    }
+
+    fn socket_times_out(&self, fd: u64, sending: bool) -> bool {
+        os::socket_times_out(fd, sending)
     }
 
     fn soft_limit(&self, resource: u64) -> u64 {
@@ -468,34 +472,24 @@ impl Machine for Host {
         service::leave(set.0);
     }
 
-    /// Only `kill(2)` may speak of itself, and the codes of kernel and tkill are no process's to give to
-    /// a thread that is not the main one: they become SI_USER.
     fn queue_on_host(&self, info: &SigInfo) {
-        const SI_TKILL: i32 = -6;
-        let signal = info.signo();
-        if info.code() < 0 && info.code() != SI_TKILL {
-            let bytes = info.to_bytes();
-            // SAFETY: the host reads the information.
-            unsafe { syscall!(nr::RT_SIGQUEUEINFO, self.pid, signal, bytes.as_ptr()) };
-        } else {
-            // SAFETY: the program's own signal, which all host threads block.
-            unsafe { syscall!(nr::KILL, self.pid, signal) };
-        }
+        left::queue(self.pid, info);
+    }
+
+    fn queue_on_carrier(&self, info: &SigInfo) {
+        left::queue_for_carrier(self.pid, info);
     }
 
     fn take_from_host(&self, set: SigSet) -> Option<SigInfo> {
-        let mut info = [0u8; 128];
-        let now = [0u64; 2];
-        // SAFETY: set, information and time are ours.
-        let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set.0, info.as_mut_ptr(), now.as_ptr(), 8) };
-        if r > 0 { SigInfo::from_bytes(&info).ok() } else { None }
+        left::take(set)
     }
 
     fn pending_on_host(&self) -> SigSet {
-        let mut set = 0u64;
-        // SAFETY: the host fills the word.
-        unsafe { syscall!(nr::RT_SIGPENDING, &raw mut set, 8) };
-        SigSet(set)
+        left::pending()
+    }
+
+    fn pending_on_carrier(&self) -> SigSet {
+        left::pending_for_carrier()
     }
 
     fn random(&self) -> u64 {

@@ -85,6 +85,16 @@ pub fn gettid() -> i32 {
     unsafe { syscall!(nr::GETTID) as i32 }
 }
 
+/// Whether `fd` is a socket with SO_SNDTIMEO, or SO_RCVTIMEO.
+pub fn socket_times_out(fd: u64, sending: bool) -> bool {
+    const SOL_SOCKET: usize = 1;
+    let option = if sending { 21 } else { 20 };
+    let (mut time, mut size) = ([0u64; 2], 16u32);
+    // SAFETY: the host fills both.
+    let r = unsafe { syscall!(nr::GETSOCKOPT, fd, SOL_SOCKET, option, time.as_mut_ptr(), &raw mut size) };
+    r == 0 && time != [0; 2]
+}
+
 /// Sends one of our own signals, with the cookie, to a host thread of ours; false if there is none.
 pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
     queue(pid, tid, signal, COOKIE)

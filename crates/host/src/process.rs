@@ -42,9 +42,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
         Process::Exit(status) => exit(status),
         Process::Exec(call) => {
             recorder::flush();
-            let t = kernel().current(me.cpu());
-            let mask = kernel().blocked(t);
-            exec::exec_with_mask(&kernel().m.handover, &call, mask.0, false, &kernel().carried(t))
+            exec::by_thread(&kernel().m.handover, kernel().current(me.cpu()), &call)
         }
         Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
         Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
@@ -125,6 +123,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let k = kernel();
     let t = begin(k.config().pid.0);
     k.take_inheritance(t, inherited);
+    open();
     if args.flags & cf::CHILD_CLEARTID != 0 {
         k.thread(t).clear_child_tid.store(args.child_tid, Relaxed);
     }
@@ -166,8 +165,12 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
         (*context).claim(me.number);
     }
     me.settle();
-    service::start();
     t
+}
+
+/// From now on signals from outside arrive: mask and dispositions are the program's.
+pub fn open() {
+    service::start();
 }
 
 /// What the loader has registered with the host for the main thread before we came: from
@@ -247,6 +250,7 @@ fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier)
         let ptid = if args.flags & cf::PIDFD != 0 { args.pidfd } else { args.parent_tid };
         // Comes back when the child has left our memory.
         let r = arch::entry::clone_carrier(flags, gs, ptid as *mut u32);
+        exec::take_lent(&*child);
         Carrier::free_borrowed(child);
         r
     }
@@ -256,10 +260,7 @@ fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier)
 pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
     let a = call.args;
     let result = match call.nr {
-        nr::EXECVE | nr::EXECVEAT => {
-            let carried = kernel().carried(ids::ThreadIdx(me.borrowed_from.load(Relaxed)));
-            exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed), true, &carried)
-        }
+        nr::EXECVE | nr::EXECVEAT => exec::by_borrower(me, &call),
         nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
         // SAFETY: the child's own call.
         _ => unsafe { arch::raw::syscall(call.nr, a.map(|x| x as usize)) },

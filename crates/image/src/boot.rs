@@ -100,6 +100,8 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     let t = process::begin(pid);
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
+    k.take_over_signals(ids::CpuId(0), t, blocked);
+    process::open();
     k.take_over_times(ids::CpuId(0), t);
     if let Some(carried) = Carried::parse(options.thread) {
         k.take_carried(t, &carried);

@@ -156,7 +156,7 @@ unsafe fn execute(start: &Start, reserve: u64) {
     let file = if unsafe { same_file(start.file, own.as_ptr()) } { start.file } else { own.as_ptr() };
     let args = [file as u64, start.argv as u64, entries.as_ptr() as u64, 0, 0, 0];
     let main = k.current(ids::CpuId(0));
-    exec::exec_with_mask(&handover, &Call { nr: abi::nr::EXECVE, args }, k.blocked(main).0, false, &k.carried(main));
+    exec::by_thread(&handover, main, &Call { nr: abi::nr::EXECVE, args });
 }
 
 /// What is added to the variable's value: behind the program's own settings, so that it counts.

@@ -218,6 +218,9 @@ impl<M: Machine> Kernel<M> {
                 self.try_as(Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] }, a[0])
             }
             nr::WRITEV => Tried::MustWait,
+            // It would answer a part.
+            nr::RECVFROM if waits_for_all(a[3]) => Tried::MustWait,
+            nr::RECVMSG if waits_for_all(a[2]) => Tried::MustWait,
             nr::RECVFROM => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }),
             nr::RECVMSG => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | MSG_DONTWAIT) }),
             nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
@@ -275,7 +278,8 @@ impl<M: Machine> Kernel<M> {
     /// `read(2)` and `write(2)` as vector calls with RWF_NOWAIT.
     fn try_transfer(&self, call: &Call, vector: usize) -> Tried {
         let [fd, addr, len, ..] = call.args;
-        if len == 0 {
+        // The vector calls refuse the one length, and have another error for the other.
+        if len == 0 || len > i64::MAX as u64 {
             return Tried::Done(self.m.host(*call));
         }
         let done = self.m.host_vector(vector, fd, addr, len, RWF_NOWAIT);
@@ -405,9 +409,23 @@ impl<M: Machine> Kernel<M> {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 => part,
-            r if r == Errno::EINTR.to_ret() && restarts(call) => Errno::ERESTARTSYS.to_ret(),
+            r if r == Errno::EINTR.to_ret() && restarts(call) && !self.has_time_limit(t, call) => {
+                Errno::ERESTARTSYS.to_ret()
+            }
             r => part + r,
         })
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A call on a socket that gives up after a time does not begin anew (`sock_intr_errno`).
+    fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
+        let sending = match call {
+            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => false,
+            nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => true,
+            _ => return false,
+        };
+        self.m.socket_times_out(self.m.registers(t).rdi, sending)
     }
 }
 
@@ -448,6 +466,11 @@ fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
     let mut b = *a;
     b[i] = v;
     b
+}
+
+fn waits_for_all(flags: u64) -> bool {
+    const MSG_WAITALL: u64 = 0x100;
+    flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL
 }
 
 fn fcntl_waits(cmd: u64) -> bool {

@@ -76,6 +76,8 @@ pub trait Machine: Sync + Sized {
     fn host_select(&self, n: u64, sets: [u64; 3]) -> isize;
     /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
     fn opens_fifo(&self, call: &Call) -> bool;
+    /// Whether `fd` is a socket with a time limit for sending, or for receiving.
+    fn socket_times_out(&self, fd: u64, sending: bool) -> bool;
     /// The soft limit of a resource of this process.
     fn soft_limit(&self, resource: u64) -> u64;
     /// Whether the host lets this process set any priority (CAP_SYS_NICE).
@@ -190,12 +192,18 @@ pub trait Machine: Sync + Sized {
     fn leave_signals(&self, _set: SigSet) {}
     /// Queues a signal for the process at the host.
     fn queue_on_host(&self, _info: &SigInfo) {}
-    /// Takes a signal of the set that is pending for the process at the host.
+    /// Queues a signal at the host for the calling carrier, which blocks it.
+    fn queue_on_carrier(&self, _info: &SigInfo) {}
+    /// Takes a signal of the set that is pending for the calling carrier (first) or the process at the host.
     fn take_from_host(&self, _set: SigSet) -> Option<SigInfo> {
         None
     }
-    /// What is pending for the process at the host.
+    /// What is pending for the calling carrier or the process at the host.
     fn pending_on_host(&self) -> SigSet {
+        SigSet::EMPTY
+    }
+    /// What of it is pending for the carrier alone.
+    fn pending_on_carrier(&self) -> SigSet {
         SigSet::EMPTY
     }
     /// Random bits.

@@ -36,7 +36,7 @@ impl Descriptors {
         self.named.store(named.0, Relaxed);
     }
 
-    fn left(&self) -> SigSet {
+    pub fn left(&self) -> SigSet {
         SigSet(self.left.load(SeqCst))
     }
 }

@@ -149,6 +149,10 @@ impl Machine for SimMachine {
         false
     }
 
+    fn socket_times_out(&self, _fd: u64, _sending: bool) -> bool {
+        false
+    }
+
     fn soft_limit(&self, _resource: u64) -> u64 {
         1 << 16
     }

@@ -121,6 +121,9 @@ impl Machine for TestMachine {
     fn opens_fifo(&self, _call: &Call) -> bool {
         false
     }
+    fn socket_times_out(&self, _fd: u64, _sending: bool) -> bool {
+        false
+    }
     fn soft_limit(&self, _resource: u64) -> u64 {
         self.state().soft_limit.unwrap_or(1 << 20)
     }

@@ -1,0 +1,88 @@
+//! Pending signals over `execve(2)`: what the thread blocks stays pending in the new program, but for the signals of
+//! timers, which end with them (`flush_itimer_signals`).
+//!
+//! The new program finds them where a program finds them that is not ours: at the host, queued for its first thread or
+//! for the process. So they are moved there before the call, and from then on the host keeps what else arrives of
+//! them. The image that comes up takes them in; if the call fails, this one does.
+
+use crate::Kernel;
+use crate::machine::Machine;
+use abi::{SigInfo, SigSet, si_code};
+use alloc::vec::Vec;
+use ids::{CpuId, ThreadIdx};
+
+/// What has been handed on, in case the call fails.
+#[derive(Debug, Default)]
+pub struct HandedOn {
+    set: SigSet,
+    /// Signals of timers.
+    kept: Vec<SigInfo>,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The current thread `t` is about to execute a program. Its mask is the carrier's already, so nothing that is queued
+    /// here is delivered.
+    pub fn hand_on_signals(&self, t: ThreadIdx) -> HandedOn {
+        let set = self.blocked(t);
+        let mut handed = HandedOn { set, kept: Vec::new() };
+        if set.is_empty() {
+            return handed;
+        }
+        self.m.leave_signals(self.descriptors.left() | set);
+        loop {
+            let private = self.process.signals.lock().private_set(&self.thread(t).signals.0.lock()) & set;
+            // As long as there are private ones, those are taken.
+            let Some(info) = self.take_signal(t, if private.is_empty() { set } else { private }) else { break };
+            if info.code() == si_code::TIMER {
+                if handed.kept.try_reserve(1).is_ok() {
+                    handed.kept.push(info);
+                }
+            } else if private.is_empty() && keeps_its_sender(&info, self.config.pid.0) {
+                self.m.queue_on_host(&info);
+            } else {
+                self.m.queue_on_carrier(&info);
+            }
+        }
+        handed
+    }
+
+    /// The call has failed.
+    pub fn take_signals_back(&self, cpu: CpuId, t: ThreadIdx, handed: HandedOn) {
+        if !handed.set.is_empty() {
+            self.take_over_signals(cpu, t, handed.set);
+            self.m.leave_signals(self.descriptors.left());
+        }
+        for info in handed.kept {
+            // There was room for it before.
+            let _ = self.send_to_process(cpu, Some(t), info);
+        }
+    }
+
+    /// What is pending at the host becomes pending here. The caller is the carrier of `t`; the host has accepted all of it,
+    /// so nothing is refused but what is beyond this process's own limit.
+    pub fn take_over_signals(&self, cpu: CpuId, t: ThreadIdx, set: SigSet) {
+        if (self.m.pending_on_host() & set).is_empty() {
+            return;
+        }
+        loop {
+            let private = self.m.pending_on_carrier() & set;
+            if private.is_empty() {
+                break;
+            }
+            let Some(info) = self.m.take_from_host(private) else { break };
+            let _ = self.send_to_thread(cpu, t, info);
+        }
+        while let Some(info) = self.m.take_from_host(set) {
+            let _ = self.send_to_process(cpu, Some(t), info);
+        }
+    }
+}
+
+/// Whether the host tells the same of the sender when the signal is sent again, to the whole process
+/// (`do_rt_sigqueueinfo`): it believes values, and that we are ourselves.
+fn keeps_its_sender(info: &SigInfo, pid: i32) -> bool {
+    match info.code() {
+        si_code::USER => info.pid() == pid,
+        code => code < 0 && code != si_code::TKILL,
+    }
+}
