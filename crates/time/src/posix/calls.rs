@@ -1,9 +1,10 @@
 //! The calls: table, queues and timers put together.
 //!
 //! Wall-clock timers need no lock of the process: setting, reading and deleting one
-//! touches that timer and its home's queue. CPU-clock timers stand in queues under the
-//! process lock, which comes before a timer's own; a caller that does not have it yet is
-//! told so ([`Refused::NeedsProcess`]) and calls again with it.
+//! touches that timer and its home's queue. CPU-clock timers stand in queues of the
+//! caller's, whose lock comes after a timer's own ([`CpuClocks`]). Deleting one, or one whose
+//! signal is somewhere, is told to the process's accounts; a caller that does not have the
+//! process lock yet is told so ([`Refused::NeedsProcess`]) and calls again with it.
 
 use crate::cpu::itimer::ItimerValue;
 use crate::posix::queues::{ExpiryQueues, ReadClock, WallClocks};
@@ -13,19 +14,19 @@ use crate::{Error, Heap, OutOfMemory};
 use ids::{CpuId, Nanos};
 use sync::atomic::Ordering::Relaxed;
 
-/// The CPU clocks of the process and its threads, for a caller that has the process lock.
+/// The CPU clocks of the process and its threads.
 pub trait CpuClocks {
     /// What the clock reads; `None` if its thread is gone.
     fn read(&self, base: Base) -> Option<Nanos>;
     /// Puts a timer into the clock's queue ([`crate::cpu::CpuTimers::arm`], and the cache
     /// follows).
-    fn arm(&mut self, base: Base, timer: TimerKey, at: Nanos, table: &TimerTable);
-    /// Takes the timer at `place` out ([`crate::cpu::CpuTimers::disarm`], and the cache
-    /// follows).
-    fn disarm(&mut self, base: Base, place: u32, table: &TimerTable);
+    fn arm(&mut self, base: Base, timer: TimerKey, at: Nanos);
+    /// Takes the timer out if it is in ([`crate::cpu::CpuTimers::disarm`], and the cache
+    /// follows); its place is known for sure under the queue's lock only.
+    fn disarm(&mut self, base: Base, timer: TimerKey);
 }
 
-/// For a caller without the process lock.
+/// For a caller who has none.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCpuClocks;
 
@@ -33,8 +34,8 @@ impl CpuClocks for NoCpuClocks {
     fn read(&self, _: Base) -> Option<Nanos> {
         None
     }
-    fn arm(&mut self, _: Base, _: TimerKey, _: Nanos, _: &TimerTable) {}
-    fn disarm(&mut self, _: Base, _: u32, _: &TimerTable) {}
+    fn arm(&mut self, _: Base, _: TimerKey, _: Nanos) {}
+    fn disarm(&mut self, _: Base, _: TimerKey) {}
 }
 
 /// Why a call did not do it.
@@ -156,10 +157,10 @@ impl PosixTimers {
         }
         let cpu = cpu.ok_or(Refused::NeedsProcess)?;
         let reading = cpu.read(timer.base).ok_or(Error::NoSuchProcess)?;
-        self.disarm_cpu(slot, timer.base, cpu);
+        disarm_cpu(key, slot, timer.base, cpu);
         let old = timer.get(reading);
         if let Some(at) = timer.set(new, absolute, reading) {
-            cpu.arm(timer.base, key, at, &self.table);
+            cpu.arm(timer.base, key, at);
         }
         Ok((old, None))
     }
@@ -196,7 +197,7 @@ impl PosixTimers {
         let signo = timer.notify.signo();
         if let Some((cpu, ignored)) = process {
             if is_cpu {
-                self.disarm_cpu(slot, base, cpu);
+                disarm_cpu(key, slot, base, cpu);
             }
             if let (Sent::Unpark, Some(signo)) = (sent, signo) {
                 ignored.unpark(&self.table, key, signo);
@@ -211,13 +212,6 @@ impl PosixTimers {
     fn arm(&self, key: TimerKey, slot: &Slot, base: Base, at: Nanos) -> TellCpu {
         let first = self.queues.arm(&self.table, key, slot, base, at);
         first.then(|| First { cpu: slot.home(), base, at })
-    }
-
-    fn disarm_cpu(&self, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
-        let place = slot.place.load(Relaxed);
-        if place != Heap::ABSENT {
-            cpu.disarm(base, place, &self.table);
-        }
     }
 
     /// The next timer that is due at `cpu`; [`Self::fire`] it.
@@ -283,7 +277,7 @@ impl PosixTimers {
                     if now.read(base).is_some() {
                         tell = self.arm(key, slot, base, at);
                     } else {
-                        cpu.arm(base, key, at, &self.table);
+                        cpu.arm(base, key, at);
                     }
                 }
                 Delivery::Signal { overrun, tell }
@@ -335,6 +329,12 @@ impl PosixTimers {
             }
         }
         None
+    }
+}
+
+fn disarm_cpu(key: TimerKey, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
+    if slot.place.load(Relaxed) != Heap::ABSENT {
+        cpu.disarm(base, key);
     }
 }
 
