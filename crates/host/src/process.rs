@@ -250,7 +250,7 @@ pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
     let a = call.args;
     let result = match call.nr {
         nr::EXECVE | nr::EXECVEAT => {
-            let carried = kernel().carried(ids::ThreadIdx(me.borrowed_from.load(Relaxed)));
+            let carried = kernel().carried(ids::ThreadIdx(me.borrowed_from.load(Relaxed))).by_child();
             exec::exec_with_mask(&kernel().m.handover, &call, me.borrowed_mask.load(Relaxed), true, &carried)
         }
         nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
