@@ -33,6 +33,7 @@ pub mod place;
 pub mod planted;
 pub mod process;
 pub mod report;
+mod request;
 mod run;
 pub mod seat;
 pub mod service;

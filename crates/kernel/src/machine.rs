@@ -75,6 +75,10 @@ pub trait Machine: Sync + Sized {
     fn host_select(&self, n: u64, sets: [u64; 3]) -> isize;
     /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
     fn opens_fifo(&self, call: &Call) -> bool;
+    /// ITIMER_REAL, which is the host's: what is left, and the period.
+    fn real_itimer(&self) -> [Nanos; 2] {
+        [Nanos::ZERO; 2]
+    }
     /// The soft limit of a resource of this process.
     fn soft_limit(&self, resource: u64) -> u64;
     /// Whether the host lets this process set any priority (CAP_SYS_NICE).

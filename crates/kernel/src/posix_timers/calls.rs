@@ -8,7 +8,7 @@ use crate::trap::Out;
 use abi::{Errno, Itimerspec};
 use ids::{CpuId, Nanos};
 use time::cpu::itimer::ItimerValue;
-use time::posix::Refused;
+use time::posix::{Listed, Refused};
 
 const TIMER_ABSTIME: u64 = 1;
 
@@ -79,7 +79,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_timer_delete(&self, cpu: CpuId, call: &Call) -> Out {
         let id = call.args[0] as i32;
         if self.is_host_timer(id) {
-            self.delete_host_timer(id);
+            return self.delete_slowly(id);
         }
         match self.posix.timers.delete(id, None) {
             Ok(_) => {
@@ -87,29 +87,33 @@ impl<M: Machine> Kernel<M> {
                 Out::Done(0)
             }
             Err(Refused::Error(e)) => errno(e).into(),
-            Err(Refused::NeedsProcess) => self.delete_with_signal(id),
+            Err(Refused::NeedsProcess) => self.delete_slowly(id),
         }
     }
 
     /// Deletes a timer whose signal is somewhere, or one on a CPU clock.
-    fn delete_with_signal(&self, id: i32) -> Out {
-        let clock = self.posix.timers.table.look(id, |timer| timer.base).ok().and_then(|base| self.cpu_clock(base));
-        let mut process = self.process.signals.lock();
-        let deleted = {
-            let mut ignored = self.posix.ignored.lock();
-            self.posix.timers.delete(id, Some((&mut self.cpu_clocks(false), &mut ignored)))
-        };
-        match deleted {
-            Ok(queued) => {
-                process.remove_timer(queued);
-                drop(process);
-                if let Some(clock) = clock {
-                    self.drop_cpu_timer(clock);
-                }
-                Out::Done(0)
-            }
-            Err(Refused::Error(e)) => errno(e).into(),
-            Err(Refused::NeedsProcess) => Errno::EINVAL.into(),
+    fn delete_slowly(&self, id: i32) -> Out {
+        match self.take_timer(id) {
+            Some(_) => Out::Done(0),
+            None => Errno::EINVAL.into(),
         }
+    }
+
+    /// Deletes any timer and says what it was: nothing is delivered of it in between.
+    pub(super) fn take_timer(&self, id: i32) -> Option<Listed> {
+        if self.is_host_timer(id) {
+            self.delete_host_timer(id);
+        }
+        let mut process = self.process.signals.lock();
+        let taken = {
+            let mut ignored = self.posix.ignored.lock();
+            self.posix.timers.take(id, Some((&mut self.cpu_clocks(false), &mut ignored))).ok()?
+        };
+        process.remove_timer(taken.queued);
+        drop(process);
+        if let Some(clock) = self.cpu_clock(taken.listed.timer.base) {
+            self.drop_cpu_timer(clock);
+        }
+        Some(taken.listed)
     }
 }

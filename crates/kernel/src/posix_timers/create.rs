@@ -49,7 +49,8 @@ struct Wanted {
     clock: TimerClock,
     clock_raw: i32,
     event: Option<SigEvent>,
-    id_at: u64,
+    /// Where the id goes, if it is not known there.
+    id_at: Option<u64>,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -86,11 +87,36 @@ impl<M: Machine> Kernel<M> {
         }
         self.charge_timer(cpu)?;
         let made = match table.reserve(id, cpu, &mut IdSearch::by(t.0)) {
-            Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at }).map(|()| true),
+            Ok(reserved) => {
+                self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at: Some(id_at) }).map(|()| true)
+            }
             Err(NotReserved::Refused(e)) => Err(errno(e)),
             Err(NotReserved::More) => Ok(false),
         };
         if made != Ok(true) {
+            self.uncharge_timer(cpu);
+        }
+        made
+    }
+
+    /// Makes a timer with this id, whatever the mode: for a process that is restored.
+    pub(super) fn create_exactly(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        clock_raw: i32,
+        event: SigEvent,
+        id: i32,
+    ) -> Result<(), Errno> {
+        let clock = TimerClock::new(clock_raw).map_err(errno)?;
+        let id = wanted_id(id).map_err(errno)?;
+        self.charge_timer(cpu)?;
+        let made = match self.posix.timers.table.reserve(Some(id), cpu, &mut IdSearch::by(t.0)) {
+            Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event: Some(event), id_at: None }),
+            Err(NotReserved::Refused(e)) => Err(errno(e)),
+            Err(NotReserved::More) => Err(Errno::EAGAIN),
+        };
+        if made.is_err() {
             self.uncharge_timer(cpu);
         }
         made
@@ -128,7 +154,9 @@ impl<M: Machine> Kernel<M> {
             None => (Notify::DEFAULT, u64::from(id)),
             Some(e) => (Notify::new(e.notify, e.signo, e.tid, &who).map_err(errno)?, e.value),
         };
-        self.m.store_u32(wanted.id_at, id).map_err(|_| Errno::EFAULT)?;
+        if let Some(at) = wanted.id_at {
+            self.m.store_u32(at, id).map_err(|_| Errno::EFAULT)?;
+        }
         let (base, whose) = match wanted.clock.resolve(&who) {
             Ok(base) => (base, Whose::Ours),
             // Another process's clock: the host may know it.

@@ -3,6 +3,7 @@
 //!
 //! * [`create`]: `timer_create(2)` and exact ids.
 //! * [`charge`]: what counts against RLIMIT_SIGPENDING.
+//! * [`checkpoint`]: all of it as records, and back.
 //! * [`calls`]: setting, reading and deleting.
 //! * [`clocks`]: what the clocks read, for that.
 //! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
@@ -15,6 +16,7 @@
 
 mod calls;
 mod charge;
+mod checkpoint;
 mod clocks;
 mod cpu_clocks;
 mod create;

@@ -8,8 +8,8 @@
 
 use crate::cpu::itimer::ItimerValue;
 use crate::posix::queues::{ExpiryQueues, ReadClock, WallClocks};
-use crate::posix::table::{IdSearch, NotReserved, Reserved, Slot, TimerKey, TimerTable};
-use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Sent, SignalAt, Timer};
+use crate::posix::table::{IdSearch, Listed, NotReserved, Reserved, Slot, TimerKey, TimerTable};
+use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Resumed, Sent, SignalAt, Timer, TimerDump};
 use crate::{Error, Heap, OutOfMemory};
 use ids::{CpuId, Nanos};
 use sync::atomic::Ordering::Relaxed;
@@ -94,6 +94,15 @@ pub enum Delivery {
         /// Whose host timer may have to come earlier.
         tell: TellCpu,
     },
+}
+
+/// A timer that was deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// What it was.
+    pub listed: Listed,
+    /// Its signal is still queued; it means nothing any more.
+    pub queued: bool,
 }
 
 /// All of a process's POSIX timers.
@@ -185,13 +194,20 @@ impl PosixTimers {
     /// parked signal comes off `ignored`; a caller without the process lock that meets one,
     /// or a queued one (of which an account is kept under that lock), is told to take it.
     pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<bool, Refused> {
+        self.take(id, process).map(|taken| taken.queued)
+    }
+
+    /// The same, and what the timer was: nothing can be delivered in between.
+    pub fn take(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<Taken, Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
+        let created = state.created();
         let timer = &mut state.timer;
         let base = timer.queue_base();
         let is_cpu = matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
         if process.is_none() && (is_cpu || timer.signal() != SignalAt::Nowhere) {
             return Err(Refused::NeedsProcess);
         }
+        let listed = Listed { id: id as u32, created, timer: *timer };
         self.queues.disarm(&self.table, slot, base);
         let (sent, last) = timer.delete();
         let signo = timer.notify.signo();
@@ -205,7 +221,29 @@ impl PosixTimers {
         }
         self.queues.unreserve(slot.home(), state.timer.base);
         self.table.bury(key, state, last);
-        Ok(!last)
+        Ok(Taken { listed, queued: !last })
+    }
+
+    /// A timer that was just created goes on where another was dumped. What to tell its CPU;
+    /// and its key if its signal was on its way: [`Self::fire`] it.
+    pub fn resume(
+        &self,
+        id: i32,
+        dump: &TimerDump,
+        cpu: &mut dyn CpuClocks,
+    ) -> Result<(TellCpu, Option<TimerKey>), Error> {
+        let (key, slot, mut state) = self.table.lock(id)?;
+        let resumed = state.timer.restore(dump);
+        let base = state.timer.queue_base();
+        Ok(match resumed {
+            Resumed::Idle => (None, None),
+            Resumed::Fire => (None, Some(key)),
+            Resumed::Arm(at) if matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) => {
+                cpu.arm(base, key, at);
+                (None, None)
+            }
+            Resumed::Arm(at) => (self.arm(key, slot, base, at), None),
+        })
     }
 
     #[inline]

@@ -462,6 +462,9 @@ impl State {
     pub fn id(&self) -> u32 {
         self.id
     }
+    pub fn created(&self) -> Nanos {
+        self.created
+    }
 }
 
 impl Slot {
