@@ -8,7 +8,7 @@
 //!
 //! Where to start: [`Errno`] and [`nr`] for every system call; [`SigInfo`], [`SigAction`],
 //! [`SigSet`] and [`frame`] for signals; [`Timespec`] for time; [`futex`], [`CloneArgs`],
-//! [`SchedAttr`] and [`rseq`] for threads.
+//! [`SchedAttr`] and [`rseq`] for threads; [`checkpoint`] for what Linux has not.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@
 pub use linux_raw_sys::general as linux;
 
 pub mod bytes;
+pub mod checkpoint;
 mod clone;
 mod errno;
 pub mod frame;

@@ -8,6 +8,7 @@ use crate::limits::{CpuLimit, GroupOption};
 use crate::probe::Probe;
 use crate::profile::args::ProfileArguments;
 use crate::simulate::args::SimArguments;
+use crate::timers::TimersArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The whole command line.
@@ -46,6 +47,8 @@ pub enum Task {
     Sim(SimArguments),
     /// Show historic designs beside Entresol's, simulated and live
     Lab(LabArguments),
+    /// Show the POSIX timers of a process that runs under Entresol
+    Timers(TimersArguments),
     /// One of the measuring programs of `bench` and `demo`
     #[command(hide = true)]
     Probe(ProbeArguments),

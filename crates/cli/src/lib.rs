@@ -10,6 +10,7 @@
 //! - [`doctor`] prints every one of these checks as a line.
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
+//! - [`timers`] asks a process that runs under Entresol for its timers.
 //! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
@@ -31,6 +32,7 @@ pub mod resolve;
 pub mod run;
 pub mod simulate;
 mod style;
+pub mod timers;
 pub mod trace;
 
 use std::io::Write;
@@ -67,6 +69,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Bench(request) => bench::bench(&request),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
+        Task::Timers(request) => timers::timers(&request),
         Task::Probe(request) => Ok(probe::probe(request.name, request.quick, &request.parameters)),
         Task::Completions(request) => completions(request.shell),
         Task::Image(request) => image(&request.file),

@@ -234,7 +234,7 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
 pub(crate) fn by_borrower(me: &Carrier, call: &Call) -> isize {
     let k = kernel();
     k.hand_on_times(true);
-    let carried = k.carried(ThreadIdx(me.borrowed_from.load(Relaxed)));
+    let carried = k.carried(ThreadIdx(me.borrowed_from.load(Relaxed))).by_child();
     let lent = Box::into_raw(Box::<Lent>::default());
     me.lent.store(lent, Release);
     // SAFETY: this child's alone until it has left.

@@ -38,6 +38,7 @@ pub mod planted;
 pub mod process;
 pub mod recorder;
 pub mod report;
+mod request;
 mod run;
 pub mod seat;
 pub mod service;

@@ -222,6 +222,9 @@ impl Machine for Host {
         os::socket_times_out(fd, sending)
     }
 
+    fn real_itimer(&self) -> [Nanos; 2] {
+        crate::times::real_itimer()
+    }
     fn soft_limit(&self, resource: u64) -> u64 {
         let mut limits = [0u64; 2];
         // SAFETY: the host fills the two words.

@@ -8,7 +8,7 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::watch::Watch;
-use crate::{handlers, identity, recorder, report, survey, takeover};
+use crate::{handlers, identity, recorder, report, request, survey, takeover};
 use abi::SigInfo;
 use arch::syscall;
 use ids::CpuId;
@@ -104,6 +104,9 @@ pub(crate) fn leave(set: u64) {
 
 fn deliver(bytes: [u8; 128]) {
     if let Ok(info) = SigInfo::from_bytes(&bytes) {
+        if request::serve(&info) {
+            return;
+        }
         // It has no CPU: every CPU that must look is kicked.
         kernel().signal_from_host(CpuId::NONE, info);
     }

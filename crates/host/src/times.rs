@@ -35,6 +35,12 @@ pub(crate) fn take_over() -> Times {
     Times { usage: usage(), limit, rttime, itimers: Some(itimers) }
 }
 
+/// ITIMER_REAL: what is left, and the period.
+pub(crate) fn real_itimer() -> [Nanos; 2] {
+    let setting = itimer(0, None);
+    [setting.value, setting.interval]
+}
+
 /// Gives limit and timers back.
 pub(crate) fn hand_on(times: &Times) {
     for (resource, wanted) in [(RLIMIT_CPU, times.limit), (RLIMIT_RTTIME, times.rttime)] {

@@ -1,4 +1,5 @@
-//! What a thread keeps across `execve(2)` of what is ours: policy, nice value, affinity, timer slack.
+//! What a thread keeps across `execve(2)` of what is ours: policy, nice value, affinity, timer slack; and of its
+//! process, which id its next timer gets.
 //!
 //! The new program has a kernel of its own, which reads them as one word of its options, so that `nice`, `chrt` and
 //! `taskset` in front of a program do what they say.
@@ -17,11 +18,13 @@ pub struct Carried {
     /// `None`: all CPUs, however many the new kernel has.
     affinity: Option<CpuMask>,
     timer_slack: u64,
+    /// Exec keeps the counter of timer ids (`exit_itimers` does not touch it).
+    next_timer_id: u32,
 }
 
 /// The numbers of the text form: policy, nice value, priority, reset on fork, slice, runtime,
-/// deadline, period, timer slack.
-const FIELDS: usize = 9;
+/// deadline, period, timer slack, timer id.
+const FIELDS: usize = 10;
 
 impl Carried {
     /// Writes the text form: decimal numbers with commas, and the mask, if there is one, as
@@ -34,7 +37,7 @@ impl Carried {
         let d = a.deadline.map_or([0; 3], |d| [d.runtime.0, d.deadline.0, d.period.0]);
         let reset = u8::from(a.reset_on_fork);
         write!(to, "{},{},{},{reset},{}", a.policy as u32, a.nice.0, a.rt.0, a.slice.0)?;
-        write!(to, ",{},{},{},{}", d[0], d[1], d[2], self.timer_slack)?;
+        write!(to, ",{},{},{},{},{}", d[0], d[1], d[2], self.timer_slack, self.next_timer_id)?;
         if let Some(mask) = &self.affinity {
             for (i, word) in mask.words().iter().enumerate() {
                 write!(to, "{}{word:x}", if i == 0 { '@' } else { '.' })?;
@@ -52,7 +55,7 @@ impl Carried {
         for field in &mut fields {
             *field = parts.next()?.parse().ok()?;
         }
-        let [policy, nice, rt, reset, slice, runtime, deadline, period, timer_slack] = fields;
+        let [policy, nice, rt, reset, slice, runtime, deadline, period, timer_slack, id] = fields;
         let nanos = |n: i64| Nanos(n as u64);
         let policy = Policy::from_raw(u32::try_from(policy).ok()?)?;
         let params = DeadlineParams { runtime: nanos(runtime), deadline: nanos(deadline), period: nanos(period) };
@@ -74,7 +77,13 @@ impl Carried {
                 Some(CpuMask::from_words(&words))
             }
         };
-        Some(Carried { attr, affinity, timer_slack: timer_slack as u64 })
+        Some(Carried { attr, affinity, timer_slack: timer_slack as u64, next_timer_id: u32::try_from(id).ok()? })
+    }
+
+    /// By a child that has borrowed the memory: its process is a new one.
+    #[must_use]
+    pub fn by_child(self) -> Carried {
+        Carried { next_timer_id: 0, ..self }
     }
 }
 
@@ -87,6 +96,7 @@ impl<M: Machine> Kernel<M> {
             attr: self.sched.attr(t),
             affinity: (affinity != all).then_some(affinity),
             timer_slack: self.thread(t).timer_slack.load(Relaxed),
+            next_timer_id: self.timer_table().next_id(),
         }
     }
 
@@ -103,6 +113,7 @@ impl<M: Machine> Kernel<M> {
             let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(cpu));
         }
         self.thread(t).timer_slack.store(carried.timer_slack, Relaxed);
+        self.timer_table().set_next_id(carried.next_timer_id);
     }
 }
 
@@ -120,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let plain = Carried { attr: Attr::DEFAULT, affinity: None, timer_slack: 50_000 };
+        let plain = Carried { attr: Attr::DEFAULT, affinity: None, timer_slack: 50_000, next_timer_id: 0 };
         let params = DeadlineParams { runtime: Nanos(1), deadline: Nanos(2), period: Nanos(u64::from(u32::MAX)) };
         let attrs = [
             Attr { nice: Nice(-20), slice: Nanos(7), ..Attr::DEFAULT },
@@ -130,7 +141,7 @@ mod tests {
         assert_eq!(round(&plain).as_ref(), Some(&plain));
         for attr in attrs {
             for affinity in [None, Some(CpuMask::from_words(&[5])), Some(CpuMask::from_words(&[1, 0, u64::MAX]))] {
-                let carried = Carried { attr, affinity, timer_slack: 1 };
+                let carried = Carried { attr, affinity, timer_slack: 1, next_timer_id: 0x7fff_ffff };
                 assert_eq!(round(&carried).as_ref(), Some(&carried));
             }
         }
@@ -138,7 +149,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_not_read() {
-        for text in ["", "0", "0,0,0,0,0,0,0,0", "9,0,0,0,0,0,0,0,0", "0,0,300,0,0,0,0,0,0", "0,0,0,0,0,0,0,0,0@x"] {
+        for text in
+            ["", "0", "0,0,0,0,0,0,0,0,0", "9,0,0,0,0,0,0,0,0,0", "0,0,300,0,0,0,0,0,0,0", "0,0,0,0,0,0,0,0,0,0@x"]
+        {
             assert_eq!(Carried::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -78,6 +78,10 @@ pub trait Machine: Sync + Sized {
     fn opens_fifo(&self, call: &Call) -> bool;
     /// Whether `fd` is a socket with a time limit for sending, or for receiving.
     fn socket_times_out(&self, fd: u64, sending: bool) -> bool;
+    /// ITIMER_REAL, which is the host's: what is left, and the period.
+    fn real_itimer(&self) -> [Nanos; 2] {
+        [Nanos::ZERO; 2]
+    }
     /// The soft limit of a resource of this process.
     fn soft_limit(&self, resource: u64) -> u64;
     /// Whether the host lets this process set any priority (CAP_SYS_NICE).

@@ -283,7 +283,7 @@ impl<M: Machine> Kernel<M> {
             self.settle_timers(&mut process);
             action
         };
-        self.heed_timers(cpu, timers.first());
+        timers.finish(cpu);
         action
     }
 

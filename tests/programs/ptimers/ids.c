@@ -169,6 +169,48 @@ static void odd_ids(void) {
 }
 CASE(ids_of_nobody) { in_child("child", odd_ids); }
 
+static void across_exec(void) {
+  if (getenv("PTIMERS_IDS_AFTER")) {
+    say("mode after %s", result(mode(2)));
+    say("next after exec: %s", next_id());
+    pid_t child = fork();
+    if (child == 0) {
+      say("in a child: %s", next_id());
+      _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    _exit(0);
+  }
+  for (int i = 0; i < 4; i++) next_id();
+  need(mode(1) == 0);
+  setenv("PTIMERS_IDS_AFTER", "1", 1);
+  execl("/proc/self/exe", "ids", "exec_keeps_the_counter", NULL);
+}
+CASE(exec_keeps_the_counter) {
+  if (getenv("PTIMERS_IDS_AFTER")) across_exec();
+  in_child("child", across_exec);
+}
+
+static void spawn_by_vfork(void) {
+  if (getenv("PTIMERS_IDS_AFTER")) {
+    say("next in the spawned: %s", next_id());
+    _exit(0);
+  }
+  for (int i = 0; i < 4; i++) next_id();
+  setenv("PTIMERS_IDS_AFTER", "1", 1);
+  pid_t child = vfork();
+  if (child == 0) {
+    execl("/proc/self/exe", "ids", "a_vfork_child_begins_at_zero", NULL);
+    _exit(1);
+  }
+  waitpid(child, NULL, 0);
+  say("in the parent: %s", next_id());
+}
+CASE(a_vfork_child_begins_at_zero) {
+  if (getenv("PTIMERS_IDS_AFTER")) spawn_by_vfork();
+  in_child("child", spawn_by_vfork);
+}
+
 static void limited(void) {
   struct rlimit none = {0, 0};
   need(setrlimit(RLIMIT_SIGPENDING, &none) == 0);

@@ -1,18 +1,16 @@
 //! What happens because CPU time was consumed: found by ticks, at constant cost while nothing is due.
 
-use super::sleep::{Orphans, SLEEPER, Sleepers};
+use super::queues::SLEEPER;
 use super::{TimeLimit, Timers};
 use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
 use abi::{SigInfo, Signal};
 use ids::{CpuId, Nanos};
-use sync::atomic::{
-    Ordering::{Relaxed, SeqCst},
-    fence,
-};
+use sync::atomic::Ordering::Relaxed;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
 use time::cpu::{CpuEvent, CpuItimerKind, FIRED_PER_PASS_MAX, expire_thread};
+use time::posix::TimerKey;
 
 /// The most events of one pass: both interval timers, the limit, and the timers of three clocks.
 const EVENTS_MAX: usize = 3 + 3 * FIRED_PER_PASS_MAX;
@@ -45,7 +43,7 @@ impl<M: Machine> Kernel<M> {
             let mut events = Events::new();
             {
                 let mut timers = self.cputime.timers.lock();
-                let places = &mut Sleepers(self.threads());
+                let places = &mut self.waiting();
                 timers.process.expire(claim, process, now, places, |event, _| events.push(event));
                 self.cputime.note_armed(&timers);
             }
@@ -68,11 +66,10 @@ impl<M: Machine> Kernel<M> {
             let mut timers = self.cputime.timers.lock();
             let timers = &mut *timers;
             let rt_run = rt_run.map(|run| (run, &mut timers.rttime));
-            let places = &mut Sleepers(self.threads());
-            expire_thread(timers.threads.get_mut(&t), rt_run, clock, now, places, |event, _| events.push(event));
-            if timers.threads.get(&t).is_some_and(|queue| queue.is_empty()) {
-                timers.threads.remove(&t);
-            }
+            let places = &mut self.waiting();
+            timers.threads.with(t, |own| {
+                expire_thread(own, rt_run, clock, now, places, |event, _| events.push(event));
+            });
             self.cputime.note_armed(timers);
         }
         self.carry_out(cpu, Some(t), events);
@@ -85,6 +82,10 @@ impl<M: Machine> Kernel<M> {
                 CpuEvent::Virtual => Signal::VTALRM,
                 CpuEvent::SoftLimit | CpuEvent::SoftRtTime => Signal::XCPU,
                 CpuEvent::HardLimit => Signal::KILL,
+                CpuEvent::Timer(item, _) if item & SLEEPER == 0 => {
+                    self.fire_timer(cpu, TimerKey(item));
+                    continue;
+                }
                 CpuEvent::Timer(item, _) => {
                     self.wake(cpu, ThreadIdx(item & !SLEEPER));
                     continue;
@@ -95,29 +96,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread exits: its own timers go with it.
-    pub(super) fn forget_timers_of(&self, t: ThreadIdx) {
-        let mut timers = self.cputime.timers.lock();
-        if let Some(mut queue) = timers.threads.remove(&t) {
-            queue.clear(&mut Orphans(self.threads()));
-        }
-        self.thread(t).time.cpu.expiry.clear();
-        self.cputime.note_armed(&timers);
-    }
-
-    /// Something was armed: CPUs that run threads without a tick must set their timers. They pass the kernel's
-    /// exit for that, where the flag is looked at; who comes there later sees it anyway.
-    pub(super) fn armed(&self, cpu: CpuId, timers: &Timers) {
-        let before = self.cputime.is_armed();
-        self.cputime.note_armed(timers);
-        if before || !self.cputime.is_armed() {
-            return;
-        }
-        fence(SeqCst);
-        for other in (0..self.config.cpus).map(|i| CpuId(i as u16)) {
-            if other != cpu && self.sched.current(other).is_some() {
-                self.m.kick(other);
-            }
+    fn armed(&self, cpu: CpuId, timers: &Timers) {
+        if self.newly_armed(timers) {
+            self.ask_for_ticks(cpu);
         }
     }
 

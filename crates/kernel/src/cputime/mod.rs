@@ -13,9 +13,10 @@
 //! | a host call made off the CPU | what the host counts for the carrier, as system time |
 //! | time that the host gave to others | nothing, from the next tick or long call on |
 //!
-//! [`expire`] is what a tick does while something is armed.
+//! [`expire`] is what a tick does while something is armed; [`queues`] is who waits for it.
 
 mod expire;
+mod queues;
 mod sleep;
 
 pub(crate) use sleep::SleepClock;
@@ -24,15 +25,12 @@ use crate::cpu::Ticked;
 use crate::limits::{Enforced, Moment};
 use crate::machine::{Machine, Times};
 use crate::{Kernel, ThreadIdx};
-use alloc::collections::BTreeMap;
 use ids::{CpuId, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use time::OutOfMemory;
 use time::cpu::limit::{Rlimit, UNLIMITED};
-use time::cpu::{
-    Adjuster, CpuItimerKind, CpuTimers, Cputime, Mode, ProcessCputime, ProcessTimers, ThreadCputime, Usage,
-};
+use time::cpu::{Adjuster, CpuItimerKind, Cputime, Mode, ProcessCputime, ProcessTimers, ThreadCputime, Usage};
 
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
@@ -69,8 +67,10 @@ pub(crate) struct ProcessTime {
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub(crate) process: ProcessTimers,
-    /// Timers on the clocks of single threads, for those that have any.
-    threads: BTreeMap<ThreadIdx, CpuTimers>,
+    /// How many POSIX timers there are on each clock of the process.
+    posix: [usize; 3],
+    /// What waits on the clocks of single threads.
+    threads: queues::ThreadQueues,
     /// RLIMIT_RTTIME, which each real-time thread has to itself.
     pub(crate) rttime: Rlimit,
     shown: Adjuster,
@@ -85,7 +85,8 @@ impl ProcessTime {
             limits_rt: AtomicBool::new(false),
             timers: Lock::new(Timers {
                 process: ProcessTimers::new(),
-                threads: BTreeMap::new(),
+                posix: [0; 3],
+                threads: queues::ThreadQueues::new(),
                 rttime: Rlimit::NONE,
                 shown: Adjuster::new(),
             }),
@@ -126,6 +127,8 @@ pub(crate) struct ThreadTime {
     sleeps_on: AtomicU64,
     /// What it had consumed at its last sample.
     pub(crate) sampled: AtomicU64,
+    /// Somebody may wait for its time. Written under the lock of [`Timers`].
+    has_queues: AtomicBool,
 }
 
 impl Default for ThreadTime {
@@ -140,6 +143,7 @@ impl Default for ThreadTime {
             place: AtomicU32::new(time::Heap::ABSENT),
             sleeps_on: AtomicU64::new(0),
             sampled: AtomicU64::new(0),
+            has_queues: AtomicBool::new(false),
         }
     }
 }
@@ -399,8 +403,8 @@ impl<M: Machine> Kernel<M> {
         self.sample_at_exit(t, now);
         self.leave_group(t);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
-        if !self.thread(t).time.cpu.expiry.is_empty() {
-            self.forget_timers_of(t);
+        if self.thread(t).time.has_queues.load(Relaxed) {
+            self.forget_queues_of(t);
         }
     }
 

@@ -3,8 +3,8 @@
 //! A sleeper stands in the same queue as a timer on that clock would. Whoever expires it takes it out of the queue and
 //! wakes it; that it is in none any more tells it that its time has come.
 
+use super::queues::{ORPHAN, SLEEPER};
 use crate::machine::Machine;
-use crate::thread::ThreadTable;
 use crate::trap::Out;
 use crate::wait::Wait;
 use crate::{Kernel, ThreadIdx};
@@ -13,32 +13,6 @@ use ids::{CpuId, Nanos};
 use sync::atomic::Ordering::*;
 use time::Heap;
 use time::cpu::CpuClock;
-use time::heap::Places;
-
-/// Marks an item of the queues as a sleeping thread's slot, apart from the numbers of timers.
-pub(super) const SLEEPER: u32 = 1 << 31;
-
-/// The place of who slept on the clock of a thread that is gone: nothing will wake it but a signal.
-const ORPHAN: u32 = u32::MAX;
-
-/// The places of sleepers, under the lock of the timers.
-pub(super) struct Sleepers<'a>(pub(super) &'a ThreadTable);
-
-impl Places for Sleepers<'_> {
-    fn set_place(&mut self, item: u32, place: u32) {
-        self.0.get(ThreadIdx(item & !SLEEPER)).time.place.store(place, Release);
-    }
-}
-
-/// The places of sleepers on a clock that is gone.
-pub(super) struct Orphans<'a>(pub(super) &'a ThreadTable);
-
-impl Places for Orphans<'_> {
-    fn set_place(&mut self, item: u32, place: u32) {
-        let place = if place == Heap::ABSENT { ORPHAN } else { place };
-        self.0.get(ThreadIdx(item & !SLEEPER)).time.place.store(place, Release);
-    }
-}
 
 /// A clock of this process to sleep on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,19 +78,15 @@ impl<M: Machine> Kernel<M> {
         let time = &self.thread(t).time;
         time.sleeps_on.store(on.to_word(), Relaxed);
         let mut timers = self.cputime.timers.lock();
-        let queue = match on.thread {
-            None => &mut timers.process.timers,
-            Some(whose) => timers.threads.entry(whose).or_default(),
-        };
-        queue.make_room(on.clock).map_err(|_| Errno::ENOMEM)?;
-        let earliest = queue.arm(on.clock, t.0 | SLEEPER, at, &mut Sleepers(self.threads()));
-        if let Some(at) = earliest {
-            match on.thread {
-                None => self.cputime.cpu.expiry.lower(on.clock, at),
-                Some(whose) => self.thread(whose).time.cpu.expiry.lower(on.clock, at),
-            }
+        timers.make_room(on).map_err(|_| Errno::ENOMEM)?;
+        if let Some(whose) = on.thread {
+            self.thread(whose).time.has_queues.store(true, Relaxed);
         }
-        self.armed(cpu, &timers);
+        let newly = self.queue_item(&mut timers, on, t.0 | SLEEPER, at);
+        drop(timers);
+        if newly {
+            self.ask_for_ticks(cpu);
+        }
         Ok(())
     }
 
@@ -153,23 +123,10 @@ impl<M: Machine> Kernel<M> {
         if place == Heap::ABSENT {
             return true;
         }
-        let places = &mut Sleepers(self.threads());
-        match on.thread {
-            _ if place == ORPHAN => places.set_place(t.0, Heap::ABSENT),
-            None => {
-                if timers.process.timers.disarm(on.clock, place, places) {
-                    self.cputime.cpu.expiry.recheck(on.clock);
-                }
-            }
-            Some(whose) => {
-                if let Some(queue) = timers.threads.get_mut(&whose)
-                    && queue.disarm(on.clock, place, places)
-                {
-                    self.thread(whose).time.cpu.expiry.recheck(on.clock);
-                }
-            }
+        match place {
+            ORPHAN => self.thread(t).time.place.store(Heap::ABSENT, Relaxed),
+            place => self.take_out_item(&mut timers, on, place),
         }
-        self.cputime.note_armed(&timers);
         false
     }
 }

@@ -8,7 +8,7 @@ use crate::trap::Out;
 use abi::{Errno, Itimerspec};
 use ids::{CpuId, Nanos};
 use time::cpu::itimer::ItimerValue;
-use time::posix::{NoCpuClocks, Refused};
+use time::posix::{Listed, Refused};
 
 const TIMER_ABSTIME: u64 = 1;
 
@@ -22,15 +22,21 @@ impl<M: Machine> Kernel<M> {
         };
         let absolute = flags & TIMER_ABSTIME != 0;
         let new = ItimerValue { value, interval };
-        match self.posix.timers.settime(id as i32, new, old != 0, absolute, &NotEarlier(&self.m), None) {
+        if self.is_host_timer(id as i32) {
+            return self.ask_host_timer(call);
+        }
+        let mut clocks = self.cpu_clocks(true);
+        let timers = &self.posix.timers;
+        match timers.settime(id as i32, new, old != 0, absolute, &NotEarlier(&self.m), Some(&mut clocks)) {
             Ok((before, first)) => {
+                clocks.finish(cpu);
                 if let Some(first) = first {
                     self.serve_expiry(cpu, first);
                 }
                 if old == 0 { Out::Done(0) } else { self.write_setting(old, before) }
             }
             Err(Refused::Error(e)) => errno(e).into(),
-            Err(Refused::NeedsProcess) => self.ask_host_timer(call),
+            Err(Refused::NeedsProcess) => Errno::EINVAL.into(),
         }
     }
 
@@ -51,10 +57,13 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn sys_timer_gettime(&self, call: &Call) -> Out {
         let [id, to, ..] = call.args;
-        match self.posix.timers.gettime(id as i32, &NotEarlier(&self.m), None) {
+        if self.is_host_timer(id as i32) {
+            return self.ask_host_timer(call);
+        }
+        match self.posix.timers.gettime(id as i32, &NotEarlier(&self.m), Some(&mut self.cpu_clocks(false))) {
             Ok(setting) => self.write_setting(to, setting),
             Err(Refused::Error(e)) => errno(e).into(),
-            Err(Refused::NeedsProcess) => self.ask_host_timer(call),
+            Err(Refused::NeedsProcess) => Errno::EINVAL.into(),
         }
     }
 
@@ -70,7 +79,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_timer_delete(&self, cpu: CpuId, call: &Call) -> Out {
         let id = call.args[0] as i32;
         if self.is_host_timer(id) {
-            self.delete_host_timer(id);
+            return self.delete_slowly(id);
         }
         match self.posix.timers.delete(id, None) {
             Ok(_) => {
@@ -78,24 +87,33 @@ impl<M: Machine> Kernel<M> {
                 Out::Done(0)
             }
             Err(Refused::Error(e)) => errno(e).into(),
-            Err(Refused::NeedsProcess) => self.delete_with_signal(id),
+            Err(Refused::NeedsProcess) => self.delete_slowly(id),
         }
     }
 
-    /// Deletes a timer whose signal is somewhere.
-    fn delete_with_signal(&self, id: i32) -> Out {
-        let mut process = self.process.signals.lock();
-        let deleted = {
-            let mut ignored = self.posix.ignored.lock();
-            self.posix.timers.delete(id, Some((&mut NoCpuClocks, &mut ignored)))
-        };
-        match deleted {
-            Ok(queued) => {
-                process.remove_timer(queued);
-                Out::Done(0)
-            }
-            Err(Refused::Error(e)) => errno(e).into(),
-            Err(Refused::NeedsProcess) => Errno::EINVAL.into(),
+    /// Deletes a timer whose signal is somewhere, or one on a CPU clock.
+    fn delete_slowly(&self, id: i32) -> Out {
+        match self.take_timer(id) {
+            Some(_) => Out::Done(0),
+            None => Errno::EINVAL.into(),
         }
+    }
+
+    /// Deletes any timer and says what it was: nothing is delivered of it in between.
+    pub(super) fn take_timer(&self, id: i32) -> Option<Listed> {
+        if self.is_host_timer(id) {
+            self.delete_host_timer(id);
+        }
+        let mut process = self.process.signals.lock();
+        let taken = {
+            let mut ignored = self.posix.ignored.lock();
+            self.posix.timers.take(id, Some((&mut self.cpu_clocks(false), &mut ignored))).ok()?
+        };
+        process.remove_timer(taken.queued);
+        drop(process);
+        if let Some(clock) = self.cpu_clock(taken.listed.timer.base) {
+            self.drop_cpu_timer(clock);
+        }
+        Some(taken.listed)
     }
 }

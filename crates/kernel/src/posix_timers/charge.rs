@@ -14,7 +14,7 @@ use signal::{ProcessSignals, Quota};
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-const RLIMIT_SIGPENDING: u64 = 11;
+pub(super) const RLIMIT_SIGPENDING: u64 = 11;
 /// So many are charged at a time.
 const AHEAD: u32 = 32;
 /// A CPU that has more than so many gives [`AHEAD`] back.

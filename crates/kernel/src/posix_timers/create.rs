@@ -36,12 +36,21 @@ impl<M: Machine> Who for Caller<'_, M> {
     }
 }
 
+/// Who runs a timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    Ours,
+    /// It is on the CPU clock of another process.
+    Host,
+}
+
 /// What is asked for.
 struct Wanted {
     clock: TimerClock,
     clock_raw: i32,
     event: Option<SigEvent>,
-    id_at: u64,
+    /// Where the id goes, if it is not known there.
+    id_at: Option<u64>,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -78,7 +87,9 @@ impl<M: Machine> Kernel<M> {
         }
         self.charge_timer(cpu)?;
         let made = match table.reserve(id, cpu, &mut IdSearch::by(t.0)) {
-            Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at }).map(|()| true),
+            Ok(reserved) => {
+                self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at: Some(id_at) }).map(|()| true)
+            }
             Err(NotReserved::Refused(e)) => Err(errno(e)),
             Err(NotReserved::More) => Ok(false),
         };
@@ -88,34 +99,71 @@ impl<M: Machine> Kernel<M> {
         made
     }
 
+    /// Makes a timer with this id, whatever the mode: for a process that is restored.
+    pub(super) fn create_exactly(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        clock_raw: i32,
+        event: SigEvent,
+        id: i32,
+    ) -> Result<(), Errno> {
+        let clock = TimerClock::new(clock_raw).map_err(errno)?;
+        let id = wanted_id(id).map_err(errno)?;
+        self.charge_timer(cpu)?;
+        let made = match self.posix.timers.table.reserve(Some(id), cpu, &mut IdSearch::by(t.0)) {
+            Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event: Some(event), id_at: None }),
+            Err(NotReserved::Refused(e)) => Err(errno(e)),
+            Err(NotReserved::More) => Err(Errno::EAGAIN),
+        };
+        if made.is_err() {
+            self.uncharge_timer(cpu);
+        }
+        made
+    }
+
     /// From the reserved id to a timer that answers calls.
     fn make_timer(&self, t: ThreadIdx, reserved: Reserved, wanted: Wanted) -> Result<(), Errno> {
         let room = &self.posix;
-        let timer = self.check_timer(t, reserved.id, &wanted).inspect_err(|_| room.timers.table.abandon(reserved))?;
-        if matches!(timer.base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) {
-            let event =
-                wanted.event.unwrap_or(SigEvent { signo: 14, value: u64::from(reserved.id), ..Default::default() });
-            self.make_host_timer(reserved.id, timer.base, wanted.clock_raw, &event)
-                .inspect_err(|_| room.timers.table.abandon(reserved))?;
-        }
+        let made = self.check_timer(t, reserved.id, &wanted).and_then(|(timer, whose)| {
+            self.prepare_clock(reserved.id, &timer, whose, &wanted)?;
+            Ok(timer)
+        });
+        let timer = made.inspect_err(|_| room.timers.table.abandon(reserved))?;
         room.note(&timer);
         room.timers.publish(reserved, timer, self.m.now()).map_err(|_| Errno::EAGAIN)
     }
 
-    fn check_timer(&self, t: ThreadIdx, id: u32, wanted: &Wanted) -> Result<Timer, Errno> {
+    /// What a timer on a CPU clock needs beside its slot.
+    fn prepare_clock(&self, id: u32, timer: &Timer, whose: Whose, wanted: &Wanted) -> Result<(), Errno> {
+        if whose == Whose::Host {
+            let event = wanted.event.unwrap_or(SigEvent { signo: 14, value: u64::from(id), ..Default::default() });
+            return self.make_host_timer(id, wanted.clock_raw, &event);
+        }
+        let is_cpu = matches!(timer.base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
+        match self.cpu_clock(timer.base) {
+            Some(clock) => self.keep_cpu_timer(clock).map_err(|_| Errno::EAGAIN),
+            None if is_cpu => Err(Errno::EINVAL),
+            None => Ok(()),
+        }
+    }
+
+    fn check_timer(&self, t: ThreadIdx, id: u32, wanted: &Wanted) -> Result<(Timer, Whose), Errno> {
         let who = Caller { kernel: self, thread: t };
         let (notify, value) = match &wanted.event {
             None => (Notify::DEFAULT, u64::from(id)),
             Some(e) => (Notify::new(e.notify, e.signo, e.tid, &who).map_err(errno)?, e.value),
         };
-        self.m.store_u32(wanted.id_at, id).map_err(|_| Errno::EFAULT)?;
-        let base = match wanted.clock.resolve(&who) {
-            Ok(base) => base,
+        if let Some(at) = wanted.id_at {
+            self.m.store_u32(at, id).map_err(|_| Errno::EFAULT)?;
+        }
+        let (base, whose) = match wanted.clock.resolve(&who) {
+            Ok(base) => (base, Whose::Ours),
             // Another process's clock: the host may know it.
-            Err(time::Error::Invalid) => self.others_clock(wanted.clock).ok_or(Errno::EINVAL)?,
+            Err(time::Error::Invalid) => (self.others_clock(wanted.clock).ok_or(Errno::EINVAL)?, Whose::Host),
             Err(e) => return Err(errno(e)),
         };
-        Ok(Timer::new(base, notify, value, wanted.clock_raw))
+        Ok((Timer::new(base, notify, value, wanted.clock_raw), whose))
     }
 
     /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`.

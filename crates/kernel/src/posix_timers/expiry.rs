@@ -61,7 +61,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn fire_timer(&self, cpu: CpuId, key: TimerKey) {
+    /// A timer has left its queue because it was due.
+    pub(crate) fn fire_timer(&self, cpu: CpuId, key: TimerKey) {
         let first = self.first_choice(cpu);
         let sent = {
             let mut process = self.process.signals.lock();

@@ -1,4 +1,4 @@
-//! Timers on CPU clocks: the host counts CPU time, so each is a host timer under an id of ours.
+//! Timers on CPU clocks of other processes: the host counts those, so each is a host timer under an id of ours.
 //! Its signals come by the service thread, as the process's, and are sent on to whom they are for.
 
 use crate::Kernel;
@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 use ids::{CpuId, Tid};
 use sync::Lock;
 use sync::atomic::{AtomicUsize, Ordering::*};
-use time::ClockId;
 use time::posix::{Base, TimerClock};
 
 /// The real-time signals that the C library keeps for itself, which on the host are the machine's
@@ -69,12 +68,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Makes the host timer behind timer `id`. A thread's clock is its carrier's (CAVEATS).
-    pub(super) fn make_host_timer(&self, id: u32, base: Base, raw: i32, event: &SigEvent) -> Result<(), Errno> {
-        let clock = match (base, ClockId::from_raw(raw).and_then(ClockId::as_cpu)) {
-            (Base::ThreadCpu(..), Some(clock)) => time::CpuClockId { pid: 0, ..clock }.to_raw(),
-            _ => raw,
-        };
+    /// Makes the host timer behind timer `id`.
+    pub(super) fn make_host_timer(&self, id: u32, raw: i32, event: &SigEvent) -> Result<(), Errno> {
         let mut wanted = *event;
         if wanted.notify == SigEvent::THREAD_ID {
             wanted.notify = SigEvent::SIGNAL;
@@ -82,7 +77,7 @@ impl<M: Machine> Kernel<M> {
         if PRIVATE_SIGNALS.contains(&wanted.signo) {
             wanted.signo = CARRYING_SIGNAL;
         }
-        let host = self.m.create_timer(clock as i64 as u64, &wanted)?;
+        let host = self.m.create_timer(raw as i64 as u64, &wanted)?;
         let aim = (event.notify == SigEvent::THREAD_ID).then_some(Tid(event.tid));
         let timer = HostTimer { id: id as i32, host, signal: Signal::from_raw(event.signo), aim };
         self.posix.host.add(timer).inspect_err(|_| self.delete_on_host(host))

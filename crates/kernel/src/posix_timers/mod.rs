@@ -3,19 +3,22 @@
 //!
 //! * [`create`]: `timer_create(2)` and exact ids.
 //! * [`charge`]: what counts against RLIMIT_SIGPENDING.
+//! * [`checkpoint`]: all of it as records, and back.
 //! * [`calls`]: setting, reading and deleting.
 //! * [`clocks`]: what the clocks read, for that.
 //! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
 //! * [`talk`]: what a timer says when its signal is delivered, ignored, or no longer ignored.
-//! * [`host_clocks`]: timers on CPU clocks, which are the host's.
+//! * [`cpu_clocks`]: timers on CPU clocks of this process; [`host_clocks`]: of others, which are the host's.
 //!
 //! Locks: the process's signals → the parked signals ([`PosixRoom::ignored`]) → one timer → one
 //! thread's signals (only with the process's held, so that the order between those two does not
-//! matter) or one expiry queue. A CPU's `timeouts` comes before expiry queues.
+//! matter), one expiry queue, or the queues of CPU time. A CPU's `timeouts` comes before expiry queues.
 
 mod calls;
 mod charge;
+mod checkpoint;
 mod clocks;
+mod cpu_clocks;
 mod create;
 mod expiry;
 mod host_clocks;

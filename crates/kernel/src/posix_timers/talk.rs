@@ -2,19 +2,21 @@
 //! the program no longer ignores them.
 
 use super::clocks::NotLater;
+use super::cpu_clocks::CpuClocksOf;
 use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
 use abi::{SigInfo, Signal};
 use ids::CpuId;
 use signal::{ProcessSignals, TimerSignals};
 use sync::atomic::Ordering::*;
-use time::posix::{Delivery, First, NoCpuClocks, TimerKey};
+use time::posix::{Delivery, First, TimerKey, TimerTable};
 
 /// Asked by the room of signals about each timer's signal that it takes from a queue.
 pub(crate) struct TimerTalk<'a, M: Machine> {
     kernel: &'a Kernel<M>,
     /// An expiry that was set anew, to be served when the locks are free.
     first: Option<First>,
+    clocks: CpuClocksOf<'a, M>,
 }
 
 fn key(timer: signal::TimerKey) -> TimerKey {
@@ -24,7 +26,7 @@ fn key(timer: signal::TimerKey) -> TimerKey {
 impl<M: Machine> TimerSignals for TimerTalk<'_, M> {
     fn deliver(&mut self, timer: signal::TimerKey, info: SigInfo) -> Option<SigInfo> {
         let room = &self.kernel.posix;
-        match room.timers.deliver(key(timer), &NotLater(&self.kernel.m), &mut NoCpuClocks) {
+        match room.timers.deliver(key(timer), &NotLater(&self.kernel.m), &mut self.clocks) {
             Delivery::Dropped => None,
             Delivery::Signal { overrun, tell } => {
                 self.first = tell.or(self.first);
@@ -37,18 +39,15 @@ impl<M: Machine> TimerSignals for TimerTalk<'_, M> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// For the room of signals to ask. Afterwards, with the locks free, [`Kernel::heed_timers`].
-    #[inline]
-    pub(crate) fn timer_talk(&self) -> TimerTalk<'_, M> {
-        TimerTalk { kernel: self, first: None }
+    /// Ids and slots of the timers.
+    pub(crate) fn timer_table(&self) -> &TimerTable {
+        &self.posix.timers.table
     }
 
-    /// Serves what a delivery has set anew.
+    /// For the room of signals to ask. Afterwards, with the locks free, [`TimerTalk::finish`].
     #[inline]
-    pub(crate) fn heed_timers(&self, cpu: CpuId, first: Option<First>) {
-        if let Some(first) = first {
-            self.serve_expiry(cpu, first);
-        }
+    pub(crate) fn timer_talk(&self) -> TimerTalk<'_, M> {
+        TimerTalk { kernel: self, first: None, clocks: self.cpu_clocks(false) }
     }
 
     /// Timers whose signals were flushed because the program ignores them from now on: periodic
@@ -99,8 +98,12 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl<M: Machine> TimerTalk<'_, M> {
-    /// What was set anew.
-    pub(crate) fn first(&self) -> Option<First> {
-        self.first
+    /// Serves what a delivery has set anew.
+    #[inline]
+    pub(crate) fn finish(&self, cpu: CpuId) {
+        self.clocks.finish(cpu);
+        if let Some(first) = self.first {
+            self.kernel.serve_expiry(cpu, first);
+        }
     }
 }

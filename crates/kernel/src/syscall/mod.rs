@@ -92,6 +92,7 @@ impl<M: Machine> Kernel<M> {
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
                 self.sys_masked(cpu, t, call)
             }
+            nr if abi::checkpoint::call::ALL.contains(&nr) => self.private_call(cpu, t, call),
             nr::RT_SIGACTION => self.sys_sigaction(t, a),
             nr::RT_SIGRETURN => self.sys_sigreturn(cpu, t),
             nr::RT_SIGPENDING => self.sys_sigpending(t, a),

@@ -214,7 +214,7 @@ impl<M: Machine> Kernel<M> {
                 self.settle_timers(&mut process);
                 taken
             };
-            self.heed_timers(self.sched.cpu_of(t), timers.first());
+            timers.finish(self.sched.cpu_of(t));
             match taken {
                 Taken::Signal(info) => return Some(info),
                 Taken::Nothing => return None,

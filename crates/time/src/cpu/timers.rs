@@ -29,10 +29,10 @@ impl CpuTimers {
         self.queues[clock.index()].reserve(timers)
     }
 
-    /// Makes room for one more on `clock`.
-    pub fn make_room(&mut self, clock: CpuClock) -> Result<(), OutOfMemory> {
+    /// Makes room for so many more on `clock`.
+    pub fn make_room_for(&mut self, clock: CpuClock, timers: usize) -> Result<(), OutOfMemory> {
         let armed = self.queues[clock.index()].len();
-        self.reserve(clock, armed + 1)
+        self.reserve(clock, armed + timers)
     }
 
     /// Whether nothing is armed.

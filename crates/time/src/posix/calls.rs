@@ -1,31 +1,32 @@
 //! The calls: table, queues and timers put together.
 //!
 //! Wall-clock timers need no lock of the process: setting, reading and deleting one
-//! touches that timer and its home's queue. CPU-clock timers stand in queues under the
-//! process lock, which comes before a timer's own; a caller that does not have it yet is
-//! told so ([`Refused::NeedsProcess`]) and calls again with it.
+//! touches that timer and its home's queue. CPU-clock timers stand in queues of the
+//! caller's, whose lock comes after a timer's own ([`CpuClocks`]). Deleting one, or one whose
+//! signal is somewhere, is told to the process's accounts; a caller that does not have the
+//! process lock yet is told so ([`Refused::NeedsProcess`]) and calls again with it.
 
 use crate::cpu::itimer::ItimerValue;
 use crate::posix::queues::{ExpiryQueues, ReadClock, WallClocks};
-use crate::posix::table::{IdSearch, NotReserved, Reserved, Slot, TimerKey, TimerTable};
-use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Sent, SignalAt, Timer};
+use crate::posix::table::{IdSearch, Listed, NotReserved, Reserved, Slot, TimerKey, TimerTable};
+use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Resumed, Sent, SignalAt, Timer, TimerDump};
 use crate::{Error, Heap, OutOfMemory};
 use ids::{CpuId, Nanos};
 use sync::atomic::Ordering::Relaxed;
 
-/// The CPU clocks of the process and its threads, for a caller that has the process lock.
+/// The CPU clocks of the process and its threads.
 pub trait CpuClocks {
     /// What the clock reads; `None` if its thread is gone.
     fn read(&self, base: Base) -> Option<Nanos>;
     /// Puts a timer into the clock's queue ([`crate::cpu::CpuTimers::arm`], and the cache
     /// follows).
-    fn arm(&mut self, base: Base, timer: TimerKey, at: Nanos, table: &TimerTable);
-    /// Takes the timer at `place` out ([`crate::cpu::CpuTimers::disarm`], and the cache
-    /// follows).
-    fn disarm(&mut self, base: Base, place: u32, table: &TimerTable);
+    fn arm(&mut self, base: Base, timer: TimerKey, at: Nanos);
+    /// Takes the timer out if it is in ([`crate::cpu::CpuTimers::disarm`], and the cache
+    /// follows); its place is known for sure under the queue's lock only.
+    fn disarm(&mut self, base: Base, timer: TimerKey);
 }
 
-/// For a caller without the process lock.
+/// For a caller who has none.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCpuClocks;
 
@@ -33,8 +34,8 @@ impl CpuClocks for NoCpuClocks {
     fn read(&self, _: Base) -> Option<Nanos> {
         None
     }
-    fn arm(&mut self, _: Base, _: TimerKey, _: Nanos, _: &TimerTable) {}
-    fn disarm(&mut self, _: Base, _: u32, _: &TimerTable) {}
+    fn arm(&mut self, _: Base, _: TimerKey, _: Nanos) {}
+    fn disarm(&mut self, _: Base, _: TimerKey) {}
 }
 
 /// Why a call did not do it.
@@ -93,6 +94,15 @@ pub enum Delivery {
         /// Whose host timer may have to come earlier.
         tell: TellCpu,
     },
+}
+
+/// A timer that was deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// What it was.
+    pub listed: Listed,
+    /// Its signal is still queued; it means nothing any more.
+    pub queued: bool,
 }
 
 /// All of a process's POSIX timers.
@@ -156,10 +166,10 @@ impl PosixTimers {
         }
         let cpu = cpu.ok_or(Refused::NeedsProcess)?;
         let reading = cpu.read(timer.base).ok_or(Error::NoSuchProcess)?;
-        self.disarm_cpu(slot, timer.base, cpu);
+        disarm_cpu(key, slot, timer.base, cpu);
         let old = timer.get(reading);
         if let Some(at) = timer.set(new, absolute, reading) {
-            cpu.arm(timer.base, key, at, &self.table);
+            cpu.arm(timer.base, key, at);
         }
         Ok((old, None))
     }
@@ -184,19 +194,26 @@ impl PosixTimers {
     /// parked signal comes off `ignored`; a caller without the process lock that meets one,
     /// or a queued one (of which an account is kept under that lock), is told to take it.
     pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<bool, Refused> {
+        self.take(id, process).map(|taken| taken.queued)
+    }
+
+    /// The same, and what the timer was: nothing can be delivered in between.
+    pub fn take(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<Taken, Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
+        let created = state.created();
         let timer = &mut state.timer;
         let base = timer.queue_base();
         let is_cpu = matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
         if process.is_none() && (is_cpu || timer.signal() != SignalAt::Nowhere) {
             return Err(Refused::NeedsProcess);
         }
+        let listed = Listed { id: id as u32, created, timer: *timer };
         self.queues.disarm(&self.table, slot, base);
         let (sent, last) = timer.delete();
         let signo = timer.notify.signo();
         if let Some((cpu, ignored)) = process {
             if is_cpu {
-                self.disarm_cpu(slot, base, cpu);
+                disarm_cpu(key, slot, base, cpu);
             }
             if let (Sent::Unpark, Some(signo)) = (sent, signo) {
                 ignored.unpark(&self.table, key, signo);
@@ -204,20 +221,35 @@ impl PosixTimers {
         }
         self.queues.unreserve(slot.home(), state.timer.base);
         self.table.bury(key, state, last);
-        Ok(!last)
+        Ok(Taken { listed, queued: !last })
+    }
+
+    /// A timer that was just created goes on where another was dumped. What to tell its CPU;
+    /// and its key if its signal was on its way: [`Self::fire`] it.
+    pub fn resume(
+        &self,
+        id: i32,
+        dump: &TimerDump,
+        cpu: &mut dyn CpuClocks,
+    ) -> Result<(TellCpu, Option<TimerKey>), Error> {
+        let (key, slot, mut state) = self.table.lock(id)?;
+        let resumed = state.timer.restore(dump);
+        let base = state.timer.queue_base();
+        Ok(match resumed {
+            Resumed::Idle => (None, None),
+            Resumed::Fire => (None, Some(key)),
+            Resumed::Arm(at) if matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) => {
+                cpu.arm(base, key, at);
+                (None, None)
+            }
+            Resumed::Arm(at) => (self.arm(key, slot, base, at), None),
+        })
     }
 
     #[inline]
     fn arm(&self, key: TimerKey, slot: &Slot, base: Base, at: Nanos) -> TellCpu {
         let first = self.queues.arm(&self.table, key, slot, base, at);
         first.then(|| First { cpu: slot.home(), base, at })
-    }
-
-    fn disarm_cpu(&self, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
-        let place = slot.place.load(Relaxed);
-        if place != Heap::ABSENT {
-            cpu.disarm(base, place, &self.table);
-        }
     }
 
     /// The next timer that is due at `cpu`; [`Self::fire`] it.
@@ -283,7 +315,7 @@ impl PosixTimers {
                     if now.read(base).is_some() {
                         tell = self.arm(key, slot, base, at);
                     } else {
-                        cpu.arm(base, key, at, &self.table);
+                        cpu.arm(base, key, at);
                     }
                 }
                 Delivery::Signal { overrun, tell }
@@ -335,6 +367,12 @@ impl PosixTimers {
             }
         }
         None
+    }
+}
+
+fn disarm_cpu(key: TimerKey, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
+    if slot.place.load(Relaxed) != Heap::ABSENT {
+        cpu.disarm(base, key);
     }
 }
 

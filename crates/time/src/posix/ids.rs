@@ -6,7 +6,9 @@
 //! that CPUs that create timers in a loop do not hand the same cache lines to and fro. Each
 //! thread's ids still rise; what a thread leaves of its ids is a gap.
 
+use crate::posix::arena::array;
 use ids::CpuId;
+use once_cell::race::OnceBox;
 use sync::CachePadded;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -82,7 +84,8 @@ impl Rest {
 #[derive(Debug)]
 pub(super) struct IdCounter {
     count: CachePadded<AtomicU64>,
-    rests: [CachePadded<AtomicU64>; OWNERS],
+    /// Made at the first crowd.
+    rests: OnceBox<[CachePadded<AtomicU64>; OWNERS]>,
     /// A block was taken since the counter was last set.
     blocks_taken: CachePadded<AtomicBool>,
 }
@@ -91,7 +94,7 @@ impl IdCounter {
     pub const fn new() -> IdCounter {
         IdCounter {
             count: CachePadded(AtomicU64::new(0)),
-            rests: [const { CachePadded(AtomicU64::new(0)) }; OWNERS],
+            rests: OnceBox::new(),
             blocks_taken: CachePadded(AtomicBool::new(false)),
         }
     }
@@ -105,7 +108,7 @@ impl IdCounter {
     pub fn set(&self, id: u32) {
         if self.blocks_taken.load(Relaxed) {
             self.blocks_taken.store(false, Relaxed);
-            self.rests.iter().for_each(|rest| rest.store(0, Relaxed));
+            self.rests.get().into_iter().flatten().for_each(|rest| rest.store(0, Relaxed));
         }
         self.count.store(u64::from(id & ID_MASK), Relaxed);
     }
@@ -113,23 +116,20 @@ impl IdCounter {
     /// The next id for the thread `maker`, which runs on `cpu`.
     #[inline]
     pub fn take(&self, cpu: CpuId, maker: u32) -> u32 {
-        let rest = &self.rests[maker as usize % OWNERS];
-        let mine = Rest(rest.load(Relaxed));
-        if mine.0 != 0 {
-            let goes_on = mine.is_of(maker);
-            let then = if goes_on { mine.less_one(maker) } else { Rest(0) };
-            let taken = rest.compare_exchange(mine.0, then.0, Relaxed, Relaxed).is_ok();
-            if taken && goes_on {
-                return mine.0 as u32 & ID_MASK;
-            }
+        if let Some(rests) = self.rests.get()
+            && let Some(id) = take_rest(&rests[maker as usize % OWNERS], maker)
+        {
+            return id;
         }
         let mut count = Count(self.count.load(Relaxed));
         loop {
             let changes = count.changes(cpu, maker);
-            if changes >= CROWD {
-                return self.take_block(cpu, maker);
+            if changes >= CROWD
+                && let Some(id) = self.take_block(cpu, maker)
+            {
+                return id;
             }
-            let then = count.taken(1, cpu, maker, changes);
+            let then = count.taken(1, cpu, maker, changes.min(CROWD));
             match self.count.compare_exchange(count.0, then.0, Relaxed, Relaxed) {
                 Ok(_) => return count.next() & ID_MASK,
                 Err(now) => count = Count(now),
@@ -137,8 +137,10 @@ impl IdCounter {
         }
     }
 
+    /// `None` without memory.
     #[cold]
-    fn take_block(&self, cpu: CpuId, maker: u32) -> u32 {
+    fn take_block(&self, cpu: CpuId, maker: u32) -> Option<u32> {
+        let rests = self.rests.get_or_try_init(|| array(CachePadded::<AtomicU64>::default)).ok()?;
         self.blocks_taken.store(true, Relaxed);
         let mut count = Count(self.count.load(Relaxed));
         loop {
@@ -148,13 +150,26 @@ impl IdCounter {
             match self.count.compare_exchange(count.0, then.0, Relaxed, Relaxed) {
                 Ok(_) => {
                     let rest = Rest::new(maker, len - 1, count.next().wrapping_add(1));
-                    self.rests[maker as usize % OWNERS].store(rest.0, Relaxed);
-                    return count.next() & ID_MASK;
+                    rests[maker as usize % OWNERS].store(rest.0, Relaxed);
+                    return Some(count.next() & ID_MASK);
                 }
                 Err(now) => count = Count(now),
             }
         }
     }
+}
+
+/// The next of a thread's own; the rest of another is dropped.
+#[inline]
+fn take_rest(rest: &AtomicU64, maker: u32) -> Option<u32> {
+    let now = Rest(rest.load(Relaxed));
+    if now.0 == 0 {
+        return None;
+    }
+    let goes_on = now.is_of(maker);
+    let then = if goes_on { now.less_one(maker) } else { Rest(0) };
+    let taken = rest.compare_exchange(now.0, then.0, Relaxed, Relaxed).is_ok();
+    (taken && goes_on).then_some(now.0 as u32 & ID_MASK)
 }
 
 #[cfg(test)]
@@ -188,7 +203,7 @@ mod tests {
     fn a_crowd_takes_ids_to_the_end_of_a_block() {
         let ids = IdCounter::new();
         ids.set(5);
-        assert_eq!(ids.take_block(A, 7), 5);
+        assert_eq!(ids.take_block(A, 7), Some(5));
         assert_eq!(ids.get(), 96);
         assert_eq!((6..96).find(|id| ids.take(if id % 3 == 0 { A } else { B }, 7) != *id), None);
         assert_eq!(ids.take(A, 7), 96);
@@ -197,7 +212,7 @@ mod tests {
     #[test]
     fn a_thread_s_ids_rise_even_if_another_drops_its_rest() {
         let ids = IdCounter::new();
-        assert_eq!(ids.take_block(A, 7), 0);
+        assert_eq!(ids.take_block(A, 7), Some(0));
         assert_eq!((ids.take(B, 8), ids.take(A, 7)), (96, 1), "another has another place");
         let same_place = 7 + OWNERS as u32;
         let (other, first, second) = (ids.take(A, same_place), ids.take(A, 7), ids.take(B, 7));
@@ -207,7 +222,7 @@ mod tests {
     #[test]
     fn setting_the_counter_ends_all_blocks() {
         let ids = IdCounter::new();
-        assert_eq!(ids.take_block(A, 7), 0);
+        assert_eq!(ids.take_block(A, 7), Some(0));
         ids.set(100);
         assert_eq!(ids.take(A, 7), 100);
     }
@@ -218,7 +233,7 @@ mod tests {
         ids.set(ID_MASK);
         assert_eq!([ids.take(A, 7), ids.take(A, 7)], [ID_MASK, 0]);
         ids.set(ID_MASK - 9);
-        assert_eq!(ids.take_block(A, 1 << 24), ID_MASK - 9);
+        assert_eq!(ids.take_block(A, 1 << 24), Some(ID_MASK - 9));
         assert_eq!((0..10).map(|_| ids.take(A, 1 << 24)).last(), Some(0));
     }
 }

@@ -17,10 +17,10 @@ mod table;
 mod timer;
 mod trie;
 
-pub use calls::{CpuClocks, Delivery, First, NoCpuClocks, PosixTimers, Refused, TellCpu, TimerSignal};
+pub use calls::{CpuClocks, Delivery, First, NoCpuClocks, PosixTimers, Refused, Taken, TellCpu, TimerSignal};
 pub use ignored::IgnoredTimers;
 pub use proc_text::ProcTimer;
 pub use queues::{ExpiryQueues, ReadClock, WallClocks};
 pub use spec::{Base, Notify, TimerClock, wanted_id};
 pub use table::{IdSearch, Listed, NotReserved, Reserved, TimerKey, TimerTable};
-pub use timer::{Delivered, Fired, Sent, SignalAt, Status, Timer, TimerDump};
+pub use timer::{Delivered, Fired, Resumed, Sent, SignalAt, Status, Timer, TimerDump};

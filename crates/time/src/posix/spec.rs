@@ -31,6 +31,8 @@ pub enum TimerClock {
     /// CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM: refused late, for lack of a clock that
     /// could wake the machine.
     Alarm,
+    /// An encoded CPU clock that there is not: refused late, too.
+    NoCpu,
 }
 
 /// The clock of a timer that exists.
@@ -53,6 +55,9 @@ pub enum Base {
 impl TimerClock {
     /// The clock if it can have timers: EINVAL if there is none, EOPNOTSUPP if it cannot.
     pub fn new(raw: i32) -> Result<TimerClock, Error> {
+        if raw < 0 && raw & 7 == 7 {
+            return Ok(TimerClock::NoCpu);
+        }
         let clock = ClockId::from_raw(raw).ok_or(Error::Invalid)?;
         Ok(match clock {
             ClockId::Realtime => TimerClock::Realtime,
@@ -79,6 +84,7 @@ impl TimerClock {
             TimerClock::Boottime => Base::Boottime,
             TimerClock::Tai => Base::Tai,
             TimerClock::Alarm => return Err(Error::NotSupported),
+            TimerClock::NoCpu => return Err(Error::Invalid),
             TimerClock::Cpu(id) => match id.resolve(who, false)? {
                 CpuTarget::OwnProcess => Base::ProcessCpu(id.clock),
                 CpuTarget::Thread(tid) => Base::ThreadCpu(id.clock, tid),
@@ -194,6 +200,7 @@ mod tests {
             ((!5 << 3) | 4, Ok(Base::ThreadCpu(CpuClock::Prof, 5))),
             ((!100 << 3) | 2, Err(Error::Invalid)),
             ((!99 << 3) | 6, Err(Error::Invalid)),
+            ((!0 << 3) | 7, Err(Error::Invalid)),
             (8, Err(Error::NotSupported)),
             (9, Err(Error::NotSupported)),
         ] {
@@ -206,7 +213,7 @@ mod tests {
         for raw in [4, 5, 6, (!3 << 3) | 3] {
             assert_eq!(TimerClock::new(raw), Err(Error::NotSupported), "{raw}");
         }
-        for raw in [10, 12, 13, 14, 15, 16, 23, 24, -1, i32::MAX] {
+        for raw in [10, 12, 13, 14, 15, 16, 23, 24, i32::MAX] {
             assert_eq!(TimerClock::new(raw), Err(Error::Invalid), "{raw}");
         }
     }

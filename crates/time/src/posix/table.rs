@@ -329,6 +329,16 @@ impl TimerTable {
         self.look(id, Timer::overrun)
     }
 
+    /// Where the timer is in an expiry queue; under the queue's lock.
+    pub fn place(&self, key: TimerKey) -> u32 {
+        self.slot(key).place.load(Relaxed)
+    }
+
+    /// The timer is at this place of its queue, or [`Heap::ABSENT`]; under the queue's lock.
+    pub fn set_place(&self, key: TimerKey, place: u32) {
+        self.slot(key).place.store(place, Relaxed);
+    }
+
     #[inline(always)]
     pub(super) fn slot(&self, key: TimerKey) -> &Slot {
         let pool = self.pool(key.pool());
@@ -444,13 +454,16 @@ impl Pool {
 impl Places for &TimerTable {
     #[inline(always)]
     fn set_place(&mut self, item: u32, place: u32) {
-        self.slot(TimerKey(item)).place.store(place, Relaxed);
+        TimerTable::set_place(self, TimerKey(item), place);
     }
 }
 
 impl State {
     pub fn id(&self) -> u32 {
         self.id
+    }
+    pub fn created(&self) -> Nanos {
+        self.created
     }
 }
 

@@ -321,9 +321,10 @@ impl Timer {
 
     /// Everything that a checkpoint must keep.
     pub fn dump(&self) -> TimerDump {
+        let runs = self.status != Status::Disarmed || self.notify.is_none();
         TimerDump {
             interval: self.interval,
-            expires: (self.status != Status::Disarmed || self.notify.is_none()).then_some(self.expires),
+            expires: (runs && self.expires != Nanos::ZERO).then_some(self.expires),
             absolute: self.absolute,
             overrun: self.overrun,
             overrun_last: self.overrun_last,
@@ -332,16 +333,36 @@ impl Timer {
     }
 
     /// Puts a fresh timer into a dumped state. The expiry is on the clock's own scale and
-    /// may be past: the timer then expires at once and counts what it missed. Says when
-    /// it is to expire.
-    pub fn restore(&mut self, dump: &TimerDump) -> Option<Nanos> {
-        let value = ItimerValue { value: dump.expires?.max(Nanos(1)), interval: dump.interval };
-        let at = self.set(value, true, Nanos::ZERO);
+    /// may be past: the timer then expires at once and counts what it missed.
+    pub fn restore(&mut self, dump: &TimerDump) -> Resumed {
+        let resumed = match (dump.expires, dump.signal_pending) {
+            (None, false) => Resumed::Idle,
+            (expires, pending) => {
+                let value = expires.unwrap_or(Nanos(1)).max(Nanos(1));
+                match self.set(ItimerValue { value, interval: dump.interval }, true, Nanos::ZERO) {
+                    Some(_) if pending => Resumed::Fire,
+                    Some(at) => Resumed::Arm(at),
+                    None => Resumed::Idle,
+                }
+            }
+        };
         self.absolute = dump.absolute;
         self.overrun = dump.overrun;
         self.overrun_last = dump.overrun_last;
-        at
+        resumed
     }
+}
+
+/// How a restored timer goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Resumed {
+    /// It does not run.
+    Idle,
+    /// It is to expire then.
+    Arm(Nanos),
+    /// Its signal was on its way: fire it at once, without a queue.
+    Fire,
 }
 
 /// The state of a timer as it is dumped and restored.

@@ -298,40 +298,41 @@ fn a_thread_that_is_gone_gets_nothing_back_from_the_list() {
 }
 
 /// One thread's clock: 5 is alive, others are gone.
-struct Clocks {
+struct Clocks<'a> {
+    table: &'a TimerTable,
     timers: CpuTimers,
     cache: ExpiryCache,
     reading: u64,
 }
 
-impl Clocks {
-    fn new(reading: u64) -> Clocks {
+impl Clocks<'_> {
+    fn new(t: &PosixTimers, reading: u64) -> Clocks<'_> {
         let mut timers = CpuTimers::new();
         timers.reserve(CpuClock::Sched, 64).unwrap();
-        Clocks { timers, cache: ExpiryCache::new(), reading }
+        Clocks { table: &t.table, timers, cache: ExpiryCache::new(), reading }
     }
 }
 
-impl CpuClocks for Clocks {
+impl CpuClocks for Clocks<'_> {
     fn read(&self, base: Base) -> Option<Nanos> {
         matches!(base, Base::ThreadCpu(_, 5)).then_some(Nanos::from_millis(self.reading))
     }
-    fn arm(&mut self, _: Base, timer: TimerKey, at: Nanos, table: &TimerTable) {
-        if let Some(at) = self.timers.arm(CpuClock::Sched, timer.0, at, &mut &*table) {
+    fn arm(&mut self, _: Base, timer: TimerKey, at: Nanos) {
+        if let Some(at) = self.timers.arm(CpuClock::Sched, timer.0, at, &mut &*self.table) {
             self.cache.lower(CpuClock::Sched, at);
         }
     }
-    fn disarm(&mut self, _: Base, place: u32, table: &TimerTable) {
-        if self.timers.disarm(CpuClock::Sched, place, &mut &*table) {
+    fn disarm(&mut self, _: Base, timer: TimerKey) {
+        if self.timers.disarm(CpuClock::Sched, self.table.place(timer), &mut &*self.table) {
             self.cache.recheck(CpuClock::Sched);
         }
     }
 }
 
 #[test]
-fn a_cpu_timer_needs_the_process_lock_and_runs_on_its_own_clock() {
+fn a_cpu_timer_needs_the_clocks_and_runs_on_its_own() {
     let t = timers();
-    let mut cpu = Clocks::new(100);
+    let mut cpu = Clocks::new(&t, 100);
     let id = t.create(None, spec(Base::ThreadCpu(CpuClock::Sched, 5)), C0, Nanos(0)).unwrap() as i32;
     assert_eq!(t.settime(id, value(10, 0), true, false, &at(0), None), Err(Refused::NeedsProcess));
     assert_eq!(t.gettime(id, &at(0), None), Err(Refused::NeedsProcess));
@@ -346,7 +347,7 @@ fn a_cpu_timer_needs_the_process_lock_and_runs_on_its_own_clock() {
 #[test]
 fn a_cpu_timer_rearms_at_delivery_on_its_clock() {
     let t = timers();
-    let mut cpu = Clocks::new(0);
+    let mut cpu = Clocks::new(&t, 0);
     let id = t.create(None, spec(Base::ThreadCpu(CpuClock::Sched, 5)), C0, Nanos(0)).unwrap() as i32;
     t.settime(id, value(10, 10), true, false, &at(0), Some(&mut cpu)).unwrap();
     cpu.reading = 35;
@@ -364,7 +365,7 @@ fn a_cpu_timer_rearms_at_delivery_on_its_clock() {
 #[test]
 fn the_clock_of_a_thread_that_is_gone() {
     let t = timers();
-    let mut cpu = Clocks::new(0);
+    let mut cpu = Clocks::new(&t, 0);
     let id = t.create(None, spec(Base::ThreadCpu(CpuClock::Sched, 6)), C0, Nanos(0)).unwrap() as i32;
     let esrch = Err(Refused::Error(Error::NoSuchProcess));
     assert_eq!(t.settime(id, value(1, 0), true, false, &at(0), Some(&mut cpu)), esrch);

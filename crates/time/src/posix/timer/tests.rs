@@ -275,13 +275,13 @@ fn a_restored_timer_goes_on_where_it_was_dumped() {
     let dump = t.dump();
     assert_eq!(dump.expires, Some(MS(40)));
     let mut back = signal();
-    assert_eq!(back.restore(&dump), Some(MS(40)));
+    assert_eq!(back.restore(&dump), Resumed::Arm(MS(40)));
     assert_eq!(back.overrun(), 2);
     assert_eq!(back.get(MS(36)), value(4, 10));
     let _ = expire(&mut back);
     assert_eq!(back.deliver(MS(40)), Delivered::Signal { overrun: 0, rearm: Some(MS(50)) });
     let mut idle = signal();
-    assert_eq!(idle.restore(&signal().dump()), None);
+    assert_eq!(idle.restore(&signal().dump()), Resumed::Idle);
     assert_eq!(idle.status(), Status::Disarmed);
 }
 
@@ -293,7 +293,7 @@ fn a_dump_with_a_signal_on_its_way_fires_again_at_once() {
     let dump = t.dump();
     assert!(dump.signal_pending);
     let mut back = signal();
-    assert_eq!(back.restore(&dump), Some(MS(10)), "past: it fires at once");
+    assert_eq!(back.restore(&dump), Resumed::Fire);
     let _ = expire(&mut back);
     assert_eq!(back.deliver(MS(105)), Delivered::Signal { overrun: 9, rearm: Some(MS(110)) });
 }
@@ -367,4 +367,18 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_dump_of_a_single_expiry_on_its_way_brings_its_signal_and_nothing_more() {
+    let mut t = signal();
+    t.set(value(10, 0), false, MS(0));
+    let _ = expire(&mut t);
+    let dump = t.dump();
+    assert_eq!((dump.expires, dump.signal_pending), (None, true));
+    let mut back = signal();
+    assert_eq!(back.restore(&dump), Resumed::Fire);
+    let _ = expire(&mut back);
+    assert_eq!(back.deliver(MS(50)), Delivered::Signal { overrun: 0, rearm: None });
+    assert_eq!((back.get(MS(50)), back.dump().expires), (value(0, 0), None));
 }

@@ -1,0 +1,328 @@
+//! What programs see beyond Linux of time: private system calls and the records that they
+//! carry. Outside Entresol the calls answer ENOSYS, as all numbers that there are not.
+//!
+//! The records are words of 64 bits, two halves in one where noted (the lower first).
+//! `docs/CHECKPOINT.md` has the form for people, JSON; a change here is a new [`VERSION`].
+
+use ids::Nanos;
+
+/// Of the records below.
+pub const VERSION: u64 = 1;
+/// The most records that one call handles.
+pub const RECORDS_MAX: usize = 64;
+
+/// The private calls' numbers.
+pub mod call {
+    /// `(buffer, count, cursor, flags)`: copies up to `count` [`TimerRecord`](super::TimerRecord)s
+    /// from `*cursor` on and moves it ([`END`](super::END): no more). With [`TAKE`](super::TAKE) the timers are
+    /// deleted by the same act: a signal is either delivered before or in the record. Returns
+    /// how many.
+    pub const TIMERS_COPY: usize = 0x0e57_0010;
+    /// `(records, count)`: makes timers with these ids, clocks and notifications, disarmed.
+    /// Returns how many; the error of the first only if that is none.
+    pub const TIMERS_MAKE: usize = 0x0e57_0011;
+    /// `(records, count)`: they go on where they were. Returns how many.
+    pub const TIMERS_START: usize = 0x0e57_0012;
+    /// `(id)`: the next timer's id.
+    pub const TIMERS_NEXT_ID: usize = 0x0e57_0013;
+    /// `(buffer)`: a [`ProcessRecord`](super::ProcessRecord). Returns [`VERSION`](super::VERSION).
+    pub const PROCESS_TIME: usize = 0x0e57_0014;
+    /// The first and the last.
+    pub const ALL: core::ops::RangeInclusive<usize> = TIMERS_COPY..=PROCESS_TIME;
+}
+
+/// To [`call::TIMERS_COPY`]: delete them.
+pub const TAKE: u64 = 1;
+/// Where a cursor has come to the end.
+pub const END: u64 = u64::MAX;
+
+fn put<const N: usize>(words: [u64; N], to: &mut [u8]) {
+    for (word, bytes) in words.iter().zip(to.chunks_exact_mut(8)) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+fn get<const N: usize>(from: &[u8]) -> [u64; N] {
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(from.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    }
+    words
+}
+
+fn halves(low: i32, high: i32) -> u64 {
+    u64::from(high as u32) << 32 | u64::from(low as u32)
+}
+
+/// One POSIX timer.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TimerRecord {
+    /// Its id.
+    pub id: i32,
+    /// Its clock, as `timer_create(2)` was given it.
+    pub clock: i32,
+    /// `sigev_notify`.
+    pub notify: i32,
+    /// `sigev_signo`.
+    pub signo: i32,
+    /// The thread that it tells, for SIGEV_THREAD_ID.
+    pub tid: i32,
+    /// [`TimerRecord::RUNS`] and the others.
+    pub flags: u32,
+    /// `sigev_value`.
+    pub value: u64,
+    /// Its period.
+    pub interval: Nanos,
+    /// When it expires, by its clock; relative CLOCK_REALTIME settings count on CLOCK_MONOTONIC.
+    pub expires: Nanos,
+    /// What that clock read.
+    pub now: Nanos,
+    /// Periods counted towards the next signal, less one.
+    pub overrun: i64,
+    /// What `timer_getoverrun(2)` says.
+    pub overrun_last: i64,
+    /// When it was created, on a clock of Entresol's own: listings show the newest first.
+    pub created: Nanos,
+    /// The thread whose CPU clock it is on, or 0.
+    pub clock_tid: i32,
+}
+
+impl TimerRecord {
+    /// Bytes of a record.
+    pub const SIZE: usize = 88;
+    /// `expires` means something.
+    pub const RUNS: u32 = 1;
+    /// Its signal was on its way.
+    pub const PENDING: u32 = 2;
+    /// Set with TIMER_ABSTIME.
+    pub const ABSOLUTE: u32 = 4;
+
+    /// Writes the record.
+    pub fn to_bytes(&self) -> [u8; 88] {
+        let mut bytes = [0; 88];
+        let words = [
+            halves(self.id, self.clock),
+            halves(self.notify, self.signo),
+            halves(self.tid, self.flags as i32),
+            self.value,
+            self.interval.0,
+            self.expires.0,
+            self.now.0,
+            self.overrun as u64,
+            self.overrun_last as u64,
+            self.created.0,
+            halves(self.clock_tid, 0),
+        ];
+        put(words, &mut bytes);
+        bytes
+    }
+
+    /// Reads a record.
+    pub fn from_bytes(bytes: &[u8; 88]) -> TimerRecord {
+        let w: [u64; 11] = get(bytes);
+        TimerRecord {
+            id: w[0] as i32,
+            clock: (w[0] >> 32) as i32,
+            notify: w[1] as i32,
+            signo: (w[1] >> 32) as i32,
+            tid: w[2] as i32,
+            flags: (w[2] >> 32) as u32,
+            value: w[3],
+            interval: Nanos(w[4]),
+            expires: Nanos(w[5]),
+            now: Nanos(w[6]),
+            overrun: w[7] as i64,
+            overrun_last: w[8] as i64,
+            created: Nanos(w[9]),
+            clock_tid: w[10] as i32,
+        }
+    }
+}
+
+/// Time of the whole process.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ProcessRecord {
+    /// Its id.
+    pub pid: i32,
+    /// The id that the next timer gets.
+    pub next_id: u32,
+    /// Whether exact ids are asked for.
+    pub restoring: bool,
+    /// CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI.
+    pub clocks: [Nanos; 4],
+    /// CLOCK_PROCESS_CPUTIME_ID, user time, system time.
+    pub cpu: [Nanos; 3],
+    /// ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF: what is left, and the period.
+    pub itimers: [[Nanos; 2]; 3],
+    /// RLIMIT_CPU (seconds), RLIMIT_RTTIME (microseconds), each soft and hard, as `getrlimit(2)` says.
+    pub limits: [[u64; 2]; 2],
+    /// The soft RLIMIT_SIGPENDING.
+    pub sigpending: u64,
+}
+
+impl ProcessRecord {
+    /// Bytes of a record.
+    pub const SIZE: usize = 160;
+
+    /// Writes the record.
+    pub fn to_bytes(&self) -> [u8; 160] {
+        let mut bytes = [0; 160];
+        let (c, u, i, l) = (&self.clocks, &self.cpu, &self.itimers, &self.limits);
+        let words = [
+            halves(self.pid, self.next_id as i32),
+            u64::from(self.restoring),
+            c[0].0,
+            c[1].0,
+            c[2].0,
+            c[3].0,
+            u[0].0,
+            u[1].0,
+            u[2].0,
+            i[0][0].0,
+            i[0][1].0,
+            i[1][0].0,
+            i[1][1].0,
+            i[2][0].0,
+            i[2][1].0,
+            l[0][0],
+            l[0][1],
+            l[1][0],
+            l[1][1],
+            self.sigpending,
+        ];
+        put(words, &mut bytes);
+        bytes
+    }
+
+    /// Reads a record.
+    pub fn from_bytes(bytes: &[u8; 160]) -> ProcessRecord {
+        let w: [u64; 20] = get(bytes);
+        let n = |i: usize| Nanos(w[i]);
+        ProcessRecord {
+            pid: w[0] as i32,
+            next_id: (w[0] >> 32) as u32,
+            restoring: w[1] & 1 != 0,
+            clocks: [n(2), n(3), n(4), n(5)],
+            cpu: [n(6), n(7), n(8)],
+            itimers: [[n(9), n(10)], [n(11), n(12)], [n(13), n(14)]],
+            limits: [[w[15], w[16]], [w[17], w[18]]],
+            sigpending: w[19],
+        }
+    }
+}
+
+/// CPU time of one thread.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ThreadRecord {
+    /// Its id.
+    pub tid: i32,
+    /// CLOCK_THREAD_CPUTIME_ID, user time, system time.
+    pub cpu: [Nanos; 3],
+}
+
+impl ThreadRecord {
+    /// Bytes of a record.
+    pub const SIZE: usize = 32;
+
+    /// Writes the record.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        put([halves(self.tid, 0), self.cpu[0].0, self.cpu[1].0, self.cpu[2].0], &mut bytes);
+        bytes
+    }
+
+    /// Reads a record.
+    pub fn from_bytes(bytes: &[u8; 32]) -> ThreadRecord {
+        let w: [u64; 4] = get(bytes);
+        ThreadRecord { tid: w[0] as i32, cpu: [Nanos(w[1]), Nanos(w[2]), Nanos(w[3])] }
+    }
+}
+
+/// How a process is asked from outside, and answers: a signal that is ignored by default, with a value that
+/// names a descriptor of the asker; the answer is items, each a kind and a size in bytes (32
+/// bits each) and so many bytes.
+pub mod request {
+    /// SIGURG.
+    pub const SIGNAL: i32 = 23;
+    const COOKIE: u64 = 0x454e_5452;
+
+    /// The signal's value for an answer to this descriptor of the sender.
+    pub const fn value(descriptor: i32) -> u64 {
+        COOKIE << 32 | descriptor as u32 as u64
+    }
+
+    /// The descriptor that a value names, if it is a request.
+    pub const fn descriptor(value: u64) -> Option<i32> {
+        if value >> 32 == COOKIE && value as i32 >= 0 { Some(value as i32) } else { None }
+    }
+
+    /// The kinds of items, in this order.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[repr(u32)]
+    pub enum Item {
+        /// [`super::VERSION`], a word. The first.
+        Version = 1,
+        /// A [`super::ProcessRecord`].
+        Process = 2,
+        /// A [`super::ThreadRecord`].
+        Thread = 3,
+        /// A [`super::TimerRecord`].
+        Timer = 4,
+        /// Nothing: the end.
+        End = 5,
+    }
+
+    impl Item {
+        /// What stands before the item's bytes.
+        pub const fn header(self, size: usize) -> [u8; 8] {
+            (((size as u64) << 32) | self as u64).to_le_bytes()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let timer = TimerRecord {
+            id: i32::MAX,
+            clock: -6,
+            notify: 4,
+            signo: 64,
+            tid: -1,
+            flags: 7,
+            value: u64::MAX,
+            interval: Nanos(1),
+            expires: Nanos(2),
+            now: Nanos(3),
+            overrun: -1,
+            overrun_last: i64::MAX,
+            created: Nanos(4),
+            clock_tid: 9,
+        };
+        assert_eq!(TimerRecord::from_bytes(&timer.to_bytes()), timer);
+        let n = Nanos;
+        let process = ProcessRecord {
+            pid: 7,
+            next_id: 0x7fff_ffff,
+            restoring: true,
+            clocks: [n(1), n(2), n(3), n(4)],
+            cpu: [n(5), n(6), n(7)],
+            itimers: [[n(8), n(9)], [n(10), n(11)], [n(12), n(13)]],
+            limits: [[14, 15], [16, u64::MAX]],
+            sigpending: 17,
+        };
+        assert_eq!(ProcessRecord::from_bytes(&process.to_bytes()), process);
+        let thread = ThreadRecord { tid: 5, cpu: [n(1), n(2), n(3)] };
+        assert_eq!(ThreadRecord::from_bytes(&thread.to_bytes()), thread);
+    }
+
+    #[test]
+    fn a_request_names_a_descriptor() {
+        assert_eq!(request::descriptor(request::value(7)), Some(7));
+        assert_eq!(request::descriptor(7), None);
+        assert_eq!(request::descriptor(request::value(-1)), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! What a program may ask of Entresol beyond Linux, and what may be asked about one from outside.
+//!
+//! - [`Checkpoint`]: a process's time (POSIX timers, interval timers, limits, clocks of CPU time) as data, and as the
+//!   versioned JSON of `docs/CHECKPOINT.md`. A damaged one, or one from the future, is refused with what is wrong and
+//!   where.
+//! - [`restart`]: a program saves its timers, executes another program, or itself anew, and gets them back with ids,
+//!   remaining time, periods, overruns and owners: no expiry is lost and none comes twice.
+//! - [`outside`]: asks another process for a checkpoint, without stopping any of its threads.
+//!
+//! Outside Entresol everything here answers [`Unavailable`]; [`is_available`] says so beforehand.
+
+mod calls;
+mod check;
+mod checkpoint;
+pub mod outside;
+pub mod restart;
+
+pub use calls::is_available;
+pub use check::Damaged;
+pub use checkpoint::{
+    Checkpoint, Clocks, CpuTime, FORMAT, ITimers, Limit, Limits, Notify, Setting, ThreadTime, TimerState, VERSION,
+};
+
+/// The program does not run under Entresol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this program does not run under Entresol")]
+pub struct Unavailable;

@@ -1,0 +1,217 @@
+//! A process's time as records: for a program that saves and restores itself, by private system calls,
+//! and for somebody who asks from outside (`abi::checkpoint`).
+//!
+//! Nobody who creates, sets or deletes waits for a listing: it holds one timer at a time, for as long as it takes to
+//! copy it.
+
+use super::clocks::machine_clock;
+use super::create::errno;
+use crate::Kernel;
+use crate::ThreadIdx;
+use crate::cputime::TimeLimit;
+use crate::machine::{Call, Clock, Machine};
+use crate::trap::Out;
+use abi::checkpoint::request::Item;
+use abi::checkpoint::{END, ProcessRecord, RECORDS_MAX, TAKE, ThreadRecord, TimerRecord, VERSION, call};
+use abi::{Errno, SigEvent};
+use ids::CpuId;
+use time::cpu::CpuItimerKind;
+use time::cpu::limit::Rlimit;
+use time::posix::{Base, Listed, Notify, TimerDump};
+
+const SIZE: usize = TimerRecord::SIZE;
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn private_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        match call.nr {
+            call::TIMERS_COPY => self.sys_timers_copy(call),
+            call::TIMERS_MAKE => self.for_each_record(call, |record| self.make_recorded(cpu, t, record)),
+            call::TIMERS_START => self.for_each_record(call, |record| self.start_recorded(cpu, record)),
+            call::TIMERS_NEXT_ID => {
+                self.timer_table().set_next_id(call.args[0] as u32);
+                Out::Done(0)
+            }
+            call::PROCESS_TIME => match self.m.write(call.args[0], &self.process_record().to_bytes()) {
+                Ok(()) => Out::Done(VERSION as isize),
+                Err(_) => Errno::EFAULT.into(),
+            },
+            _ => Errno::ENOSYS.into(),
+        }
+    }
+
+    /// Up to 64 timers from the cursor on (law 4); `TAKE` deletes them.
+    fn sys_timers_copy(&self, call: &Call) -> Out {
+        let [buffer, count, cursor_at, flags, ..] = call.args;
+        let mut word = [0; 8];
+        if self.m.read(cursor_at, &mut word).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let cursor = u64::from_le_bytes(word);
+        if flags & !TAKE != 0 {
+            return Errno::EINVAL.into();
+        }
+        let count = (count as usize).min(RECORDS_MAX);
+        // What cannot be told is not taken.
+        for i in 0..count {
+            if self.m.write(buffer + (i * SIZE) as u64, &[0; SIZE]).is_err() {
+                return Errno::EFAULT.into();
+            }
+        }
+        let mut found = [None; RECORDS_MAX];
+        let mut len = 0;
+        let next = match cursor {
+            END => None,
+            cursor => self.timer_table().list(cursor, count as u32, |listed| {
+                found[len] = Some(listed);
+                len += 1;
+            }),
+        };
+        let mut told = 0;
+        for listed in found.into_iter().flatten() {
+            let listed = if flags & TAKE != 0 { self.take_timer(listed.id as i32) } else { Some(listed) };
+            let Some(listed) = listed else { continue };
+            if self.m.write(buffer + (told * SIZE) as u64, &self.timer_record(&listed).to_bytes()).is_err() {
+                return Errno::EFAULT.into();
+            }
+            told += 1;
+        }
+        match self.m.write(cursor_at, &next.unwrap_or(END).to_le_bytes()) {
+            Ok(()) => Out::Done(told as isize),
+            Err(_) => Errno::EFAULT.into(),
+        }
+    }
+
+    fn for_each_record(&self, call: &Call, act: impl Fn(&TimerRecord) -> Result<(), Errno>) -> Out {
+        let [records, count, ..] = call.args;
+        let count = (count as usize).min(RECORDS_MAX);
+        for i in 0..count {
+            let mut bytes = [0; SIZE];
+            let done = match self.m.read(records + (i * SIZE) as u64, &mut bytes) {
+                Ok(()) => act(&TimerRecord::from_bytes(&bytes)),
+                Err(_) => Err(Errno::EFAULT),
+            };
+            match done {
+                Ok(()) => {}
+                Err(e) if i == 0 => return e.into(),
+                Err(_) => return Out::Done(i as isize),
+            }
+        }
+        Out::Done(count as isize)
+    }
+
+    fn make_recorded(&self, cpu: CpuId, t: ThreadIdx, r: &TimerRecord) -> Result<(), Errno> {
+        let event = SigEvent { signo: r.signo, notify: r.notify, tid: r.tid, value: r.value };
+        self.create_exactly(cpu, t, r.clock, event, r.id)
+    }
+
+    fn start_recorded(&self, cpu: CpuId, r: &TimerRecord) -> Result<(), Errno> {
+        let timers = &self.posix.timers;
+        // On the clock of another process: the host's, and what is left of it is not known.
+        if self.is_host_timer(r.id) {
+            return Ok(());
+        }
+        let base = timers.table.look(r.id, |timer| timer.base).map_err(errno)?;
+        let mut clocks = self.cpu_clocks(true);
+        let mut expires = (r.flags & TimerRecord::RUNS != 0).then_some(r.expires);
+        if let Some(clock) = self.cpu_clock(base) {
+            // A clock of CPU time may have been set back or on by the exec, or be another's: what is left counts.
+            expires = expires.map(|at| self.read_clock(clock) + at.since(r.now));
+        }
+        let dump = TimerDump {
+            interval: r.interval,
+            expires,
+            absolute: r.flags & TimerRecord::ABSOLUTE != 0,
+            overrun: r.overrun,
+            overrun_last: r.overrun_last,
+            signal_pending: r.flags & TimerRecord::PENDING != 0,
+        };
+        let (tell, fire) = timers.resume(r.id, &dump, &mut clocks).map_err(errno)?;
+        clocks.finish(cpu);
+        if let Some(first) = tell {
+            self.serve_expiry(cpu, first);
+        }
+        if let Some(key) = fire {
+            self.fire_timer(cpu, key);
+        }
+        Ok(())
+    }
+
+    fn timer_record(&self, listed: &Listed) -> TimerRecord {
+        let timer = &listed.timer;
+        let (notify, signo, tid) = match timer.notify {
+            Notify::None { signo } => (SigEvent::NONE, signo, 0),
+            Notify::Process { signo, thread: false } => (SigEvent::SIGNAL, i32::from(signo), 0),
+            Notify::Process { signo, thread: true } => (SigEvent::THREAD, i32::from(signo), 0),
+            Notify::Thread { signo, tid } => (SigEvent::THREAD_ID, i32::from(signo), tid),
+        };
+        let dump = timer.dump();
+        let base = timer.queue_base();
+        let now = match base {
+            Base::ProcessCpu(_) | Base::ThreadCpu(..) => self.cpu_clock(base).map(|clock| self.read_clock(clock)),
+            _ => Some(self.m.clock(machine_clock(base))),
+        };
+        let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+        TimerRecord {
+            id: listed.id as i32,
+            clock: timer.clock_raw,
+            notify,
+            signo,
+            tid,
+            flags: flag(dump.expires.is_some(), TimerRecord::RUNS)
+                | flag(dump.signal_pending, TimerRecord::PENDING)
+                | flag(dump.absolute, TimerRecord::ABSOLUTE),
+            value: timer.value,
+            interval: dump.interval,
+            expires: dump.expires.unwrap_or_default(),
+            now: now.unwrap_or_default(),
+            overrun: dump.overrun,
+            overrun_last: dump.overrun_last,
+            created: listed.created,
+            clock_tid: if let Base::ThreadCpu(_, tid) = timer.base { tid } else { 0 },
+        }
+    }
+
+    fn process_record(&self) -> ProcessRecord {
+        let usage = self.process_usage();
+        let limit = |which| {
+            let Rlimit { cur, max } = self.time_limit(which);
+            [cur, max]
+        };
+        let itimer = |which| {
+            let setting = self.itimer(which);
+            [setting.value, setting.interval]
+        };
+        ProcessRecord {
+            pid: self.config.pid.0,
+            next_id: self.timer_table().next_id(),
+            restoring: self.timer_table().is_restoring(),
+            clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.m.clock(clock)),
+            cpu: [self.process_clock(), usage.utime, usage.stime],
+            itimers: [self.m.real_itimer(), itimer(CpuItimerKind::Virtual), itimer(CpuItimerKind::Prof)],
+            limits: [limit(TimeLimit::Cpu), limit(TimeLimit::RtTime)],
+            sigpending: self.m.soft_limit(super::charge::RLIMIT_SIGPENDING),
+        }
+    }
+
+    /// Tells `out` everything, for somebody outside; it may be called by a host thread without a CPU.
+    pub fn write_checkpoint(&self, mut out: impl FnMut(&[u8])) {
+        let mut item = |item: Item, bytes: &[u8]| {
+            out(&item.header(bytes.len()));
+            out(bytes);
+        };
+        item(Item::Version, &VERSION.to_le_bytes());
+        item(Item::Process, &self.process_record().to_bytes());
+        for t in self.threads().iter() {
+            let usage = self.thread_usage(t);
+            let cpu = [self.thread_clock(t), usage.utime, usage.stime];
+            item(Item::Thread, &ThreadRecord { tid: self.tid(t).0, cpu }.to_bytes());
+        }
+        let mut cursor = Some(0);
+        while let Some(from) = cursor {
+            cursor = self.timer_table().list(from, RECORDS_MAX as u32, |listed| {
+                item(Item::Timer, &self.timer_record(&listed).to_bytes());
+            });
+        }
+        item(Item::End, &[]);
+    }
+}
