@@ -6,6 +6,7 @@
 //! told so ([`Refused::NeedsProcess`]) and calls again with it.
 
 use crate::cpu::itimer::ItimerValue;
+use crate::planted::{self, Fault};
 use crate::posix::queues::{ExpiryQueues, ReadClock, WallClocks};
 use crate::posix::table::{IdSearch, NotReserved, Reserved, Slot, TimerKey, TimerTable};
 use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Sent, SignalAt, Timer};
@@ -278,6 +279,7 @@ impl PosixTimers {
                 Delivery::Dropped
             }
             Delivered::Signal { overrun, rearm } => {
+                let rearm = rearm.filter(|_| !planted::strikes(Fault::LoseRearm));
                 let mut tell = None;
                 if let (Some(at), Some(_)) = (rearm, reading) {
                     if now.read(base).is_some() {
@@ -330,7 +332,7 @@ impl PosixTimers {
                 Notify::Thread { tid, .. } => target_lives(tid),
                 _ => true,
             };
-            if timer.unignored(lives) {
+            if timer.unignored(lives) && !planted::strikes(Fault::ForgetParked) {
                 return Some(TimerSignal { key, id, notify: timer.notify, value: timer.value });
             }
         }
@@ -338,5 +340,7 @@ impl PosixTimers {
     }
 }
 
+#[cfg(test)]
+mod histories;
 #[cfg(test)]
 mod tests;

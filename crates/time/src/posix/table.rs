@@ -17,6 +17,7 @@
 //! | live | yes | yes | |
 //! | dead: deleted, its signal still queued | no | no | whoever takes the signal |
 
+use crate::planted::{self, Fault};
 use crate::posix::Timer;
 use crate::posix::arena::{Arena, array};
 use crate::posix::trie::{FreeNodes, Insert, Trie};
@@ -268,7 +269,7 @@ impl TimerTable {
         slot.home.store(home.0 as u32, Relaxed);
         let id_of = |key: u32| self.slot(TimerKey(key)).id.load(Relaxed) >> SHARD_BITS;
         let inserted = shard.trie.insert(id >> SHARD_BITS, key.0, &mut shard.free.lock(), id_of);
-        if inserted == Ok(Insert::Done) {
+        if inserted == Ok(Insert::Done) || planted::strikes(Fault::DuplicateId) {
             return Ok(Some(Reserved { id, key }));
         }
         self.free(key);
