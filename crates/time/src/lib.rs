@@ -22,6 +22,7 @@ mod clock_id;
 pub mod cpu;
 mod error;
 pub mod heap;
+mod planted;
 pub mod posix;
 pub mod real;
 pub mod timeouts;

@@ -137,7 +137,7 @@ pub struct ItimerArguments {
     after_help = "Exit status: 1 if the cost model no longer gives the figures of the message of 2025 within a factor of \
         two, or sparse ids cost what they must not. What is raced or live is not judged.\n\n\
         Examples:\n  \
-        entresol lab posix-timers                    on the terminal; about a minute\n  \
+        entresol lab posix-timers                    on the terminal; some 10 s\n  \
         entresol lab posix-timers --full             63 times 20,000 timers, 63 times 100,000 pairs; some minutes\n  \
         entresol lab posix-timers --html page.html   and as a page"
 )]

@@ -22,6 +22,8 @@ const SEED: [&str; 4] = [
     "\"With this patch, the percent of total time spent updating thread group cputimer timers was",
     "reduced from 30% down to less than 1%.\"",
 ];
+/// The generations, as documents cite them.
+pub(super) const ROWS: [&str; 6] = ["walk", "per-cpu", "spinlock", "atomics", "today", "ours"];
 /// Threads of the process that is raced: generation 0 walks them.
 const THREADS: usize = 1_000;
 /// The most CPUs that generation 1 is built for.
@@ -272,6 +274,12 @@ mod tests {
         assert_eq!(faults, Vec::<String>::new());
         let judged = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.verdict == Verdict::Good);
         assert_eq!(judged.count(), 2, "the message has two figures");
+    }
+
+    #[test]
+    fn what_documents_cite_are_the_rows() {
+        let table = raced(&[1]).unwrap();
+        assert!(table.rows.iter().map(|row| row.labels[0].as_str()).eq(ROWS));
     }
 
     #[test]

@@ -186,7 +186,9 @@ pub(super) fn table(full: bool) -> anyhow::Result<Table> {
             .into(),
         notes: vec![
             "Times and switches are the host's count of the whole process (wait4), also under Entresol, where the host \
-             sees carriers and not threads. A second per tick is CPU time. The message's machines had two and four CPUs \
+             sees carriers and not threads. s per tick: the process's CPU time by that count for each \
+             profiling tick it received. Where machines are shared, thousands of host threads are given more of one than two \
+             carriers, so compare CPU time rather than wall time. The message's machines had two and four CPUs \
              of 2008, and how it computed primes is not told: here each odd number is divided by all smaller odd ones up \
              to its root."
                 .to_owned(),

@@ -24,6 +24,20 @@ use anyhow::Context;
 
 use args::{LabArguments, LabTask};
 
+/// What documents can cite: a page's designs, by the words after `entresol lab`; those of real-time balancing, the
+/// oldest page, by their names alone.
+#[must_use]
+pub fn rows() -> Vec<String> {
+    let of = |subject: &'static str, rows: &'static [&str]| rows.iter().map(move |row| format!("{subject} {row}"));
+    let policies = sim::Policy::ALL.into_iter().map(|policy| policy.name().to_owned());
+    policies
+        .chain(of("cputimer", &cputimer::ROWS))
+        .chain(of("itimer", &itimer_hang::NAMES))
+        .chain(of("posix-timers", &posix_timers::ROWS))
+        .chain(lab::procfs::Design::ALL.map(|design| format!("procfs {}", design.name())))
+        .collect()
+}
+
 /// Makes the page that was asked for; answers the exit status.
 pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
     let output = request.task.output();

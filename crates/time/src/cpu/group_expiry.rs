@@ -17,6 +17,7 @@
 //! others do not wait: their ticks see that somebody is at it and go on.
 
 use crate::cpu::{CpuClock, Cputime, ExpiryCache};
+use crate::planted::{self, Fault};
 use ids::Nanos;
 use sync::atomic::{
     AtomicBool, AtomicU64,
@@ -68,7 +69,9 @@ impl GroupExpiry {
     pub fn lower(&self, clock: CpuClock, at: Nanos) {
         self.cache.lower(clock, at);
         self.active.store(true, Relaxed);
-        self.disturb_always();
+        if !planted::strikes(Fault::StaleHint) {
+            self.disturb_always();
+        }
     }
 
     /// An event was taken away; the next tick looks again. Under the process lock.
@@ -131,7 +134,8 @@ impl GroupExpiry {
     /// Under the process lock.
     pub(super) fn set_next(&self, next: [Nanos; 3]) {
         CpuClock::ALL.iter().zip(next).for_each(|(&clock, at)| self.cache.set(clock, at));
-        self.active.store(next.iter().any(|at| *at != Nanos::MAX), Relaxed);
+        let armed = next.iter().any(|at| *at != Nanos::MAX) && !planted::strikes(Fault::StopTooEarly);
+        self.active.store(armed, Relaxed);
         self.disturb_always();
     }
 

@@ -11,6 +11,7 @@
 
 use crate::OutOfMemory;
 use crate::cpu::{Cputime, Floor, GroupExpiry, Mode, Stopwatch, ThreadCputime};
+use crate::planted::{self, Fault};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::{CpuId, Nanos};
@@ -88,6 +89,9 @@ impl ProcessCputime {
     /// threads, which are accounted beside the process; a process uses [`Self::switch`].
     #[inline(always)]
     pub fn run(&self, cpu: CpuId, now: Nanos) {
+        if planted::strikes(Fault::BackAtStart) && !self.slots[cpu.index()].clock.is_running() {
+            self.slots[cpu.index()].clock.reset();
+        }
         self.slots[cpu.index()].clock.start(now);
     }
 
@@ -121,6 +125,9 @@ impl ProcessCputime {
         thread.add(span, mode);
         let slot = &self.slots[cpu.index()];
         slot.clock.add(span);
+        if planted::strikes(Fault::ChargeTwice) {
+            slot.clock.add(span);
+        }
         slot.attribute(span, mode);
         self.expiry.disturb();
     }
@@ -145,6 +152,9 @@ impl ProcessCputime {
         thread.stop(now);
         let span = thread.attribute_rest(now, Mode::User);
         self.slots[cpu.index()].attribute(span, Mode::User);
+        if planted::strikes(Fault::LoseAtExit) {
+            self.slots[cpu.index()].clock.take_back(span, now);
+        }
     }
 
     /// CLOCK_PROCESS_CPUTIME_ID: precise, and never less than anyone has read before.

@@ -7,6 +7,7 @@
 //! process lock yet is told so ([`Refused::NeedsProcess`]) and calls again with it.
 
 use crate::cpu::itimer::ItimerValue;
+use crate::planted::{self, Fault};
 use crate::posix::queues::{ExpiryQueues, ReadClock, WallClocks};
 use crate::posix::table::{IdSearch, Listed, NotReserved, Reserved, Slot, TimerKey, TimerTable};
 use crate::posix::{Base, Delivered, Fired, IgnoredTimers, Notify, Resumed, Sent, SignalAt, Timer, TimerDump};
@@ -310,6 +311,7 @@ impl PosixTimers {
                 Delivery::Dropped
             }
             Delivered::Signal { overrun, rearm } => {
+                let rearm = rearm.filter(|_| !planted::strikes(Fault::LoseRearm));
                 let mut tell = None;
                 if let (Some(at), Some(_)) = (rearm, reading) {
                     if now.read(base).is_some() {
@@ -362,7 +364,7 @@ impl PosixTimers {
                 Notify::Thread { tid, .. } => target_lives(tid),
                 _ => true,
             };
-            if timer.unignored(lives) {
+            if timer.unignored(lives) && !planted::strikes(Fault::ForgetParked) {
                 return Some(TimerSignal { key, id, notify: timer.notify, value: timer.value });
             }
         }
@@ -376,5 +378,7 @@ fn disarm_cpu(key: TimerKey, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
     }
 }
 
+#[cfg(test)]
+mod histories;
 #[cfg(test)]
 mod tests;

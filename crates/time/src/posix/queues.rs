@@ -5,6 +5,7 @@
 //! lock and one path of a heap: no host call. The owner keeps its CPU's host timer at the
 //! earliest expiry only.
 
+use crate::planted::{self, Fault};
 use crate::posix::table::Slot;
 use crate::posix::{Base, TimerKey, TimerTable};
 use crate::{Heap, OutOfMemory};
@@ -149,7 +150,11 @@ impl ExpiryQueues {
     /// Takes the next due timer out of the queue of `cpu`.
     pub(super) fn pop_due(&self, table: &TimerTable, cpu: CpuId, now: &WallClocks) -> Option<TimerKey> {
         let mut heaps = self.cpus[cpu.index()].heaps.lock();
-        let due = heaps.iter_mut().zip(now.all()).find_map(|(heap, now)| heap.pop_due(now, &mut &*table));
+        let early = if planted::strikes(Fault::EarlyByATick) { Nanos::from_millis(1) } else { Nanos::ZERO };
+        let due = heaps
+            .iter_mut()
+            .zip(now.all().map(|now| now + early))
+            .find_map(|(heap, now)| heap.pop_due(now, &mut &*table));
         due.map(|(key, _)| TimerKey(key))
     }
 

@@ -17,6 +17,7 @@
 //! | live | yes | yes | |
 //! | dead: deleted, its signal still queued | no | no | whoever takes the signal |
 
+use crate::planted::{self, Fault};
 use crate::posix::Timer;
 use crate::posix::arena::{Arena, array};
 use crate::posix::ids::{BLOCK_BITS, ID_MASK, IdCounter};
@@ -287,7 +288,7 @@ impl TimerTable {
         slot.home.store(home.0 as u32, Relaxed);
         let key_of = |slot: u32| key_in_shard(self.slot(TimerKey(slot)).id.load(Relaxed));
         let inserted = shard.trie.insert(key_in_shard(id), key.0, &mut shard.free.lock(), key_of);
-        if inserted == Ok(Insert::Done) {
+        if inserted == Ok(Insert::Done) || planted::strikes(Fault::DuplicateId) {
             return Ok(Some(Reserved { id, key }));
         }
         self.free(key);

@@ -13,6 +13,7 @@
 //! whose numbers differ at delivery is dropped without a word (Linux 6.13).
 
 use crate::cpu::itimer::ItimerValue;
+use crate::planted::{self, Fault};
 use crate::posix::{Base, Notify};
 use ids::Nanos;
 
@@ -189,7 +190,8 @@ impl Timer {
         }
         let periods = now.since(self.expires).0 / self.interval.0 + 1;
         self.expires = (self.expires + Nanos(periods.saturating_mul(self.interval.0))).min(TIME_MAX);
-        self.overrun = self.overrun.saturating_add(periods as i64);
+        let counted = if planted::strikes(Fault::LoseOverrun) { 1 } else { periods };
+        self.overrun = self.overrun.saturating_add(counted as i64);
     }
 
     /// The timer left its queue because it was due. Nothing happens unless it still runs.
@@ -226,7 +228,8 @@ impl Timer {
     /// (`posixtimer_deliver_signal`).
     pub fn deliver(&mut self, now: Nanos) -> Delivered {
         self.signal = SignalAt::Nowhere;
-        if self.deleted || self.signal_seq != self.sent_seq {
+        let is_stale = self.signal_seq != self.sent_seq && !planted::strikes(Fault::DeliverStale);
+        if self.deleted || is_stale {
             return Delivered::Dropped { last: self.deleted };
         }
         if self.interval == Nanos::ZERO || self.status != Status::RequeuePending {

@@ -3,8 +3,10 @@
 
 use super::*;
 use crate::cpu::{Cputime, Mode};
+use crate::planted::{self, Fault};
 use ids::CpuId;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use std::vec;
 use std::vec::Vec;
 
@@ -353,44 +355,72 @@ impl Ledger {
     }
 }
 
+/// Applies a history and checks every invariant after each step.
+fn check_history(ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let mut l = Ledger {
+        cpu: ProcessCputime::new(3).unwrap(),
+        threads: (0..5).map(|_| ThreadCputime::new()).collect(),
+        running: [None; 3],
+        dead: Cputime::ZERO,
+        timers: ProcessTimers::new(),
+        places: vec![0; 64],
+        armed: vec![None; 64],
+        now: 0,
+    };
+    let (mut last, mut last_threads) = (Nanos::ZERO, [Nanos::ZERO; 5]);
+    for op in ops {
+        let exited = match op {
+            Op::Exit(c, _) => l.running[c as usize],
+            _ => None,
+        };
+        l.apply(op)?;
+        let process = l.cpu.sample(Nanos(l.now));
+        prop_assert_eq!(process, l.sum_of_threads(), "I7: the process is its threads");
+        let clock = l.cpu.clock(Nanos(l.now));
+        prop_assert!(clock >= last && clock >= process.exec, "I1: clocks do not go back");
+        last = clock;
+        for (i, t) in l.threads.iter().enumerate() {
+            let clock = t.clock(Nanos(l.now));
+            prop_assert!(exited == Some(i) || clock >= last_threads[i], "I1 for threads");
+            last_threads[i] = clock;
+        }
+        let next = l.timers.next();
+        for clock in CpuClock::ALL {
+            prop_assert!(l.cpu.expiry.next(clock) <= next[clock.index()], "I4: the cache is a lower bound");
+            let armed = next[clock.index()] != Nanos::MAX;
+            prop_assert!(l.cpu.expiry.is_active() || !armed, "I5: inactive means nothing armed");
+            prop_assert!(l.cpu.expiry.is_active() || l.cpu.expiry.next(clock) == Nanos::MAX, "I5");
+        }
+    }
+    Ok(())
+}
+
+fn histories() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..200)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn invariants_hold_under_random_histories(ops in prop::collection::vec(op(), 1..200)) {
-        let mut l = Ledger {
-            cpu: ProcessCputime::new(3).unwrap(),
-            threads: (0..5).map(|_| ThreadCputime::new()).collect(),
-            running: [None; 3],
-            dead: Cputime::ZERO,
-            timers: ProcessTimers::new(),
-            places: vec![0; 64],
-            armed: vec![None; 64],
-            now: 0,
-        };
-        let (mut last, mut last_threads) = (Nanos::ZERO, [Nanos::ZERO; 5]);
-        for op in ops {
-            let exited = match op {
-                Op::Exit(c, _) => l.running[c as usize],
-                _ => None,
-            };
-            l.apply(op)?;
-            let process = l.cpu.sample(Nanos(l.now));
-            prop_assert_eq!(process, l.sum_of_threads(), "I7: the process is its threads");
-            let clock = l.cpu.clock(Nanos(l.now));
-            prop_assert!(clock >= last && clock >= process.exec, "I1: clocks do not go back");
-            last = clock;
-            for (i, t) in l.threads.iter().enumerate() {
-                let clock = t.clock(Nanos(l.now));
-                prop_assert!(exited == Some(i) || clock >= last_threads[i], "I1 for threads");
-                last_threads[i] = clock;
-            }
-            let next = l.timers.next();
-            for clock in CpuClock::ALL {
-                prop_assert!(l.cpu.expiry.next(clock) <= next[clock.index()], "I4: the cache is a lower bound");
-                let armed = next[clock.index()] != Nanos::MAX;
-                prop_assert!(l.cpu.expiry.is_active() || !armed, "I5: inactive means nothing armed");
-                prop_assert!(l.cpu.expiry.is_active() || l.cpu.expiry.next(clock) == Nanos::MAX, "I5");
-            }
-        }
+    fn invariants_hold_under_random_histories(ops in histories()) {
+        check_history(ops)?;
+    }
+}
+
+/// The invariants see what they are for.
+#[test]
+fn every_planted_fault_breaks_an_invariant() {
+    let config = ProptestConfig { cases: 400, failure_persistence: None, max_shrink_iters: 0, ..Default::default() };
+    for fault in [
+        Fault::ChargeTwice,
+        Fault::LoseAtExit,
+        Fault::BackAtStart,
+        Fault::NoFloor,
+        Fault::StopTooEarly,
+        Fault::StaleHint,
+    ] {
+        let mut runner = TestRunner::new(config.clone());
+        let checked = planted::with(fault, || runner.run(&histories(), check_history));
+        assert!(checked.is_err(), "{fault:?} is never caught");
     }
 }
