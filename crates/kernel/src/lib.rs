@@ -20,6 +20,7 @@ extern crate alloc;
 mod carried;
 pub mod cpu;
 mod cputime;
+mod describe;
 pub mod futex;
 mod host_call;
 pub mod machine;
@@ -40,6 +41,7 @@ use sched::Scheduler;
 use sync::CachePadded;
 
 pub use carried::Carried;
+pub use describe::Moment;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
