@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::laboratory::args::LabArguments;
+use crate::pages::column::{Column, SortKey};
 use crate::probe::Probe;
 use crate::simulate::args::SimArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -40,6 +41,10 @@ pub enum Task {
     Bench(BenchArguments),
     /// Run the same kernel on simulated CPUs, in virtual time
     Sim(SimArguments),
+    /// Show the threads of a process that runs under Entresol
+    Threads(ThreadsArguments),
+    /// Show all processes under Entresol with their threads
+    Ps(PsArguments),
     /// Show historic designs beside Entresol's, simulated and live
     Lab(LabArguments),
     /// One of the measuring programs of `bench` and `demo`
@@ -163,6 +168,51 @@ pub struct BenchArguments {
     /// Write the figures to a file as well
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// `entresol threads`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "S is R for running, Q for queued for a CPU, H for a host call, S for any other wait. TIME and QUEUED are \
+        seconds: CPU time, and time in queues for a CPU. VOL counts waits, INVOL preemptions and yields, MIG \
+        changes of CPU.\n\n\
+        Examples:\n  entresol threads 1234\n  entresol threads 1234 --json"
+)]
+pub struct ThreadsArguments {
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// As JSON; times in nanoseconds
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `entresol ps`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0, also if there are none; 1 if a process that was asked for cannot be shown.\n\n\
+        Examples:\n  \
+        entresol ps                                    all of them\n  \
+        entresol ps --sort=-time | head                who has consumed most\n  \
+        entresol ps -p 1234 -o tid,name,state,wait     some columns of one process\n  \
+        entresol ps --json -o pid,tid,time             for programs; times in nanoseconds"
+)]
+pub struct PsArguments {
+    /// Only these processes
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Vec<i32>,
+    /// The columns to show
+    #[arg(short = 'o', long = "format", value_name = "COLUMNS", value_delimiter = ',')]
+    pub columns: Vec<Column>,
+    /// Columns to sort by, the first one above all; with a minus the largest first
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub sort: Vec<SortKey>,
+    /// As JSON; times in nanoseconds
+    #[arg(long)]
+    pub json: bool,
+    /// No line of headings
+    #[arg(long = "no-headers")]
+    pub no_headings: bool,
 }
 
 /// `entresol probe`.

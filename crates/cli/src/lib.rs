@@ -9,6 +9,7 @@
 //! - [`doctor`] prints every one of these checks as a line.
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
+//! - [`pages`] reads what running processes publish: `threads`, `ps`.
 //! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
@@ -21,6 +22,7 @@ pub mod inherited;
 pub mod install;
 pub mod laboratory;
 pub mod machine;
+pub mod pages;
 pub mod probe;
 pub mod program;
 pub mod resolve;
@@ -60,6 +62,8 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
+        Task::Threads(request) => pages::threads::threads(&request),
+        Task::Ps(request) => pages::ps::ps(&request),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Probe(request) => Ok(probe::probe(request.name, request.quick)),

@@ -7,7 +7,7 @@
 //! - [`machine`]: the kernel's `trait Machine`, piece by piece.
 //! - [`process`]: exit, fork, vfork, exec.
 //! - `identity`: whose rights each host thread has, and that a thread runs with its own.
-//! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
+//! - [`service`]: the service thread; [`watch`]: what it does while threads compete; [`page`]: what it publishes.
 //! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
 //! - [`sites`]: where the program believes to be when it is in a stub of ours.
 //! - [`survey`]: who is where, for the last words.
@@ -28,6 +28,7 @@ mod identity;
 mod ids_file;
 pub mod machine;
 pub mod os;
+pub mod page;
 pub mod place;
 #[cfg(feature = "planted")]
 pub mod planted;

@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, handlers, identity, run, service};
+use crate::{exec, handlers, identity, page, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -57,6 +57,7 @@ pub fn exit(status: i32) -> ! {
     if let Some(hooks) = hooks() {
         (hooks.at_exit)();
     }
+    page::remove();
     loop {
         // SAFETY: ends everything.
         unsafe { syscall!(nr::EXIT_GROUP, status) };
@@ -75,6 +76,9 @@ pub fn abort() -> ! {
 
 /// Lets the host do to the process what it does by default for this signal.
 pub(crate) fn suffer(signal: i32, action: Fatal) {
+    if action != Fatal::Stop {
+        page::remove();
+    }
     let before = os::sigaction(signal, Some(&HostAction::default()));
     // SAFETY: the signal is for this host thread and arrives when it is let through.
     unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
@@ -161,6 +165,7 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
     }
     me.settle();
     service::start();
+    page::announce();
     t
 }
 

@@ -42,6 +42,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
+        host::page::set_runtime_folder(find(envp, b"XDG_RUNTIME_DIR="));
         bring_up(&options, handover, &aux);
         libraries::patch_early(&aux);
     }

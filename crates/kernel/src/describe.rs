@@ -165,8 +165,7 @@ fn waits(thread: &Thread, at: &Moment) -> Waits {
 }
 
 fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
-    let mut found = Waits::default();
-    found.kind = match wait.kind() {
+    let kind = match wait.kind() {
         Wait::None | Wait::Work => state::Wait::None,
         Wait::Futex | Wait::FutexRequeuePi => state::Wait::Futex,
         Wait::FutexVector => state::Wait::Futexes,
@@ -177,6 +176,7 @@ fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
         Wait::Suspend => state::Wait::Suspend,
         Wait::CpuSleep => state::Wait::CpuTime,
     };
+    let mut found = Waits { kind, ..Waits::default() };
     match found.kind {
         // Words are aligned; the lowest bits say whether it is a private one.
         state::Wait::Futex | state::Wait::PiMutex => found.address = thread.node.address() & !3,
