@@ -7,6 +7,7 @@ use crate::laboratory::args::LabArguments;
 use crate::pages::column::{Column, SortKey};
 use crate::probe::Probe;
 use crate::simulate::args::SimArguments;
+use crate::top::view::Key;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The whole command line.
@@ -45,6 +46,10 @@ pub enum Task {
     Threads(ThreadsArguments),
     /// Show all processes under Entresol with their threads
     Ps(PsArguments),
+    /// Watch all threads under Entresol, full screen
+    Top(TopArguments),
+    /// Write figures of all processes under Entresol in the OpenMetrics format
+    Export(ExportArguments),
     /// Show historic designs beside Entresol's, simulated and live
     Lab(LabArguments),
     /// One of the measuring programs of `bench` and `demo`
@@ -213,6 +218,54 @@ pub struct PsArguments {
     /// No line of headings
     #[arg(long = "no-headers")]
     pub no_headings: bool,
+}
+
+/// `entresol top`.
+#[derive(Debug, Args)]
+#[command(after_help = "Keys: h shows them, q leaves.\n\n\
+        Examples:\n  \
+        entresol top\n  \
+        entresol top --interval 0.2 --sort queued    who waits for a CPU\n  \
+        entresol top --once --json -p 1234           once, for programs")]
+pub struct TopArguments {
+    /// Only these processes
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Vec<i32>,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// The order [default: cpu]
+    #[arg(long, value_name = "KEY")]
+    pub sort: Option<Key>,
+    /// Only names and ids with this text in them
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Print what happened in one interval, and end
+    #[arg(long)]
+    pub once: bool,
+    /// The same as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.01..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("from 0.01 to 3600 seconds".to_owned()) }
+}
+
+/// `entresol export`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        entresol export                            once, on standard output\n  \
+        entresol export --listen 127.0.0.1:9099    for Prometheus: http://127.0.0.1:9099/metrics\n  \
+        entresol export --processes                no figures of single threads")]
+pub struct ExportArguments {
+    /// Serve them by HTTP at this address, to whoever can reach it
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<std::net::SocketAddr>,
+    /// Figures of processes and CPUs only: single threads make many series
+    #[arg(long)]
+    pub processes: bool,
 }
 
 /// `entresol probe`.

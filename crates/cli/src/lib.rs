@@ -9,7 +9,7 @@
 //! - [`doctor`] prints every one of these checks as a line.
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
-//! - [`pages`] reads what running processes publish: `threads`, `ps`.
+//! - [`pages`] reads what running processes publish: `threads`, `ps`; [`mod@top`] and [`mod@export`] do so, too.
 //! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
@@ -18,6 +18,7 @@ pub mod demo;
 pub mod doctor;
 pub mod embedded;
 pub mod environment;
+pub mod export;
 pub mod inherited;
 pub mod install;
 pub mod laboratory;
@@ -29,6 +30,7 @@ pub mod resolve;
 pub mod run;
 pub mod simulate;
 mod style;
+pub mod top;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -64,6 +66,8 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Bench(request) => bench::bench(&request),
         Task::Threads(request) => pages::threads::threads(&request),
         Task::Ps(request) => pages::ps::ps(&request),
+        Task::Top(request) => top::top(&request),
+        Task::Export(request) => export::export(&request),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Probe(request) => Ok(probe::probe(request.name, request.quick)),

@@ -275,3 +275,60 @@ fn a_forked_child_has_a_page_of_its_own() {
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn figures_are_served_by_http() {
+    use std::io::{Read, Write};
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    let mut server = room.command(&["export", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("entresol: http://").unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"), "{answer}");
+    let started = format!("entresol_threads_started_total{{pid=\"{}\",process=\"main\"}} 6", program.pid());
+    assert!(answer.contains(&started) && answer.ends_with("# EOF\n"), "{answer}");
+    assert!(ask("GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(ask("\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    program.end();
+}
+
+#[test]
+fn who_runs_is_seen_by_its_cpu_time() {
+    let room = Room::new();
+    let script = "import threading,sys\n\
+        def spin():\n while True: pass\n\
+        threading.Thread(target=spin,daemon=True).start()\n\
+        print(flush=True); sys.stdin.read()";
+    let mut child = room
+        .command(&["run", "--cpus", "1", "--", "python3", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let answer = room.ask(&["top", "--once", "--json", "--interval", "0.3"]);
+    let all: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let threads = all["threads"].as_array().unwrap();
+    assert_eq!((threads.len(), all["processes"][0]["threads"].as_u64()), (2, Some(2)));
+    // By CPU time: first the one that spins, then the one that waits.
+    assert_eq!((&threads[0]["state"], &threads[1]["state"]), (&"R".into(), &"H".into()));
+    assert!(threads[0]["cpu_percent"].as_f64() > threads[1]["cpu_percent"].as_f64(), "{all:#}");
+    let answer = room.ask(&["top"]);
+    assert_eq!(answer.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&answer.stderr).contains("no terminal"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -192,7 +192,7 @@ impl std::str::FromStr for SortKey {
 }
 
 fn percent(row: Row<'_>) -> f64 {
-    row.thread.cpu_time().0 as f64 * 100.0 / row.process.age().0.max(1) as f64
+    row.thread.cpu_time().0 as f64 * 100.0 / row.process.age.0.max(1) as f64
 }
 
 /// As ps(1) writes it.
@@ -231,6 +231,11 @@ pub fn waits_for(thread: &Thread, taken: Nanos) -> String {
     text
 }
 
+/// Its width in characters. Most text is ASCII, and there may be a million cells.
+fn length(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
 /// Writes rows in columns that line up, a heading above if wanted.
 ///
 /// # Errors
@@ -243,7 +248,7 @@ pub fn write_table(
 ) -> std::io::Result<()> {
     let cells: Vec<Vec<String>> = rows.iter().map(|&row| columns.iter().map(|c| c.text(row)).collect()).collect();
     let width = |i: usize| {
-        let longest = cells.iter().map(|line| line[i].chars().count()).max().unwrap_or(0);
+        let longest = cells.iter().map(|line| length(&line[i])).max().unwrap_or(0);
         longest.max(if headings { columns[i].heading().len() } else { 0 })
     };
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();

@@ -17,8 +17,8 @@ use state::Snapshot;
 pub struct Watched {
     /// Its id.
     pub pid: i32,
-    /// When its page was made, by CLOCK_BOOTTIME.
-    pub created: ids::Nanos,
+    /// How long before the snapshot was read its page was made.
+    pub age: ids::Nanos,
     /// The snapshot.
     pub snapshot: Snapshot,
     /// How old the snapshot is, if the process has made no fresh one when it was asked to.
@@ -34,12 +34,6 @@ impl Watched {
             None => std::fs::read(format!("/proc/{}/comm", self.pid))
                 .map_or_else(|_| "?".to_owned(), |name| printable(name.trim_ascii_end())),
         }
-    }
-
-    /// How long ago its page was made.
-    #[must_use]
-    pub fn age(&self) -> ids::Nanos {
-        fetch::clock(libc::CLOCK_BOOTTIME).since(self.created)
     }
 }
 
