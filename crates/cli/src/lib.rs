@@ -11,6 +11,7 @@
 //! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
 //!   [`demo`] run each of them natively and under `run`, by turns.
 //! - [`timers`] asks a process that runs under Entresol for its timers.
+//! - [`pages`] reads what running processes publish: `threads`, `ps`; [`mod@top`] and [`mod@export`] do so, too.
 //! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
@@ -19,11 +20,13 @@ pub mod demo;
 pub mod doctor;
 pub mod embedded;
 pub mod environment;
+pub mod export;
 pub mod inherited;
 pub mod install;
 pub mod laboratory;
 pub mod limits;
 pub mod machine;
+pub mod pages;
 pub mod plans;
 pub mod probe;
 pub mod profile;
@@ -33,6 +36,7 @@ pub mod run;
 pub mod simulate;
 mod style;
 pub mod timers;
+pub mod top;
 pub mod trace;
 
 use std::io::Write;
@@ -67,6 +71,10 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
+        Task::Threads(request) => pages::threads::threads(&request),
+        Task::Ps(request) => pages::ps::ps(&request),
+        Task::Top(request) => top::top(&request),
+        Task::Export(request) => export::export(&request),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Timers(request) => timers::timers(&request),

@@ -8,7 +8,7 @@
 //! - [`machine`]: the kernel's `trait Machine`, piece by piece; `states`: registers of threads that do not run.
 //! - [`process`]: exit, fork, vfork, exec.
 //! - `identity`: whose rights each host thread has, and that a thread runs with its own.
-//! - [`service`]: the service thread; [`watch`]: what it does while threads compete.
+//! - [`service`]: the service thread; [`watch`]: what it does while threads compete; [`page`]: what it publishes.
 //! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
 //! - [`recorder`]: what is written down for a profile.
 //! - [`sites`]: where the program believes to be when it is in a stub of ours.
@@ -32,6 +32,7 @@ mod ids_file;
 mod left;
 pub mod machine;
 pub mod os;
+pub mod page;
 pub mod place;
 #[cfg(feature = "planted")]
 pub mod planted;

@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, handlers, identity, recorder, run, service};
+use crate::{exec, handlers, identity, page, recorder, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -57,6 +57,7 @@ pub fn exit(status: i32) -> ! {
     if let Some(hooks) = hooks() {
         (hooks.at_exit)();
     }
+    page::remove();
     loop {
         // SAFETY: ends everything.
         unsafe { syscall!(nr::EXIT_GROUP, status) };
@@ -75,6 +76,9 @@ pub fn abort() -> ! {
 
 /// Lets the host do to the process what it does by default for this signal.
 pub(crate) fn suffer(signal: i32, action: Fatal) {
+    if action != Fatal::Stop {
+        page::remove();
+    }
     if action == Fatal::Terminate {
         recorder::end();
     }
@@ -171,6 +175,7 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
 /// From now on signals from outside arrive: mask and dispositions are the program's.
 pub fn open() {
     service::start();
+    page::announce();
 }
 
 /// What the loader has registered with the host for the main thread before we came: from

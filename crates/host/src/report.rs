@@ -57,6 +57,14 @@ impl<const N: usize> Default for Text<N> {
 }
 
 impl<const N: usize> Text<N> {
+    /// One more byte, if there is room.
+    pub fn push(&mut self, byte: u8) {
+        if self.len < N {
+            self.bytes[self.len] = byte;
+            self.len += 1;
+        }
+    }
+
     /// What was written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

@@ -7,6 +7,7 @@
 use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
+use crate::page::Publisher;
 use crate::watch::Watch;
 use crate::{handlers, identity, recorder, report, request, survey, takeover};
 use abi::SigInfo;
@@ -49,16 +50,20 @@ pub fn run(_me: &'static Carrier) -> ! {
     os::sigprocmask(2, !handlers::FAULTS);
     crate::place::release();
     let mut watch = Watch::new(kernel().config().cpus);
+    let mut page = Publisher::default();
     loop {
         let mut info = [0u8; 128];
         let left = LEFT.load(SeqCst);
         HEEDED.store(left, SeqCst);
         let set = handlers::SERVICE_SET & !left | 1 << (CALL - 1);
-        let timeout = recorder::sooner(watch.sleep()).map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
+        let sleep = [recorder::sooner(watch.sleep()), page.sleep()].into_iter().flatten().min();
+        let timeout = sleep.map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
         let timeout = timeout.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
         // SAFETY: all three are ours.
         let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), timeout, 8) };
-        if r == CALL as isize {
+        if r == CALL as isize && Publisher::is_request(&info) {
+            page.ask();
+        } else if r == CALL as isize {
             identity::serve();
             watch.begin();
         } else if r > 0 {
@@ -66,7 +71,13 @@ pub fn run(_me: &'static Carrier) -> ! {
         }
         watch.look();
         recorder::look();
+        page.look();
     }
+}
+
+/// Its host thread's id; 0 if it could not be started.
+pub(crate) fn tid() -> i32 {
+    SERVICE_TID.load(Relaxed) as i32
 }
 
 /// By this signal the watcher is called.

@@ -43,6 +43,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
         plans::look_beside(options.image);
+        host::page::set_runtime_folder(find(envp, b"XDG_RUNTIME_DIR="));
         bring_up(&options, &value, handover, &aux);
         libraries::patch_early(&aux);
     }

@@ -20,6 +20,7 @@ extern crate alloc;
 mod carried;
 pub mod cpu;
 mod cputime;
+mod describe;
 mod exec;
 pub mod futex;
 mod host_call;
@@ -43,6 +44,7 @@ use sched::Scheduler;
 use sync::CachePadded;
 
 pub use carried::Carried;
+pub use describe::Moment;
 pub use exec::HandedOn;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};

@@ -6,7 +6,7 @@ use ids::{THREADS_MAX, ThreadIdx, Tid};
 use once_cell::race::OnceBox;
 use signal::ThreadSignals;
 use sync::Lock;
-use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*, fence};
 
 /// One thread. Its words belong to whoever runs it, unless they say otherwise.
 #[derive(Debug, Default)]
@@ -229,7 +229,9 @@ impl Default for ThreadTable {
 impl Thread {
     /// Prepares a slot for a new thread with the given name.
     pub fn reset(&self, name: [u64; 2]) {
-        self.wait.reset();
+        // For who describes the slot's last thread: it sees that the id is gone if it sees anything of what follows.
+        fence(Release);
+        self.wait.renew();
         self.pi.reset();
         self.time.reset();
         self.limits.reset();

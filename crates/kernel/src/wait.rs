@@ -24,7 +24,7 @@
 use crate::Kernel;
 use crate::machine::{Clock, Machine};
 use ids::{CpuId, Nanos, ThreadIdx};
-use sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
 /// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +89,8 @@ pub struct WaitState {
     pub b: AtomicU64,
     /// The system call's number, for restarts.
     pub call: AtomicU32,
+    /// The generation when the thread began.
+    first: AtomicU32,
 }
 
 impl WaitState {
@@ -96,6 +98,17 @@ impl WaitState {
     pub fn reset(&self) {
         self.kind.store(0, Relaxed);
         self.timer_cpu.store(0, Relaxed);
+    }
+
+    /// Another thread begins to use this.
+    pub(crate) fn renew(&self) {
+        self.reset();
+        self.first.store(self.generation(), Relaxed);
+    }
+
+    /// How often the thread has begun to wait. Comes round after 2^32.
+    pub fn begun(&self) -> u32 {
+        self.generation().wrapping_sub(self.first.load(Relaxed))
     }
 
     /// What the thread waits for.
@@ -114,10 +127,13 @@ impl WaitState {
     pub(crate) fn begin(&self, kind: Wait) {
         let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
         self.cause.store(generation << 32, Release);
+        // For who describes the thread: it sees the new count if it sees anything of what follows. A fence for the
+        // compiler only, on this processor.
+        fence(Release);
         self.kind.store(kind as u32, Relaxed);
     }
 
-    fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         (self.cause.load(Relaxed) >> 32) as u32
     }
 

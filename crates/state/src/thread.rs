@@ -46,11 +46,13 @@ pub enum Wait {
     Suspend = 7,
     /// That CPU time is consumed (`clock_nanosleep(2)`).
     CpuTime = 8,
+    /// That its group's or process's share of CPU time comes round again.
+    Throttled = 9,
 }
 
 impl Wait {
     /// All of them.
-    pub const ALL: [Wait; 9] = [
+    pub const ALL: [Wait; 10] = [
         Wait::None,
         Wait::Futex,
         Wait::Futexes,
@@ -60,6 +62,7 @@ impl Wait {
         Wait::Signal,
         Wait::Suspend,
         Wait::CpuTime,
+        Wait::Throttled,
     ];
 
     fn from_raw(raw: u8) -> Option<Wait> {
@@ -78,6 +81,7 @@ impl Wait {
             Wait::Signal => "sigwait",
             Wait::Suspend => "sigsuspend",
             Wait::CpuTime => "cpu-time",
+            Wait::Throttled => "throttled",
         }
     }
 }

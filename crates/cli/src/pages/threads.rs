@@ -1,0 +1,49 @@
+//! `entresol threads`: the threads of one process.
+
+use super::column::{Column, Row, write_table};
+use super::{fetch, ps};
+use crate::args::ThreadsArguments;
+use std::io::{BufWriter, Write};
+
+const COLUMNS: &[Column] = &[
+    Column::Tid,
+    Column::State,
+    Column::Policy,
+    Column::Pri,
+    Column::Cpu,
+    Column::Time,
+    Column::Queued,
+    Column::Vol,
+    Column::Invol,
+    Column::Mig,
+    Column::Name,
+    Column::Wait,
+];
+
+/// Prints them.
+///
+/// # Errors
+/// The reason why there is nothing to print.
+pub fn threads(request: &ThreadsArguments) -> anyhow::Result<i32> {
+    let watched = fetch::one(request.pid)?;
+    let rows: Vec<Row<'_>> = watched.snapshot.threads.iter().map(|thread| Row { process: &watched, thread }).collect();
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if request.json {
+        ps::write_json(&mut out, COLUMNS, &rows)?;
+        return Ok(0);
+    }
+    let (process, name) = (&watched.snapshot.process, watched.name());
+    let threads = if process.threads == 1 { "thread" } else { "threads" };
+    writeln!(
+        out,
+        "process {} ({name}): {} {threads} on {} CPUs, {} queued",
+        watched.pid,
+        process.threads,
+        watched.snapshot.cpus.len(),
+        watched.snapshot.cpus.iter().map(|cpu| u64::from(cpu.queued)).sum::<u64>()
+    )?;
+    ps::write_doubts(&mut out, &watched)?;
+    write_table(&mut out, COLUMNS, &rows, true)?;
+    out.flush()?;
+    Ok(0)
+}

@@ -1,0 +1,334 @@
+//! `threads` and `ps` against what programs know of themselves.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// A runtime folder for each test: it sees no processes but its own.
+struct Room(tempfile::TempDir);
+
+impl Room {
+    fn new() -> Room {
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        Room(folder)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+        command.args(arguments).env("XDG_RUNTIME_DIR", self.0.path());
+        command
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the command starts")
+    }
+
+    /// What `threads PID --json` or `ps --json` says, which must succeed.
+    fn json(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
+        let answer = self.ask(arguments);
+        let complaint = String::from_utf8_lossy(&answer.stderr);
+        assert!(answer.status.success(), "{arguments:?}: {complaint}");
+        serde_json::from_slice(&answer.stdout).expect("JSON")
+    }
+
+    fn complaint(&self, arguments: &[&str]) -> String {
+        let answer = self.ask(arguments);
+        assert_eq!(answer.status.code(), Some(1), "{arguments:?}");
+        String::from_utf8(answer.stderr).unwrap()
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(&["run", "--cpus", "2", "--"]);
+        let mut child = command
+            .arg(crowd())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut threads = vec![];
+        // Each thread says what it is called, its id and what it is about to do; a dot ends it.
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            let Some((tid, name)) = line.split_once(' ') else { break };
+            threads.push((tid.parse().unwrap(), name.to_owned()));
+        }
+        assert!(!threads.is_empty());
+        Running { child, threads }
+    }
+
+    fn page(&self, pid: u32) -> PathBuf {
+        self.0.path().join(format!("entresol/state-{pid}"))
+    }
+}
+
+/// A program that waits for the end of its input; it is ended with its test.
+struct Running {
+    child: Child,
+    /// Ids and names, as its threads have told.
+    threads: Vec<(i64, String)>,
+}
+
+impl Running {
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program: threads that each wait for something else, or run; their number is its first argument.
+fn crowd() -> &'static Path {
+    static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("crowd");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crowd.c");
+        let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+        assert!(compiled.expect("a C compiler is there").success());
+        (folder, program)
+    });
+    path
+}
+
+fn find(rows: &[serde_json::Value], tid: i64) -> &serde_json::Value {
+    rows.iter().find(|row| row["tid"] == tid).unwrap_or_else(|| panic!("no thread {tid} in {rows:?}"))
+}
+
+/// Asks until `holds`: a thread has told its name a moment before it waits.
+fn eventually(ask: impl Fn() -> Vec<serde_json::Value>, holds: impl Fn(&[serde_json::Value]) -> bool) {
+    let mut rows = ask();
+    for _ in 0..200 {
+        if holds(&rows) {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+        rows = ask();
+    }
+    panic!("it never came to that: {rows:#?}");
+}
+
+#[test]
+fn each_thread_is_shown_with_what_it_waits_for() {
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    let expected = |name: &str| match name {
+        "futex" => ("S", "futex 0x"),
+        "sleeper" => ("S", "sleep, 9"),
+        "reader" => ("H", "read"),
+        "sigwaiter" => ("S", "sigwait"),
+        "main" => ("H", "read"),
+        "fifo" => ("S", "sigsuspend"),
+        other => panic!("{other}"),
+    };
+    eventually(
+        || room.json(&["threads", &program.pid(), "--json"]),
+        |rows| {
+            rows.len() == program.threads.len()
+                && program.threads.iter().all(|(tid, name)| {
+                    let row = find(rows, *tid);
+                    let (state, wait) = expected(name);
+                    row["name"] == *name && row["state"] == state && row["wait"].as_str().unwrap().starts_with(wait)
+                })
+        },
+    );
+    let rows = room.json(&["threads", &program.pid(), "--json"]);
+    let fifo = program.threads.iter().find(|(_, name)| name == "fifo").unwrap().0;
+    assert_eq!((&find(&rows, fifo)["policy"], &find(&rows, fifo)["pri"]), (&"FF".into(), &33.into()));
+    assert_eq!(find(&rows, program.child.id().into())["name"], "main");
+    // The same for people.
+    let answer = room.ask(&["threads", &program.pid()]);
+    let text = String::from_utf8(answer.stdout).unwrap();
+    assert!(text.starts_with(&format!("process {} (main): 6 threads on 2 CPUs, 0 queued\n", program.pid())), "{text}");
+    assert_eq!(text.lines().count(), 2 + 6, "{text}");
+    let page = room.page(program.child.id());
+    assert_eq!(fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);
+    program.end();
+    assert!(!page.exists(), "the page goes with its process");
+}
+
+#[test]
+fn there_is_room_for_all_however_many_come() {
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    assert_eq!(room.json(&["threads", &program.pid(), "--json"]).len(), 6);
+    program.end();
+    let program = room.start(&["500"]);
+    let rows = room.json(&["ps", "--json", "--sort", "-tid"]);
+    assert_eq!(rows.len(), program.threads.len());
+    let tids: Vec<i64> = rows.iter().map(|row| row["tid"].as_i64().unwrap()).collect();
+    assert!(tids.is_sorted_by(|a, b| a > b));
+    for (tid, name) in &program.threads {
+        assert_eq!(find(&rows, *tid)["name"], *name);
+    }
+    program.end();
+}
+
+#[test]
+fn all_processes_are_found_and_the_dead_are_forgotten() {
+    let room = Room::new();
+    let (one, other) = (room.start(&["1"]), room.start(&["1"]));
+    let mut pids = [one.child.id(), other.child.id()];
+    pids.sort_unstable();
+    let found = |rows: &[serde_json::Value]| {
+        let mut pids: Vec<_> = rows.iter().map(|row| row["pid"].as_u64().unwrap() as u32).collect();
+        pids.dedup();
+        pids
+    };
+    assert_eq!(found(&room.json(&["ps", "--json"])), pids);
+    let (page, pid) = (room.page(one.child.id()), one.pid());
+    let kept = fs::read(&page).unwrap();
+    // Killed: nobody could take its page away, and who looks next does.
+    drop(one);
+    assert!(page.exists());
+    assert_eq!(found(&room.json(&["ps", "--json"])), [other.child.id()]);
+    assert!(!page.exists());
+    // Somebody else's old page in the place of a living process's.
+    let foreign =
+        Command::new("sleep").arg("20").spawn().map(|mut child| (child.id(), child.kill(), child.wait())).unwrap().0;
+    fs::write(room.page(foreign), &kept).unwrap();
+    assert_eq!(found(&room.json(&["ps", "--json"])), [other.child.id()]);
+    assert!(room.complaint(&["threads", &pid]).contains("there is no process"));
+    other.end();
+    assert!(room.ask(&["ps", "--no-headers"]).stdout.is_empty());
+}
+
+#[test]
+fn a_stopped_process_is_shown_as_it_was() {
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    let pid = i32::try_from(program.child.id()).unwrap();
+    let signal = |signal| assert_eq!(unsafe_kill(pid, signal), 0);
+    let before = room.json(&["threads", &program.pid(), "--json"]);
+    signal(libc::SIGSTOP);
+    // For a moment the snapshot from before is still as fresh as one gets.
+    let text = (0..200).find_map(|_| {
+        let text = String::from_utf8(room.ask(&["threads", &program.pid()]).stdout).unwrap();
+        sleep(Duration::from_millis(5));
+        text.contains("does not answer: this is how it was").then_some(text)
+    });
+    assert!(text.is_some(), "it was taken for a running one");
+    assert_eq!(room.json(&["threads", &program.pid(), "--json"]).len(), before.len());
+    signal(libc::SIGCONT);
+    program.end();
+}
+
+fn unsafe_kill(pid: i32, signal: i32) -> i32 {
+    // SAFETY: a signal to a child of ours.
+    unsafe { libc::kill(pid, signal) }
+}
+
+#[test]
+fn what_cannot_be_shown_is_said_with_the_reason() {
+    let room = Room::new();
+    let mut native = Command::new("sleep").arg("20").spawn().unwrap();
+    let complaint = room.complaint(&["threads", &native.id().to_string()]);
+    assert!(complaint.contains("does not run under Entresol"), "{complaint}");
+    let program = room.start(&["1"]);
+    let page = room.page(program.child.id());
+    let mut bytes = fs::read(&page).unwrap();
+    bytes[8] = 77;
+    fs::write(&page, &bytes).unwrap();
+    let complaint = room.complaint(&["threads", &program.pid()]);
+    assert!(complaint.contains("version 77"), "{complaint}");
+    fs::write(&page, b"entresol").unwrap();
+    assert_eq!(room.ask(&["ps"]).status.code(), Some(0));
+    native.kill().unwrap();
+    native.wait().unwrap();
+    program.end();
+}
+
+#[test]
+fn a_forked_child_has_a_page_of_its_own() {
+    let room = Room::new();
+    let script = "import os,sys\nif os.fork() == 0:\n print(os.getpid(), flush=True)\nsys.stdin.read()";
+    let mut child = room
+        .command(&["run", "--", "python3", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut pids = [child.id(), line.trim().parse().unwrap()];
+    pids.sort_unstable();
+    let rows = room.json(&["ps", "--json"]);
+    let found: Vec<u32> = rows.iter().map(|row| row["pid"].as_u64().unwrap() as u32).collect();
+    assert_eq!(found, pids);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn figures_are_served_by_http() {
+    use std::io::{Read, Write};
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    let mut server = room.command(&["export", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("entresol: http://").unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"), "{answer}");
+    let started = format!("entresol_threads_started_total{{pid=\"{}\",process=\"main\"}} 6", program.pid());
+    assert!(answer.contains(&started) && answer.ends_with("# EOF\n"), "{answer}");
+    assert!(ask("GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(ask("\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    program.end();
+}
+
+#[test]
+fn who_runs_is_seen_by_its_cpu_time() {
+    let room = Room::new();
+    let script = "import threading,sys\n\
+        def spin():\n while True: pass\n\
+        threading.Thread(target=spin,daemon=True).start()\n\
+        print(flush=True); sys.stdin.read()";
+    let mut child = room
+        .command(&["run", "--cpus", "1", "--", "python3", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let answer = room.ask(&["top", "--once", "--json", "--interval", "0.3"]);
+    let all: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let threads = all["threads"].as_array().unwrap();
+    assert_eq!((threads.len(), all["processes"][0]["threads"].as_u64()), (2, Some(2)));
+    // By CPU time: first the one that spins, then the one that waits.
+    assert_eq!((&threads[0]["state"], &threads[1]["state"]), (&"R".into(), &"H".into()));
+    assert!(threads[0]["cpu_percent"].as_f64() > threads[1]["cpu_percent"].as_f64(), "{all:#}");
+    let answer = room.ask(&["top"]);
+    assert_eq!(answer.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&answer.stderr).contains("no terminal"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

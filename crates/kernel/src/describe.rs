@@ -1,0 +1,192 @@
+//! What can be said of a thread, a CPU and the process without disturbing them: for the state page.
+//!
+//! Whoever describes may be any host thread, at any moment. Nothing is locked but the run queue of a CPU, for a few loads
+//! and only where a thread runs, and the process's timers once. What belongs to one moment of a thread is told apart from
+//! what belongs to the next, or to another thread in its slot, by counts that are there anyway:
+//!
+//! | what | changes whenever | because |
+//! |---|---|---|
+//! | a slot's thread id | its thread ends, another begins | it is 0 in between, and ids come round after 2^28 |
+//! | [`WaitState::generation`] | the thread begins to wait | a late timeout must not end the next wait |
+//!
+//! Each is loaded before and after what it guards, with a fence between: if it is the same, what was read belongs together.
+//! The writer's side of the first is in `Thread::reset`, of the second in `WaitState::begin`.
+//!
+//! [`WaitState::generation`]: crate::wait::WaitState
+
+use crate::machine::{Clock, Machine};
+use crate::wait::{Wait, WaitState};
+use crate::{Kernel, Thread};
+use ids::{CpuId, Nanos, ThreadIdx};
+use state::{Full, Memory, Place, Process, Writer};
+use sync::atomic::{Ordering::*, fence};
+use time::cpu::Adjuster;
+
+/// One moment by the clocks that threads wait by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// Scheduling time.
+    pub now: Nanos,
+    /// CLOCK_MONOTONIC.
+    pub monotonic: Nanos,
+    /// CLOCK_REALTIME.
+    pub real: Nanos,
+}
+
+/// After a snapshot no other is made until so many times its own duration have passed: being watched costs the program no
+/// more than a hundredth of a processor, whatever its size and however many watch.
+const PACE: u64 = 100;
+/// A thread that begins to wait more often than this while it is looked at is described as it was last.
+const TRIES: usize = 4;
+
+/// What a thread waits for, as of one wait.
+#[derive(Clone, Copy, Default)]
+struct Waits {
+    kind: state::Wait,
+    call: u16,
+    address: u64,
+    until: Nanos,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// This moment.
+    pub fn moment(&self) -> Moment {
+        let (now, m) = (self.m.now(), &self.m);
+        Moment { now, monotonic: m.clock(Clock::Monotonic), real: m.clock(Clock::Realtime) }
+    }
+
+    /// The thread in that slot; `None` if there is none, or no longer.
+    pub fn describe(&self, t: ThreadIdx, at: &Moment) -> Option<state::Thread> {
+        let thread = self.thread(t);
+        let tid = thread.tid.load(Acquire);
+        if tid == 0 {
+            return None;
+        }
+        let cpu = self.sched.cpu_of(t);
+        let place = if self.sched.current(cpu) == Some(t) {
+            Place::Running
+        } else if self.sched.is_blocked(t) {
+            Place::Waiting
+        } else {
+            Place::Queued
+        };
+        let waits = if place == Place::Waiting { waits(thread, at) } else { Waits::default() };
+        let (attr, counts) = (self.sched.attr(t), self.sched.counts(t, at.now));
+        let (mask, usage) = (self.sched.affinity(t), Adjuster::new().adjust(self.thread_sample(t)));
+        let described = state::Thread {
+            tid,
+            name: thread.name_bytes(),
+            place,
+            policy: attr.policy,
+            nice: attr.nice,
+            rt: attr.rt,
+            cpu: cpu.0,
+            allowed: mask.count() as u16,
+            mask: mask.words().first().copied().unwrap_or(0),
+            wait: waits.kind,
+            call: waits.call,
+            address: waits.address,
+            until: waits.until,
+            user: usage.utime,
+            system: usage.stime,
+            queued: counts.queued,
+            voluntary: u64::from(thread.wait.begun()),
+            involuntary: u64::from(counts.involuntary),
+            migrations: u64::from(counts.migrations),
+        };
+        fence(Acquire);
+        (thread.tid.load(Relaxed) == tid).then_some(described)
+    }
+
+    /// That CPU.
+    pub fn describe_cpu(&self, cpu: CpuId, now: Nanos) -> state::Cpu {
+        let (s, count) = (self.sched.stats(cpu), &self.cpu(cpu).count);
+        state::Cpu {
+            current: self.sched.current(cpu).map_or(0, |t| self.tid(t).0),
+            queued: self.sched.queued(cpu),
+            busy: self.cputime.cpu.on(cpu, now),
+            switches: s.switches,
+            preemptions: s.preemptions,
+            wakeups: s.wakeups,
+            migrations: s.migrations_in,
+            ticks: count.ticks.load(Relaxed),
+            kicks: count.kicks.load(Relaxed),
+            passed: count.passed.load(Relaxed),
+            waited: count.waited.load(Relaxed),
+        }
+    }
+
+    /// Makes a snapshot of everything. Threads that live from its beginning to its end are all in it.
+    ///
+    /// # Errors
+    /// [`Full`] if the page has no memory; the last snapshot stands then.
+    pub fn snapshot<P: Memory>(&self, page: &mut Writer<P>) -> Result<(), Full> {
+        let at = self.moment();
+        page.begin()?;
+        for i in 0..self.config.cpus {
+            page.cpu(i, &self.describe_cpu(CpuId(i as u16), at.now))?;
+        }
+        for t in self.threads.living() {
+            if let Some(thread) = self.describe(t, &at)
+                && !page.thread(&thread)?
+            {
+                break;
+            }
+        }
+        let (usage, (peak, started)) = (self.process_usage(), self.threads.totals());
+        let end = self.m.clock(Clock::Monotonic);
+        let cost = end - at.monotonic;
+        page.finish(&Process {
+            taken: at.monotonic,
+            cost,
+            next: end + Nanos(cost.0.saturating_mul(PACE)),
+            threads: 0,
+            living: self.threads.live(),
+            peak,
+            started,
+            user: usage.utime,
+            system: usage.stime,
+        })
+    }
+}
+
+/// What a thread that has left its CPU waits for; nothing, if it is woken and waits again all the time.
+fn waits(thread: &Thread, at: &Moment) -> Waits {
+    for _ in 0..TRIES {
+        let before = thread.wait.generation();
+        fence(Acquire);
+        let found = look(thread, &thread.wait, at);
+        fence(Acquire);
+        if thread.wait.generation() == before {
+            return found;
+        }
+    }
+    Waits::default()
+}
+
+fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
+    let kind = match wait.kind() {
+        Wait::None | Wait::Work => state::Wait::None,
+        Wait::Futex | Wait::FutexRequeuePi => state::Wait::Futex,
+        Wait::FutexVector => state::Wait::Futexes,
+        Wait::FutexPi => state::Wait::PiMutex,
+        Wait::Sleep => state::Wait::Sleep,
+        Wait::Host => state::Wait::Host,
+        Wait::Signal => state::Wait::Signal,
+        Wait::Suspend => state::Wait::Suspend,
+        Wait::CpuSleep => state::Wait::CpuTime,
+        Wait::Throttled => state::Wait::Throttled,
+    };
+    let mut found = Waits { kind, ..Waits::default() };
+    match found.kind {
+        // Words are aligned; the lowest bits say whether it is a private one.
+        state::Wait::Futex | state::Wait::PiMutex => found.address = thread.node.address() & !3,
+        state::Wait::Host => found.call = wait.call.load(Relaxed) as u16,
+        _ => {}
+    }
+    if let Some(deadline) = wait.armed() {
+        let by_real_time = wait.clock.load(Relaxed) != 0;
+        found.until = if by_real_time { at.monotonic + (deadline - at.real) } else { deadline };
+    }
+    found
+}
