@@ -25,6 +25,7 @@ mod host_call;
 pub mod machine;
 mod memory;
 mod posix_timers;
+mod proc;
 mod signalfd;
 mod signals;
 pub mod stats;
@@ -82,6 +83,7 @@ pub struct Kernel<M: Machine> {
     descriptors: signalfd::Descriptors,
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
+    proc: proc::ProcRoom,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -105,6 +107,7 @@ impl<M: Machine> Kernel<M> {
             descriptors: signalfd::Descriptors::default(),
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus).map_err(|_| SetUpFailed)?,
+            proc: proc::ProcRoom::default(),
             config,
         })
     }

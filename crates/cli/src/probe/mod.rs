@@ -13,6 +13,7 @@ mod futex;
 mod handover;
 mod passthrough;
 mod preemption;
+mod procfs;
 mod profile;
 pub(crate) mod pthread;
 pub mod report;
@@ -66,6 +67,8 @@ pub enum Probe {
     TimerRestore,
     /// 1,000 periodic POSIX timers expire
     TimerLateness,
+    /// Threads of the process are looked up in /proc
+    Procfs,
     /// 100,000 threads of Rust's standard library talk to each other
     Talk,
 }
@@ -102,6 +105,7 @@ pub fn probe(probe: Probe, quick: bool) -> i32 {
         Probe::TimerPairs => timers::pairs(quick),
         Probe::TimerRestore => timers::restore(),
         Probe::TimerLateness => timers::lateness(quick),
+        Probe::Procfs => procfs::measure(quick),
         Probe::Talk => talk::measure(),
     };
     if let Err(refusal) = measured {
