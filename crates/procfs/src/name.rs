@@ -14,9 +14,12 @@ pub struct Name {
 impl Name {
     /// A name that may be longer than any that exists. (NAME_MAX is each file system's to refuse, and procfs does not.)
     pub fn new(bytes: &[u8]) -> Name {
-        let mut words = [0; WORDS];
-        for (i, &byte) in bytes.iter().take(LEN_MAX).enumerate() {
-            words[i / 8] |= u64::from(byte) << (i % 8 * 8);
+        let (whole, mut words) = (&bytes[..bytes.len().min(LEN_MAX)], [0; WORDS]);
+        for (word, part) in words.iter_mut().zip(whole.chunks(8)) {
+            *word = match part.try_into() {
+                Ok(all) => u64::from_le_bytes(all),
+                Err(_) => part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            };
         }
         Name { words, len: bytes.len() }
     }
@@ -47,15 +50,25 @@ impl Name {
         *self == Name::new(other) && self.may_exist()
     }
 
+    /// `.`: the directory itself.
+    pub(crate) fn is_dot(&self) -> bool {
+        self.len == 1 && self.words[0] == u64::from(b'.')
+    }
+
+    /// `..`: the one above.
+    pub(crate) fn is_dot_dot(&self) -> bool {
+        self.len == 2 && self.words[0] == u64::from_le_bytes(*b"..\0\0\0\0\0\0")
+    }
+
     /// A number for the cache's buckets: of the name in this directory.
     pub(crate) fn hash(&self, parent: u32) -> u32 {
-        // Fibonacci hashing of the words, folded: names differ in their last digits.
+        // Multiplying spreads the differences of a name upwards, and the high half is taken. Most names fit in one word;
+        // the others are folded in.
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut hash = (u64::from(parent) + 1).wrapping_mul(GOLDEN);
-        for word in self.words {
-            hash = (hash.rotate_left(23) ^ word).wrapping_mul(GOLDEN);
-        }
-        (hash >> 32) as u32
+        let [first, second, third] = self.words;
+        let folded = first ^ second.rotate_left(21) ^ third.rotate_left(42);
+        let hash = (folded ^ u64::from(parent).rotate_right(17)).wrapping_mul(GOLDEN);
+        (hash ^ hash >> 29).wrapping_mul(GOLDEN).rotate_left(32) as u32
     }
 
     /// The id that it writes, if it is one ([`id_of`]).
@@ -120,6 +133,8 @@ mod tests {
     fn names_that_are_prefixes_differ() {
         let (a, b) = (Name::new(b"stat"), Name::new(b"stat\0"));
         assert_ne!(a, b, "a zero byte is no end here");
+        assert!(Name::new(b".").is_dot() && !Name::new(b"..").is_dot() && Name::new(b"..").is_dot_dot());
+        assert!(!Name::new(b"...").is_dot_dot() && !Name::new(b".x").is_dot_dot());
         assert_ne!(Name::new(b"stat").hash(1), Name::new(b"stat").hash(2));
     }
 }

@@ -263,8 +263,8 @@ impl<T: Threads> Walk<'_, '_, T> {
         while let Some(name) = self.way.next() {
             self.may_search()?;
             match name {
-                name if name.is(b".") => {}
-                name if name.is(b"..") => self.up()?,
+                name if name.is_dot() => {}
+                name if name.is_dot_dot() => self.up()?,
                 name => self.down(&name)?,
             }
             if self.is_hosts_folder() {

@@ -2,7 +2,7 @@
 
 use super::path::{PATH_MAX, ProcPath, first_names};
 use super::view::View;
-use super::{AT_FDCWD, STATX_SIZE};
+use super::{AT_FDCWD, Facts, STATX_SIZE};
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
@@ -79,6 +79,10 @@ impl<M: Machine> Kernel<M> {
             if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes) {
                 return self.proc_call(cpu, t, call, &asked, &path);
             }
+            // By another name, as /dev/fd, the host would find what is behind a bare file.
+            if self.proc.files.has_bare() && matches!(asked.what, What::Open { .. }) {
+                self.back_all();
+            }
             if !self.proc.files.is_empty()
                 && let Some(out) = self.proc_empty_path(call, &asked)
             {
@@ -99,7 +103,7 @@ impl<M: Machine> Kernel<M> {
             Ok(walked) if is_hosts(&walked.node) => {
                 self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used)
             }
-            Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node),
+            Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node, &facts),
             // This kernel may have files that our list does not know; it answers for the process.
             Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) => self.pass(cpu, call),
             Err(e) => e.into(),
@@ -123,20 +127,27 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         let file = self.proc.files.find(call.args[0] as i32)?;
-        Some(self.proc_attributes(&file.node, asked.what))
+        Some(self.proc_attributes(&file.node, asked.what, &self.proc_facts()))
     }
 
     /// `fstat(2)`.
     pub(crate) fn sys_fstat(&self, cpu: CpuId, call: &Call) -> Out {
         match self.proc.files.find(call.args[0] as i32) {
-            Some(file) => self.proc_attributes(&file.node, What::Stat { to: call.args[1] }),
+            Some(file) => self.proc_attributes(&file.node, What::Stat { to: call.args[1] }, &self.proc_facts()),
             None => self.pass(cpu, call),
         }
     }
 
-    fn proc_answer(&self, view: &View<'_, M>, caller: &procfs::Caller<'_>, asked: &Asked, node: &Node) -> Out {
+    fn proc_answer(
+        &self,
+        view: &View<'_, M>,
+        caller: &procfs::Caller<'_>,
+        asked: &Asked,
+        node: &Node,
+        facts: &Facts,
+    ) -> Out {
         match asked.what {
-            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(node, asked.what),
+            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(node, asked.what, facts),
             What::Access { want, .. } => match caller.may_access(view, node, want) {
                 Ok(()) => Out::Done(0),
                 Err(e) => e.into(),
@@ -162,16 +173,18 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn proc_attributes(&self, node: &Node, what: What) -> Out {
-        let facts = self.proc_facts();
+    fn proc_attributes(&self, node: &Node, what: What, facts: &Facts) -> Out {
         let view = View { k: self, owner: facts.owner };
         let (mode, [uid, gid]) = permission::attributes(&view, node);
         let links = permission::links(&view, node);
-        let from = &facts.statx;
-        let word = |at: usize| u32::from_le_bytes([from[at], from[at + 1], from[at + 2], from[at + 3]]);
+        // 32 bits at an offset in bytes.
+        let word = |at: usize| (facts.statx[at / 8] >> (at % 8 * 8)) as u32;
         let written = match what {
             What::Statx { to } => {
-                let mut bytes = *from;
+                let mut bytes = [0; STATX_SIZE];
+                for (to, word) in bytes.chunks_exact_mut(8).zip(facts.statx) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
                 put(&mut bytes, 16, &(links as u32).to_le_bytes());
                 put(&mut bytes, 20, &uid.to_le_bytes());
                 put(&mut bytes, 24, &gid.to_le_bytes());
@@ -192,8 +205,8 @@ impl<M: Machine> Kernel<M> {
                 put(&mut bytes, 56, &u64::from(word(4)).to_le_bytes());
                 // Times of access, change of data, change of attributes: seconds and nanoseconds.
                 for (to, at) in [(72, 64), (88, 112), (104, 96)] {
-                    put(&mut bytes, to, &from[at..at + 8]);
-                    put(&mut bytes, to + 8, &from[at + 8..at + 12]);
+                    put(&mut bytes, to, &facts.statx[at / 8].to_le_bytes());
+                    put(&mut bytes, to + 8, &word(at + 8).to_le_bytes());
                 }
                 self.m.write(to, &bytes)
             }
@@ -214,6 +227,9 @@ impl<M: Machine> Kernel<M> {
         used: usize,
     ) -> Out {
         let Place::Entry(dir, _) = node.place else { return self.pass(cpu, call) };
+        if self.proc.files.has_bare() {
+            self.back_all();
+        }
         if path.absolute && is_of_process(path.rest) && dir == Dir::Process {
             return self.pass(cpu, call);
         }

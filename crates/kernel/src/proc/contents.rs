@@ -1,5 +1,6 @@
 //! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
 
+use super::FACTS_LAST;
 use crate::cputime::TimeLimit;
 use crate::machine::Machine;
 use crate::wait::Wait;
@@ -20,6 +21,8 @@ use time::posix::ProcTimer;
 
 /// The longest text: `status` on a machine with many CPUs, `timers` of many.
 const SIZE: usize = 16 << 10;
+/// Those of one line: 52 numbers of 20 digits at the worst.
+const SMALL: usize = 1200;
 /// Timer slots looked at for one text (law 4).
 const TIMERS_MAX: u32 = 64;
 const CPUS_SHOWN: usize = 1024;
@@ -35,18 +38,27 @@ struct Subject {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A file's text as it is now. ESRCH if its thread died meanwhile: a text is never of two threads.
-    pub(super) fn proc_text(&self, node: &Node, file: File) -> Result<Vec<u8>, Errno> {
+    /// A file's text as it is now, for somebody to use. ESRCH if its thread died meanwhile: a text is never of two
+    /// threads.
+    pub(super) fn proc_text<R>(&self, node: &Node, file: File, using: impl FnOnce(&[u8]) -> R) -> Result<R, Errno> {
+        if matches!(file, File::Stat | File::Comm | File::Schedstat | File::Wchan | File::TimerSlack) {
+            let mut bytes = [0; SMALL];
+            return self.text_in(&mut bytes, node, file).map(using);
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(SIZE).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(SIZE, 0);
+        self.text_in(&mut bytes, node, file).map(using)
+    }
+
+    fn text_in<'b>(&self, bytes: &'b mut [u8], node: &Node, file: File) -> Result<&'b [u8], Errno> {
         let slot = self.slot_of(node.thread);
         let is_main = node.thread.id == self.config.pid.0;
         if slot.is_none() && !is_main {
             return Err(Errno::ESRCH);
         }
         let whole = matches!(node.place, Place::Entry(Dir::Process, _));
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(SIZE).map_err(|_| Errno::ENOMEM)?;
-        bytes.resize(SIZE, 0);
-        let mut room = Room::new(&mut bytes);
+        let mut room = Room::new(bytes);
         let subject = Subject { slot, id: node.thread.id, whole };
         // What does not fit is left out, as by a short read.
         let _ = self.write_file(&subject, file, &mut room);
@@ -54,8 +66,21 @@ impl<M: Machine> Kernel<M> {
         if self.slot_of(node.thread) != slot {
             return Err(Errno::ESRCH);
         }
-        bytes.truncate(len);
-        Ok(bytes)
+        Ok(&bytes[..len])
+    }
+
+    /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
+    fn host_stat(&self) -> Stat {
+        let now = self.m.now();
+        if let Some((then, stat)) = *self.proc.stat.lock()
+            && now.since(then) < FACTS_LAST
+        {
+            return stat;
+        }
+        let line = self.read_host_file(c"/proc/self/stat");
+        let stat = Stat::parse(&line).unwrap_or(Stat::new(self.config.pid.0, b'R'));
+        *self.proc.stat.lock() = Some((now, stat));
+        stat
     }
 
     fn write_file(&self, of: &Subject, file: File, to: &mut Room<'_>) -> core::fmt::Result {
@@ -118,8 +143,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let base = self.read_host_file(c"/proc/self/stat");
-        let mut stat = Stat::parse(&base).unwrap_or(Stat::new(of.id, b'R'));
+        let mut stat = self.host_stat();
         let (name, len) = self.name_of(of);
         stat.id = of.id;
         stat.set_name(&name[..len]);

@@ -62,8 +62,13 @@ impl<M: Machine> Kernel<M> {
     /// `lseek(2)` of such a directory: to a cursor that was told, or the beginning.
     pub(crate) fn sys_lseek(&self, cpu: CpuId, call: &Call) -> Out {
         let [fd, offset, whence, ..] = call.args;
-        let folder = self.proc.files.find(fd as i32).filter(|file| file.node.dir() == Some(Dir::Tasks));
-        let Some(file) = folder else { return self.pass(cpu, call) };
+        let Some(file) = self.proc.files.find(fd as i32) else { return self.pass(cpu, call) };
+        if !file.backed {
+            return self.seek_bare(fd as i32, &file, offset, whence);
+        }
+        if file.node.dir() != Some(Dir::Tasks) {
+            return self.pass(cpu, call);
+        }
         let to = match whence {
             SEEK_SET => offset,
             SEEK_CUR => file.cursor.wrapping_add(offset),

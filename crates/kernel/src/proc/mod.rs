@@ -4,15 +4,16 @@
 //! * [`path`]: which paths are ours. What does not begin with `/proc/` costs a look at its first bytes.
 //! * [`calls`]: `stat`, `access`, `readlink` and their kin are answered in the trap, by a walk of `procfs::Tree` that
 //!   writes nothing shared.
-//! * [`open`]: an open file of ours is an anonymous file of the host with the text in it, so that reading, seeking,
-//!   polling and passing it on are what they are natively; [`files`] remembers which these are, for what
-//!   must not be the host's: reading of the dead, writing a name, listing threads.
+//! * [`open`], [`files`], [`bare`]: an open file of ours has a number of the host's. While it is only read it is
+//!   nothing else; before it can be shown to anybody it becomes an anonymous file with the text in it, so that polling,
+//!   duplicating and passing it on are what they are natively.
 //! * [`contents`]: the texts, made from the host's own and what we know better.
 //! * [`view`]: the thread table as the tree asks for it.
 //!
 //! What all threads share (`maps`, `exe`, `fd/`, …) the host answers, under the process's own id when it is asked for
 //! below a thread.
 
+mod bare;
 mod calls;
 mod contents;
 mod files;
@@ -28,9 +29,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::Nanos;
 use once_cell::race::OnceBox;
+use procfs::text::stat::Stat;
 use procfs::{Caller, Options, Owner, Policy, Tree};
-use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
+use sync::{Lock, SeqCount};
 
 pub(crate) use files::OpenFiles;
 
@@ -48,7 +50,9 @@ const STATX_SIZE: usize = 256;
 pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
-    facts: Lock<Facts>,
+    facts: KnownFacts,
+    /// The host's `stat` of the process, and when it was read.
+    stat: Lock<Option<(Nanos, Stat)>>,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
 }
@@ -56,16 +60,53 @@ pub(crate) struct ProcRoom {
 /// What the host has said of the process.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
-    /// When, and how many changes there had been.
-    asked: Option<(Nanos, u64)>,
     owner: Owner,
-    /// `statx(2)` of `/proc/self/task`: device, block size and the like are those of all its files.
-    statx: [u8; STATX_SIZE],
+    /// The words of `struct statx` of `/proc/self/task` that all its files share.
+    statx: StatxWords,
 }
 
-impl Default for Facts {
-    fn default() -> Facts {
-        Facts { asked: None, owner: Owner::default(), statx: [0; STATX_SIZE] }
+type StatxWords = [u64; STATX_SIZE / 8];
+/// Facts as words: when they were asked for, the changes by then, owner, `statx`.
+const FACT_WORDS: usize = 2 + 4 + STATX_SIZE / 8;
+
+/// Facts that are read without a write, as look-ups must.
+#[derive(Debug)]
+struct KnownFacts {
+    seq: SeqCount,
+    words: [AtomicU64; FACT_WORDS],
+    writer: Lock<()>,
+}
+
+impl Default for KnownFacts {
+    fn default() -> KnownFacts {
+        let words = core::array::from_fn(|_| AtomicU64::new(0));
+        KnownFacts { seq: SeqCount::default(), words, writer: Lock::new(()) }
+    }
+}
+
+impl KnownFacts {
+    /// The facts, if they were asked for after `since` and with as many changes.
+    fn get(&self, since: Nanos, changes: u64) -> Option<Facts> {
+        let begun = self.seq.begin();
+        let words: [u64; FACT_WORDS] = core::array::from_fn(|i| self.words[i].load(Relaxed));
+        if !self.seq.holds(begun) || words[0] <= since.0 || words[1] != changes {
+            return None;
+        }
+        let halves = |word: u64| [word as u32, (word >> 32) as u32];
+        let ([ruid, euid], [suid, rgid], [egid, sgid]) = (halves(words[2]), halves(words[3]), halves(words[4]));
+        let owner = Owner { uids: [ruid, euid, suid], gids: [rgid, egid, sgid], dumpable: words[5] != 0 };
+        Some(Facts { owner, statx: core::array::from_fn(|i| words[6 + i]) })
+    }
+
+    fn set(&self, at: Nanos, changes: u64, facts: &Facts) {
+        let _one_writer = self.writer.lock();
+        let _writing = self.seq.write();
+        let ([ruid, euid, suid], [rgid, egid, sgid]) = (facts.owner.uids, facts.owner.gids);
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let head = [at.0, changes, word(ruid, euid), word(suid, rgid), word(egid, sgid), facts.owner.dumpable.into()];
+        for (to, word) in self.words.iter().zip(head.into_iter().chain(facts.statx)) {
+            to.store(word, Relaxed);
+        }
     }
 }
 
@@ -86,15 +127,12 @@ impl<M: Machine> Kernel<M> {
     /// Whose the process is, and what the host's own files there look like: at most [`FACTS_LAST`] old.
     fn proc_facts(&self) -> Facts {
         let (now, changes) = (self.m.now(), self.proc.changes.load(Relaxed));
-        let known = *self.proc.facts.lock();
-        match known.asked {
-            Some((then, with)) if with == changes && now.since(then) < FACTS_LAST => known,
-            _ => {
-                let facts = Facts { asked: Some((now, changes)), ..self.ask_host() };
-                *self.proc.facts.lock() = facts;
-                facts
-            }
-        }
+        let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
+        self.proc.facts.get(since, changes).unwrap_or_else(|| {
+            let facts = self.ask_host();
+            self.proc.facts.set(now, changes, &facts);
+            facts
+        })
     }
 
     #[cold]
@@ -105,11 +143,11 @@ impl<M: Machine> Kernel<M> {
             self.m.host(Call { nr, args: [at, at + 4, at + 8, 0, 0, 0] });
         }
         let dumpable = self.m.host(Call { nr: nr::PRCTL, args: [PR_GET_DUMPABLE, 0, 0, 0, 0, 0] }) == 1;
-        let mut statx = [0; STATX_SIZE];
+        let mut statx = [0; STATX_SIZE / 8];
         let path = c"/proc/self/task".as_ptr() as u64;
         let all = 0xfff;
         self.m.host(Call { nr: nr::STATX, args: [AT_FDCWD, path, 0, all, statx.as_mut_ptr() as u64, 0] });
-        Facts { asked: None, owner: Owner { uids: ids[0], gids: ids[1], dumpable }, statx }
+        Facts { owner: Owner { uids: ids[0], gids: ids[1], dumpable }, statx }
     }
 
     /// Thread `t` as one who asks, by its effective ids, or for `access(2)` by its real ones.

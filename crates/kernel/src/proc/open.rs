@@ -43,19 +43,27 @@ impl<M: Machine> Kernel<M> {
                 return e.into();
             }
         }
+        let (reads, writes) = (access != O_WRONLY, access != 0);
+        // A path alone (O_PATH) is never read: the host's refusals are those of a backed file's.
+        if self.proc.files.may_be_bare()
+            && flags & O_PATH == 0
+            && let Some(fd) = self.bare_descriptor(flags & O_CLOEXEC != 0)
+        {
+            if fd >= 0 {
+                self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, false));
+            }
+            return Out::Done(fd);
+        }
         let close = if flags & O_CLOEXEC != 0 { MFD_CLOEXEC } else { 0 };
         let fd = self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, close, 0, 0, 0, 0] });
         if fd < 0 {
             return Out::Done(fd);
         }
         if let Err(e) = self.proc_fill(fd as u64, node, file) {
-            self.m.host(Call { nr: nr::CLOSE, args: [fd as u64, 0, 0, 0, 0, 0] });
+            self.host_close(fd as u64);
             return e.into();
         }
-        self.proc.files.insert(
-            fd as i32,
-            OpenFile { node: *node, reads: access != O_WRONLY, writes: access != 0, fresh: true, cursor: 0 },
-        );
+        self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
         Out::Done(fd)
     }
 
@@ -84,16 +92,18 @@ impl<M: Machine> Kernel<M> {
         let at = room.text().as_ptr() as u64;
         let fd = self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, at, flags & !O_CREAT, 0, 0, 0] });
         if fd >= 0 {
-            self.proc
-                .files
-                .insert(fd as i32, OpenFile { node: *node, reads: true, writes: false, fresh: true, cursor: 0 });
+            self.proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
         }
         Out::Done(fd)
     }
 
     /// Puts the text as it is now into the host's file.
-    fn proc_fill(&self, fd: u64, node: &Node, file: File) -> Result<(), Errno> {
-        let text = self.proc_text(node, file)?;
+    pub(super) fn proc_fill(&self, fd: u64, node: &Node, file: File) -> Result<(), Errno> {
+        self.proc_text(node, file, |text| self.write_host(fd, text))?
+    }
+
+    /// Makes this the whole content of a file of the host's.
+    pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
         let (mut done, len) = (0, text.len());
         while done < len {
             let args = [fd, text.as_ptr() as u64 + done as u64, (len - done) as u64, done as u64, 0, 0];
@@ -120,12 +130,18 @@ impl<M: Machine> Kernel<M> {
             if !self.proc_lives(&file.node) {
                 return Errno::ESRCH.into();
             }
+            let ours = file.node.entry().map(|entry| entry.is);
+            if let Some(Is::Ours(text)) = ours
+                && !file.backed
+            {
+                return self.read_bare(fd as i32, &file, text, call);
+            }
             let at = match call.nr {
                 nr::PREAD64 => call.args[3] as isize,
                 _ if file.fresh => 1,
                 _ => self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
             };
-            if let Some(Is::Ours(text)) = file.node.entry().map(|entry| entry.is) {
+            if let Some(Is::Ours(text)) = ours {
                 if at == 0
                     && let Err(e) = self.proc_fill(fd, &file.node, text)
                 {
@@ -203,7 +219,10 @@ impl<M: Machine> Kernel<M> {
                 nr::CLOSE_RANGE => (call.args[0], call.args[1]),
                 _ => (call.args[1], call.args[1]),
             };
-            self.proc.files.forget(first as u32, last as u32);
+            let was_bare = self.proc.files.forget(first as u32, last as u32);
+            if was_bare && call.nr == nr::CLOSE {
+                return Out::Done(self.m.host(*call));
+            }
         }
         self.pass(cpu, call)
     }
@@ -225,7 +244,7 @@ impl<M: Machine> Kernel<M> {
         if fd >= 0 && fd as u64 != call.args[0] {
             // Which of the two is read first cannot be told: neither is fresh.
             let file = OpenFile { fresh: false, ..file };
-            self.proc.files.change(call.args[0] as i32, |old| *old = file);
+            self.proc.files.change(call.args[0] as i32, |old| old.fresh = false);
             self.proc.files.insert(fd as i32, file);
         }
         Out::Done(fd)

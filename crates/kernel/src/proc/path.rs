@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use procfs::{Node, Threads};
 
 /// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
-pub(super) const PATH_MAX: usize = 512;
+pub(super) const PATH_MAX: usize = 320;
 const PREFIX: &[u8] = b"/proc/";
 const PAGE: u64 = 4096;
 
@@ -45,11 +45,12 @@ impl<M: Machine> Kernel<M> {
         read: usize,
         bytes: &'b mut [u8; PATH_MAX],
     ) -> Option<ProcPath<'b>> {
-        let mut len = read;
+        let (mut len, mut seen) = (read, 0);
         let end = loop {
-            if let Some(end) = bytes[..len].iter().position(|&byte| byte == 0) {
-                break end;
+            if let Some(end) = bytes[seen..len].iter().position(|&byte| byte == 0) {
+                break seen + end;
             }
+            seen = len;
             let at = at.wrapping_add(len as u64);
             let more = ((PAGE - at % PAGE) as usize).min(64).min(PATH_MAX - len);
             if more == 0 {

@@ -37,6 +37,9 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn syscall_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
+        if self.proc.files.has_bare() {
+            self.back_files(call);
+        }
         match call.nr {
             nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
             nr::RSEQ => self.sys_rseq(t, a),
