@@ -64,3 +64,8 @@ fn real_time() {
 fn computing() {
     check("sieve", &["cpu_bound"], false);
 }
+
+#[test]
+fn looking_threads_up() {
+    check("procfs", &["proc_stat_1", "proc_access_2", "proc_readlink_64", "proc_read_64"], false);
+}

@@ -28,6 +28,7 @@ pub mod limits;
 pub mod machine;
 mod memory;
 mod posix_timers;
+mod proc;
 mod profile;
 mod signalfd;
 mod signals;
@@ -109,6 +110,7 @@ pub struct Kernel<M: Machine> {
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
+    proc: proc::ProcRoom,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -136,6 +138,7 @@ impl<M: Machine> Kernel<M> {
             descriptors: signalfd::Descriptors::default(),
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
+            proc: proc::ProcRoom::default(),
             config,
         })
     }

@@ -21,8 +21,6 @@ use sync::atomic::{AtomicI32, Ordering::*};
 /// What the process knows of signals.
 pub struct ProcessState {
     pub(crate) signals: Lock<ProcessSignals>,
-    /// Descriptors that stand for names of threads.
-    pub(crate) name_files: crate::syscall::NameFiles,
     exit_status: AtomicI32,
 }
 
@@ -34,11 +32,7 @@ impl core::fmt::Debug for ProcessState {
 
 impl ProcessState {
     pub(crate) fn new() -> ProcessState {
-        ProcessState {
-            signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)),
-            name_files: Default::default(),
-            exit_status: AtomicI32::new(0),
-        }
+        ProcessState { signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)), exit_status: AtomicI32::new(0) }
     }
 
     pub(crate) fn exit_status(&self) -> i32 {

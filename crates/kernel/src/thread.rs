@@ -175,6 +175,18 @@ impl ThreadTable {
         (self.get(t).tid.load(Acquire) == tid.0).then_some(t)
     }
 
+    /// The living thread, but for the main one, with the lowest id above this one.
+    pub fn next_id(&self, after: Tid) -> Option<(Tid, ThreadIdx)> {
+        let mut after = after;
+        loop {
+            let (tid, t) = self.ids.next(after)?;
+            if self.get(t).tid.load(Acquire) == tid.0 {
+                return Some((tid, t));
+            }
+            after = tid;
+        }
+    }
+
     /// All slots that may hold a living thread.
     pub fn iter(&self) -> impl Iterator<Item = ThreadIdx> + '_ {
         let fresh = self.slots.lock().fresh;

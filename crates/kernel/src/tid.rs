@@ -96,6 +96,19 @@ impl TidMap {
         })
     }
 
+    /// The first id in use above this one, but for the main thread's, and its slot. Goes over the ids between, which
+    /// are few while blocks are in use: a new one is claimed when half of the ids are taken.
+    pub fn next(&self, after: Tid) -> Option<(Tid, ThreadIdx)> {
+        let of_block = |block: &Block| {
+            let first = block.first.load(Relaxed);
+            let from = (i64::from(after.0) + 1 - i64::from(first)).max(0) as usize;
+            let slots = block.slots.get(from..)?.iter().enumerate();
+            let (at, slot) = slots.map(|(at, slot)| (at, slot.load(Acquire))).find(|(_, slot)| *slot != 0)?;
+            Some((Tid(first + (from + at) as i32), ThreadIdx(slot - 1)))
+        };
+        self.blocks.iter().map_while(|b| b.get()).filter_map(of_block).min_by_key(|(tid, _)| tid.0)
+    }
+
     pub fn find(&self, tid: Tid) -> Option<ThreadIdx> {
         let raw = match self.slot(tid) {
             Some(slot) => slot.load(Acquire),

@@ -18,6 +18,7 @@ use crate::name::{Name, WORDS};
 use crate::node::{Node, ThreadId};
 use alloc::boxed::Box;
 use core::array;
+use once_cell::race::OnceBox;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use sync::rcu::{Limbo, Rcu};
 use sync::{Lock, LockRef, SeqCount};
@@ -85,7 +86,8 @@ struct Writer {
 /// The cache.
 #[derive(Debug)]
 pub struct Cache {
-    dentries: Box<[[Dentry; CHUNK]]>,
+    /// In chunks that are made when they are needed and never move.
+    dentries: Box<[OnceBox<[Dentry; CHUNK]>]>,
     /// The first of each chain, plus one.
     heads: Box<[AtomicU32]>,
     writer: Lock<Writer>,
@@ -96,13 +98,14 @@ impl Cache {
     pub fn new(names: usize) -> Cache {
         let chunks = names.div_ceil(CHUNK).max(1);
         let cache = Cache {
-            dentries: (0..chunks).map(|_| array::from_fn(|_| Dentry::default())).collect(),
+            dentries: (0..chunks).map(|_| OnceBox::new()).collect(),
             heads: (0..(chunks * CHUNK).next_power_of_two()).map(|_| AtomicU32::new(0)).collect(),
             writer: Lock::default(),
         };
         {
             let mut writer = cache.writer.lock();
             writer.fresh = 1;
+            cache.make(ROOT);
             // Every dentry waits there once at most.
             let _ = writer.limbo.reserve(chunks * CHUNK);
         }
@@ -114,13 +117,32 @@ impl Cache {
         cache
     }
 
+    /// The chunk of this number is there from now on.
+    fn make(&self, number: Number) {
+        let _ = self.dentries[number as usize / CHUNK].get_or_init(|| Box::new(array::from_fn(|_| Dentry::default())));
+    }
+
+    #[inline]
+    fn dentry(&self, number: Number) -> &Dentry {
+        match self.dentries[number as usize / CHUNK].get() {
+            Some(chunk) => &chunk[number as usize % CHUNK],
+            None => never_made(number),
+        }
+    }
+
+    #[inline]
     fn at(&self, number: Number) -> &Words {
-        &self.dentries[number as usize / CHUNK][number as usize % CHUNK].words.0
+        &self.dentry(number).words.0
     }
 
     /// A dentry's references.
     pub fn refs(&self, number: Number) -> &LockRef {
-        &self.dentries[number as usize / CHUNK][number as usize % CHUNK].refs.0
+        &self.dentry(number).refs.0
+    }
+
+    /// How many have been made.
+    pub fn made(&self) -> Number {
+        self.writer.lock().fresh
     }
 
     /// How many there can be.
@@ -211,6 +233,7 @@ impl Cache {
             return Some(number);
         }
         if (writer.fresh as usize) < self.capacity() {
+            self.make(writer.fresh);
             writer.fresh += 1;
             return Some(writer.fresh - 1);
         }
@@ -270,6 +293,12 @@ impl Cache {
         let hashed = (0..writer.fresh).filter(|&number| self.at(number).state.load(Relaxed) == HASHED).count();
         (hashed, writer.limbo.len())
     }
+}
+
+#[cold]
+#[inline(never)]
+fn never_made(number: Number) -> ! {
+    panic!("dentry {number} was never made")
 }
 
 impl Words {
@@ -367,7 +396,7 @@ mod tests {
         let dir = put(&cache, &rcu, 7).unwrap();
         let node = Node { place: Place::Entry(Dir::Process, 3), thread: dir.node.thread };
         cache.refs(dir.number).get_not_dead();
-        let file = cache.insert(&rcu, dir.number, &Name::new(b"stat").unwrap(), &node).unwrap();
+        let file = cache.insert(&rcu, dir.number, &Name::new(b"stat"), &node).unwrap();
         cache.refs(dir.number).put();
         cache.drop_name(&rcu, &dir);
         assert_eq!(cache.refs(dir.number).count(), 1, "unhashed, but its child refers to it");

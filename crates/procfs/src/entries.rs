@@ -248,11 +248,11 @@ mod tests {
             let names: BTreeSet<&str> = of(dir).iter().map(|entry| entry.name).collect();
             assert_eq!(names.len(), of(dir).len());
             for (i, entry) in of(dir).iter().enumerate() {
-                let name = Name::new(entry.name.as_bytes()).unwrap();
+                let name = Name::new(entry.name.as_bytes());
                 assert_eq!(find(dir, &name), Some((i as u8, entry)));
             }
         }
-        assert_eq!(find(Dir::Thread, &Name::new(b"task").unwrap()), None);
+        assert_eq!(find(Dir::Thread, &Name::new(b"task")), None);
     }
 
     /// What this host has of our names it lists in our order, with our modes; the rest depends on how it was built.

@@ -1,12 +1,8 @@
 //! Names of one component.
 
-use abi::Errno;
-
 /// The longest name that exists in the tree, in words of eight bytes.
 pub(crate) const WORDS: usize = 3;
 const LEN_MAX: usize = 8 * WORDS;
-/// NAME_MAX: longer ones are an error, not just missing.
-const NAME_MAX: usize = 255;
 
 /// A component of a path, as the cache compares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,22 +12,22 @@ pub struct Name {
 }
 
 impl Name {
-    /// A name that may be longer than any that exists.
-    pub fn new(bytes: &[u8]) -> Result<Name, Errno> {
-        if bytes.len() > NAME_MAX {
-            return Err(Errno::ENAMETOOLONG);
+    /// A name that may be longer than any that exists. (NAME_MAX is each file system's to refuse, and procfs does not.)
+    pub fn new(bytes: &[u8]) -> Name {
+        let (whole, mut words) = (&bytes[..bytes.len().min(LEN_MAX)], [0; WORDS]);
+        for (word, part) in words.iter_mut().zip(whole.chunks(8)) {
+            *word = match part.try_into() {
+                Ok(all) => u64::from_le_bytes(all),
+                Err(_) => part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            };
         }
-        let mut words = [0; WORDS];
-        for (i, &byte) in bytes.iter().take(LEN_MAX).enumerate() {
-            words[i / 8] |= u64::from(byte) << (i % 8 * 8);
-        }
-        Ok(Name { words, len: bytes.len() })
+        Name { words, len: bytes.len() }
     }
 
     /// The name of a thread's directory.
     pub fn of_id(id: i32) -> Name {
         let mut text = [0; 11];
-        Name::new(decimal(id as u32, &mut text)).expect("ten digits")
+        Name::new(decimal(id as u32, &mut text))
     }
 
     /// Whether anything can have this name.
@@ -51,18 +47,28 @@ impl Name {
 
     /// Whether it is this.
     pub fn is(&self, other: &[u8]) -> bool {
-        Name::new(other).is_ok_and(|other| *self == other && self.may_exist())
+        *self == Name::new(other) && self.may_exist()
+    }
+
+    /// `.`: the directory itself.
+    pub(crate) fn is_dot(&self) -> bool {
+        self.len == 1 && self.words[0] == u64::from(b'.')
+    }
+
+    /// `..`: the one above.
+    pub(crate) fn is_dot_dot(&self) -> bool {
+        self.len == 2 && self.words[0] == u64::from_le_bytes(*b"..\0\0\0\0\0\0")
     }
 
     /// A number for the cache's buckets: of the name in this directory.
     pub(crate) fn hash(&self, parent: u32) -> u32 {
-        // Fibonacci hashing of the words, folded: names differ in their last digits.
+        // Multiplying spreads the differences of a name upwards, and the high half is taken. Most names fit in one word;
+        // the others are folded in.
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut hash = (u64::from(parent) + 1).wrapping_mul(GOLDEN);
-        for word in self.words {
-            hash = (hash.rotate_left(23) ^ word).wrapping_mul(GOLDEN);
-        }
-        (hash >> 32) as u32
+        let [first, second, third] = self.words;
+        let folded = first ^ second.rotate_left(21) ^ third.rotate_left(42);
+        let hash = (folded ^ u64::from(parent).rotate_right(17)).wrapping_mul(GOLDEN);
+        (hash ^ hash >> 29).wrapping_mul(GOLDEN).rotate_left(32) as u32
     }
 
     /// The id that it writes, if it is one ([`id_of`]).
@@ -110,24 +116,25 @@ mod tests {
         assert_eq!(id_of(b"2147483647"), Some(i32::MAX));
         for bad in ["", "0", "01", "+1", "-1", "1 ", "1a", "2147483648", "4294967296", "4294967297", "99999999999"] {
             assert_eq!(id_of(bad.as_bytes()), None, "{bad}");
-            assert_eq!(Name::new(bad.as_bytes()).unwrap().id(), None, "{bad}");
+            assert_eq!(Name::new(bad.as_bytes()).id(), None, "{bad}");
         }
         assert_eq!(Name::of_id(4_194_305).id(), Some(4_194_305));
         assert!(Name::of_id(1000).is(b"1000"));
     }
 
     #[test]
-    fn a_long_name_is_none_of_ours_and_a_longer_one_an_error() {
-        let long = Name::new(&[b'x'; 25]).unwrap();
+    fn a_long_name_is_none_of_ours() {
+        let long = Name::new(&[b'x'; 25]);
         assert!(!long.may_exist() && !long.is(&[b'x'; 25]) && !long.is(&[b'x'; 24]));
-        assert!(Name::new(&[b'x'; 255]).is_ok());
-        assert_eq!(Name::new(&[b'x'; 256]), Err(Errno::ENAMETOOLONG));
+        assert!(!Name::new(&[b'x'; 256]).may_exist());
     }
 
     #[test]
     fn names_that_are_prefixes_differ() {
-        let (a, b) = (Name::new(b"stat").unwrap(), Name::new(b"stat\0").unwrap());
+        let (a, b) = (Name::new(b"stat"), Name::new(b"stat\0"));
         assert_ne!(a, b, "a zero byte is no end here");
-        assert_ne!(Name::new(b"stat").unwrap().hash(1), Name::new(b"stat").unwrap().hash(2));
+        assert!(Name::new(b".").is_dot() && !Name::new(b"..").is_dot() && Name::new(b"..").is_dot_dot());
+        assert!(!Name::new(b"...").is_dot_dot() && !Name::new(b".x").is_dot_dot());
+        assert_ne!(Name::new(b"stat").hash(1), Name::new(b"stat").hash(2));
     }
 }

@@ -211,7 +211,7 @@ struct Way<'p> {
 
 impl Way<'_> {
     /// The next component, without the slashes before it.
-    fn next(&mut self) -> Option<Result<Name, Errno>> {
+    fn next(&mut self) -> Option<Name> {
         let in_link = take(&self.link[..self.link_len], &mut self.link_used);
         in_link.or_else(|| take(self.path, &mut self.used))
     }
@@ -227,7 +227,7 @@ impl Way<'_> {
     }
 }
 
-fn take(bytes: &[u8], used: &mut usize) -> Option<Result<Name, Errno>> {
+fn take(bytes: &[u8], used: &mut usize) -> Option<Name> {
     let begin = *used + bytes[*used..].iter().position(|&byte| byte != b'/')?;
     let len = bytes[begin..].iter().position(|&byte| byte == b'/').unwrap_or(bytes.len() - begin);
     *used = begin + len;
@@ -262,10 +262,9 @@ impl<T: Threads> Walk<'_, '_, T> {
         }
         while let Some(name) = self.way.next() {
             self.may_search()?;
-            let name = name?;
             match name {
-                name if name.is(b".") => {}
-                name if name.is(b"..") => self.up()?,
+                name if name.is_dot() => {}
+                name if name.is_dot_dot() => self.up()?,
                 name => self.down(&name)?,
             }
             if self.is_hosts_folder() {

@@ -49,13 +49,13 @@ static void *busy(void *argument) {
 
 /* How many tasks of this process have a line in their status that begins so, and go on otherwise. */
 static int tasks_without(const char *name, const char *wanted) {
-  DIR *folder = opendir("/proc/self/task");
+  DIR *folder = opendir("/proc/./self/task");
   need(folder);
   int others = 0, seen = 0;
   for (struct dirent *entry; (entry = readdir(folder));) {
     if (entry->d_name[0] == '.') continue;
     char path[300], line[4096];
-    snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+    snprintf(path, sizeof path, "/proc/./self/task/%s/status", entry->d_name);
     FILE *file = fopen(path, "r");
     if (!file) continue;
     while (fgets(line, sizeof line, file)) {

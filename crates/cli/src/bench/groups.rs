@@ -46,6 +46,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "threads", tasks: THREADS },
     Group { name: "cpu-time", tasks: CPU_TIME },
     Group { name: "timers", tasks: TIMERS },
+    Group { name: "procfs", tasks: PROCFS },
 ];
 
 const THREADS: &[Task] = &[
@@ -83,6 +84,26 @@ const TIMERS: &[Task] = &[
     probe(Probe::TimerRestore, "90,000 timers with exact ids", &["timer_restore_90k"], "ms"),
     probe(Probe::TimerLateness, "1,000 periodic timers", &["timer_late_p50", "timer_late_p99"], "ms"),
 ];
+
+const PROCFS: &[Task] = &[probe(
+    Probe::Procfs,
+    "looking threads up in /proc",
+    &[
+        "proc_stat_1",
+        "proc_stat_2",
+        "proc_stat_64",
+        "proc_access_1",
+        "proc_access_2",
+        "proc_access_64",
+        "proc_readlink_1",
+        "proc_readlink_2",
+        "proc_readlink_64",
+        "proc_read_1",
+        "proc_read_2",
+        "proc_read_64",
+    ],
+    "ns",
+)];
 
 const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {
     Task { about, figures, unit, kind: Kind::Probe(probe) }

@@ -15,6 +15,7 @@ mod parameters;
 mod passthrough;
 mod preemption;
 pub(crate) mod primes;
+mod procfs;
 mod profile;
 pub(crate) mod pthread;
 pub mod report;
@@ -72,6 +73,8 @@ pub enum Probe {
     TimerRestore,
     /// 1,000 periodic POSIX timers expire
     TimerLateness,
+    /// Threads of the process are looked up in /proc
+    Procfs,
     /// 100,000 threads of Rust's standard library talk to each other
     Talk,
     /// Threads compute primes under timers and limits on CPU time
@@ -128,6 +131,7 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::TimerPairs => timers::pairs(quick),
         Probe::TimerRestore => timers::restore(),
         Probe::TimerLateness => timers::lateness(quick),
+        Probe::Procfs => procfs::measure(quick),
         Probe::Talk => talk::measure(),
         Probe::Primes => primes::measure(&parameters),
         Probe::TimerIds => timer_ids::measure(&parameters),

@@ -78,7 +78,8 @@ pub(super) fn refused(sentence: &str) {
 /// Prints how long this process's host threads were runnable and not running (the second number of schedstat, see
 /// proc(5)). Under Entresol these are carriers, and what they waited is what the host stole.
 pub(super) fn stolen() {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
+    // By this name the host answers, which knows carriers; `/proc/self/task` has the threads.
+    let Ok(threads) = fs::read_dir("/proc/./self/task") else { return };
     let waited_ns: u64 = threads
         .flatten()
         .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())

@@ -48,6 +48,11 @@ pub(crate) struct PosixRoom {
 }
 
 impl PosixRoom {
+    /// Shows the timers in the first `most` slots: those on CPU clocks are the host's and not among them.
+    pub(crate) fn list(&self, most: u32, show: impl FnMut(time::posix::Listed)) {
+        let _ = self.timers.table.list(0, most, show);
+    }
+
     pub fn new(cpus: usize) -> Result<PosixRoom, SetUpFailed> {
         Ok(PosixRoom {
             timers: PosixTimers::new(cpus).map_err(|_| SetUpFailed)?,

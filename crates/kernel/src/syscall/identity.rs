@@ -91,7 +91,11 @@ impl<M: Machine> Kernel<M> {
             }
             // A filter would judge the machine's own calls, too: as a host without seccomp answers.
             PR_SET_SECCOMP => Errno::EINVAL.into(),
-            _ => Out::Done(self.m.host(*call)),
+            _ => {
+                // Whether the process may be looked into is among them.
+                self.proc.rights_change();
+                Out::Done(self.m.host(*call))
+            }
         }
     }
 

@@ -11,13 +11,11 @@ mod itimers;
 mod limits;
 mod masked;
 mod policy;
-mod procself;
 mod rseq;
 mod signal;
 mod sleep;
 
 pub(crate) use masked::is_masked;
-pub(crate) use procself::NameFiles;
 
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
@@ -39,6 +37,9 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn syscall_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
+        if self.proc.files.has_bare() {
+            self.back_files(call);
+        }
         match call.nr {
             nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
             nr::RSEQ => self.sys_rseq(t, a),
@@ -85,7 +86,10 @@ impl<M: Machine> Kernel<M> {
             | nr::SETFSGID
             | nr::CAPSET
             | nr::PERSONALITY
-            | nr::LANDLOCK_RESTRICT_SELF => Out::Process(Process::Rights(*call)),
+            | nr::LANDLOCK_RESTRICT_SELF => {
+                self.proc.rights_change();
+                Out::Process(Process::Rights(*call))
+            }
             // PTRACE_TRACEME is about the caller, not by it.
             nr::PTRACE if a[0] != 0 => Out::Process(Process::Rights(*call)),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
@@ -122,9 +126,24 @@ impl<M: Machine> Kernel<M> {
             | nr::GETRLIMIT
             | nr::SETRLIMIT
             | nr::PRLIMIT64 => self.syscall_of_time(cpu, t, call),
-            nr::OPEN | nr::OPENAT => self.sys_open(cpu, t, call),
+            nr::READ | nr::PREAD64 => self.sys_read(cpu, call),
             nr::WRITE => self.sys_write(cpu, call),
-            nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3 => self.sys_close(cpu, call),
+            nr::CLOSE | nr::CLOSE_RANGE => self.sys_close(cpu, call),
+            nr::OPEN
+            | nr::OPENAT
+            | nr::STAT
+            | nr::LSTAT
+            | nr::NEWFSTATAT
+            | nr::STATX
+            | nr::ACCESS
+            | nr::FACCESSAT
+            | nr::FACCESSAT2
+            | nr::READLINK
+            | nr::READLINKAT => self.sys_path(cpu, t, call),
+            nr::DUP | nr::DUP2 | nr::DUP3 | nr::FCNTL => self.sys_dup(cpu, call),
+            nr::FSTAT => self.sys_fstat(cpu, call),
+            nr::GETDENTS64 => self.sys_getdents(cpu, t, call),
+            nr::LSEEK => self.sys_lseek(cpu, call),
             nr::MMAP => self.sys_mmap(call),
             nr::MUNMAP => self.sys_munmap(call),
             nr::MPROTECT => self.sys_mprotect(call),

@@ -107,10 +107,14 @@ impl Stat {
         to.raw(self.name())?;
         to.raw(&[b')', b' ', self.state])?;
         for (i, &n) in self.numbers.iter().enumerate() {
-            match i + BEFORE + 1 {
-                // Limits and addresses have no sign: RLIM_INFINITY is 2⁶⁴ − 1.
-                23 | 25..=30 | 35 | 45..=51 => write!(to, " {}", n as u64)?,
-                _ => write!(to, " {n}")?,
+            // Limits and addresses have no sign: RLIM_INFINITY is 2⁶⁴ − 1.
+            let is_signed = !matches!(i + BEFORE + 1, 23 | 25..=30 | 35 | 45..=51);
+            if is_signed && n < 0 {
+                to.raw(b" -")?;
+                to.number(n.unsigned_abs())?;
+            } else {
+                to.raw(b" ")?;
+                to.number(n as u64)?;
             }
         }
         to.write_str("\n")

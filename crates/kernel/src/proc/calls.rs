@@ -1,0 +1,287 @@
+//! System calls that ask about a path: answered in the trap, by a walk that writes nothing shared.
+
+use super::path::{PATH_MAX, ProcPath, first_names};
+use super::view::View;
+use super::{AT_FDCWD, Facts, STATX_SIZE};
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use crate::{Kernel, ThreadIdx};
+use abi::{Errno, nr};
+use alloc::vec::Vec;
+use ids::CpuId;
+use procfs::entries::{Is, S_IFLNK};
+use procfs::node::{Dir, Place};
+use procfs::{Node, Threads, Want, permission};
+
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EACCESS: u64 = 0x200;
+const AT_EMPTY_PATH: u64 = 0x1000;
+const O_DIRECTORY: u64 = 0o200000;
+const O_NOFOLLOW: u64 = 0o400000;
+const STAT_SIZE: usize = 144;
+
+/// A call that names a path, taken apart.
+pub(super) struct Asked {
+    /// The argument with the directory, if there is one, and the argument with the path.
+    dirfd: Option<usize>,
+    path: usize,
+    pub want: Want,
+    pub what: What,
+}
+
+/// What is asked of the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    /// `struct stat`.
+    Stat { to: u64 },
+    /// `struct statx`.
+    Statx { to: u64 },
+    /// Whether it may be used so.
+    Access { want: u16, real: bool },
+    /// A link's text.
+    Readlink { to: u64, len: u64 },
+    /// A descriptor.
+    Open { flags: u64 },
+}
+
+impl Asked {
+    /// `None` if it is none of these calls, or in a form that is the host's.
+    fn of(call: &Call) -> Option<Asked> {
+        let a = &call.args;
+        let follow = |flags: u64| Want { nofollow: flags & AT_SYMLINK_NOFOLLOW != 0, directory: false };
+        let link = Want { nofollow: true, directory: false };
+        let opens = |flags: u64| Want { nofollow: flags & O_NOFOLLOW != 0, directory: flags & O_DIRECTORY != 0 };
+        let access = |mode: u64, real| What::Access { want: mode as u16 & 7, real };
+        let (dirfd, path, want, what) = match call.nr {
+            nr::STAT => (None, 0, Want::default(), What::Stat { to: a[1] }),
+            nr::LSTAT => (None, 0, link, What::Stat { to: a[1] }),
+            nr::NEWFSTATAT => (Some(0), 1, follow(a[3]), What::Stat { to: a[2] }),
+            nr::STATX => (Some(0), 1, follow(a[2]), What::Statx { to: a[4] }),
+            nr::ACCESS if a[1] <= 7 => (None, 0, Want::default(), access(a[1], true)),
+            nr::FACCESSAT if a[2] <= 7 => (Some(0), 1, Want::default(), access(a[2], true)),
+            nr::FACCESSAT2 if a[2] <= 7 => (Some(0), 1, follow(a[3]), access(a[2], a[3] & AT_EACCESS == 0)),
+            nr::READLINK => (None, 0, link, What::Readlink { to: a[1], len: a[2] }),
+            nr::READLINKAT => (Some(0), 1, link, What::Readlink { to: a[2], len: a[3] }),
+            nr::OPEN => (None, 0, opens(a[1]), What::Open { flags: a[1] }),
+            nr::OPENAT => (Some(0), 1, opens(a[2]), What::Open { flags: a[2] }),
+            _ => return None,
+        };
+        Some(Asked { dirfd, path, want, what })
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Calls that name a path: of ours, or the host's.
+    pub(crate) fn sys_path(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        if let Some(asked) = Asked::of(call) {
+            let dirfd = asked.dirfd.map_or(AT_FDCWD, |at| call.args[at]);
+            let mut bytes = [0; PATH_MAX];
+            if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes) {
+                return self.proc_call(cpu, t, call, &asked, &path);
+            }
+            // By another name, as /dev/fd, the host would find what is behind a bare file.
+            if self.proc.files.has_bare() && matches!(asked.what, What::Open { .. }) {
+                self.back_all();
+            }
+            if !self.proc.files.is_empty()
+                && let Some(out) = self.proc_empty_path(call, &asked)
+            {
+                return out;
+            }
+        }
+        self.pass(cpu, call)
+    }
+
+    #[inline(never)]
+    fn proc_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call, asked: &Asked, path: &ProcPath<'_>) -> Out {
+        let facts = self.proc_facts();
+        let view = View { k: self, owner: facts.owner };
+        let real = matches!(asked.what, What::Access { real: true, .. });
+        let caller = self.proc_caller(t, &facts.owner, real);
+        let walked = self.proc_tree().walk_from(cpu.index(), &view, &caller, path.from, path.rest, asked.want);
+        match walked {
+            Ok(walked) if is_hosts(&walked.node) => {
+                self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used)
+            }
+            Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node, &facts),
+            // This kernel may have files that our list does not know; it answers for the process.
+            Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) => self.pass(cpu, call),
+            Err(e) => e.into(),
+        }
+    }
+
+    /// `fstat(2)` and what asks about a descriptor by an empty path.
+    fn proc_empty_path(&self, call: &Call, asked: &Asked) -> Option<Out> {
+        let flags = match call.nr {
+            nr::NEWFSTATAT => call.args[3],
+            nr::STATX => call.args[2],
+            _ => return None,
+        };
+        if flags & AT_EMPTY_PATH == 0 {
+            return None;
+        }
+        let mut first = [1];
+        // Linux takes no path at all for an empty one.
+        let at = call.args[asked.path];
+        if at != 0 && (self.m.read(at, &mut first).is_err() || first[0] != 0) {
+            return None;
+        }
+        let file = self.proc.files.find(call.args[0] as i32)?;
+        Some(self.proc_attributes(&file.node, asked.what, &self.proc_facts()))
+    }
+
+    /// `fstat(2)`.
+    pub(crate) fn sys_fstat(&self, cpu: CpuId, call: &Call) -> Out {
+        match self.proc.files.find(call.args[0] as i32) {
+            Some(file) => self.proc_attributes(&file.node, What::Stat { to: call.args[1] }, &self.proc_facts()),
+            None => self.pass(cpu, call),
+        }
+    }
+
+    fn proc_answer(
+        &self,
+        view: &View<'_, M>,
+        caller: &procfs::Caller<'_>,
+        asked: &Asked,
+        node: &Node,
+        facts: &Facts,
+    ) -> Out {
+        match asked.what {
+            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(node, asked.what, facts),
+            What::Access { want, .. } => match caller.may_access(view, node, want) {
+                Ok(()) => Out::Done(0),
+                Err(e) => e.into(),
+            },
+            What::Readlink { to, len } => self.proc_readlink(caller, node, to, len),
+            What::Open { flags } => self.proc_open(view, caller, node, flags),
+        }
+    }
+
+    fn proc_readlink(&self, caller: &procfs::Caller<'_>, node: &Node, to: u64, len: u64) -> Out {
+        if len as i32 <= 0 {
+            return Errno::EINVAL.into();
+        }
+        let is = match node.entry().map(|entry| entry.is) {
+            is @ Some(Is::SelfLink | Is::ThreadSelfLink) => is,
+            _ => return Errno::EINVAL.into(),
+        };
+        let mut text = [0; 32];
+        let text_len = procfs::walk::link_text(caller, is, &mut text).min(len as usize);
+        match self.m.write(to, &text[..text_len]) {
+            Ok(()) => Out::Done(text_len as isize),
+            Err(_) => Errno::EFAULT.into(),
+        }
+    }
+
+    fn proc_attributes(&self, node: &Node, what: What, facts: &Facts) -> Out {
+        let view = View { k: self, owner: facts.owner };
+        let (mode, [uid, gid]) = permission::attributes(&view, node);
+        let links = permission::links(&view, node);
+        // 32 bits at an offset in bytes.
+        let word = |at: usize| (facts.statx[at / 8] >> (at % 8 * 8)) as u32;
+        let written = match what {
+            What::Statx { to } => {
+                let mut bytes = [0; STATX_SIZE];
+                for (to, word) in bytes.chunks_exact_mut(8).zip(facts.statx) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+                put(&mut bytes, 16, &(links as u32).to_le_bytes());
+                put(&mut bytes, 20, &uid.to_le_bytes());
+                put(&mut bytes, 24, &gid.to_le_bytes());
+                put(&mut bytes, 28, &mode.to_le_bytes());
+                put(&mut bytes, 32, &node.inode().to_le_bytes());
+                self.m.write(to, &bytes)
+            }
+            What::Stat { to } => {
+                let (major, minor) = (u64::from(word(136)), u64::from(word(140)));
+                let device = minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
+                let mut bytes = [0; STAT_SIZE];
+                put(&mut bytes, 0, &device.to_le_bytes());
+                put(&mut bytes, 8, &node.inode().to_le_bytes());
+                put(&mut bytes, 16, &links.to_le_bytes());
+                put(&mut bytes, 24, &u32::from(mode).to_le_bytes());
+                put(&mut bytes, 28, &uid.to_le_bytes());
+                put(&mut bytes, 32, &gid.to_le_bytes());
+                put(&mut bytes, 56, &u64::from(word(4)).to_le_bytes());
+                // Times of access, change of data, change of attributes: seconds and nanoseconds.
+                for (to, at) in [(72, 64), (88, 112), (104, 96)] {
+                    put(&mut bytes, to, &facts.statx[at / 8].to_le_bytes());
+                    put(&mut bytes, to + 8, &word(at + 8).to_le_bytes());
+                }
+                self.m.write(to, &bytes)
+            }
+            _ => Ok(()),
+        };
+        if written.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    /// The host answers for what all threads share: under its own name, or, where it does not know the thread, under
+    /// that of the process's first host thread, which lives as long as the process.
+    fn proc_on_host(
+        &self,
+        cpu: CpuId,
+        call: &Call,
+        asked: &Asked,
+        node: &Node,
+        path: &ProcPath<'_>,
+        used: usize,
+    ) -> Out {
+        let Place::Entry(dir, _) = node.place else { return self.pass(cpu, call) };
+        if self.proc.files.has_bare() {
+            self.back_all();
+        }
+        if path.absolute && is_of_process(path.rest) && dir == Dir::Process {
+            return self.pass(cpu, call);
+        }
+        let Ok(text) = self.hosts_path(dir, node, &path.rest[used..]) else { return Errno::ENOMEM.into() };
+        let mut call = *call;
+        if let Some(at) = asked.dirfd {
+            call.args[at] = AT_FDCWD;
+        }
+        call.args[asked.path] = text.as_ptr() as u64;
+        Out::Done(self.m.host(call))
+    }
+
+    fn hosts_path(&self, dir: Dir, node: &Node, rest: &[u8]) -> Result<Vec<u8>, alloc::collections::TryReserveError> {
+        use core::fmt::Write;
+        let mut text = Vec::new();
+        text.try_reserve_exact(96 + rest.len())?;
+        let mut head = [0; 96];
+        let mut room = procfs::text::Room::new(&mut head);
+        let (pid, name) = (self.config.pid.0, node.entry().map_or("", |entry| entry.name));
+        // Three short names and two numbers fit.
+        let _ = match dir {
+            Dir::Thread => write!(room, "/proc/{pid}/task/{pid}/{name}"),
+            _ => write!(room, "/proc/{pid}/{name}"),
+        };
+        text.extend_from_slice(room.text());
+        text.extend_from_slice(rest);
+        text.push(0);
+        Ok(text)
+    }
+}
+
+/// Whether the host answers: for files that are its own, and for its folders and links.
+fn is_hosts(node: &Node) -> bool {
+    node.entry().is_some_and(|entry| entry.is == Is::Hosts || entry.mode & 0o170_000 == S_IFLNK && node.is_of_thread())
+}
+
+/// Whether a path is of the process and of no thread of it, so that the host understands it.
+fn is_of_process(rest: &[u8]) -> bool {
+    let mut names = first_names(rest);
+    names.next() == Some(b"self") && names.next().is_some_and(|name| name != b"task")
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+// The layouts above are the processor's; a statx that grew would be written short, which Linux allows.
+const _: () = assert!(STATX_SIZE == 256 && STAT_SIZE == 144);
+
+impl<M: Machine> Kernel<M> {
+    /// Whether what a node belongs to still lives.
+    pub(super) fn proc_lives(&self, node: &Node) -> bool {
+        !node.is_of_thread() || View { k: self, owner: procfs::Owner::default() }.lives(node.thread)
+    }
+}

@@ -1,0 +1,254 @@
+//! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
+
+use super::FACTS_LAST;
+use crate::cputime::TimeLimit;
+use crate::machine::Machine;
+use crate::wait::Wait;
+use crate::{Kernel, ThreadIdx};
+use abi::Errno;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use ids::Policy;
+use procfs::Node;
+use procfs::entries::File;
+use procfs::node::{Dir, Place};
+use procfs::text::sched::Sched;
+use procfs::text::stat::{Field, Stat, priority};
+use procfs::text::status::{Ours, write_limits};
+use procfs::text::{Room, State, sched, ticks};
+use sync::atomic::Ordering::Relaxed;
+use time::posix::ProcTimer;
+
+/// The longest text: `status` on a machine with many CPUs, `timers` of many.
+const SIZE: usize = 16 << 10;
+/// Those of one line: 52 numbers of 20 digits at the worst.
+const SMALL: usize = 1200;
+/// Timer slots looked at for one text (law 4).
+const TIMERS_MAX: u32 = 64;
+const CPUS_SHOWN: usize = 1024;
+
+/// What is told of a thread.
+#[derive(Clone, Copy)]
+struct Subject {
+    /// `None`: the main thread has exited before others.
+    slot: Option<ThreadIdx>,
+    id: i32,
+    /// All threads together, or this one.
+    whole: bool,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A file's text as it is now, for somebody to use. ESRCH if its thread died meanwhile: a text is never of two
+    /// threads.
+    pub(super) fn proc_text<R>(&self, node: &Node, file: File, using: impl FnOnce(&[u8]) -> R) -> Result<R, Errno> {
+        if matches!(file, File::Stat | File::Comm | File::Schedstat | File::Wchan | File::TimerSlack) {
+            let mut bytes = [0; SMALL];
+            return self.text_in(&mut bytes, node, file).map(using);
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(SIZE).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(SIZE, 0);
+        self.text_in(&mut bytes, node, file).map(using)
+    }
+
+    fn text_in<'b>(&self, bytes: &'b mut [u8], node: &Node, file: File) -> Result<&'b [u8], Errno> {
+        let slot = self.slot_of(node.thread);
+        let is_main = node.thread.id == self.config.pid.0;
+        if slot.is_none() && !is_main {
+            return Err(Errno::ESRCH);
+        }
+        let whole = matches!(node.place, Place::Entry(Dir::Process, _));
+        let mut room = Room::new(bytes);
+        let subject = Subject { slot, id: node.thread.id, whole };
+        // What does not fit is left out, as by a short read.
+        let _ = self.write_file(&subject, file, &mut room);
+        let len = room.text().len();
+        if self.slot_of(node.thread) != slot {
+            return Err(Errno::ESRCH);
+        }
+        Ok(&bytes[..len])
+    }
+
+    /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
+    fn host_stat(&self) -> Stat {
+        let now = self.m.now();
+        if let Some((then, stat)) = *self.proc.stat.lock()
+            && now.since(then) < FACTS_LAST
+        {
+            return stat;
+        }
+        let line = self.read_host_file(c"/proc/self/stat");
+        let stat = Stat::parse(&line).unwrap_or(Stat::new(self.config.pid.0, b'R'));
+        *self.proc.stat.lock() = Some((now, stat));
+        stat
+    }
+
+    fn write_file(&self, of: &Subject, file: File, to: &mut Room<'_>) -> core::fmt::Result {
+        match file {
+            File::Stat => self.write_stat(of, to),
+            File::Status => self.write_status(of, to),
+            File::Comm => {
+                let (name, len) = self.name_of(of);
+                to.raw(&name[..len])?;
+                to.write_str("\n")
+            }
+            File::Sched => {
+                let (name, len) = self.name_of(of);
+                sched::write(&name[..len], of.id, self.threads().live(), &self.sched_of(of), to)
+            }
+            File::Schedstat => sched::write_stat(&self.sched_of(of), to),
+            File::Wchan => to.write_str(self.waits_in(of).unwrap_or("0")),
+            File::Stack => match self.waits_in(of) {
+                Some(place) => writeln!(to, "[<0>] {place}"),
+                None => Ok(()),
+            },
+            File::Timers => self.write_timers(to),
+            File::Limits => self.write_limits(to),
+            File::TimerSlack => {
+                let slack = of.slot.map_or(0, |t| self.thread(t).timer_slack.load(Relaxed));
+                writeln!(to, "{slack}")
+            }
+            // The machine's own are the host's here; the tree has them for where there is none.
+            File::Machine | File::Uptime | File::Loadavg | File::PidMax | File::ThreadsMax => Ok(()),
+        }
+    }
+
+    fn name_of(&self, of: &Subject) -> ([u8; 16], usize) {
+        let name = of.slot.map_or([0; 16], |t| self.thread(t).name_bytes());
+        (name, name.iter().position(|&byte| byte == 0).unwrap_or(15))
+    }
+
+    fn proc_state(&self, of: &Subject) -> State {
+        match of.slot {
+            None => State::Zombie,
+            // Whoever waits for a share of CPU time could run, in Linux's eyes (`throttle_cfs_rq`).
+            Some(t) if self.thread(t).wait.kind() == Wait::Throttled => State::Running,
+            Some(t) if self.sched.is_blocked(t) => State::Sleeping,
+            Some(_) => State::Running,
+        }
+    }
+
+    /// Linux's name of the function in which such a wait stands.
+    fn waits_in(&self, of: &Subject) -> Option<&'static str> {
+        let t = of.slot.filter(|&t| self.sched.is_blocked(t))?;
+        Some(match self.thread(t).wait.kind() {
+            Wait::None | Wait::Work | Wait::Throttled => return None,
+            Wait::Futex => "futex_do_wait",
+            Wait::FutexVector => "futex_wait_multiple",
+            Wait::FutexPi | Wait::FutexRequeuePi => "rt_mutex_slowlock",
+            Wait::Sleep => "hrtimer_nanosleep",
+            Wait::CpuSleep => "do_cpu_nanosleep",
+            Wait::Signal => "do_sigtimedwait",
+            Wait::Suspend => "sigsuspend",
+            Wait::Host => "wait_woken",
+        })
+    }
+
+    fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
+        let mut stat = self.host_stat();
+        let (name, len) = self.name_of(of);
+        stat.id = of.id;
+        stat.set_name(&name[..len]);
+        stat.state = self.proc_state(of).letter();
+        stat.set(Field::NumThreads, i64::from(self.threads().live()));
+        let usage = match of.slot {
+            _ if of.whole => self.process_usage(),
+            Some(t) => self.thread_usage(t),
+            None => Default::default(),
+        };
+        stat.set(Field::Utime, ticks(usage.utime.0) as i64);
+        stat.set(Field::Stime, ticks(usage.stime.0) as i64);
+        if !of.whole {
+            for field in [Field::Minflt, Field::Cminflt, Field::Majflt, Field::Cmajflt] {
+                stat.set(field, 0);
+            }
+        }
+        if of.id != self.config.pid.0 {
+            stat.set(Field::ExitSignal, -1);
+        }
+        let Some(t) = of.slot else { return stat.write(to) };
+        let attr = self.sched.attr(t);
+        let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
+        let number = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline);
+        stat.set(Field::Priority, number);
+        stat.set(Field::Nice, i64::from(attr.nice.0));
+        stat.set(Field::RtPriority, i64::from(attr.rt.0));
+        stat.set(Field::Policy, attr.policy as i64);
+        stat.set(Field::Processor, i64::from(self.sched.cpu_of(t).0));
+        stat.set(Field::Wchan, i64::from(self.waits_in(of).is_some()));
+        let [pending, shared, blocked, ignored, caught] = self.signal_sets(t);
+        let first = |set: u64| (set & 0x7fff_ffff) as i64;
+        stat.set(Field::Signal, first(if of.whole { pending | shared } else { pending }));
+        for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
+            stat.set(field, first(set));
+        }
+        stat.write(to)
+    }
+
+    fn write_status(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
+        let base = self.read_host_file(c"/proc/self/status");
+        let (name, len) = self.name_of(of);
+        let mut cpus = [0; CPUS_SHOWN];
+        let mut allowed = 0;
+        if let Some(t) = of.slot {
+            for (to, cpu) in cpus.iter_mut().zip(self.sched.affinity(t).iter()) {
+                *to = u32::from(cpu.0);
+                allowed += 1;
+            }
+        }
+        let ours = Ours {
+            name: &name[..len],
+            state: self.proc_state(of),
+            tgid: self.config.pid.0,
+            pid: of.id,
+            threads: self.threads().live(),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
+            cpus: &cpus[..allowed],
+            cpus_possible: self.config.cpus as u32,
+            switches: [0; 2],
+        };
+        procfs::text::status::write(&base, &ours, to)
+    }
+
+    /// Pending for the thread and for the process, blocked, ignored, caught.
+    fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
+        let process = self.process.signals.lock();
+        let thread = self.thread(t).signals.0.lock();
+        let actions = process.actions();
+        [process.private_set(&thread), process.shared_set(), thread.blocked(), actions.ignored(), actions.caught()]
+            .map(|set| set.0)
+    }
+
+    fn sched_of(&self, of: &Subject) -> Sched {
+        let Some(t) = of.slot else { return Sched::default() };
+        let attr = self.sched.attr(t);
+        let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
+        // The kernel's own scale: 100 less than in `stat`.
+        let priority = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline) as i32 + 100;
+        Sched {
+            runtime: self.thread_clock(t).0,
+            exec_start: self.m.now().0,
+            policy: attr.policy as u32,
+            priority,
+            slice: self.sched.rr_interval(t).0,
+            ..Sched::default()
+        }
+    }
+
+    fn write_timers(&self, to: &mut Room<'_>) -> core::fmt::Result {
+        let (pid, mut result) = (self.config.pid.0, Ok(()));
+        self.posix.list(TIMERS_MAX, |listed| {
+            if result.is_ok() {
+                result = write!(to, "{}", ProcTimer { listed: &listed, pid });
+            }
+        });
+        result
+    }
+
+    fn write_limits(&self, to: &mut Room<'_>) -> core::fmt::Result {
+        let base = self.read_host_file(c"/proc/self/limits");
+        let (cpu, rt) = (self.time_limit(TimeLimit::Cpu), self.time_limit(TimeLimit::RtTime));
+        let rows = [("Max cpu time", [cpu.cur, cpu.max], "seconds"), ("Max realtime timeout", [rt.cur, rt.max], "us")];
+        write_limits(&base, &rows, to)
+    }
+}

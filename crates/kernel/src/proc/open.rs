@@ -1,0 +1,253 @@
+//! Opening, reading and writing files of ours, and what happens to their descriptors.
+
+use super::files::OpenFile;
+use super::view::View;
+use super::{AT_FDCWD, O_CLOEXEC};
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+use crate::{Kernel, ThreadIdx};
+use abi::{Errno, nr};
+use ids::CpuId;
+use procfs::entries::{File, Is};
+use procfs::node::Dir;
+use procfs::permission::{MAY_READ, MAY_WRITE};
+use procfs::{Caller, Node};
+use sync::atomic::Ordering::Relaxed;
+
+const O_ACCMODE: u64 = 3;
+const O_WRONLY: u64 = 1;
+const O_CREAT: u64 = 0o100;
+const O_EXCL: u64 = 0o200;
+const O_PATH: u64 = 0o10000000;
+const MFD_CLOEXEC: u64 = 1;
+const SEEK_CUR: u64 = 1;
+const F_DUPFD: u64 = 0;
+const F_DUPFD_CLOEXEC: u64 = 1030;
+
+impl<M: Machine> Kernel<M> {
+    pub(super) fn proc_open(&self, view: &View<'_, M>, caller: &Caller<'_>, node: &Node, flags: u64) -> Out {
+        if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
+            return Errno::EEXIST.into();
+        }
+        let access = flags & O_ACCMODE;
+        let Some(entry) = node.entry() else {
+            if access != 0 && flags & O_PATH == 0 {
+                return Errno::EISDIR.into();
+            }
+            return self.open_folder(node, flags);
+        };
+        let Is::Ours(file) = entry.is else { return self.open_link(entry.is, flags) };
+        if flags & O_PATH == 0 {
+            let want = [MAY_READ, MAY_WRITE, MAY_READ | MAY_WRITE, MAY_READ | MAY_WRITE][access as usize];
+            if let Err(e) = caller.may_access(view, node, want) {
+                return e.into();
+            }
+        }
+        let (reads, writes) = (access != O_WRONLY, access != 0);
+        // A path alone (O_PATH) is never read: the host's refusals are those of a backed file's.
+        if self.proc.files.may_be_bare()
+            && flags & O_PATH == 0
+            && let Some(fd) = self.bare_descriptor(flags & O_CLOEXEC != 0)
+        {
+            if fd >= 0 {
+                self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, false));
+            }
+            return Out::Done(fd);
+        }
+        let close = if flags & O_CLOEXEC != 0 { MFD_CLOEXEC } else { 0 };
+        let fd = self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, close, 0, 0, 0, 0] });
+        if fd < 0 {
+            return Out::Done(fd);
+        }
+        if let Err(e) = self.proc_fill(fd as u64, node, file) {
+            self.host_close(fd as u64);
+            return e.into();
+        }
+        self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
+        Out::Done(fd)
+    }
+
+    /// A link itself can only be named (O_PATH): the host has the same one.
+    fn open_link(&self, is: Is, flags: u64) -> Out {
+        if flags & O_PATH == 0 {
+            return Errno::ELOOP.into();
+        }
+        let path = if is == Is::SelfLink { c"/proc/self" } else { c"/proc/thread-self" };
+        let args = [AT_FDCWD, path.as_ptr() as u64, flags, 0, 0, 0];
+        Out::Done(self.m.host(Call { nr: nr::OPENAT, args }))
+    }
+
+    /// A directory: the host's of the same kind, so that `fchdir`, `openat` and `fstat` of it mean something to it.
+    fn open_folder(&self, node: &Node, flags: u64) -> Out {
+        use core::fmt::Write;
+        let pid = self.config.pid.0;
+        let mut path = [0; 64];
+        let mut room = procfs::text::Room::new(&mut path);
+        // Two numbers and two words fit.
+        let _ = match node.dir() {
+            Some(Dir::Process) => write!(room, "/proc/{pid}\0"),
+            Some(Dir::Tasks) => write!(room, "/proc/{pid}/task\0"),
+            _ => write!(room, "/proc/{pid}/task/{pid}\0"),
+        };
+        let at = room.text().as_ptr() as u64;
+        let fd = self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, at, flags & !O_CREAT, 0, 0, 0] });
+        if fd >= 0 {
+            self.proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
+        }
+        Out::Done(fd)
+    }
+
+    /// Puts the text as it is now into the host's file.
+    pub(super) fn proc_fill(&self, fd: u64, node: &Node, file: File) -> Result<(), Errno> {
+        self.proc_text(node, file, |text| self.write_host(fd, text))?
+    }
+
+    /// Makes this the whole content of a file of the host's.
+    pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
+        let (mut done, len) = (0, text.len());
+        while done < len {
+            let args = [fd, text.as_ptr() as u64 + done as u64, (len - done) as u64, done as u64, 0, 0];
+            match self.m.host(Call { nr: nr::PWRITE64, args }) {
+                n if n > 0 => done += n as usize,
+                n if n < 0 => return Err(Errno(-n as i32)),
+                _ => return Err(Errno::EIO),
+            }
+        }
+        self.m.host(Call { nr: nr::FTRUNCATE, args: [fd, len as u64, 0, 0, 0, 0] });
+        Ok(())
+    }
+
+    /// `read(2)`, `pread64(2)`: from its beginning a file is read as it is now, as a sequence file is; of a dead
+    /// thread nothing is read.
+    pub(crate) fn sys_read(&self, cpu: CpuId, call: &Call) -> Out {
+        if !self.proc.files.is_empty()
+            && let Some(file) = self.proc.files.find(call.args[0] as i32)
+        {
+            let fd = call.args[0];
+            if !file.reads {
+                return Errno::EBADF.into();
+            }
+            if !self.proc_lives(&file.node) {
+                return Errno::ESRCH.into();
+            }
+            let ours = file.node.entry().map(|entry| entry.is);
+            if let Some(Is::Ours(text)) = ours
+                && !file.backed
+            {
+                return self.read_bare(fd as i32, &file, text, call);
+            }
+            let at = match call.nr {
+                nr::PREAD64 => call.args[3] as isize,
+                _ if file.fresh => 1,
+                _ => self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
+            };
+            if let Some(Is::Ours(text)) = ours {
+                if at == 0
+                    && let Err(e) = self.proc_fill(fd, &file.node, text)
+                {
+                    return e.into();
+                }
+                if file.fresh {
+                    self.proc.files.change(fd as i32, |file| file.fresh = false);
+                }
+            }
+        }
+        self.pass(cpu, call)
+    }
+
+    /// `write(2)`: names can be set, and what the scheduler has counted is let alone.
+    pub(crate) fn sys_write(&self, cpu: CpuId, call: &Call) -> Out {
+        if self.proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        let [fd, from, len, ..] = call.args;
+        let Some(file) = self.proc.files.find(fd as i32) else { return self.pass(cpu, call) };
+        match file.node.entry().map(|entry| entry.is) {
+            Some(_) if !file.writes => Errno::EBADF.into(),
+            Some(Is::Ours(File::Comm)) => self.write_comm(&file.node, from, len),
+            Some(Is::Ours(File::TimerSlack)) => self.write_slack(&file.node, from, len),
+            Some(Is::Ours(File::Sched)) => Out::Done(len as isize),
+            Some(_) => Errno::EINVAL.into(),
+            None => self.pass(cpu, call),
+        }
+    }
+
+    /// The first 15 bytes count, and all are taken (`comm_write`).
+    fn write_comm(&self, node: &Node, from: u64, len: u64) -> Out {
+        let mut name = [0; 16];
+        if self.m.read(from, &mut name[..len.min(15) as usize]).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let Some(target) = self.slot_of(node.thread) else { return Errno::ESRCH.into() };
+        self.thread(target).set_name(&name);
+        self.named(target);
+        if target == ThreadIdx(0) && node.thread.id == self.config.pid.0 {
+            // Others see the process's name by its first host thread.
+            self.name_first_carrier(&name);
+        }
+        Out::Done(len as isize)
+    }
+
+    fn name_first_carrier(&self, name: &[u8; 16]) {
+        let path = c"/proc/self/comm".as_ptr() as u64;
+        let fd = self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0, 0, 0] });
+        if fd >= 0 {
+            let len = name.iter().position(|&byte| byte == 0).unwrap_or(15).max(1);
+            self.m.host(Call { nr: nr::WRITE, args: [fd as u64, name.as_ptr() as u64, len as u64, 0, 0, 0] });
+            self.m.host(Call { nr: nr::CLOSE, args: [fd as u64, 0, 0, 0, 0, 0] });
+        }
+    }
+
+    fn write_slack(&self, node: &Node, from: u64, len: u64) -> Out {
+        let mut digits = [0; 24];
+        let len_read = len.min(digits.len() as u64) as usize;
+        if self.m.read(from, &mut digits[..len_read]).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let text = core::str::from_utf8(&digits[..len_read]).unwrap_or_default();
+        let Ok(slack) = text.trim_end_matches(['\n', '\0']).parse::<u64>() else { return Errno::EINVAL.into() };
+        let Some(target) = self.slot_of(node.thread) else { return Errno::ESRCH.into() };
+        const DEFAULT: u64 = 50_000;
+        self.thread(target).timer_slack.store(if slack == 0 { DEFAULT } else { slack }, Relaxed);
+        Out::Done(len as isize)
+    }
+
+    /// `close(2)`, `close_range(2)`, and what opens over an old descriptor.
+    pub(crate) fn sys_close(&self, cpu: CpuId, call: &Call) -> Out {
+        if !self.proc.files.is_empty() {
+            let (first, last) = match call.nr {
+                nr::CLOSE => (call.args[0], call.args[0]),
+                nr::CLOSE_RANGE => (call.args[0], call.args[1]),
+                _ => (call.args[1], call.args[1]),
+            };
+            let was_bare = self.proc.files.forget(first as u32, last as u32);
+            if was_bare && call.nr == nr::CLOSE {
+                return Out::Done(self.m.host(*call));
+            }
+        }
+        self.pass(cpu, call)
+    }
+
+    /// `dup(2)` and its kin: the new descriptor stands for the same.
+    pub(crate) fn sys_dup(&self, cpu: CpuId, call: &Call) -> Out {
+        let known = match call.nr {
+            _ if self.proc.files.is_empty() => None,
+            nr::FCNTL if !matches!(call.args[1], F_DUPFD | F_DUPFD_CLOEXEC) => None,
+            _ => self.proc.files.find(call.args[0] as i32),
+        };
+        let Some(file) = known else {
+            return match call.nr {
+                nr::DUP2 | nr::DUP3 => self.sys_close(cpu, call),
+                _ => self.pass(cpu, call),
+            };
+        };
+        let fd = self.m.host(*call);
+        if fd >= 0 && fd as u64 != call.args[0] {
+            // Which of the two is read first cannot be told: neither is fresh.
+            let file = OpenFile { fresh: false, ..file };
+            self.proc.files.change(call.args[0] as i32, |old| old.fresh = false);
+            self.proc.files.insert(fd as i32, file);
+        }
+        Out::Done(fd)
+    }
+}

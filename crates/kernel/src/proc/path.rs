@@ -1,0 +1,87 @@
+//! Which paths are ours.
+
+use super::view::View;
+use crate::Kernel;
+use crate::machine::Machine;
+use procfs::{Node, Threads};
+
+/// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
+pub(super) const PATH_MAX: usize = 320;
+const PREFIX: &[u8] = b"/proc/";
+const PAGE: u64 = 4096;
+
+/// A path of the program's that may be ours: where it begins, and what follows.
+pub(super) struct ProcPath<'b> {
+    pub from: Node,
+    pub rest: &'b [u8],
+    /// It was written out from the root.
+    pub absolute: bool,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A path that is ours to look at: below `/proc` with a first name of ours, or relative to a directory of ours.
+    #[inline]
+    pub(super) fn proc_path<'b>(&self, dirfd: u64, at: u64, bytes: &'b mut [u8; PATH_MAX]) -> Option<ProcPath<'b>> {
+        let len = self.read_prefix(at, bytes)?;
+        self.proc_path_slow(dirfd, at, len, bytes)
+    }
+
+    /// The path's first bytes, up to the prefix's length, if they may begin a path of ours. Nothing behind the path's
+    /// page is touched, since nothing may be there.
+    #[inline]
+    fn read_prefix(&self, at: u64, bytes: &mut [u8; PATH_MAX]) -> Option<usize> {
+        let len = PREFIX.len().min((PAGE - at % PAGE) as usize);
+        self.m.read(at, &mut bytes[..len]).ok()?;
+        let may_be = bytes[..len] == PREFIX[..len] || bytes[0] != b'/' && self.proc.files.has_folders();
+        may_be.then_some(len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn proc_path_slow<'b>(
+        &self,
+        dirfd: u64,
+        at: u64,
+        read: usize,
+        bytes: &'b mut [u8; PATH_MAX],
+    ) -> Option<ProcPath<'b>> {
+        let (mut len, mut seen) = (read, 0);
+        let end = loop {
+            if let Some(end) = bytes[seen..len].iter().position(|&byte| byte == 0) {
+                break seen + end;
+            }
+            seen = len;
+            let at = at.wrapping_add(len as u64);
+            let more = ((PAGE - at % PAGE) as usize).min(64).min(PATH_MAX - len);
+            if more == 0 {
+                return None;
+            }
+            self.m.read(at, &mut bytes[len..len + more]).ok()?;
+            len += more;
+        };
+        let path = &bytes[..end];
+        if let Some(rest) = path.strip_prefix(PREFIX) {
+            return self.begins_with_ours(rest).then_some(ProcPath { from: Node::ROOT, rest, absolute: true });
+        }
+        if path.first() == Some(&b'/') || path.is_empty() {
+            return None;
+        }
+        let from = self.proc.files.folder(dirfd as i32)?;
+        Some(ProcPath { from, rest: path, absolute: false })
+    }
+
+    /// Of the names in `/proc` only those of this process are ours.
+    fn begins_with_ours(&self, rest: &[u8]) -> bool {
+        match first_names(rest).next() {
+            Some(b"self" | b"thread-self") => true,
+            Some(name) => procfs::id_of(name)
+                .is_some_and(|id| View { k: self, owner: procfs::Owner::default() }.find(id).is_some()),
+            None => false,
+        }
+    }
+}
+
+/// The names of a path.
+pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+}

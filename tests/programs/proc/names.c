@@ -1,0 +1,163 @@
+/* Which names there are in /proc of one's own threads, and what is answered for those that are not. */
+#include "../check.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static pid_t tid_of_other;
+static atomic_int ready, leave;
+
+static void *other(void *arg) {
+  (void)arg;
+  tid_of_other = gettid();
+  atomic_store(&ready, 1);
+  while (!atomic_load(&leave)) sleep_ms(1);
+  return NULL;
+}
+
+static pthread_t begin(void) {
+  pthread_t thread;
+  atomic_store(&ready, 0), atomic_store(&leave, 0);
+  need(pthread_create(&thread, NULL, other, NULL) == 0);
+  wait_until(atomic_load(&ready));
+  return thread;
+}
+
+static void end(pthread_t thread) {
+  atomic_store(&leave, 1);
+  need(pthread_join(thread, NULL) == 0);
+}
+
+/* %p: this process, %t: this thread, %o: the other thread. */
+static const char *expand(const char *form) {
+  static char path[400];
+  char *to = path;
+  for (; *form; form++) {
+    if (*form != '%') *to++ = *form;
+    else to += sprintf(to, "%d", *++form == 'p' ? getpid() : *form == 't' ? gettid() : tid_of_other);
+  }
+  *to = 0;
+  return path;
+}
+
+static const char *open_result(const char *form, int flags) {
+  int fd = open(expand(form), flags);
+  const char *text = fd >= 0 ? "ok" : errname(errno);
+  if (fd >= 0) close(fd);
+  return text;
+}
+
+static const char *stat_result(const char *form) {
+  struct stat st;
+  return stat(expand(form), &st) == 0 ? "ok" : errname(errno);
+}
+
+static void each(const char *const *forms) {
+  for (; *forms; forms++) {
+    say("%s: stat %s, open %s, access %s", *forms, stat_result(*forms), open_result(*forms, O_RDONLY),
+        access(expand(*forms), F_OK) == 0 ? "ok" : errname(errno));
+  }
+}
+
+CASE(found) {
+  pthread_t thread = begin();
+  each((const char *const[]){"/proc/self/task/%o/stat", "/proc/%p/task/%o/status", "/proc/self/task/%t", "/proc/%o",
+                             "/proc/%o/stat", "/proc/thread-self/comm", "/proc/self/", "/proc/self/task/",
+                             "/proc//self//task//%o//comm", "/proc/self/./task/../task/%o/stat",
+                             "/proc/self/task/%o/../%t/stat", "/proc/self/task/%o/../../stat", "/proc/thread-self/../%o",
+                             "/proc/self/../%p/stat", "/proc/self/task/%o/wchan", "/proc/self/task/%o/schedstat",
+                             "/proc/self/task/%o/children", "/proc/self/timers", "/proc/self/task/%o/limits", NULL});
+  end(thread);
+}
+
+CASE(hosts_below_a_thread) {
+  pthread_t thread = begin();
+  each((const char *const[]){"/proc/self/task/%o/maps", "/proc/self/task/%o/exe", "/proc/self/task/%o/cwd",
+                             "/proc/self/task/%o/fd", "/proc/self/task/%o/fd/1", "/proc/self/task/%o/ns/net",
+                             "/proc/thread-self/environ", "/proc/thread-self/fdinfo", "/proc/self/task/%o/cmdline",
+                             "/proc/self/task/%o/root/", "/proc/self/maps", "/proc/self/exe", "/proc/self/fd/1", NULL});
+  end(thread);
+}
+
+CASE(missing) {
+  pthread_t thread = begin();
+  each((const char *const[]){"/proc/self/task/0", "/proc/self/task/1", "/proc/self/task/%o0", "/proc/self/task/0%o",
+                             "/proc/self/task/+%o", "/proc/self/task/-%o", "/proc/self/task/ %o", "/proc/self/task/%o ",
+                             "/proc/self/task/4294967296", "/proc/self/task/99999999999999999999", "/proc/self/task/x",
+                             "/proc/0%p", "/proc/+%p", "/proc/self/task/%o/task", "/proc/self/task/%o/timers",
+                             "/proc/self/task/%o/nothing", "/proc/self/nothing", "/proc/self/task/nothing",
+                             "/proc/thread-self/task", "/proc/self/task/%o/Stat", "/proc/0", "/proc/Self", NULL});
+  end(thread);
+}
+
+CASE(no_directory) {
+  pthread_t thread = begin();
+  each((const char *const[]){"/proc/self/task/%o/stat/", "/proc/self/task/%o/stat/.", "/proc/self/task/%o/stat/..",
+                             "/proc/self/task/%o/comm/x", "/proc/self/stat/", "/proc/thread-self/comm/", NULL});
+  end(thread);
+}
+
+CASE(too_long) {
+  char path[400] = "/proc/self/task/";
+  memset(path + strlen(path), 'x', 256);
+  each((const char *const[]){path, NULL});
+  path[16 + 255] = 0;
+  each((const char *const[]){path, NULL});
+  say("empty: %s", open_result("", O_RDONLY));
+  say("nowhere: %s", result(syscall(SYS_open, (char *)8, O_RDONLY)));
+  say("stat nowhere: %s", result(syscall(SYS_access, (char *)8, F_OK)));
+  say("to nowhere: %s", result(syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", (char *)8, 0)));
+}
+
+CASE(links) {
+  pthread_t thread = begin();
+  char text[64], wanted[64];
+  ssize_t len = readlink("/proc/self", text, sizeof text - 1);
+  text[len > 0 ? len : 0] = 0;
+  sprintf(wanted, "%d", getpid());
+  must(strcmp(text, wanted) == 0);
+  len = readlink("/proc/thread-self", text, sizeof text - 1);
+  text[len > 0 ? len : 0] = 0;
+  sprintf(wanted, "%d/task/%d", getpid(), gettid());
+  must(strcmp(text, wanted) == 0);
+  say("cut: %s", result(readlink("/proc/self", text, 1)));
+  say("no room: %s", result(readlink("/proc/self", text, 0)));
+  say("no link: %s", result(readlink("/proc/self/stat", text, 8)));
+  say("a folder: %s", result(readlink(expand("/proc/self/task/%o"), text, 8)));
+  say("nothing: %s", result(readlink(expand("/proc/self/task/%o0/exe"), text, 8)));
+  say("behind a link: %s", result(readlink("/proc/self/", text, 8)));
+  char a[200], b[200];
+  memset(a, 0, sizeof a), memset(b, 0, sizeof b);
+  must(readlink(expand("/proc/self/task/%o/exe"), a, sizeof a - 1) == readlink("/proc/self/exe", b, sizeof b - 1));
+  must(strcmp(a, b) == 0 && a[0] == '/');
+  say("nofollow: %s", open_result("/proc/self", O_RDONLY | O_NOFOLLOW));
+  say("nofollow path: %s", open_result("/proc/self", O_PATH | O_NOFOLLOW));
+  say("nofollow behind: %s", open_result("/proc/self/", O_RDONLY | O_NOFOLLOW));
+  end(thread);
+}
+
+CASE(flags) {
+  pthread_t thread = begin();
+  const char *stat = "/proc/self/task/%o/stat", *folder = "/proc/self/task/%o";
+  say("directory: %s %s", open_result(stat, O_DIRECTORY), open_result(folder, O_DIRECTORY));
+  say("write a folder: %s %s", open_result(folder, O_WRONLY), open_result("/proc/self/task", O_RDWR));
+  say("exclusive: %s", open_result(stat, O_CREAT | O_EXCL));
+  say("path: %s %s", open_result(stat, O_PATH), open_result(folder, O_PATH));
+  say("truncate comm: %s", open_result("/proc/self/task/%o/comm", O_WRONLY | O_TRUNC));
+  say("create what is there: %s", open_result("/proc/self/task/%o/comm", O_WRONLY | O_CREAT));
+  int fd = open(expand(stat), O_RDONLY | O_CLOEXEC);
+  say("cloexec: %s", result(fcntl(fd, F_GETFD)));
+  close(fd);
+  end(thread);
+}
+
+CASE(access_modes) {
+  pthread_t thread = begin();
+  for (int mode = 0; mode <= 7; mode++) {
+    say("mode %d: folder %s, comm %s", mode, result(access(expand("/proc/self/task/%o"), mode & ~2)),
+        result(access(expand("/proc/self/task/%o/comm"), mode)));
+  }
+  say("bad mode: %s", result(access(expand("/proc/self/task/%o/comm"), 8)));
+  say("effective: %s", result(faccessat(AT_FDCWD, expand("/proc/self/task/%o/comm"), W_OK, AT_EACCESS)));
+  say("execute stat: %s", result(access(expand("/proc/self/task/%o/stat"), X_OK)));
+  end(thread);
+}
