@@ -99,7 +99,7 @@ fn tids(view: &View, rates: &Rates) -> Vec<i32> {
 fn eighty_columns_and_24_lines_are_enough() {
     let rates = rates(&[1000]);
     let lines = screen(&view(), &rates, 80, 24);
-    assert_eq!(lines[0], "entresol: 1 processes, 3 threads: 1 running, 1 queued, 1 waiting");
+    assert_eq!(lines[0], "entresol: 1 process, 3 threads: 1 running, 1 queued, 1 waiting");
     assert_eq!(lines[1], "  0 [|||||||||||||||||] 100% 1 queued    1 [||||             ]  25% 0 queued");
     assert_eq!(lines[2], "CPUs of process 1000 (busy)");
     let expected = [

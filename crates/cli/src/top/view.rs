@@ -297,10 +297,11 @@ impl View {
         let shown = || rates.processes.iter().filter(|process| self.has(process));
         let threads = || shown().flat_map(|process| &process.watched.snapshot.threads);
         let count = |place| threads().filter(|thread| thread.place == place).count();
+        let some = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
         format!(
-            "{} processes, {} threads: {} running, {} queued, {} waiting",
-            shown().count(),
-            threads().count(),
+            "{}, {}: {} running, {} queued, {} waiting",
+            some(shown().count(), "process", "processes"),
+            some(threads().count(), "thread", "threads"),
             count(Place::Running),
             count(Place::Queued),
             count(Place::Waiting)
