@@ -495,6 +495,10 @@ impl Machine for Host {
         left::pending_for_carrier()
     }
 
+    fn barrier(&self) -> Option<sync::rcu::Barrier> {
+        Some(crate::takeover::barrier)
+    }
+
     fn random(&self) -> u64 {
         base::tsc().wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

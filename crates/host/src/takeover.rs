@@ -142,7 +142,7 @@ pub(crate) fn prepare() {
 }
 
 /// Every running host thread of the process passes a full barrier.
-fn barrier() -> bool {
+pub(crate) fn barrier() -> bool {
     // SAFETY: has no effect on memory but to order it.
     unsafe { arch::syscall!(os::nr::MEMBARRIER, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0 }
 }

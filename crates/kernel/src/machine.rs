@@ -210,6 +210,11 @@ pub trait Machine: Sync + Sized {
     fn pending_on_carrier(&self) -> SigSet {
         SigSet::EMPTY
     }
+    /// What makes every CPU pass a full fence, where the machine has it: it takes microseconds, and spares
+    /// frequent readers theirs.
+    fn barrier(&self) -> Option<sync::rcu::Barrier> {
+        None
+    }
     /// Random bits.
     fn random(&self) -> u64;
 }

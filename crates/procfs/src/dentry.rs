@@ -173,6 +173,7 @@ impl Cache {
 
     /// The dentry of a name (`__d_lookup_rcu`). The caller is a reader, and writes nothing. It may miss one that is
     /// being put in or taken out: a miss says nothing.
+    #[inline(always)]
     pub fn find(&self, parent: Number, name: &Name) -> Result<Option<Seen>, Changed> {
         let hash = name.hash(parent);
         let mut next = self.head(hash).load(Acquire);

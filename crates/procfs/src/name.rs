@@ -13,14 +13,17 @@ pub struct Name {
 
 impl Name {
     /// A name that may be longer than any that exists. (NAME_MAX is each file system's to refuse, and procfs does not.)
+    #[inline(always)]
     pub fn new(bytes: &[u8]) -> Name {
-        let (whole, mut words) = (&bytes[..bytes.len().min(LEN_MAX)], [0; WORDS]);
-        for (word, part) in words.iter_mut().zip(whole.chunks(8)) {
-            *word = match part.try_into() {
-                Ok(all) => u64::from_le_bytes(all),
-                Err(_) => part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
-            };
-        }
+        // Word by word, so that it stays in registers: what is stored in pieces and loaded whole is slow.
+        let word = |n: usize| match bytes.get(8 * n..) {
+            None | Some([]) => 0,
+            Some(part) => match part.first_chunk() {
+                Some(all) => u64::from_le_bytes(*all),
+                None => part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            },
+        };
+        let words = [word(0), word(1), word(2)];
         Name { words, len: bytes.len() }
     }
 
@@ -36,6 +39,7 @@ impl Name {
     }
 
     /// Its words.
+    #[inline(always)]
     pub(crate) fn words(&self) -> [u64; WORDS] {
         self.words
     }
@@ -61,6 +65,7 @@ impl Name {
     }
 
     /// A number for the cache's buckets: of the name in this directory.
+    #[inline(always)]
     pub(crate) fn hash(&self, parent: u32) -> u32 {
         // Multiplying spreads the differences of a name upwards, and the high half is taken. Most names fit in one word;
         // the others are folded in.

@@ -25,7 +25,7 @@ use crate::name::{Name, decimal};
 use crate::node::{Dir, Node, Place, ThreadId};
 use crate::permission::{Caller, Options};
 use abi::Errno;
-use sync::rcu::{Rcu, Reading};
+use sync::rcu::{Barrier, Rcu, Reading};
 
 /// How a walk makes sure of what it stands on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +124,11 @@ impl Tree {
         Tree { cache: Cache::new(names), rcu: Rcu::new(readers), options, policy }
     }
 
+    /// The same with readers that need no fence of their own ([`Rcu::with_barrier`]).
+    pub fn with_barrier(self, barrier: Option<Barrier>) -> Tree {
+        Tree { rcu: self.rcu.with_barrier(barrier), ..self }
+    }
+
     /// How it was mounted.
     pub fn options(&self) -> &Options {
         &self.options
@@ -211,6 +216,7 @@ struct Way<'p> {
 
 impl Way<'_> {
     /// The next component, without the slashes before it.
+    #[inline(always)]
     fn next(&mut self) -> Option<Name> {
         let in_link = take(&self.link[..self.link_len], &mut self.link_used);
         in_link.or_else(|| take(self.path, &mut self.used))
@@ -227,6 +233,7 @@ impl Way<'_> {
     }
 }
 
+#[inline(always)]
 fn take(bytes: &[u8], used: &mut usize) -> Option<Name> {
     let begin = *used + bytes[*used..].iter().position(|&byte| byte != b'/')?;
     let len = bytes[begin..].iter().position(|&byte| byte == b'/').unwrap_or(bytes.len() - begin);

@@ -2,7 +2,7 @@
 
 use super::path::{PATH_MAX, ProcPath, first_names};
 use super::view::View;
-use super::{AT_FDCWD, Facts, STATX_SIZE};
+use super::{AT_FDCWD, STATX_SIZE};
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
@@ -12,6 +12,7 @@ use ids::CpuId;
 use procfs::entries::{Is, S_IFLNK};
 use procfs::node::{Dir, Place};
 use procfs::{Node, Threads, Want, permission};
+use sync::atomic::Ordering::Relaxed;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_EACCESS: u64 = 0x200;
@@ -94,16 +95,16 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(never)]
     fn proc_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call, asked: &Asked, path: &ProcPath<'_>) -> Out {
-        let facts = self.proc_facts();
-        let view = View { k: self, owner: facts.owner };
+        let owner = self.proc_owner();
+        let view = View { k: self, owner };
         let real = matches!(asked.what, What::Access { real: true, .. });
-        let caller = self.proc_caller(t, &facts.owner, real);
+        let caller = self.proc_caller(t, &owner, real);
         let walked = self.proc_tree().walk_from(cpu.index(), &view, &caller, path.from, path.rest, asked.want);
         match walked {
             Ok(walked) if is_hosts(&walked.node) => {
                 self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used)
             }
-            Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node, &facts),
+            Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node),
             // This kernel may have files that our list does not know; it answers for the process.
             Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) => self.pass(cpu, call),
             Err(e) => e.into(),
@@ -127,27 +128,24 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         let file = self.proc.files.find(call.args[0] as i32)?;
-        Some(self.proc_attributes(&file.node, asked.what, &self.proc_facts()))
+        let view = View { k: self, owner: self.proc_owner() };
+        Some(self.proc_attributes(&view, &file.node, asked.what))
     }
 
     /// `fstat(2)`.
     pub(crate) fn sys_fstat(&self, cpu: CpuId, call: &Call) -> Out {
         match self.proc.files.find(call.args[0] as i32) {
-            Some(file) => self.proc_attributes(&file.node, What::Stat { to: call.args[1] }, &self.proc_facts()),
+            Some(file) => {
+                let view = View { k: self, owner: self.proc_owner() };
+                self.proc_attributes(&view, &file.node, What::Stat { to: call.args[1] })
+            }
             None => self.pass(cpu, call),
         }
     }
 
-    fn proc_answer(
-        &self,
-        view: &View<'_, M>,
-        caller: &procfs::Caller<'_>,
-        asked: &Asked,
-        node: &Node,
-        facts: &Facts,
-    ) -> Out {
+    fn proc_answer(&self, view: &View<'_, M>, caller: &procfs::Caller<'_>, asked: &Asked, node: &Node) -> Out {
         match asked.what {
-            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(node, asked.what, facts),
+            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(view, node, asked.what),
             What::Access { want, .. } => match caller.may_access(view, node, want) {
                 Ok(()) => Out::Done(0),
                 Err(e) => e.into(),
@@ -173,17 +171,17 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn proc_attributes(&self, node: &Node, what: What, facts: &Facts) -> Out {
-        let view = View { k: self, owner: facts.owner };
-        let (mode, [uid, gid]) = permission::attributes(&view, node);
-        let links = permission::links(&view, node);
+    fn proc_attributes(&self, view: &View<'_, M>, node: &Node, what: What) -> Out {
+        let (mode, [uid, gid]) = permission::attributes(view, node);
+        let links = permission::links(view, node);
         // 32 bits at an offset in bytes.
-        let word = |at: usize| (facts.statx[at / 8] >> (at % 8 * 8)) as u32;
+        let long = |at: usize| self.proc.facts.statx[at / 8].load(Relaxed);
+        let word = |at: usize| (long(at) >> (at % 8 * 8)) as u32;
         let written = match what {
             What::Statx { to } => {
                 let mut bytes = [0; STATX_SIZE];
-                for (to, word) in bytes.chunks_exact_mut(8).zip(facts.statx) {
-                    to.copy_from_slice(&word.to_le_bytes());
+                for (i, to) in bytes.chunks_exact_mut(8).enumerate() {
+                    to.copy_from_slice(&long(8 * i).to_le_bytes());
                 }
                 put(&mut bytes, 16, &(links as u32).to_le_bytes());
                 put(&mut bytes, 20, &uid.to_le_bytes());
@@ -205,7 +203,7 @@ impl<M: Machine> Kernel<M> {
                 put(&mut bytes, 56, &u64::from(word(4)).to_le_bytes());
                 // Times of access, change of data, change of attributes: seconds and nanoseconds.
                 for (to, at) in [(72, 64), (88, 112), (104, 96)] {
-                    put(&mut bytes, to, &facts.statx[at / 8].to_le_bytes());
+                    put(&mut bytes, to, &long(at).to_le_bytes());
                     put(&mut bytes, to + 8, &word(at + 8).to_le_bytes());
                 }
                 self.m.write(to, &bytes)

@@ -57,55 +57,54 @@ pub(crate) struct ProcRoom {
     changes: AtomicU64,
 }
 
-/// What the host has said of the process.
-#[derive(Debug, Clone, Copy)]
-struct Facts {
-    owner: Owner,
-    /// The words of `struct statx` of `/proc/self/task` that all its files share.
-    statx: StatxWords,
-}
-
-type StatxWords = [u64; STATX_SIZE / 8];
-/// Facts as words: when they were asked for, the changes by then, owner, `statx`.
-const FACT_WORDS: usize = 2 + 4 + STATX_SIZE / 8;
-
-/// Facts that are read without a write, as look-ups must.
+/// What the host has said of the process, to be read without a write, as look-ups must.
 #[derive(Debug)]
 struct KnownFacts {
+    /// Around `words`.
     seq: SeqCount,
+    /// When they were asked for, the changes by then, and the owner.
     words: [AtomicU64; FACT_WORDS],
+    /// `struct statx` of `/proc/self/task`: device, block size and times, as all its files have them. They hardly ever
+    /// change, and nothing depends on their changing together.
+    statx: [AtomicU64; STATX_WORDS],
     writer: Lock<()>,
 }
 
+const FACT_WORDS: usize = 6;
+const STATX_WORDS: usize = STATX_SIZE / 8;
+
 impl Default for KnownFacts {
     fn default() -> KnownFacts {
-        let words = core::array::from_fn(|_| AtomicU64::new(0));
-        KnownFacts { seq: SeqCount::default(), words, writer: Lock::new(()) }
+        let (words, statx) = Default::default();
+        KnownFacts { seq: SeqCount::default(), words, statx, writer: Lock::new(()) }
     }
 }
 
 impl KnownFacts {
-    /// The facts, if they were asked for after `since` and with as many changes.
-    fn get(&self, since: Nanos, changes: u64) -> Option<Facts> {
+    /// The owner, if it was asked for after `since` and with as many changes.
+    #[inline]
+    fn owner(&self, since: Nanos, changes: u64) -> Option<Owner> {
         let begun = self.seq.begin();
-        let words: [u64; FACT_WORDS] = core::array::from_fn(|i| self.words[i].load(Relaxed));
-        if !self.seq.holds(begun) || words[0] <= since.0 || words[1] != changes {
-            return None;
-        }
-        let halves = |word: u64| [word as u32, (word >> 32) as u32];
-        let ([ruid, euid], [suid, rgid], [egid, sgid]) = (halves(words[2]), halves(words[3]), halves(words[4]));
-        let owner = Owner { uids: [ruid, euid, suid], gids: [rgid, egid, sgid], dumpable: words[5] != 0 };
-        Some(Facts { owner, statx: core::array::from_fn(|i| words[6 + i]) })
+        let word = |i: usize| self.words[i].load(Relaxed);
+        let halves = |i: usize| (word(i) as u32, (word(i) >> 32) as u32);
+        let ((ruid, euid), (suid, rgid), (egid, sgid)) = (halves(2), halves(3), halves(4));
+        let is_new = word(0) > since.0 && word(1) == changes;
+        let dumpable = word(5) != 0;
+        (is_new && self.seq.holds(begun)).then_some(Owner {
+            uids: [ruid, euid, suid],
+            gids: [rgid, egid, sgid],
+            dumpable,
+        })
     }
 
-    fn set(&self, at: Nanos, changes: u64, facts: &Facts) {
+    fn set(&self, at: Nanos, changes: u64, owner: &Owner, statx: &[u64; STATX_WORDS]) {
         let _one_writer = self.writer.lock();
         let _writing = self.seq.write();
-        let ([ruid, euid, suid], [rgid, egid, sgid]) = (facts.owner.uids, facts.owner.gids);
+        let ([ruid, euid, suid], [rgid, egid, sgid]) = (owner.uids, owner.gids);
         let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let head = [at.0, changes, word(ruid, euid), word(suid, rgid), word(egid, sgid), facts.owner.dumpable.into()];
-        for (to, word) in self.words.iter().zip(head.into_iter().chain(facts.statx)) {
-            to.store(word, Relaxed);
+        let all = [at.0, changes, word(ruid, euid), word(suid, rgid), word(egid, sgid), owner.dumpable.into()];
+        for (to, word) in self.words.iter().chain(&self.statx).zip(all.iter().chain(statx)) {
+            to.store(*word, Relaxed);
         }
     }
 }
@@ -124,30 +123,33 @@ impl<M: Machine> Kernel<M> {
             .get_or_init(|| Box::new(Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL)))
     }
 
-    /// Whose the process is, and what the host's own files there look like: at most [`FACTS_LAST`] old.
-    fn proc_facts(&self) -> Facts {
+    /// Whose the process is: at most [`FACTS_LAST`] ago.
+    #[inline]
+    fn proc_owner(&self) -> Owner {
         let (now, changes) = (self.m.now(), self.proc.changes.load(Relaxed));
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
-        self.proc.facts.get(since, changes).unwrap_or_else(|| {
-            let facts = self.ask_host();
-            self.proc.facts.set(now, changes, &facts);
-            facts
-        })
+        match self.proc.facts.owner(since, changes) {
+            Some(owner) => owner,
+            None => self.ask_host(now, changes),
+        }
     }
 
     #[cold]
-    fn ask_host(&self) -> Facts {
+    #[inline(never)]
+    fn ask_host(&self, now: Nanos, changes: u64) -> Owner {
         let mut ids = [[0_u32; 3]; 2];
         for (nr, ids) in [nr::GETRESUID, nr::GETRESGID].into_iter().zip(&mut ids) {
             let at = ids.as_mut_ptr() as u64;
             self.m.host(Call { nr, args: [at, at + 4, at + 8, 0, 0, 0] });
         }
         let dumpable = self.m.host(Call { nr: nr::PRCTL, args: [PR_GET_DUMPABLE, 0, 0, 0, 0, 0] }) == 1;
-        let mut statx = [0; STATX_SIZE / 8];
+        let mut statx = [0; STATX_WORDS];
         let path = c"/proc/self/task".as_ptr() as u64;
         let all = 0xfff;
         self.m.host(Call { nr: nr::STATX, args: [AT_FDCWD, path, 0, all, statx.as_mut_ptr() as u64, 0] });
-        Facts { owner: Owner { uids: ids[0], gids: ids[1], dumpable }, statx }
+        let owner = Owner { uids: ids[0], gids: ids[1], dumpable };
+        self.proc.facts.set(now, changes, &owner, &statx);
+        owner
     }
 
     /// Thread `t` as one who asks, by its effective ids, or for `access(2)` by its real ones.

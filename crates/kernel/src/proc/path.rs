@@ -47,7 +47,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Option<ProcPath<'b>> {
         let (mut len, mut seen) = (read, 0);
         let end = loop {
-            if let Some(end) = bytes[seen..len].iter().position(|&byte| byte == 0) {
+            if let Some(end) = first_zero(&bytes[seen..len]) {
                 break seen + end;
             }
             seen = len;
@@ -84,4 +84,41 @@ impl<M: Machine> Kernel<M> {
 /// The names of a path.
 pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+}
+
+/// Where the first zero is, eight bytes at a time.
+fn first_zero(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    while let Some(part) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*part);
+        // The lowest byte that is zero, and perhaps some above it, has its highest bit set.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    bytes[at..].iter().position(|&byte| byte == 0).map(|n| at + n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_found_wherever_they_are() {
+        for len in 0..40 {
+            for at in 0..=len {
+                let mut bytes = [0x80_u8; 41];
+                bytes[at..].iter_mut().skip(1).step_by(3).for_each(|byte| *byte = 0);
+                bytes[at] = u8::from(at == len) * 7;
+                let wanted = bytes[..len].iter().position(|&byte| byte == 0);
+                assert_eq!(first_zero(&bytes[..len]), wanted, "{at} of {len}");
+                let mut ones = [1_u8; 41];
+                ones[at.min(39)] = 0;
+                assert_eq!(first_zero(&ones[..len]), (at < len).then_some(at));
+            }
+        }
+    }
 }

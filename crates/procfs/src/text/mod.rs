@@ -48,16 +48,26 @@ impl<'a> Room<'a> {
 
     /// A number in decimal: `stat` has fifty of them, and the general way takes as long as all else of a read.
     pub fn number(&mut self, n: u64) -> fmt::Result {
-        let mut digits = [0; 20];
-        let (mut at, mut rest) = (digits.len(), n);
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return self.raw(&digits[at..]);
-            }
+        if n < 10 {
+            return self.byte(b'0' + n as u8);
         }
+        let end = self.len + n.ilog10() as usize + 1;
+        let Some(digits) = self.bytes.get_mut(self.len..end) else { return Err(fmt::Error) };
+        let mut rest = n;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.len = end;
+        Ok(())
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn byte(&mut self, byte: u8) -> fmt::Result {
+        *self.bytes.get_mut(self.len).ok_or(fmt::Error)? = byte;
+        self.len += 1;
+        Ok(())
     }
 
     /// A name as `status` shows it: newlines and backslashes escaped (`proc_task_name`).

@@ -1,7 +1,7 @@
 //! `/proc/PID/stat`: 52 fields on one line (`do_task_stat`).
 
 use super::Room;
-use core::fmt::{self, Write};
+use core::fmt;
 
 /// How many fields there are.
 pub const FIELDS: usize = 52;
@@ -103,21 +103,23 @@ impl Stat {
 
     /// The line.
     pub fn write(&self, to: &mut Room<'_>) -> fmt::Result {
-        write!(to, "{} (", self.id)?;
+        to.number(self.id as u64)?;
+        to.raw(b" (")?;
         to.raw(self.name())?;
         to.raw(&[b')', b' ', self.state])?;
         for (i, &n) in self.numbers.iter().enumerate() {
             // Limits and addresses have no sign: RLIM_INFINITY is 2⁶⁴ − 1.
             let is_signed = !matches!(i + BEFORE + 1, 23 | 25..=30 | 35 | 45..=51);
             if is_signed && n < 0 {
-                to.raw(b" -")?;
+                to.byte(b' ')?;
+                to.byte(b'-')?;
                 to.number(n.unsigned_abs())?;
             } else {
-                to.raw(b" ")?;
+                to.byte(b' ')?;
                 to.number(n as u64)?;
             }
         }
-        to.write_str("\n")
+        to.byte(b'\n')
     }
 }
 
