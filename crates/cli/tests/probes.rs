@@ -69,3 +69,24 @@ fn computing() {
 fn looking_threads_up() {
     check("procfs", &["proc_stat_1", "proc_access_2", "proc_readlink_64", "proc_read_64"], false);
 }
+
+/// The laboratory's programs do on both sides what they are told, and nothing that they do not know.
+#[test]
+fn what_can_be_told() {
+    let own = env!("CARGO_BIN_EXE_entresol");
+    let primes = ["probe", "primes", "threads=5", "upto=20000", "first=0.01", "soft=100", "hard=200"];
+    for before in [&[][..], &["run", "--", own]] {
+        let found = figures(&[before, &primes].concat()).expect("the host refused primes");
+        assert_eq!(found["primes"], 5.0 * 2_262.0);
+        for who in ["threads=3", "processes=3"] {
+            let made =
+                figures(&[before, &["probe", "timer-ids", who, "each=40"]].concat()).expect("the host refused timers");
+            assert!(made["create"].is_finite() && made["getoverrun"].is_finite());
+            let paired = figures(&[before, &["probe", "timer-ids", who, "pairs=40"]].concat()).expect("refused");
+            assert!(paired["loop"].is_finite());
+        }
+    }
+    let answer = Command::new(own).args(["probe", "primes", "speed=9"]).output().unwrap();
+    assert_eq!(answer.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&answer.stderr).contains("threads, upto"));
+}

@@ -116,7 +116,7 @@ pub struct CputimerArguments {
         live is not judged.\n\n\
         Examples:\n  \
         entresol lab itimer                          on the terminal; about a minute\n  \
-        entresol lab itimer --full                   the message's cases as written; some 10 minutes\n  \
+        entresol lab itimer --full                   the message's cases as written; five minutes of two CPUs and more\n  \
         entresol lab itimer --html page.html         and as a page"
 )]
 pub struct ItimerArguments {
@@ -138,7 +138,7 @@ pub struct ItimerArguments {
         two, or sparse ids cost what they must not. What is raced or live is not judged.\n\n\
         Examples:\n  \
         entresol lab posix-timers                    on the terminal; some 10 s\n  \
-        entresol lab posix-timers --full             63 times 20,000 timers, 63 times 100,000 pairs; some minutes\n  \
+        entresol lab posix-timers --full             63 times 20,000 timers, 63 times 100,000 pairs; the old designs take half an hour\n  \
         entresol lab posix-timers --html page.html   and as a page"
 )]
 pub struct PosixTimersArguments {

@@ -1,6 +1,6 @@
 //! `entresol lab`: the historic designs beside ours, one page a subject.
 //!
-//! A subject is a module that takes figures and answers a [`page::Page`]: it knows nothing of how pages look. `text`
+//! A subject is a module that takes figures and answers a `Page`: it knows nothing of how pages look. `text`
 //! and `html` show any page, `plot` draws its curves. What it measures on real CPUs it has from `race`, what programs do
 //! on Linux here and under Entresol from `live`.
 

@@ -268,8 +268,8 @@ fn here(request: &PosixTimersArguments) -> anyhow::Result<(Table, Plot)> {
     notes.extend(obstacle.iter().map(|why| format!("Live runs: {why}.")));
     notes.push(format!(
         "The rebuilt designs are raced as bare structures on {cpus} CPUs, without system calls: ms of a CPU for each \
-         owner; the scaled hash is as large as on {CPUS} CPUs. Linux and Entresol are asked by system calls: wall time \
-         times CPUs, for each owner."
+         owner; the scaled hash is as large as on {CPUS} CPUs. Linux and Entresol are asked by system calls: CPU time \
+         by the host's count, for each owner."
     ));
     let mut rows = Vec::new();
     let mut curves: Vec<Curve> = Vec::new();

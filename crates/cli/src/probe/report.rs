@@ -75,17 +75,28 @@ pub(super) fn refused(sentence: &str) {
     say(format_args!("refused {sentence}"));
 }
 
-/// Prints how long this process's host threads were runnable and not running (the second number of schedstat, see
-/// proc(5)). Under Entresol these are carriers, and what they waited is what the host stole.
+/// Prints how long this process's host threads were runnable and not running. Under Entresol these are carriers, and
+/// what they waited is what the host stole.
 pub(super) fn stolen() {
+    figure("stolen", "ms", of_host_threads(1) as f64 / 1e6);
+}
+
+/// CPU time of this process's host threads by the host's count, in nanoseconds. What one that runs just now has consumed
+/// since its last tick is not in it, so it is asked after a short sleep.
+pub(super) fn consumed_ns() -> u64 {
+    std::thread::sleep(std::time::Duration::from_millis(3));
+    of_host_threads(0)
+}
+
+/// The sum of this number of each host thread's schedstat, see proc(5).
+fn of_host_threads(which: usize) -> u64 {
     // By this name the host answers, which knows carriers; `/proc/self/task` has the threads.
-    let Ok(threads) = fs::read_dir("/proc/./self/task") else { return };
-    let waited_ns: u64 = threads
+    let Ok(threads) = fs::read_dir("/proc/./self/task") else { return 0 };
+    threads
         .flatten()
         .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
-        .filter_map(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
-        .sum();
-    figure("stolen", "ms", waited_ns as f64 / 1e6);
+        .filter_map(|text| text.split(' ').nth(which)?.trim().parse::<u64>().ok())
+        .sum()
 }
 
 #[cfg(test)]
