@@ -11,6 +11,7 @@
 //!   a test of its own, so that one hang or crash hides no other result.
 //! - [`torture`]: many threads that check every bit of state they have, for as long as one likes.
 //! - [`tools`]: the programs that come from elsewhere (xz, sort, python3, rt-tests, a Rust crate).
+//! - [`kselftest`]: Linux's own test of POSIX timers, where its sources are installed.
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
 //!
 //! What is missing on the machine makes a test *ignored*, with a line that names the Debian package; it never
@@ -25,6 +26,7 @@ pub mod directives;
 pub mod entresol;
 pub mod hang;
 mod known;
+pub mod kselftest;
 pub mod outcome;
 pub mod places;
 pub mod requirement;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use entresol_tests::{corpus, places, tools, torture};
+use entresol_tests::{corpus, kselftest, places, tools, torture};
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     };
     trials.extend(torture::trials());
     trials.extend(tools::trials());
+    trials.extend(kselftest::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     places::clean();
     conclusion.exit_code()
