@@ -13,6 +13,7 @@
 //! - [`tools`]: the programs that come from elsewhere (xz, sort, python3, rt-tests, a Rust crate).
 //! - [`table`]: what of the host calls the corpus covers, as a table.
 //! - [`stress`]: the stressors of stress-ng, verified, with their speed beside the native one.
+//! - [`kselftest`]: Linux's own test of POSIX timers, where its sources are installed.
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
 //!
 //! What is missing on the machine makes a test *ignored*, with a line that names the Debian package; it never
@@ -27,6 +28,7 @@ pub mod directives;
 pub mod entresol;
 pub mod hang;
 mod known;
+pub mod kselftest;
 pub mod outcome;
 pub mod places;
 pub mod requirement;

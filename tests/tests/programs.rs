@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use entresol_tests::{corpus, places, stress, table, tools, torture};
+use entresol_tests::{corpus, kselftest, places, stress, table, tools, torture};
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     trials.extend(tools::trials());
     trials.extend(stress::trials());
     trials.extend(table::trials());
+    trials.extend(kselftest::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     places::clean();
     conclusion.exit_code()

@@ -53,7 +53,7 @@ impl Checkpoint {
 
     fn check(&self) -> Result<(), Damaged> {
         if let Some(sum) = &self.sum
-            && *sum != self.sum_of()
+            && *sum != self.sum()
         {
             return Err(damaged("sum", format!("{sum} is not what the rest adds up to: the file was changed")));
         }

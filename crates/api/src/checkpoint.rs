@@ -204,7 +204,7 @@ impl Checkpoint {
             restoring_ids: process.restoring,
             timers,
         };
-        checkpoint.sum = Some(checkpoint.sum_of());
+        checkpoint.sum = Some(checkpoint.sum());
         checkpoint
     }
 
@@ -233,7 +233,8 @@ impl Checkpoint {
     }
 
     /// FNV-1a over everything but the sum, in the order of the fields.
-    pub(crate) fn sum_of(&self) -> String {
+    #[must_use]
+    pub fn sum(&self) -> String {
         let plain = serde_json::to_vec(&Checkpoint { sum: None, ..self.clone() }).unwrap_or_default();
         let sum = plain
             .iter()

@@ -7,8 +7,15 @@ use std::path::{Path, PathBuf};
 use entresol_cli::bench::groups::GROUPS;
 use entresol_cli::laboratory;
 
-const DOCUMENTS: &[&str] =
-    &["README.md", "ARCHITECTURE.md", "SPECIFICATION.md", "CAVEATS.md", "docs/HACKING.md", "docs/SEEDS.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "SPECIFICATION.md",
+    "CAVEATS.md",
+    "docs/HACKING.md",
+    "docs/SEEDS.md",
+    "docs/CHECKPOINT.md",
+];
 /// How a name begins that is a path from the root of the workspace.
 const ROOTS: &[&str] = &["crates/", "tests/", "docs/", ".ci/"];
 /// Stands where a measured value belongs.
