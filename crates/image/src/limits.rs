@@ -86,6 +86,7 @@ fn member(limits: &mut Limits, fields: &[&[u8]]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     #[test]
     fn what_the_command_writes_is_read() {
