@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::laboratory::args::LabArguments;
-use crate::limits::{CpuLimit, GroupOption};
+use crate::limits::{CpuLimit, CpusetOption, GroupOption};
 use crate::pages::column::{Column, SortKey};
 use crate::probe::Probe;
 use crate::profile::args::ProfileArguments;
@@ -110,6 +110,9 @@ pub struct RunArguments {
     /// A named group of threads: NAME:match=PATTERN says by their names who belongs to it, NAME=cpu.max:50% what it may use
     #[arg(long, value_name = "NAME[=cpu.max:SHARE|:match=PATTERN]")]
     pub group: Vec<GroupOption>,
+    /// The CPUs that a group's threads may use, of ours; with :exclusive nobody else may
+    #[arg(long, value_name = "NAME=LIST[:exclusive]")]
+    pub cpuset: Vec<CpusetOption>,
     /// Write every switch of every CPU to a file for ui.perfetto.dev
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub trace: Option<PathBuf>,

@@ -170,6 +170,7 @@ mod tests {
             fallback: None,
             enter: Enter::Audit,
             trace: None,
+            cpuset: Vec::new(),
             cpu_limit: Vec::new(),
             group: Vec::new(),
             sampling: None,

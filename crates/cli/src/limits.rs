@@ -100,12 +100,58 @@ impl FromStr for GroupOption {
         } else {
             (text, GroupRule::Count)
         };
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if name.is_empty() || name.len() > 63 || !name.chars().all(plain) {
-            return Err(format!("{name:?} is no name: 1 to 63 of letters, digits, '.', '_' and '-'"));
-        }
+        check_name(name)?;
         Ok(GroupOption { name: name.to_owned(), rule })
     }
+}
+
+/// One `--cpuset`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpusetOption {
+    /// The group that it is for.
+    pub name: String,
+    /// The CPUs, each once, ascending.
+    pub cpus: Vec<u16>,
+    /// Nobody else may use them.
+    pub exclusive: bool,
+}
+
+impl FromStr for CpusetOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CpusetOption, String> {
+        let (name, list) = text.split_once('=').ok_or("a set of CPUs is NAME=LIST, as in rt=0-1,3")?;
+        check_name(name)?;
+        let (list, exclusive) = match list.split_once(':') {
+            None => (list, false),
+            Some((list, "exclusive")) => (list, true),
+            Some((_, word)) => return Err(format!("{word:?} is not exclusive")),
+        };
+        let number = |text: &str| -> Result<u16, String> {
+            let cpu = text.parse().ok().filter(|&cpu: &u16| usize::from(cpu) < ids::CPUS_MAX);
+            cpu.ok_or_else(|| format!("{text:?} is no number of a CPU"))
+        };
+        let mut cpus = Vec::new();
+        for part in list.split(',') {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            let (from, to) = (number(from)?, number(to)?);
+            if from > to {
+                return Err(format!("{part:?} ends before it begins"));
+            }
+            cpus.extend(from..=to);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(CpusetOption { name: name.to_owned(), cpus, exclusive })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.len() > 63 || !name.chars().all(plain) {
+        return Err(format!("{name:?} is no name: 1 to 63 of letters, digits, '.', '_' and '-'"));
+    }
+    Ok(())
 }
 
 fn pattern(text: &str) -> Result<String, String> {
@@ -195,6 +241,7 @@ fn positive(text: &str) -> Result<u64, String> {
 pub fn options(
     limits: &[CpuLimit],
     groups: &[GroupOption],
+    sets: &[CpusetOption],
     cpus: usize,
 ) -> Result<Vec<(&'static str, String)>, String> {
     let mut written = Vec::new();
@@ -210,7 +257,8 @@ pub fn options(
             ("limit", value)
         }));
     }
-    written.extend(group_options(groups, cpus)?);
+    written.extend(group_options(groups, sets, cpus)?);
+    written.extend(set_options(sets, cpus)?);
     Ok(written)
 }
 
@@ -244,11 +292,42 @@ fn check_share(option: &str, quota: u64, period: u64, cpus: usize) -> Result<(),
     Ok(())
 }
 
-fn group_options(groups: &[GroupOption], cpus: usize) -> Result<Vec<(&'static str, String)>, String> {
+fn set_options(sets: &[CpusetOption], cpus: usize) -> Result<Vec<(&'static str, String)>, String> {
+    let mut taken = vec![0; cpus];
+    for set in sets {
+        if let Some(cpu) = set.cpus.iter().find(|&&cpu| usize::from(cpu) >= cpus) {
+            return Err(format!("--cpuset {}: there is no CPU {cpu}, only 0 to {}", set.name, cpus - 1));
+        }
+        if sets.iter().filter(|other| other.name == set.name).count() > 1 {
+            return Err(format!("--cpuset {}: two sets of one name", set.name));
+        }
+        set.cpus.iter().for_each(|&cpu| taken[usize::from(cpu)] += 1);
+    }
+    let exclusive = |cpu: usize| sets.iter().any(|set| set.exclusive && set.cpus.contains(&(cpu as u16)));
+    if let Some(cpu) = (0..cpus).find(|&cpu| taken[cpu] > 1 && exclusive(cpu)) {
+        return Err(format!("--cpuset: CPU {cpu} is to be exclusive, and in two sets"));
+    }
+    if !sets.is_empty() && (0..cpus).all(exclusive) {
+        return Err("--cpuset: every CPU is exclusive, so nothing is left for the program's first thread".to_owned());
+    }
+    Ok(sets
+        .iter()
+        .map(|set| {
+            let list: Vec<String> = set.cpus.iter().map(u16::to_string).collect();
+            ("cpuset", format!("{},{}{}", set.name, list.join("+"), if set.exclusive { ",exclusive" } else { "" }))
+        })
+        .collect())
+}
+
+fn group_options(
+    groups: &[GroupOption],
+    sets: &[CpusetOption],
+    cpus: usize,
+) -> Result<Vec<(&'static str, String)>, String> {
     let mut names: Vec<&str> = Vec::new();
-    for group in groups {
-        if !names.contains(&group.name.as_str()) {
-            names.push(&group.name);
+    for name in groups.iter().map(|group| group.name.as_str()).chain(sets.iter().map(|set| set.name.as_str())) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let mut written = Vec::new();
@@ -346,7 +425,7 @@ mod tests {
         let refused = |limits: &[&str], groups: &[&str], reason: &str| {
             let limits: Vec<CpuLimit> = limits.iter().map(|text| limit(text)).collect();
             let groups: Vec<GroupOption> = groups.iter().map(|text| group(text)).collect();
-            let why = options(&limits, &groups, 2).expect_err(reason);
+            let why = options(&limits, &groups, &[], 2).expect_err(reason);
             assert!(why.contains(reason), "{why}");
         };
         refused(&["1s", "2s"], &[], "two limits of one kind");
@@ -364,6 +443,35 @@ mod tests {
             ("member", "web,a*".to_owned()),
             ("group", "io,0,0".to_owned()),
         ];
-        assert_eq!(options(&limits, &groups, 2).expect("it makes sense"), expected);
+        assert_eq!(options(&limits, &groups, &[], 2).expect("it makes sense"), expected);
+    }
+
+    #[test]
+    fn sets_of_cpus() {
+        let set = |text: &str| text.parse::<CpusetOption>();
+        let ours = set("rt=3,0-1,1:exclusive").expect("it makes sense");
+        assert_eq!((ours.cpus.as_slice(), ours.exclusive), (&[0, 1, 3][..], true));
+        for (text, reason) in [
+            ("rt", "NAME=LIST"),
+            ("=0", "no name"),
+            ("rt=", "no number"),
+            ("rt=2-1", "ends before"),
+            ("rt=99999", "no number"),
+            ("rt=0:shared", "not exclusive"),
+        ] {
+            let why = set(text).expect_err(text);
+            assert!(why.contains(reason), "{text}: {why}");
+        }
+        let written = options(&[], &[], std::slice::from_ref(&ours), 5).expect("it makes sense");
+        assert_eq!(written, [("group", "rt,0,0".to_owned()), ("cpuset", "rt,0+1+3,exclusive".to_owned())]);
+        let refused = |sets: &[&str], reason: &str| {
+            let sets: Vec<CpusetOption> = sets.iter().map(|text| set(text).expect(text)).collect();
+            let why = options(&[], &[], &sets, 2).expect_err(reason);
+            assert!(why.contains(reason), "{why}");
+        };
+        refused(&["rt=2"], "no CPU 2");
+        refused(&["rt=0", "rt=1"], "two sets of one name");
+        refused(&["rt=0:exclusive", "io=0-1"], "CPU 0 is to be exclusive");
+        refused(&["rt=0:exclusive", "io=1:exclusive"], "nothing is left");
     }
 }

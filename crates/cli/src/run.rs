@@ -89,7 +89,8 @@ type Never = std::convert::Infallible;
 
 fn execute(request: &RunArguments) -> Result<Never, RunError> {
     let cpus = request.cpus.map_or_else(machine::host_cpus, |cpus| cpus as usize);
-    let limits = limits::options(&request.cpu_limit, &request.group, cpus).map_err(RunError::Limits)?;
+    let limits =
+        limits::options(&request.cpu_limit, &request.group, &request.cpuset, cpus).map_err(RunError::Limits)?;
     let path = resolve(&request.command[0])?;
     let program = program::inspect(&path)?;
     machine::check()?;

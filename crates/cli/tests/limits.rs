@@ -34,6 +34,16 @@ const PROGRAM: &str = r#"
         printf("%ld %ld\n", wall, cpu);
         return a;
     }
+    /* The CPUs that a thread of this name may use, as bits, and whether it is on one of them. */
+    static void *cpus(void *name) {
+        pthread_setname_np(pthread_self(), name);
+        cpu_set_t set;
+        sched_getaffinity(0, sizeof set, &set);
+        long bits = 0;
+        for (int i = 0; i < 8; i++) bits |= (long)!!CPU_ISSET(i, &set) << i;
+        printf("%ld %ld\n", bits, bits >> sched_getcpu() & 1);
+        return name;
+    }
     int main(int argc, char **argv) {
         pthread_t t;
         if (!strcmp(argv[1], "spin")) spin(20000);
@@ -50,6 +60,11 @@ const PROGRAM: &str = r#"
         if (!strcmp(argv[1], "group")) {
             pthread_create(&t, 0, group, 0);
             pthread_join(t, 0);
+        }
+        if (!strcmp(argv[1], "cpus")) {
+            pthread_create(&t, 0, cpus, "rt-1");
+            pthread_join(t, 0);
+            cpus("limited");
         }
         if (!strcmp(argv[1], "join")) printf("%ld\n", syscall(0x454e0010, 0, argv[2]));
         return 0;
@@ -126,6 +141,18 @@ fn a_thread_joins_a_group_by_a_private_call() {
 }
 
 #[test]
+fn a_group_has_its_cpus_and_others_keep_off_exclusive_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path());
+    let of = |set: &str| {
+        let options = ["--cpus", "4", "--cpuset", set, "--group", "rt:match=rt-*"];
+        numbers(&run(&options, &program, &["cpus"]))
+    };
+    assert_eq!(of("rt=1-2"), [0b0110, 1, 0b1111, 1]);
+    assert_eq!(of("rt=0:exclusive"), [0b0001, 1, 0b1110, 1], "the main thread leaves the first CPU");
+}
+
+#[test]
 fn limits_that_make_no_sense_are_refused_before_the_program_starts() {
     let folder = tempfile::tempdir().unwrap();
     let touched = folder.path().join("touched");
@@ -136,6 +163,7 @@ fn limits_that_make_no_sense_are_refused_before_the_program_starts() {
         (&["--cpus", "1", "--group", "web=cpu.max:150%"], "limits nothing"),
         (&["--group", "web=cpu.max:150%/1us"], "1ms to 60s"),
         (&["--group", "we b"], "no name"),
+        (&["--cpus", "2", "--cpuset", "rt=2"], "no CPU 2"),
         (&["--fallback=native", "--cpu-limit", "1s", "--cpu-limit", "2s"], "two limits of one kind"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));

@@ -190,7 +190,7 @@ pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
     unsafe {
         if syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) == 0 {
             thread.set_name(&name);
-            kernel().named(t);
+            kernel().begin_groups(t);
         }
         if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
             // It stays with the host, too, for the case that the process is killed.

@@ -122,7 +122,7 @@ impl<M: Machine> Kernel<M> {
     pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
         let sched_config = sched::Config { cpus: config.cpus, ..sched::Config::default() };
         let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
-        let limits = limits::Enforcer::new(&config.limits);
+        let limits = limits::Enforcer::new(&config.limits, config.cpus);
         let ticking = limits.active || config.sampling.is_some_and(|sampling| !sampling.wall);
         Ok(Kernel {
             watched: limits.holds || config.tracing,

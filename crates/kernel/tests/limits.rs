@@ -17,7 +17,7 @@ fn share(quota_ms: u64, period_ms: u64) -> Option<Share> {
 }
 
 fn group(name: &str, share: Option<Share>, pattern: &str) -> GroupSpec {
-    GroupSpec { name: name.into(), share, patterns: vec![pattern.into()] }
+    GroupSpec { name: name.into(), share, cpus: None, exclusive: false, patterns: vec![pattern.into()] }
 }
 
 fn world(cpus: usize, limits: Limits) -> World {
@@ -194,4 +194,40 @@ fn names_inheritance_and_wishes_decide_who_belongs_where() {
     assert_eq!(threads(&w), [1, 0]);
     let (mut without, _) = World::with_threads(1);
     assert_eq!(without.call(MAIN, PRIVATE_JOIN_GROUP, [0, word(20), 0, 0, 0, 0]), err(abi::Errno::ENOSYS));
+}
+
+fn mask(w: &World, t: ThreadIdx) -> Vec<u16> {
+    w.kernel.sched.affinity(t).iter().map(|cpu| cpu.0).collect()
+}
+
+#[test]
+fn a_group_has_its_cpus_and_others_keep_off_exclusive_ones() {
+    let cpus = |all: &[u16]| {
+        let mut mask = ids::CpuMask::empty();
+        all.iter().for_each(|&cpu| mask.insert(ids::CpuId(cpu)));
+        Some(mask)
+    };
+    let rt = GroupSpec { cpus: cpus(&[0]), exclusive: true, ..group("rt", None, "rt*") };
+    let io = GroupSpec { cpus: cpus(&[1, 2]), ..group("io", None, "io*") };
+    let mut w = world(4, Limits { groups: vec![rt, io], ..Limits::default() });
+    w.kernel.begin_groups(MAIN);
+    w.call(MAIN, nr::GETTID, [0; 6]);
+    assert_eq!(mask(&w, MAIN), [1, 2, 3]);
+    assert_ne!(w.on(0), Some(MAIN), "it has left the CPU that is not for it");
+    let child = w.spawn(MAIN);
+    assert_eq!(mask(&w, child), [1, 2, 3]);
+    rename(&mut w, child, "rt-1");
+    assert_eq!((mask(&w, child), w.on(0)), (vec![0], Some(child)));
+    let other = w.spawn(MAIN);
+    rename(&mut w, other, "io-1");
+    assert_eq!(mask(&w, other), [1, 2]);
+    // A mask is cut down to the set; nothing left is an error.
+    w.poke_u64(word(30), 0b1110);
+    let tid = u64::from(w.tid(other));
+    assert_eq!(w.call(MAIN, nr::SCHED_SETAFFINITY, [tid, 8, word(30), 0, 0, 0]), Some(0));
+    assert_eq!(mask(&w, other), [1, 2]);
+    w.poke_u64(word(30), 0b1001);
+    assert_eq!(w.call(MAIN, nr::SCHED_SETAFFINITY, [tid, 8, word(30), 0, 0, 0]), err(abi::Errno::EINVAL));
+    assert_eq!(w.call(MAIN, nr::SCHED_SETAFFINITY, [0, 8, word(30), 0, 0, 0]), Some(0));
+    assert_eq!(mask(&w, MAIN), [3]);
 }

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
 use abi::Errno;
-use ids::Nanos;
+use ids::{CpuId, CpuMask, Nanos};
 use sync::atomic::Ordering::*;
 
 /// The longest name of a group.
@@ -40,8 +40,13 @@ impl<M: Machine> Kernel<M> {
     /// A new thread belongs to its maker's group.
     pub(crate) fn inherit_group(&self, parent: ThreadIdx, child: ThreadIdx) {
         if !self.limits.groups.is_empty() {
-            self.enter(child, self.thread(parent).limits.group.load(Relaxed));
+            self.enter(child, self.group_number(parent));
         }
+    }
+
+    /// The place of a thread's group in the list, plus one; 0 for none.
+    pub(crate) fn group_number(&self, t: ThreadIdx) -> u32 {
+        self.thread(t).limits.group.load(Relaxed)
     }
 
     /// A thread has a name: it belongs to the first group that the name matches, if there is one.
@@ -50,11 +55,50 @@ impl<M: Machine> Kernel<M> {
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
         let fits = |group: &super::Group| group.spec.patterns.iter().any(|pattern| matches(pattern, name));
         if let Some(place) = self.limits.groups.iter().position(fits) {
-            self.enter(t, place as u32 + 1);
+            let _ = self.move_to(t, place as u32 + 1);
         }
     }
 
-    fn enter(&self, t: ThreadIdx, group: u32) {
+    /// The process's first thread: it has a name already, and CPUs that others have to themselves are not for it.
+    pub fn begin_groups(&self, t: ThreadIdx) {
+        self.named(t);
+        if self.group_number(t) == 0 && self.limits.has_cpusets {
+            // What it was started with is kept as far as it may be.
+            let (now, own) = (self.m.now(), self.sched.affinity(t).and(&self.limits.common));
+            let mask = if own.is_empty() { self.limits.common.clone() } else { own };
+            let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(CpuId::NONE));
+        }
+    }
+
+    /// A thread changes to a group, and to the CPUs of that. EBUSY if it is a deadline thread, which cannot be confined.
+    fn move_to(&self, t: ThreadIdx, group: u32) -> Result<(), Errno> {
+        let old = self.group_number(t);
+        if old == group {
+            return Ok(());
+        }
+        self.enter(t, group);
+        if !self.limits.has_cpusets {
+            return Ok(());
+        }
+        self.confine(t).inspect_err(|_| self.enter(t, old))
+    }
+
+    /// The thread gets all CPUs that its group has (`cpuset_attach`).
+    fn confine(&self, t: ThreadIdx) -> Result<(), Errno> {
+        let now = self.m.now();
+        // Whoever calls, every CPU that must look is kicked.
+        let changed = self.sched.set_affinity(t, self.cpus_of(t).clone(), now, &mut self.kicks(CpuId::NONE));
+        changed.map_err(|_| Errno::EBUSY)
+    }
+
+    /// The CPUs that a thread may ask for.
+    pub(crate) fn cpus_of(&self, t: ThreadIdx) -> &CpuMask {
+        let place = self.group_number(t) as usize;
+        let own = place.checked_sub(1).and_then(|i| self.limits.groups.get(i)?.spec.cpus.as_ref());
+        own.unwrap_or(&self.limits.common)
+    }
+
+    pub(crate) fn enter(&self, t: ThreadIdx, group: u32) {
         self.count(t, self.m.now());
         let old = self.thread(t).limits.group.swap(group, AcqRel);
         for (place, change) in [(old, u32::MAX), (group, 1)] {
@@ -72,7 +116,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The private call by which a thread joins a group: its id or 0 for the caller, the group's name. ENOSYS without groups,
-    /// ESRCH without such a thread, EFAULT, EINVAL without such a group.
+    /// ESRCH without such a thread, EFAULT, EINVAL without such a group, EBUSY for a deadline thread and a group with CPUs.
     pub(crate) fn sys_join_group(&self, t: ThreadIdx, args: &[u64; 6]) -> Out {
         if self.limits.groups.is_empty() {
             return Errno::ENOSYS.into();
@@ -89,10 +133,10 @@ impl<M: Machine> Kernel<M> {
             len += 1;
         }
         match self.limits.groups.iter().position(|group| group.spec.name == name[..len]) {
-            Some(place) => {
-                self.enter(target, place as u32 + 1);
-                Out::Done(0)
-            }
+            Some(place) => match self.move_to(target, place as u32 + 1) {
+                Ok(()) => Out::Done(0),
+                Err(busy) => busy.into(),
+            },
             None => Errno::EINVAL.into(),
         }
     }

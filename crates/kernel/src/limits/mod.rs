@@ -14,13 +14,16 @@
 //! ([`Kernel::release_owner`]). Of other locks nobody knows the owner: they are held until its share allows more, as under
 //! cgroups.
 //!
+//! A group may have CPUs, exclusively or not (`cpuset`): its threads get all of them when they join, and an affinity mask that a
+//! thread asks for is cut down to them. Balancing keeps to masks, so these are Linux's root domains as far as programs can tell.
+//!
 //! Nothing of this costs anything unless a limit or a group is there: a switch tests one flag that never changes.
 
 mod enforce;
 mod member;
 
 use alloc::vec::Vec;
-use ids::{CpuId, Nanos};
+use ids::{CpuId, CpuMask, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use time::cpu::bandwidth::Bandwidth;
@@ -55,6 +58,10 @@ pub struct GroupSpec {
     pub name: Vec<u8>,
     /// Its share, if it is limited and not only counted.
     pub share: Option<Share>,
+    /// The CPUs that its threads may use, if not all (`cpuset`).
+    pub cpus: Option<CpuMask>,
+    /// Nobody else may use these.
+    pub exclusive: bool,
     /// Threads whose names match one of these belong to it.
     pub patterns: Vec<Vec<u8>>,
 }
@@ -144,10 +151,18 @@ pub(crate) struct Enforcer {
     soft_signal: Option<abi::Signal>,
     all: Meter,
     groups: Vec<Group>,
+    /// Some group has CPUs of its own.
+    pub(crate) has_cpusets: bool,
+    /// The CPUs of threads whose group has none of its own: those that nobody has to himself.
+    common: CpuMask,
 }
 
 impl Enforcer {
-    pub(crate) fn new(limits: &Limits) -> Enforcer {
+    pub(crate) fn new(limits: &Limits, cpus: usize) -> Enforcer {
+        let mut common = CpuMask::first(cpus);
+        for own in limits.groups.iter().filter(|group| group.exclusive).filter_map(|group| group.cpus.as_ref()) {
+            own.iter().for_each(|cpu| common.remove(cpu));
+        }
         let group = |spec: &GroupSpec| Group {
             spec: spec.clone(),
             meter: Meter::new(spec.share),
@@ -162,6 +177,8 @@ impl Enforcer {
             process: cpu_limit(&limits.process).map(Lock::new),
             soft_signal: limits.process.soft.map(|(_, signal)| signal),
             all: Meter::new(limits.process.share),
+            has_cpusets: limits.groups.iter().any(|group| group.cpus.is_some()),
+            common,
             groups,
         }
     }

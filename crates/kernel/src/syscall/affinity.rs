@@ -24,7 +24,11 @@ impl<M: Machine> Kernel<M> {
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
         }
-        let mask = CpuMask::from_words(&words).and(&CpuMask::first(self.config.cpus));
+        let mut mask = CpuMask::from_words(&words).and(&CpuMask::first(self.config.cpus));
+        if self.limits.has_cpusets {
+            // Nothing of it left is EINVAL (`__set_cpus_allowed_ptr` with `cpuset_cpus_allowed`).
+            mask = mask.and(self.cpus_of(target));
+        }
         let now = self.m.now();
         match self.sched.set_affinity(target, mask, now, &mut self.kicks(cpu)) {
             Ok(()) => Out::Done(0),

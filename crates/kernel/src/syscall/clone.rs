@@ -192,6 +192,7 @@ impl<M: Machine> Kernel<M> {
             shared: self.memory.shared_ranges(),
             time_limits: LIMITS.map(|which| self.time_limit(which)),
             described: self.descriptors.named(),
+            group: self.group_number(t),
         }
     }
 
@@ -217,6 +218,7 @@ impl<M: Machine> Kernel<M> {
         // A deadline is not inherited (the fork was refused) and the mask was valid before.
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
+        self.enter(t, from.group);
     }
 }
 
@@ -243,4 +245,5 @@ pub struct Inheritance {
     shared: alloc::vec::Vec<(u64, u64)>,
     time_limits: [time::cpu::limit::Rlimit; 2],
     described: abi::SigSet,
+    group: u32,
 }
