@@ -12,6 +12,7 @@ mod crowd;
 mod futex;
 mod handover;
 mod passthrough;
+mod pipe_wakeup;
 mod preemption;
 mod profile;
 pub(crate) mod pthread;
@@ -40,6 +41,8 @@ pub enum Probe {
     Preemption,
     /// A real-time thread is woken while every CPU spins
     RtWakeup,
+    /// A thread that waits on a pipe is woken while every CPU spins
+    PipeWakeup,
     /// 100,000 threads are created and wait
     Crowd,
     /// Every CPU sieves primes
@@ -89,6 +92,7 @@ pub fn probe(probe: Probe, quick: bool) -> i32 {
         Probe::Passthrough => passthrough::measure(quick),
         Probe::Preemption => preemption::measure(quick),
         Probe::RtWakeup => rt_wakeup::measure(quick),
+        Probe::PipeWakeup => pipe_wakeup::measure(quick),
         Probe::Crowd => crowd::measure(),
         Probe::Sieve => sieve::measure(quick),
         Probe::CpuClock => cpu_clock::measure(quick),
