@@ -105,10 +105,40 @@ unsafe fn static_storage(map: &LinkMap) -> u64 {
             return 0;
         }
         let head = core::slice::from_raw_parts(map.base as *const u8, PAGE);
-        let block = patch::elf::headers(head).ok().and_then(|mut all| all.find(|h| h.kind == ProgramHeader::TLS));
+        let far = far_headers(head, map.name);
+        let headers = patch::elf::headers(far.as_deref().unwrap_or(head));
+        let block = headers.ok().and_then(|mut all| all.find(|h| h.kind == ProgramHeader::TLS));
         // The alignment costs at most a cache line in practice.
         block.map_or(0, |h| h.memory_len + 64)
     }
+}
+
+/// Tools that lay out a finished library anew put its program headers at the end (BOLT; rustc's driver is such a one):
+/// if they are not in `head`, the beginning of the file, a beginning of which they are a part.
+fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
+    const ELF_HEADER: usize = 64;
+    const AT_FDCWD: isize = -100;
+    const O_RDONLY_CLOEXEC: usize = 0o2000000;
+    let offset = u64::from_le_bytes(head.get(32..40)?.try_into().ok()?);
+    let count = u16::from_le_bytes(head.get(56..58)?.try_into().ok()?);
+    let size = ProgramHeader::LEN * usize::from(count);
+    if offset.checked_add(size as u64)? <= head.len() as u64 {
+        return None;
+    }
+    let mut bytes = head.get(..ELF_HEADER)?.to_vec();
+    bytes[32..40].copy_from_slice(&(ELF_HEADER as u64).to_le_bytes());
+    bytes.resize(ELF_HEADER + size, 0);
+    // SAFETY: the linker's own name of the file; the buffer is ours and as long as said.
+    let read = unsafe {
+        let fd = syscall!(abi::nr::OPENAT, AT_FDCWD, file, O_RDONLY_CLOEXEC, 0);
+        if fd < 0 {
+            return None;
+        }
+        let read = syscall!(abi::nr::PREAD64, fd, bytes[ELF_HEADER..].as_mut_ptr(), size, offset);
+        syscall!(abi::nr::CLOSE, fd);
+        read
+    };
+    (read == size as isize).then_some(bytes)
 }
 
 /// Becomes the same program with that reserve. Returns only if the host refuses: the linker then says what is missing.

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
+use super::cargo_build;
 use super::child::{self, Outcome, Side};
 use super::figures::Spread;
 use crate::probe::Probe;
@@ -39,11 +40,14 @@ enum Kind {
     Startup,
     /// `xz -T2 -3` on a file that we make.
     Xz,
+    /// `cargo build` of a small program that we write.
+    CargoBuild,
 }
 
 /// All groups.
 pub const GROUPS: &[Group] = &[
     Group { name: "threads", tasks: THREADS },
+    Group { name: "calls", tasks: CALLS },
     Group { name: "cpu-time", tasks: CPU_TIME },
     Group { name: "timers", tasks: TIMERS },
     Group { name: "procfs", tasks: PROCFS },
@@ -61,6 +65,11 @@ const THREADS: &[Task] = &[
     probe(Probe::Sieve, "a prime sieve on all CPUs", &["cpu_bound"], "ms"),
     Task { about: "xz -T2 -3", figures: &["cpu_bound_xz"], unit: "ms", kind: Kind::Xz },
     Task { about: "starting /bin/true", figures: &["startup"], unit: "ms", kind: Kind::Startup },
+];
+
+const CALLS: &[Task] = &[
+    probe(Probe::PipeWakeup, "wake-up by a pipe while every CPU spins", &["pipe_wakeup_p50", "pipe_wakeup_p99"], "us"),
+    Task { about: "cargo build of a small program", figures: &["cargo_build"], unit: "ms", kind: Kind::CargoBuild },
 ];
 
 const CPU_TIME: &[Task] = &[
@@ -125,6 +134,7 @@ enum Action {
     Probe(Probe),
     Startup,
     Xz { program: PathBuf, input: PathBuf },
+    CargoBuild { program: PathBuf, folder: PathBuf },
 }
 
 impl Task {
@@ -141,7 +151,11 @@ impl Task {
     /// Whether the programs that it needs are there.
     #[must_use]
     pub fn is_possible(&self) -> bool {
-        !matches!(self.kind, Kind::Xz) || super::on_path("xz").is_some()
+        match self.kind {
+            Kind::Xz => super::on_path("xz").is_some(),
+            Kind::CargoBuild => super::on_path("cargo").is_some(),
+            Kind::Probe(_) | Kind::Startup => true,
+        }
     }
 
     /// Makes what the runs share.
@@ -153,6 +167,12 @@ impl Task {
                 let input = folder.join("words");
                 write_words(&input).context("no room for 25 MB of temporary data")?;
                 Action::Xz { program: super::on_path("xz").context("xz was there just now")?, input }
+            }
+            Kind::CargoBuild => {
+                let folder = folder.join("small");
+                cargo_build::write_program(&folder).context("no room for a small program")?;
+                let program = super::on_path("cargo").context("cargo was there just now")?;
+                Action::CargoBuild { program, folder }
             }
         };
         Ok(Prepared { action, quick })
@@ -166,6 +186,7 @@ impl Prepared {
             Action::Probe(probe) => child::run_probe(side, *probe, &[], self.quick, &mut |_, _, _| {}),
             Action::Startup => startup(side, if self.quick { 20 } else { 50 }),
             Action::Xz { program, input } => xz(side, program, input),
+            Action::CargoBuild { program, folder } => cargo_build::run(side, program, folder),
         }
     }
 }

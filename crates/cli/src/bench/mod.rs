@@ -3,6 +3,7 @@
 //! By turns, because machines are shared and a figure means something only beside one that was taken at the same
 //! time. [`groups`] lists what is measured, [`child`] runs one measuring process, [`figures`] makes medians of many.
 
+mod cargo_build;
 pub mod child;
 pub mod figures;
 pub mod groups;

@@ -13,6 +13,7 @@ mod futex;
 mod handover;
 mod parameters;
 mod passthrough;
+mod pipe_wakeup;
 mod preemption;
 pub(crate) mod primes;
 mod procfs;
@@ -47,6 +48,8 @@ pub enum Probe {
     Preemption,
     /// A real-time thread is woken while every CPU spins
     RtWakeup,
+    /// A thread that waits on a pipe is woken while every CPU spins
+    PipeWakeup,
     /// 100,000 threads are created and wait
     Crowd,
     /// Every CPU sieves primes
@@ -118,6 +121,7 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::Passthrough => passthrough::measure(quick),
         Probe::Preemption => preemption::measure(quick),
         Probe::RtWakeup => rt_wakeup::measure(quick),
+        Probe::PipeWakeup => pipe_wakeup::measure(quick),
         Probe::Crowd => crowd::measure(),
         Probe::Sieve => sieve::measure(quick),
         Probe::CpuClock => cpu_clock::measure(quick),

@@ -102,7 +102,8 @@ impl ProgramHeader {
     /// `PF_W`.
     pub const WRITE: u32 = 2;
 
-    const LEN: usize = 56;
+    /// Bytes of one in a file.
+    pub const LEN: usize = 56;
 
     fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
