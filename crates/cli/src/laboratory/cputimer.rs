@@ -131,7 +131,8 @@ fn raced(cpus: &[usize]) -> anyhow::Result<Table> {
         rows,
         notes: vec![
             "account: run time and user time of one tick. snapshot: the sum that is compared. tick: the look whether \
-             a timer is due; with the walk, as long as a thread has not used up its share."
+             a timer is due; with the walk, as long as a thread has not used up its share. Timed in CPU \
+             time: on a busy machine two CPUs meet less often than they would."
                 .to_owned(),
         ],
     })

@@ -181,14 +181,15 @@ pub(super) fn table(full: bool) -> anyhow::Result<Table> {
     let mut table = Table {
         title: format!("The message's cases, live, {}", if full { "as written" } else { "in a shorter form" }),
         labels: vec!["case".to_owned(), String::new()],
-        heads: ["wall s", "user s", "system s", "voluntary switches", "ticks", "s per tick", "end"]
+        heads: ["wall s", "user s", "system s", "voluntary switches", "ticks", "s per tick", "host-stolen s", "end"]
             .map(str::to_owned)
             .into(),
         notes: vec![
             "Times and switches are the host's count of the whole process (wait4), also under Entresol, where the host \
              sees carriers and not threads. s per tick: the process's CPU time by that count for each \
              profiling tick it received. Where machines are shared, thousands of host threads are given more of one than two \
-             carriers, so compare CPU time rather than wall time. The message's machines had two and four CPUs \
+             carriers, so compare CPU time rather than wall time. host-stolen: how long \
+             carriers waited for other programs; a program that is killed does not tell. The message's machines had two and four CPUs \
              of 2008, and how it computed primes is not told: here each odd number is divided by all smaller odd ones up \
              to its root."
                 .to_owned(),
@@ -225,6 +226,7 @@ impl Told {
             Cell::default(),
             self.ticks.map_or(Cell::default(), |ticks| Cell::figure("ticks", ticks).shown(whole(ticks))),
             cell("s_per_tick", self.per_tick),
+            Cell::default(),
             Cell::words(self.words),
         ]
     }
@@ -239,6 +241,8 @@ struct Ran {
     switches: f64,
     /// SIGPROF, SIGXCPU, threads that are through, primes.
     counts: [u64; COUNTS],
+    /// What other programs took from the process's host threads, if it came to tell.
+    stolen_s: Option<f64>,
     end: String,
     refused: Option<String>,
 }
@@ -248,7 +252,7 @@ impl Ran {
         let command = format!("{}entresol probe primes {}", live::prefix(side), parameters.join(" "));
         if let Some(why) = &self.refused {
             let cannot = Cell::words(format!("cannot: {why}")).repeated_by(command);
-            return std::iter::repeat_n(Cell::default(), 6).chain([cannot]).collect();
+            return std::iter::repeat_n(Cell::default(), 7).chain([cannot]).collect();
         }
         let [ticks, warnings, ..] = self.counts.map(|count| count as f64);
         let per_tick = (self.user_s + self.system_s) / ticks;
@@ -260,6 +264,11 @@ impl Ran {
             Cell::figure("voluntary_switches", self.switches).shown(whole(self.switches)),
             Cell::figure("ticks", ticks).shown(whole(ticks)),
             if ticks > 0.0 { Cell::figure("s_per_tick", per_tick).shown(number(per_tick)) } else { Cell::default() },
+            // On Linux its own threads wait for each other, and nobody can tell that from theft.
+            match (side, self.stolen_s) {
+                (Side::Entresol { .. }, Some(stolen)) => Cell::figure("stolen_s", stolen),
+                _ => Cell::default(),
+            },
             Cell::words(end),
         ]
     }
@@ -283,8 +292,10 @@ fn run(side: Side, parameters: &[String], seconds_at_most: u64) -> anyhow::Resul
     let (status, usage) = wait(&child, Duration::from_secs(seconds_at_most))?;
     let wall_s = start.elapsed().as_secs_f64();
     let said = said.join().unwrap_or_default();
-    let refused = said.lines().find_map(|line| match Line::parse(line) {
-        Some(Line::Refused(why)) => Some(why),
+    let lines = || said.lines().filter_map(Line::parse);
+    let refused = lines().find_map(|line| if let Line::Refused(why) = line { Some(why) } else { None });
+    let stolen_s = lines().find_map(|line| match line {
+        Line::Figure { name, value, .. } if name == "stolen" => Some(value / 1e3),
         _ => None,
     });
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
@@ -296,6 +307,7 @@ fn run(side: Side, parameters: &[String], seconds_at_most: u64) -> anyhow::Resul
         counts: read(&fs::read(counts.path()).context("the program's counts cannot be read")?),
         end: ending(status),
         refused,
+        stolen_s,
     })
 }
 

@@ -20,8 +20,8 @@ use crate::probe::primes::primes_up_to;
 const TICK: Duration = Duration::from_millis(1);
 /// What the program asks of ITIMER_PROF.
 const INTERVAL: Nanos = Nanos(10_000_000);
-/// Work between two looks at the clock: some microseconds.
-const CHUNK_UPTO: u64 = 300;
+/// Work between two looks at the clock: some ten microseconds, many times what a look costs.
+const CHUNK_UPTO: u64 = 3_000;
 /// How long the program is watched, by what its host threads consume: what others take from them is not told.
 const WATCHED: Duration = Duration::from_millis(150);
 /// How many threads there are.
