@@ -227,12 +227,18 @@ pub struct BenchArguments {
     after_help = "S is R for running, Q for queued for a CPU, H for a host call, S for any other wait. TIME and QUEUED are \
         seconds: CPU time, and time in queues for a CPU. VOL counts waits, INVOL preemptions and yields, MIG \
         changes of CPU.\n\n\
-        Examples:\n  entresol threads 1234\n  entresol threads 1234 --json"
+        Examples:\n  \
+        entresol threads 1234\n  \
+        entresol threads 1234 --stack    with the functions that each is in\n  \
+        entresol threads 1234 --json"
 )]
 pub struct ThreadsArguments {
     /// The process
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: i32,
+    /// Under each thread that has no CPU the functions that it is in
+    #[arg(long, conflicts_with = "json")]
+    pub stack: bool,
     /// As JSON; times in nanoseconds
     #[arg(long)]
     pub json: bool,

@@ -165,6 +165,29 @@ fn each_thread_is_shown_with_what_it_waits_for() {
 }
 
 #[test]
+fn the_functions_are_shown_in_which_threads_wait() {
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    // Under each thread's line what it is in: the function that it began with is among that.
+    let shown = |text: &str| {
+        ["futex", "sleeper", "reader", "sigwaiter", "fifo", "main"].iter().all(|name| {
+            let mut lines = text.lines().skip_while(|line| !line.split_whitespace().any(|word| word == *name)).skip(1);
+            let stack = lines.by_ref().take_while(|line| line.starts_with("    ") && line.contains(" ("));
+            stack.into_iter().any(|line| line.starts_with(&format!("    {name} + 0x")) && line.ends_with(" (crowd)"))
+        })
+    };
+    let mut text = String::new();
+    let found = (0..200).any(|_| {
+        sleep(Duration::from_millis(10));
+        text = String::from_utf8(room.ask(&["threads", &program.pid(), "--stack"]).stdout).unwrap();
+        // The process's own line has its name, too.
+        shown(text.split_once('\n').unwrap().1)
+    });
+    assert!(found, "{text}");
+    program.end();
+}
+
+#[test]
 fn there_is_room_for_all_however_many_come() {
     let room = Room::new();
     let program = room.start(&["1"]);

@@ -422,7 +422,7 @@ impl Carrier {
         }
     }
 
-    /// Sets the host timers of this carrier, the caller ([`Alarms::set`]).
+    /// Sets the host timers of this carrier, the caller (`Alarms::set`).
     pub fn set_timer(&self, at: Nanos, then: Option<Nanos>) {
         self.alarms.set(self.tid.load(Relaxed), at, then);
     }

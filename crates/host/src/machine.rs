@@ -455,6 +455,17 @@ impl Machine for Host {
         self.uid.load(Relaxed)
     }
 
+    fn parked(&self, t: ThreadIdx) -> [u64; 3] {
+        let c = self.contexts.get(t);
+        // SAFETY: contexts live for ever; the words may be written meanwhile, and mean nothing then.
+        let [ip, cx, sp, bp] = unsafe {
+            let r = (&raw const (*c).r).cast::<u64>();
+            let words = [&raw const (*c).rip, r.add(reg::RCX), r.add(reg::RSP), r.add(reg::RBP)];
+            words.map(|word| word.read_volatile())
+        };
+        [sites::seen(ip, cx), sp, bp]
+    }
+
     fn identity(&self, t: ThreadIdx) -> u32 {
         identity::of(t)
     }

@@ -1,7 +1,7 @@
 //! What is written down while a program runs: samples of its threads, and switches of its CPUs.
 //!
 //! CPUs leave records in rings of their own, and never wait; the service thread carries them to the process's file in the
-//! folder that the command named, every [`ROUND`] and when a ring is half full. Who ends the process or becomes another
+//! folder that the command named, every `ROUND` and when a ring is half full. Who ends the process or becomes another
 //! program carries the rest. The file is opened for each time and no descriptor kept: programs close all that they find.
 //!
 //! By the wall clock the service thread itself samples threads that do not run, and asks CPUs for those that do.

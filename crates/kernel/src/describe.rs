@@ -71,6 +71,7 @@ impl<M: Machine> Kernel<M> {
             Place::Queued
         };
         let waits = if place == Place::Waiting { waits(thread, at) } else { Waits::default() };
+        let parked = if place == Place::Running { [0; 3] } else { self.m.parked(t) };
         let (attr, counts) = (self.sched.attr(t), self.sched.counts(t, at.now));
         let (mask, usage) = (self.sched.affinity(t), Adjuster::new().adjust(self.thread_sample(t)));
         let described = state::Thread {
@@ -93,6 +94,7 @@ impl<M: Machine> Kernel<M> {
             voluntary: u64::from(thread.wait.begun()),
             involuntary: u64::from(counts.involuntary),
             migrations: u64::from(counts.migrations),
+            parked,
         };
         fence(Acquire);
         (thread.tid.load(Relaxed) == tid).then_some(described)

@@ -164,6 +164,11 @@ pub trait Machine: Sync + Sized {
     fn min_signal_stack(&self) -> u64;
     /// The real user id of the process.
     fn uid(&self) -> u32;
+    /// Where `t`, which has no CPU, goes on: instruction, stack and frame pointer. Anybody asks; if it goes on at the same
+    /// moment, the answer means nothing.
+    fn parked(&self, _t: ThreadIdx) -> [u64; 3] {
+        [0; 3]
+    }
     /// The number of the rights that `t` has at the machine, for [`Machine::thread_gone`].
     fn identity(&self, _t: ThreadIdx) -> u32 {
         0

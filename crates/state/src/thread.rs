@@ -127,6 +127,8 @@ pub struct Thread {
     pub involuntary: u64,
     /// How often it went from one CPU to another.
     pub migrations: u64,
+    /// Where it goes on if it has no CPU: instruction, stack and frame pointer; zeros if it has one.
+    pub parked: [u64; 3],
 }
 
 impl Default for Thread {
@@ -151,6 +153,7 @@ impl Default for Thread {
             voluntary: 0,
             involuntary: 0,
             migrations: 0,
+            parked: [0; 3],
         }
     }
 }
@@ -186,6 +189,7 @@ impl Thread {
         }
         let shorts = [self.cpu, self.allowed, self.wait as u16, self.call];
         words[3] = shorts.iter().rev().fold(0, |word, &short| word << 16 | u64::from(short));
+        words[13..16].copy_from_slice(&self.parked);
         words[4..13].copy_from_slice(&[
             self.address,
             self.until.0,
@@ -233,6 +237,7 @@ impl Thread {
             voluntary: words[9],
             involuntary: words[10],
             migrations: words[11],
+            parked: [words[13], words[14], words[15]],
         })
     }
 }

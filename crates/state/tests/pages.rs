@@ -41,6 +41,7 @@ fn thread(n: i32) -> Thread {
         voluntary: 4,
         involuntary: 5,
         migrations: 6,
+        parked: [7, 8, 9],
     }
 }
 

@@ -246,6 +246,20 @@ pub fn write_table(
     rows: &[Row<'_>],
     headings: bool,
 ) -> std::io::Result<()> {
+    write_cells(out, columns, rows, headings, |_, _| Ok(()))
+}
+
+/// The same, with something under each line.
+///
+/// # Errors
+/// Those of the stream.
+pub fn write_cells<W: std::io::Write>(
+    out: &mut W,
+    columns: &[Column],
+    rows: &[Row<'_>],
+    headings: bool,
+    mut under: impl FnMut(usize, &mut W) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let cells: Vec<Vec<String>> = rows.iter().map(|&row| columns.iter().map(|c| c.text(row)).collect()).collect();
     let width = |i: usize| {
         let longest = cells.iter().map(|line| length(&line[i])).max().unwrap_or(0);
@@ -265,5 +279,8 @@ pub fn write_table(
     if headings {
         write(&mut columns.iter().map(|column| column.heading()), out)?;
     }
-    cells.iter().try_for_each(|line| write(&mut line.iter().map(String::as_str), out))
+    cells.iter().enumerate().try_for_each(|(i, line)| {
+        write(&mut line.iter().map(String::as_str), out)?;
+        under(i, out)
+    })
 }

@@ -1,13 +1,15 @@
 //! What the processes under Entresol are doing, read from their state pages.
 //!
 //! [`find`] says where pages lie, whose they are and whether their process lives; [`fetch`] asks for fresh snapshots
-//! and waits for them; [`column`] turns threads into text. On these stand the commands: [`threads`] and [`ps`] here,
+//! and waits for them; [`column`] turns threads into text; [`stack`] finds out
+//! where they wait. On these stand the commands: [`threads`] and [`ps`] here,
 //! `top` and `export` beside this module. The room `state` has the layout and its checks.
 
 pub mod column;
 pub mod fetch;
 pub mod find;
 pub mod ps;
+pub mod stack;
 pub mod threads;
 
 use state::Snapshot;

@@ -1,7 +1,7 @@
 //! `entresol threads`: the threads of one process.
 
-use super::column::{Column, Row, write_table};
-use super::{fetch, ps};
+use super::column::{Column, Row, write_cells, write_table};
+use super::{fetch, ps, stack};
 use crate::args::ThreadsArguments;
 use std::io::{BufWriter, Write};
 
@@ -43,7 +43,14 @@ pub fn threads(request: &ThreadsArguments) -> anyhow::Result<i32> {
         watched.snapshot.cpus.iter().map(|cpu| u64::from(cpu.queued)).sum::<u64>()
     )?;
     ps::write_doubts(&mut out, &watched)?;
-    write_table(&mut out, COLUMNS, &rows, true)?;
+    if request.stack {
+        let stacks = stack::of(&watched)?;
+        write_cells(&mut out, COLUMNS, &rows, true, |i, out| {
+            stacks[i].iter().try_for_each(|line| writeln!(out, "    {line}"))
+        })?;
+    } else {
+        write_table(&mut out, COLUMNS, &rows, true)?;
+    }
     out.flush()?;
     Ok(0)
 }
