@@ -30,6 +30,7 @@ pub mod node;
 pub mod permission;
 pub mod text;
 pub mod walk;
+mod way;
 
 pub use name::{Name, id_of};
 pub use node::{Node, Place, ThreadId};

@@ -76,9 +76,11 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_path(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         if let Some(asked) = Asked::of(call) {
             let dirfd = asked.dirfd.map_or(AT_FDCWD, |at| call.args[at]);
-            let mut bytes = [0; PATH_MAX];
-            if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes) {
-                return self.proc_call(cpu, t, call, &asked, &path);
+            if self.may_be_proc(call.args[asked.path]) {
+                let mut bytes = [0; PATH_MAX];
+                if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes) {
+                    return self.proc_call(cpu, t, call, &asked, &path);
+                }
             }
             // By another name, as /dev/fd, the host would find what is behind a bare file.
             if self.proc.files.has_bare() && matches!(asked.what, What::Open { .. }) {

@@ -37,7 +37,7 @@ use sync::{Lock, SeqCount};
 pub(crate) use files::OpenFiles;
 
 /// Names remembered: 128 bytes each, in memory that is taken as they come.
-const NAMES: usize = 1 << 15;
+const NAMES: usize = 1 << 13;
 /// What the host says of the process is asked again after so long: a tick of Linux.
 const FACTS_LAST: Nanos = Nanos::from_millis(4);
 const AT_FDCWD: u64 = -100_i64 as u64;

@@ -19,33 +19,19 @@ pub(super) struct ProcPath<'b> {
 }
 
 impl<M: Machine> Kernel<M> {
+    /// Whether a path may be one of ours, by its first bytes. Nothing behind the path's page is touched, since
+    /// nothing may be there.
+    #[inline]
+    pub(super) fn may_be_proc(&self, at: u64) -> bool {
+        let (mut first, len) = ([0; PREFIX.len()], PREFIX.len().min((PAGE - at % PAGE) as usize));
+        self.m.read(at, &mut first[..len]).is_ok()
+            && (first[..len] == PREFIX[..len] || first[0] != b'/' && self.proc.files.has_folders())
+    }
+
     /// A path that is ours to look at: below `/proc` with a first name of ours, or relative to a directory of ours.
-    #[inline]
-    pub(super) fn proc_path<'b>(&self, dirfd: u64, at: u64, bytes: &'b mut [u8; PATH_MAX]) -> Option<ProcPath<'b>> {
-        let len = self.read_prefix(at, bytes)?;
-        self.proc_path_slow(dirfd, at, len, bytes)
-    }
-
-    /// The path's first bytes, up to the prefix's length, if they may begin a path of ours. Nothing behind the path's
-    /// page is touched, since nothing may be there.
-    #[inline]
-    fn read_prefix(&self, at: u64, bytes: &mut [u8; PATH_MAX]) -> Option<usize> {
-        let len = PREFIX.len().min((PAGE - at % PAGE) as usize);
-        self.m.read(at, &mut bytes[..len]).ok()?;
-        let may_be = bytes[..len] == PREFIX[..len] || bytes[0] != b'/' && self.proc.files.has_folders();
-        may_be.then_some(len)
-    }
-
-    #[cold]
     #[inline(never)]
-    fn proc_path_slow<'b>(
-        &self,
-        dirfd: u64,
-        at: u64,
-        read: usize,
-        bytes: &'b mut [u8; PATH_MAX],
-    ) -> Option<ProcPath<'b>> {
-        let (mut len, mut seen) = (read, 0);
+    pub(super) fn proc_path<'b>(&self, dirfd: u64, at: u64, bytes: &'b mut [u8; PATH_MAX]) -> Option<ProcPath<'b>> {
+        let (mut len, mut seen) = (0, 0);
         let end = loop {
             if let Some(end) = first_zero(&bytes[seen..len]) {
                 break seen + end;
