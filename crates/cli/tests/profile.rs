@@ -123,7 +123,7 @@ fn sum(seen: &[Seen], function: &str, value: usize) -> i64 {
     seen.iter().filter(|s| s.functions.iter().any(|f| f == function)).map(|s| s.values[value]).sum()
 }
 
-/// CPU time that ended threads had consumed after their last samples.
+/// CPU time of threads that ended before they were sampled.
 fn unsampled(profile: &PprofProfile) -> i64 {
     let comment = &profile.string_table[profile.comment[0] as usize];
     assert!(comment.contains(" samples, 0 lost; "), "{comment}");

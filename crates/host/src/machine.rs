@@ -317,8 +317,8 @@ impl Machine for Host {
     fn tell(&self, what: core::fmt::Arguments<'_>) {
         crate::report::say(what);
     }
-    fn unsampled(&self, value: Nanos) {
-        recorder::unsampled(value);
+    fn unsampled(&self, cpu: CpuId, t: ThreadIdx, value: Nanos) {
+        recorder::unsampled(cpu, t, value);
     }
 
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {

@@ -15,8 +15,8 @@ use arch::context::reg;
 use arch::{syscall, user};
 use core::fmt::Write;
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use record::Ring;
 use record::write::{self, Begin, End, Place, Sampled, Switched};
-use record::{Ring, Writer};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
@@ -156,10 +156,11 @@ fn priority(t: ThreadIdx) -> i16 {
     }
 }
 
-/// A thread has ended that consumed so much after its last sample.
-pub(crate) fn unsampled(value: Nanos) {
-    if let Some(recorder) = recorder() {
-        recorder.unsampled.fetch_add(value.0, Relaxed);
+/// A thread ends that consumed so much after its last sample; the calling carrier serves its CPU.
+pub(crate) fn unsampled(cpu: CpuId, t: ThreadIdx, value: Nanos) {
+    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
+    if !r.again(cpu.index(), kernel().tid(t).0, 0, value) {
+        r.unsampled.fetch_add(value.0, Relaxed);
     }
 }
 
@@ -361,6 +362,9 @@ impl Recorder {
                 wall.seen.resize(t.index() + 1, Seen::default());
             }
             self.sample_if_waiting(t, &mut wall.seen[t.index()]);
+            if self.rings[self.rings.len() - 1].is_half_full() {
+                self.carry();
+            }
         }
         drop(wall);
         for cpu in (0..k.config().cpus).map(|i| CpuId(i as u16)) {
@@ -397,12 +401,22 @@ impl Recorder {
 
     fn report(&self, seen: &mut Seen) {
         let again = core::mem::take(&mut seen.again);
-        if again > 0
-            && let Some(mut w) = self.rings[self.rings.len() - 1].begin(3)
-        {
-            Writer::push_all(&mut w, &write::again(seen.tid, again));
-            w.commit();
+        if again > 0 {
+            // Should there be no room, the samples are missing from those that were due.
+            self.again(self.rings.len() - 1, seen.tid, again, Nanos::ZERO);
         }
+    }
+
+    /// Writes more of a thread's last sample; false if there is no room.
+    fn again(&self, ring: usize, tid: i32, count: u64, value: Nanos) -> bool {
+        let words = write::again(tid, count, value);
+        let writer = self.rings[ring].begin(words.len());
+        let fits = writer.is_some();
+        if let Some(mut writer) = writer {
+            writer.push_all(&words);
+            writer.commit();
+        }
+        fits
     }
 
     /// Writes down how often threads were found where they were.
@@ -410,6 +424,9 @@ impl Recorder {
         let mut wall = self.wall.lock();
         for seen in &mut wall.seen {
             self.report(seen);
+            if self.rings[self.rings.len() - 1].is_half_full() {
+                self.carry();
+            }
         }
     }
 }

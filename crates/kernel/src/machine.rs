@@ -120,8 +120,8 @@ pub trait Machine: Sync + Sized {
     fn switched(&self, _cpu: CpuId, _to: Option<ThreadIdx>, _preempted: bool, _at: Nanos) {}
     /// Tells the program's user something.
     fn tell(&self, _what: core::fmt::Arguments<'_>) {}
-    /// CPU time of a thread that ended is in no sample.
-    fn unsampled(&self, _value: Nanos) {}
+    /// `t`, the current thread of `cpu`, which calls, ends: so much CPU time came after its last sample.
+    fn unsampled(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
 
     /// Makes sure that slot `t` has room for a thread's state.
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory>;

@@ -2,8 +2,8 @@
 //! writes down.
 //!
 //! By CPU time a running thread is sampled at ticks. A sample stands for all that the thread has consumed since its last
-//! one, so that a thread's samples add up to its clock however ticks fell: only what it consumes after the last is in none,
-//! and at its end that is told. By the wall clock the machine walks the threads itself and asks a CPU for the one that it runs.
+//! one, so that a thread's samples add up to its clock however ticks fell. What it consumes after the last is told at its end
+//! and counts for that one, if there was any. By the wall clock the machine walks the threads itself and asks a CPU for the one that it runs.
 
 use crate::Kernel;
 use crate::machine::Machine;
@@ -35,9 +35,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// At the end of `t`, which runs.
-    pub(crate) fn sample_at_exit(&self, t: ThreadIdx, now: Nanos) {
+    pub(crate) fn sample_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         if self.config.sampling.is_some() {
-            self.m.unsampled(self.unsampled(t, now));
+            self.m.unsampled(cpu, t, self.unsampled(t, now));
         }
     }
 

@@ -36,12 +36,13 @@ pub enum Kind {
     /// time, two words of name, instruction pointer, stack pointer, frame pointer, number of frame records, these
     /// (place, return address), the copied stack.
     Sample = 3,
-    /// A thread that has not run since its last sample: thread id, how many samples more.
+    /// More of a thread's last sample, because it has not run since, or has ended soon after: thread id, how many samples more,
+    /// nanoseconds of CPU time more.
     Again = 4,
     /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
     /// 1 if the thread before could have gone on, two words of name.
     Switch = 5,
-    /// The writer ends: samples that were due, CPU time of threads that ended between two samples, lost switches, the time.
+    /// The writer ends: samples that were due, CPU time whose record found no room, lost switches, the time.
     End = 6,
 }
 

@@ -14,8 +14,8 @@ pub enum Record<'a> {
     Maps(Vec<u8>),
     /// A thread at one moment.
     Sample(Sample<'a>),
-    /// A thread that has not run since its last sample, and how many samples more.
-    Again(i32, u64),
+    /// More of a thread's last sample: its id, how many samples, how much CPU time.
+    Again(i32, u64, Nanos),
     /// A CPU turned to another thread.
     Switch(u16, Switched),
     /// The writer ended.
@@ -67,7 +67,7 @@ fn parse(kind: Kind, cpu: u16, w: &[u64]) -> Option<Record<'_>> {
             let place = Place { rip, rsp, rbp };
             Record::Sample(Sample { who, place, frames: chain.as_chunks().0, stack })
         }
-        (Kind::Again, &[tid, count]) => Record::Again(tid as i32, count),
+        (Kind::Again, &[tid, count, value]) => Record::Again(tid as i32, count, Nanos(value)),
         (Kind::Switch, &[at, tid, state, n0, n1]) => {
             let (priority, preempted) = (state as u16 as i16, state >> 32 != 0);
             let to = Switched { at: Nanos(at), tid: tid as i32, priority, name: [n0, n1], preempted };
@@ -113,12 +113,15 @@ mod tests {
         let to = Switched { at: Nanos(6), tid: 0, priority: -1, name: [1, 2], preempted: true };
         let mut words = begin.words().to_vec();
         words.extend(maps(b"7f00-7f01 r-xp").unwrap());
-        words.extend(again(5, 6));
+        words.extend(again(5, 6, Nanos(7)));
         words.extend(written(|ring| assert!(switch(ring, 3, &to))));
         words.extend(end.words());
         let got: Vec<Record<'_>> = records(&words).collect();
         let maps = Record::Maps(b"7f00-7f01 r-xp".to_vec());
-        assert_eq!(got, [Record::Begin(begin), maps, Record::Again(5, 6), Record::Switch(3, to), Record::End(end)]);
+        assert_eq!(
+            got,
+            [Record::Begin(begin), maps, Record::Again(5, 6, Nanos(7)), Record::Switch(3, to), Record::End(end)]
+        );
         assert_eq!(name(WHO.name), "main");
     }
 
@@ -169,9 +172,9 @@ mod tests {
 
     #[test]
     fn damaged_words_end_the_reading() {
-        let mut words = again(1, 2).to_vec();
+        let mut words = again(1, 2, Nanos(0)).to_vec();
         words.extend([first_word(Kind::Sample, 0, 12), 0, 0, 0, 0, 0, 0, 0, 0, 0, u64::MAX, 0]);
-        words.extend(again(3, 4));
+        words.extend(again(3, 4, Nanos(0)));
         assert_eq!(records(&words).count(), 1);
         assert_eq!(records(&[first_word(Kind::End, 0, 0)]).count(), 0);
         assert_eq!(records(&[first_word(Kind::End, 0, 1000), 1]).count(), 0);

@@ -49,7 +49,7 @@ impl Begin {
 pub struct End {
     /// How many samples were due.
     pub due: u64,
-    /// CPU time of threads that ended after their last sample.
+    /// CPU time after threads' last samples for which there was no room.
     pub unsampled: Nanos,
     /// Switches that found no room.
     pub switches_lost: u64,
@@ -65,10 +65,10 @@ impl End {
     }
 }
 
-/// A thread that has not run since its last sample.
+/// More of a thread's last sample.
 #[must_use]
-pub fn again(tid: i32, count: u64) -> [u64; 3] {
-    [first_word(Kind::Again, 0, 3), tid as u64, count]
+pub fn again(tid: i32, count: u64, value: Nanos) -> [u64; 4] {
+    [first_word(Kind::Again, 0, 4), tid as u64, count, value.0]
 }
 
 /// Text with a header in front; `None` without memory.

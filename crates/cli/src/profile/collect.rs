@@ -56,7 +56,7 @@ pub struct Profile {
     pub stacks: BTreeMap<(Thread, Vec<usize>), Weight>,
     /// Samples that were due and are missing.
     pub lost: u64,
-    /// CPU time of threads that ended after their last sample, nanoseconds.
+    /// CPU time of threads that ended before they were sampled, nanoseconds.
     pub unsampled: u64,
     /// How many processes there were.
     pub processes: usize,
@@ -119,6 +119,7 @@ impl Collector {
     fn process(&mut self, words: &[u64]) {
         let (mut space, mut pid, mut samples, mut ended) = (Space::default(), 0, 0, false);
         let mut last: HashMap<i32, (Thread, Vec<usize>)> = HashMap::new();
+        let mut rests = Vec::new();
         for record in records(words) {
             match record {
                 Record::Begin(begin) => {
@@ -140,10 +141,11 @@ impl Collector {
                     self.add(&key, sample.who.count, sample.who.value.0);
                     last.insert(sample.who.tid, key);
                 }
-                Record::Again(tid, count) => {
+                Record::Again(tid, count, value) => {
                     samples += count;
-                    if let Some(key) = last.get(&tid) {
-                        self.add(key, count, 0);
+                    match last.get(&tid) {
+                        Some(key) => self.add(key, count, value.0),
+                        None => rests.push((tid, value.0)),
                     }
                 }
                 Record::End(end) => {
@@ -152,6 +154,14 @@ impl Collector {
                     self.profile.unsampled += end.unsampled.0;
                 }
                 Record::Switch(..) => {}
+            }
+        }
+        for (tid, value) in rests {
+            match last.get(&tid) {
+                // On the CPU where it ended, records are read earlier than on the one where it was sampled.
+                Some(key) => self.add(key, 0, value),
+                // It has ended before a tick found it.
+                None => self.profile.unsampled += value,
             }
         }
         self.profile.unfinished += usize::from(!ended);

@@ -98,7 +98,7 @@ fn report(profile: &Profile, request: &ProfileArguments) {
     };
     let also = if profile.processes > 1 { format!(" in {} processes", profile.processes) } else { String::new() };
     style::remark(&format!(
-        "{} samples, {} lost, of {of}{also}, and {:.3} s of threads that ended before their next; written to {}",
+        "{} samples, {} lost, of {of}{also}, and {:.3} s of threads that no tick found; written to {}",
         profile.samples(),
         profile.lost,
         seconds(profile.unsampled),

@@ -173,7 +173,7 @@ fn encode(profile: &Profile) -> PprofProfile {
     let location = profile.locations.iter().zip(1..).map(|(at, id)| location(at, id, &mut functions, &mut strings));
     let location = location.collect();
     let comment = format!(
-        "{} samples, {} lost; {} ns of CPU time of threads that ended are in none",
+        "{} samples, {} lost; {} ns of CPU time of threads that no tick found",
         profile.samples(),
         profile.lost,
         profile.unsampled

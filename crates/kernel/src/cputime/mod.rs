@@ -400,7 +400,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
         self.compare_now_and_then(cpu, t, now);
-        self.sample_at_exit(t, now);
+        self.sample_at_exit(cpu, t, now);
         self.leave_group(t);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
         if self.thread(t).time.has_queues.load(Relaxed) {

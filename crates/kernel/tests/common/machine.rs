@@ -233,7 +233,7 @@ impl Machine for TestMachine {
     fn sample(&self, _cpu: CpuId, t: ThreadIdx, value: Nanos) {
         self.state().samples.push((t, value));
     }
-    fn unsampled(&self, value: Nanos) {
+    fn unsampled(&self, _cpu: CpuId, _t: ThreadIdx, value: Nanos) {
         self.state().unsampled += value;
     }
     fn random(&self) -> u64 {
