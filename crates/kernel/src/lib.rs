@@ -42,6 +42,7 @@ use sync::CachePadded;
 
 pub use carried::Carried;
 pub use exec::HandedOn;
+pub use host_call::TRY_AGAIN;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
