@@ -50,6 +50,10 @@ pub struct Carrier {
     pub kicked: AtomicBool,
     /// Its host timers.
     pub(crate) alarms: Alarms,
+    /// It is in a host call that waits. Its own.
+    pub(crate) waits: AtomicBool,
+    /// It shall come back from that call, because its CPU is wanted and nobody else can have it.
+    recalled: AtomicBool,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
     /// A buffer for the next preemption. Its own; the handler takes it.
@@ -301,6 +305,8 @@ impl Carrier {
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
                 alarms: Alarms::default(),
+                waits: AtomicBool::new(false),
+                recalled: AtomicBool::new(false),
                 inline: Inline::default(),
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
@@ -455,6 +461,32 @@ impl Carrier {
             if self.assigned.load(SeqCst) == 0 {
                 os::futex_wait(&self.park, 0, None);
             }
+        }
+    }
+
+    /// It begins a host call that waits.
+    pub(crate) fn begin_waiting(&self) {
+        self.recalled.store(false, SeqCst);
+        self.waits.store(true, SeqCst);
+    }
+
+    /// The call has returned for good.
+    pub(crate) fn end_waiting(&self) {
+        self.waits.store(false, SeqCst);
+    }
+
+    /// Whether somebody wants it back.
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.recalled.load(SeqCst)
+    }
+
+    /// Wants it back from a host call that waits: its CPU has other work, and the host gives us no other carrier. The
+    /// thread makes its call again.
+    pub(crate) fn recall(&self, pid: i32) {
+        if self.waits.load(SeqCst) {
+            self.recalled.store(true, SeqCst);
+            self.gs.interrupt.store(1, SeqCst);
+            os::signal_thread(pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
         }
     }
 

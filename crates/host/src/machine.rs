@@ -7,7 +7,7 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, left, recorder, service, states, times, watch};
+use crate::{exec, handlers, ids_file, left, recorder, service, sites, states, times, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;

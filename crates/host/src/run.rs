@@ -326,6 +326,7 @@ fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
     let a = call.args;
     let words = [call.nr as u64, a[0], a[1], a[2], a[3], a[4], a[5]];
     os::sigprocmask(2, handlers::WAITING_MASK);
+    me.begin_waiting();
     let result = loop {
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
@@ -337,7 +338,11 @@ fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
         if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
             break r;
         }
+        if me.is_recalled() {
+            break kernel::TRY_AGAIN;
+        }
     };
+    me.end_waiting();
     host_carrier.store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);
     os::sigprocmask(2, handlers::CARRIER_MASK);

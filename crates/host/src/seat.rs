@@ -153,7 +153,12 @@ impl Seats {
                 RUNNING => return self.signal(all.get(now >> 2)),
                 PARKED => return all.get(now >> 2).wake(),
                 _ => {
-                    let Some(spare) = all.spare_or_new() else { return };
+                    let Some(spare) = all.spare_or_new() else {
+                        if now & 3 == HOST {
+                            all.get(now >> 2).recall(self.pid);
+                        }
+                        return;
+                    };
                     if self.exchange(cpu, now, word(RUNNING, spare.number)) {
                         // The first carrier of a CPU takes nothing over.
                         self.takeovers.fetch_add(u64::from(now & 3 == HOST), Relaxed);

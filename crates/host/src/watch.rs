@@ -144,6 +144,7 @@ impl Seen {
             *self = Seen { progress, ..Seen::default() };
             return;
         }
+        recall(cpu);
         help(cpu);
         self.judge(cpu);
     }
@@ -197,6 +198,14 @@ fn inline_call(cpu: CpuId) -> Option<(u32, u32)> {
     let m = &kernel().m;
     let (Seat::Running, carrier) = m.seats.look(cpu) else { return None };
     Some((carrier, m.carriers.get(carrier).inline.current()?))
+}
+
+/// The carrier of `cpu` may be in a host call that waits, because there was no spare to leave the CPU to.
+fn recall(cpu: CpuId) {
+    let m = &kernel().m;
+    if let (Seat::Running, carrier) = m.seats.look(cpu) {
+        m.carriers.get(carrier).recall(m.pid);
+    }
 }
 
 /// An idle CPU shall fetch what waits on `cpu`.

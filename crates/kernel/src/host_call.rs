@@ -5,6 +5,7 @@
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
 use crate::machine::{Call, Machine};
+use crate::thread::hint;
 use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
@@ -21,6 +22,10 @@ const IPC_NOWAIT: u64 = 0o4000;
 const SEEK_CUR: u64 = 1;
 /// The offset that means "the file's own position" to `preadv2(2)`.
 const CURRENT: u64 = u64::MAX;
+
+/// The result of a host call that was given up because its CPU was wanted and the host had no other thread for us
+/// (RLIMIT_NPROC, memory): it is made again.
+pub const TRY_AGAIN: isize = Errno::ERESTARTNOINTR.to_ret();
 
 /// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
 /// signal, and nothing of ours depends on it.
@@ -405,6 +410,7 @@ impl<M: Machine> Kernel<M> {
         self.charge_host_call(t);
         let (result, part) = (wait.value.load(Relaxed) as isize, wait.a.load(Relaxed) as isize);
         let call = wait.call.load(Relaxed) as usize;
+        let result = if result == TRY_AGAIN { self.given_up(t, call) } else { result };
         Some(match result {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::futex::shared_wait_ended(part, r),
@@ -418,6 +424,25 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl<M: Machine> Kernel<M> {
+    /// What becomes of a call that was given up. One with a time of its own is interrupted, as its time would begin anew.
+    fn given_up(&self, t: ThreadIdx, call: usize) -> isize {
+        let r = self.m.registers(t);
+        let timed = match call {
+            nr::POLL => r.rdx as i32 >= 0,
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => r.r10 as i32 >= 0,
+            nr::PPOLL => r.rdx != 0,
+            nr::EPOLL_PWAIT2 | nr::SEMTIMEDOP => r.r10 != 0,
+            nr::SELECT | nr::PSELECT6 | nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => r.r8 != 0,
+            _ => false,
+        };
+        if timed {
+            return Errno::EINTR.to_ret();
+        }
+        // On the way to user code it is seen that the call starts over.
+        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+        TRY_AGAIN
+    }
+
     /// A call on a socket that gives up after a time does not begin anew (`sock_intr_errno`).
     fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
         let sending = match call {

@@ -47,6 +47,7 @@ use sync::CachePadded;
 pub use carried::Carried;
 pub use describe::Moment;
 pub use exec::HandedOn;
+pub use host_call::TRY_AGAIN;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};

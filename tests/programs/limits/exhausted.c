@@ -1,0 +1,143 @@
+//@ seconds: 90
+/* What runs out is refused with an errno, and nothing hangs: descriptors, processes, pending signals, memory for stacks. */
+#include "../check.h"
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+static void limit(int resource, rlim_t to) {
+  struct rlimit value = {to, to};
+  need(setrlimit(resource, &value) == 0);
+}
+
+static void *compute_a_little(void *argument) {
+  volatile int sum = 0;
+  for (int i = 0; i < 100000; i++) sum += i;
+  sched_yield();
+  return argument;
+}
+
+/* No descriptor is left: whatever needs one says so, all else goes on. */
+static void without_descriptors(void) {
+  int ends[2];
+  need(pipe(ends) == 0);
+  limit(RLIMIT_NOFILE, 32);
+  while (dup(0) != -1) {}
+  say("dup %s", errname(errno));
+  int more[2];
+  say("pipe %s, socket %s", result(pipe(more)), result(socket(AF_UNIX, SOCK_STREAM, 0)));
+  say("epoll %s, eventfd %s", result(epoll_create1(0)), result(eventfd(0, 0)));
+  say("timerfd %s", result(timerfd_create(CLOCK_MONOTONIC, 0)));
+  say("open %s", result(open("/dev/null", O_RDONLY)));
+  pthread_t threads[8];
+  for (int i = 0; i < COUNT(threads); i++) threads[i] = start(compute_a_little, NULL);
+  for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
+  pid_t child = fork();
+  if (child == 0) _exit(4);
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("child %s", ended(status));
+  must(write(ends[1], "x", 1) == 1);
+  char byte;
+  say("read %s", result(read(ends[0], &byte, 1)));
+  timer_t timer;
+  struct sigevent event = {.sigev_notify = SIGEV_NONE};
+  say("timer %s", result(timer_create(CLOCK_MONOTONIC, &event, &timer)));
+  struct pollfd many[64] = {{0}};
+  say("poll of too many %s", result(poll(many, 64, 0)));
+}
+CASE(descriptors) { in_child("child", without_descriptors); }
+
+/* As a user who may have no more processes: threads that wait in the host need a host thread each, and there is none
+ * to be had. What they wait for comes from threads that must run meanwhile. */
+enum { READERS = 12 };
+static int pipes[READERS][2];
+static atomic_int awake;
+static void *read_one(void *argument) {
+  char byte;
+  awake++;
+  long got = read(pipes[(intptr_t)argument][0], &byte, 1);
+  return (void *)got;
+}
+static void *read_in_time(void *argument) {
+  struct pollfd one = {.fd = pipes[(intptr_t)argument][0], .events = POLLIN};
+  int64_t before = now_ns(CLOCK_MONOTONIC);
+  awake++;
+  int answer;
+  do answer = poll(&one, 1, 100);
+  while (answer == -1 && errno == EINTR);
+  must(answer != 0 || now_ns(CLOCK_MONOTONIC) - before >= 100000000);
+  return (void *)(intptr_t)answer;
+}
+static void become_nobody(void) {
+  if (getuid() == 0) need(setgroups(0, NULL) == 0 && setresgid(64123, 64123, 64123) == 0 && setresuid(64123, 64123, 64123) == 0);
+}
+static void without_processes(void) {
+  for (int i = 0; i < READERS; i++) need(pipe(pipes[i]) == 0);
+  pthread_t threads[READERS];
+  /* All threads are there before the limit is. */
+  become_nobody();
+  for (intptr_t i = 0; i < READERS; i++) threads[i] = start(i % 4 == 3 ? read_in_time : read_one, (void *)i);
+  limit(RLIMIT_NPROC, 1);
+  wait_until(awake == READERS);
+  sleep_ms(30);
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  must(child == -1 && errno == EAGAIN);
+  for (int i = 0; i < READERS; i++)
+    if (i % 4 != 3) must(write(pipes[i][1], "x", 1) == 1);
+  long sum = 0;
+  for (int i = 0; i < READERS; i++) sum += (long)finish(threads[i]);
+  say("read in all %ld", sum);
+}
+CASE(processes) { in_child("child", without_processes); }
+
+/* The same, with the limit set before any thread waits. */
+static atomic_bool go;
+static void *read_when_told(void *argument) {
+  while (!go) sleep_ms(1);
+  return (intptr_t)argument % 4 == 3 ? read_in_time(argument) : read_one(argument);
+}
+static void *feed(void *argument) {
+  while (awake < READERS) sleep_ms(1);
+  for (int i = 0; i < READERS; i++)
+    if (i % 4 != 3) must(write(pipes[i][1], "x", 1) == 1);
+  return argument;
+}
+static void waiting_without_processes(void) {
+  for (int i = 0; i < READERS; i++) need(pipe(pipes[i]) == 0);
+  become_nobody();
+  pthread_t threads[READERS], feeder = start(feed, NULL);
+  for (intptr_t i = 0; i < READERS; i++) threads[i] = start(read_when_told, (void *)i);
+  sleep_ms(50);
+  limit(RLIMIT_NPROC, 1);
+  go = true;
+  long sum = 0;
+  for (int i = 0; i < READERS; i++) sum += (long)finish(threads[i]);
+  finish(feeder);
+  say("read in all %ld", sum);
+}
+CASE(processes_of_waiting_threads) { in_child("child", waiting_without_processes); }
+
+static void without_room_for_signals(void) {
+  /* The host counts a user's processes together. */
+  become_nobody();
+  limit(RLIMIT_SIGPENDING, 5);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN + 1), sigaddset(&set, SIGUSR1);
+  need(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+  int sent = 0;
+  while (sent < 20 && sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = sent}) == 0) sent++;
+  say("queued %d, then %s", sent, errname(errno));
+  say("kill with a standard signal %s", result(kill(getpid(), SIGUSR1)));
+  int got = 0;
+  while (sigtimedwait(&set, NULL, &(struct timespec){0}) > 0) got++;
+  say("got %d", got);
+}
+CASE(pending_signals) { in_child("child", without_room_for_signals); }
