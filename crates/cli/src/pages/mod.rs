@@ -1,7 +1,7 @@
 //! What the processes under Entresol are doing, read from their state pages.
 //!
 //! [`find`] says where pages lie, whose they are and whether their process lives; [`fetch`] asks for fresh snapshots
-//! and waits for them; [`column`] turns threads into text; [`stack`] finds out
+//! and waits for them; [`mod@column`] turns threads into text; [`stack`] finds out
 //! where they wait. On these stand the commands: [`threads`] and [`ps`] here,
 //! `top` and `export` beside this module. The room `state` has the layout and its checks.
 
