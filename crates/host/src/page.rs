@@ -37,6 +37,7 @@ const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 /// RDWR | CREAT | EXCL | NOFOLLOW | CLOEXEC
 const O_NEW: usize = 0o2 | 0o100 | 0o200 | 0o400000 | 0o2000000;
 const CLOCK_BOOTTIME: i32 = 7;
+const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
 
 /// Remembers the user's runtime folder. Called before there is a second host thread.
 pub fn set_runtime_folder(folder: Option<&[u8]>) {
@@ -214,7 +215,7 @@ impl Publisher {
             return;
         }
         self.asked = false;
-        let began = os::clock_gettime(1);
+        let before = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID);
         let living = kernel().threads().live() as usize;
         if self.page.as_ref().is_none_or(|page| page.capacity() < living) {
             // There is room for a quarter more: threads are being made while they are described.
@@ -227,8 +228,8 @@ impl Publisher {
             // The file system is full, or somebody has cut the file short: begin anew when asked again.
             self.page = None;
         }
-        let now = os::clock_gettime(1);
-        self.next = now + Nanos(now.since(began).0.saturating_mul(PACE));
+        let spent = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID).since(before);
+        self.next = os::clock_gettime(1) + Nanos(spent.0.saturating_mul(PACE));
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Moment {
     pub real: Nanos,
 }
 
-/// After a snapshot no other is made until so many times its own duration have passed: being watched costs the program no
+/// After a snapshot no other is made until so many times the CPU time that it took have passed: being watched costs the program no
 /// more than a hundredth of a processor, whatever its size and however many watch.
 const PACE: u64 = 100;
 /// A thread that begins to wait more often than this while it is looked at is described as it was last.
@@ -123,7 +123,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// [`Full`] if the page has no memory; the last snapshot stands then.
     pub fn snapshot<P: Memory>(&self, page: &mut Writer<P>) -> Result<(), Full> {
-        let at = self.moment();
+        let (at, before) = (self.moment(), self.m.carrier_time());
         page.begin()?;
         for i in 0..self.config.cpus {
             page.cpu(i, &self.describe_cpu(CpuId(i as u16), at.now))?;
@@ -137,7 +137,9 @@ impl<M: Machine> Kernel<M> {
         }
         let (usage, (peak, started)) = (self.process_usage(), self.threads.totals());
         let end = self.m.clock(Clock::Monotonic);
-        let cost = end - at.monotonic;
+        // The host may have served others meanwhile.
+        let spent = before.zip(self.m.carrier_time()).map(|(before, after)| after - before);
+        let cost = spent.unwrap_or(end - at.monotonic);
         page.finish(&Process {
             taken: at.monotonic,
             cost,

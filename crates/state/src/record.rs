@@ -9,7 +9,7 @@ use ids::Nanos;
 pub struct Process {
     /// When the snapshot was begun, by CLOCK_MONOTONIC.
     pub taken: Nanos,
-    /// How long it took.
+    /// The CPU time that it took.
     pub cost: Nanos,
     /// Until when no other is made, by CLOCK_MONOTONIC: so long this one is as fresh as one gets.
     pub next: Nanos,

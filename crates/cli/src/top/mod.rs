@@ -11,7 +11,7 @@ pub mod rates;
 pub mod view;
 
 use crate::args::TopArguments;
-use crate::pages::fetch;
+use crate::pages::{Watched, fetch};
 use anyhow::Context;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rates::Rates;
@@ -45,9 +45,9 @@ pub fn top(request: &TopArguments) -> anyhow::Result<i32> {
 /// Two looks, and what happened between them.
 fn once(view: &mut View, json: bool) -> anyhow::Result<i32> {
     let mut rates = Rates::default();
-    rates.look(fetch::all().0);
+    rates.look(processes(view));
     std::thread::sleep(view.interval);
-    rates.look(fetch::all().0);
+    rates.look(processes(view));
     let mut out = BufWriter::new(std::io::stdout().lock());
     if json {
         serde_json::to_writer_pretty(&mut out, &view.json(&rates))?;
@@ -60,12 +60,20 @@ fn once(view: &mut View, json: bool) -> anyhow::Result<i32> {
     Ok(0)
 }
 
+/// Those that were asked for, as far as they live.
+fn processes(view: &View) -> Vec<Watched> {
+    if view.only.is_empty() {
+        return fetch::all().0;
+    }
+    view.only.iter().filter_map(|&pid| fetch::one(pid).ok()).collect()
+}
+
 fn watch(terminal: &mut ratatui::DefaultTerminal, view: &mut View) -> std::io::Result<()> {
     let mut rates = Rates::default();
     let mut next = Instant::now();
     loop {
         if Instant::now() >= next && !view.paused {
-            rates.look(fetch::all().0);
+            rates.look(processes(view));
             // The first look says nothing about speed: the second follows soon.
             next = Instant::now() + if rates.has_speed() { view.interval } else { view.interval.min(FIRST) };
         }
