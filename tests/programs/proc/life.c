@@ -299,3 +299,31 @@ CASE(many_lookups_while_threads_come_and_go) {
   }
   say("wrong %ld", wrong);
 }
+
+static void is_open(void) {
+  for (int fd = 990; fd < 1010; fd++) must(fcntl(fd, F_GETFD) == 0);
+}
+
+/* Whatever descriptors the program takes are its own, in its children as well. */
+CASE(all_numbers_are_the_programs) {
+  struct stat st;
+  for (int round = 0; round < 3; round++) {
+    int fd = open("/proc/thread-self/stat", O_RDONLY);
+    need(fd >= 0);
+    for (int to = 990; to < 1010; to++) need(dup2(round == 1 ? fd : 1, to) == to);
+    in_child("child", is_open);
+    is_open();
+    must(round == 1 ? pread(1000, text, 99, 0) == 99 : fstat(1000, &st) == 0);
+    close(fd);
+    fd = open("/proc/thread-self/comm", O_RDONLY);
+    must(read(fd, text, 64) > 1);
+    close(fd);
+    is_open();
+    if (round) for (int to = 990; to < 1010; to++) close(to);
+    else syscall(SYS_close_range, 900, 1100, 0);
+    fd = open("/proc/thread-self/comm", O_RDONLY);
+    must(read(fd, text, 64) > 1);
+    say("lowest %d, end %s", fd < 10, result(read(fd, text, 64)));
+    close(fd);
+  }
+}

@@ -107,6 +107,14 @@ impl OpenFiles {
         Some(self.blank.swap(fd.unwrap_or(NO_BLANK), AcqRel)).filter(|&fd| fd != NO_BLANK)
     }
 
+    /// These descriptors are the program's from now on: the blank is no longer ours if it is among them.
+    #[inline]
+    pub(super) fn spare(&self, first: u32, last: u32) {
+        if self.blank().is_some_and(|blank| (first..=last).contains(&(blank as u32))) {
+            self.set_blank(None);
+        }
+    }
+
     pub(super) fn insert(&self, fd: i32, file: OpenFile) {
         let mut open = self.open.lock();
         self.count_one(&file, 1);

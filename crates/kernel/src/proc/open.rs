@@ -214,12 +214,13 @@ impl<M: Machine> Kernel<M> {
 
     /// `close(2)`, `close_range(2)`, and what opens over an old descriptor.
     pub(crate) fn sys_close(&self, cpu: CpuId, call: &Call) -> Out {
+        let (first, last) = match call.nr {
+            nr::CLOSE => (call.args[0], call.args[0]),
+            nr::CLOSE_RANGE => (call.args[0], call.args[1]),
+            _ => (call.args[1], call.args[1]),
+        };
+        self.proc.files.spare(first as u32, last as u32);
         if !self.proc.files.is_empty() {
-            let (first, last) = match call.nr {
-                nr::CLOSE => (call.args[0], call.args[0]),
-                nr::CLOSE_RANGE => (call.args[0], call.args[1]),
-                _ => (call.args[1], call.args[1]),
-            };
             let was_bare = self.proc.files.forget(first as u32, last as u32);
             if was_bare && call.nr == nr::CLOSE {
                 return Out::Done(self.m.host(*call));
@@ -241,6 +242,9 @@ impl<M: Machine> Kernel<M> {
                 _ => self.pass(cpu, call),
             };
         };
+        if matches!(call.nr, nr::DUP2 | nr::DUP3) {
+            self.proc.files.spare(call.args[1] as u32, call.args[1] as u32);
+        }
         let fd = self.m.host(*call);
         if fd >= 0 && fd as u64 != call.args[0] {
             // Which of the two is read first cannot be told: neither is fresh.
