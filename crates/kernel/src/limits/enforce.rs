@@ -7,7 +7,7 @@ use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::frame::Registers;
 use abi::{SigInfo, Signal, nr};
-use ids::{CpuId, Nanos, Tid};
+use ids::{CpuId, Nanos};
 use sync::atomic::{Ordering::*, fence};
 use time::cpu::limit::LimitReached;
 
@@ -137,13 +137,13 @@ impl<M: Machine> Kernel<M> {
         !self.hold_back(self.sched.cpu_of(t), t, self.m.now())
     }
 
-    /// Somebody begins to wait for a lock with inheritance whose owner has this id: it must not be held back.
-    pub(crate) fn release_owner(&self, cpu: CpuId, owner: Tid) {
+    /// Somebody begins to wait for a lock with inheritance that `owner` has: it must not be held back.
+    pub(crate) fn release_owner(&self, cpu: CpuId, owner: ThreadIdx) {
         if !self.limits.holds {
             return;
         }
         fence(SeqCst);
-        if let Some(owner) = self.threads.find(owner).filter(|&t| self.thread(t).wait.kind() == Wait::Throttled) {
+        if self.thread(owner).wait.kind() == Wait::Throttled {
             self.wake(cpu, owner);
         }
     }

@@ -138,6 +138,7 @@ impl<M: Machine> Kernel<M> {
         };
         self.join(&mut pi, ts, t);
         self.follow_chain(&mut pi, owner, &mut later.kicks);
+        later.owner = Some(owner);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use crate::futex::wake::Batch;
 use crate::machine::Machine;
 use crate::{Kernel, Kicks};
-use ids::CpuId;
+use ids::{CpuId, ThreadIdx};
 
 const KICKS_MAX: usize = 16;
 
@@ -34,12 +34,14 @@ impl<M: Machine> sched::Kick for LaterKicks<'_, M> {
 pub(in crate::futex) struct Later<'a, M: Machine> {
     pub(super) kicks: LaterKicks<'a, M>,
     pub(super) batch: Batch,
+    /// Somebody waits for this thread from now on: it must not be held back (`limits`).
+    pub(super) owner: Option<ThreadIdx>,
 }
 
 impl<M: Machine> Kernel<M> {
     pub(in crate::futex) fn later(&self, cpu: CpuId) -> Later<'_, M> {
         let kicks = LaterKicks { now: self.kicks(cpu), cpus: [CpuId::NONE; KICKS_MAX], len: 0 };
-        Later { kicks, batch: Batch::new() }
+        Later { kicks, batch: Batch::new(), owner: None }
     }
 
     /// Does what is owed. No lock is held.
@@ -49,5 +51,8 @@ impl<M: Machine> Kernel<M> {
             sched::Kick::kick(&mut now, cpu);
         }
         self.wake_batch(cpu, &later.batch);
+        if let Some(owner) = later.owner {
+            self.release_owner(cpu, owner);
+        }
     }
 }

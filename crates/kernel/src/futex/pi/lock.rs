@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use abi::Errno;
-use ids::{CpuId, ThreadIdx, Tid};
+use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
@@ -29,11 +29,6 @@ impl<M: Machine> Kernel<M> {
         self.enqueue(&mut bucket, t, addr, u32::MAX, Role::Pi);
         drop(bucket);
         self.settle(cpu, later);
-        if self.limits.holds
-            && let Ok(word) = self.m.load_u32(addr)
-        {
-            self.release_owner(cpu, Tid((word & abi::futex::FUTEX_TID_MASK) as i32));
-        }
         if let Some(deadline) = deadline {
             self.arm_timeout(cpu, t, deadline);
         }
