@@ -11,7 +11,7 @@
 //!
 //! **A thread that others wait for is not held back.** Who owns a mutex with priority inheritance that somebody waits for runs
 //! on, and what it consumes is owed; if it is held back already when somebody begins to wait, it is woken
-//! ([`Kernel::release_owner`]). Of other locks nobody knows the owner: they are held until its share allows more, as under
+//! (`Kernel::release_owner`). Of other locks nobody knows the owner: they are held until its share allows more, as under
 //! cgroups.
 //!
 //! A group may have CPUs, exclusively or not (`cpuset`): its threads get all of them when they join, and an affinity mask that a
