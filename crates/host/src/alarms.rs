@@ -48,11 +48,17 @@ impl Alarms {
             (_, y) if y != u64::MAX || b.exists() => (b, a),
             _ => (a, b),
         };
-        first.set(tid, at);
+        if let Err(why) = first.set(tid, at) {
+            crate::report::fatal(format_args!(
+                "the host refused a timer for a carrier (error {why}; 11 means that the user's processes have all the \
+                 timers and pending signals that `ulimit -i` allows)"
+            ));
+        }
         if let Some(then) = then
             && other.at.load(Relaxed) == u64::MAX
         {
-            other.set(tid, then);
+            // Without a second timer everything is as well, and a little later.
+            let _ = other.set(tid, then);
         }
     }
 
@@ -61,7 +67,7 @@ impl Alarms {
         let Some(then) = then else { return };
         let (next, other) = if a.at.load(Relaxed) <= b.at.load(Relaxed) { (a, b) } else { (b, a) };
         if other.at.load(Relaxed) == u64::MAX {
-            other.set(tid, Nanos(next.at.load(Relaxed)) + then.since(at));
+            let _ = other.set(tid, Nanos(next.at.load(Relaxed)) + then.since(at));
         }
     }
 
@@ -92,9 +98,10 @@ impl Alarm {
         self.id.load(Relaxed) >= 0
     }
 
-    fn set(&self, tid: u32, at: Nanos) {
+    /// Sets it, after making it if need be: the host's error number if it refuses to.
+    fn set(&self, tid: u32, at: Nanos) -> Result<(), isize> {
         if !self.exists() {
-            self.id.store(create(tid), Relaxed);
+            self.id.store(create(tid)?, Relaxed);
         }
         self.at.store(at.0, Relaxed);
         // A time in the past fires at once.
@@ -102,10 +109,11 @@ impl Alarm {
         const TIMER_ABSTIME: usize = 1;
         // SAFETY: the host reads the times.
         unsafe { syscall!(nr::TIMER_SETTIME, self.id.load(Relaxed), TIMER_ABSTIME, spec.as_ptr(), 0) };
+        Ok(())
     }
 }
 
-fn create(tid: u32) -> i32 {
+fn create(tid: u32) -> Result<i32, isize> {
     const SIGEV_THREAD_ID: u32 = 4;
     let mut event = [0u64; 8];
     event[0] = os::COOKIE;
@@ -114,8 +122,5 @@ fn create(tid: u32) -> i32 {
     let mut id = -1i32;
     // SAFETY: the host reads the event and fills the id.
     let r = unsafe { syscall!(nr::TIMER_CREATE, 1, event.as_ptr(), &raw mut id) };
-    if r < 0 {
-        crate::report::fatal(format_args!("the host refused a timer for a carrier (error {})", -r));
-    }
-    id
+    if r < 0 { Err(-r) } else { Ok(id) }
 }
