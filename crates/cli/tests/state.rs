@@ -275,7 +275,12 @@ fn what_cannot_be_shown_is_said_with_the_reason() {
     let complaint = room.complaint(&["threads", &program.pid()]);
     assert!(complaint.contains("version 77"), "{complaint}");
     fs::write(&page, b"entresol").unwrap();
+    let complaint = room.complaint(&["threads", &program.pid()]);
+    assert!(complaint.contains("is no state page"), "{complaint}");
     assert_eq!(room.ask(&["ps"]).status.code(), Some(0));
+    fs::remove_file(&page).unwrap();
+    let complaint = room.complaint(&["threads", &program.pid()]);
+    assert!(complaint.contains("runs under Entresol, but there is no state page"), "{complaint}");
     native.kill().unwrap();
     native.wait().unwrap();
     program.end();

@@ -21,6 +21,12 @@ pub enum FetchError {
     /// It has no page.
     #[error("process {0} does not run under Entresol; `entresol ps` lists those that do")]
     Foreign(i32),
+    /// It has no page, but the image.
+    #[error(
+        "process {0} runs under Entresol, but there is no state page of it: it found no folder that only you can write to, or a \
+         chroot or namespace hides it"
+    )]
+    Hidden(i32),
     /// It is not ours to watch.
     #[error("process {0} belongs to another user")]
     Denied(i32),
@@ -89,6 +95,7 @@ fn why_none(pid: i32) -> FetchError {
         Err(_) => FetchError::Missing(pid),
         // SAFETY: reads the process's own state.
         Ok(found) if found.uid() != unsafe { libc::geteuid() } => FetchError::Denied(pid),
+        Ok(_) if carries_image(pid) => FetchError::Hidden(pid),
         Ok(_) => FetchError::Foreign(pid),
     }
 }
@@ -127,7 +134,7 @@ fn wait(place: &Place, asked: Option<Nanos>) -> Result<Watched, FetchError> {
     loop {
         // By its path each time: a page that is too small is replaced.
         let page = find::open(place).map_err(|why| match why {
-            Error::NoPage => why_none(pid),
+            Error::NoPage if !place.path.exists() => why_none(pid),
             why => FetchError::Page { pid, why },
         })?;
         let taken = page.process().map(|process| process.taken);
