@@ -45,7 +45,8 @@ fn read(path: &CString) -> bool {
 
 /// Nanoseconds of CPU for each, at each number of threads.
 pub(super) fn measure(quick: bool) -> Measured {
-    let rounds = if quick { 4_000 } else { 40_000 };
+    // Long enough that two threads which begin on one CPU do not end there.
+    let rounds = if quick { 40_000 } else { 200_000 };
     let tasks: [(&str, Look, usize); 4] = [
         ("proc_stat", stat, rounds),
         ("proc_access", access, rounds),
