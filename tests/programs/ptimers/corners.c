@@ -371,7 +371,8 @@ CASE(it_ends_sigsuspend) {
   sigset_t all;
   sigfillset(&all);
   sigdelset(&all, RT);
-  say("sigsuspend %d %s", sigsuspend(&all), errname(errno));
+  int r = sigsuspend(&all);
+  say("sigsuspend %d %s", r, errname(errno));
   say("handled %d", handled);
   need(delete(id) == 0);
 }
