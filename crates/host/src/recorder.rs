@@ -22,8 +22,8 @@ use sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 /// The time between two visits of the service thread.
 const ROUND: Nanos = Nanos::from_millis(20);
-/// Words of a ring: two mebibytes, of which the host gives only what is used.
-const RING_WORDS: usize = 1 << 18;
+/// Words of a ring: four mebibytes, of which the host gives only what is used.
+const RING_WORDS: usize = 1 << 19;
 /// Words that are carried at a time.
 const PIECE: usize = 1024;
 /// How often somebody who must not go without looks whether the file is free: about two seconds.
