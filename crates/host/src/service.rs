@@ -10,9 +10,9 @@ use crate::os::{self, nr};
 use crate::page::Publisher;
 use crate::watch::Watch;
 use crate::{handlers, identity, recorder, report, request, survey, takeover};
-use abi::SigInfo;
+use abi::{Errno, SigInfo, si_code};
 use arch::syscall;
-use ids::CpuId;
+use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
@@ -51,12 +51,17 @@ pub fn run(_me: &'static Carrier) -> ! {
     crate::place::release();
     let mut watch = Watch::new(kernel().config().cpus);
     let mut page = Publisher::default();
+    // A signal for which there was no room. Until there is, its like stay at the host, whose own limit its senders meet.
+    let mut held: Option<SigInfo> = None;
     loop {
+        held = held.and_then(deliver);
         let mut info = [0u8; 128];
         let left = LEFT.load(SeqCst);
         HEEDED.store(left, SeqCst);
-        let set = handlers::SERVICE_SET & !left | 1 << (CALL - 1);
-        let sleep = [recorder::sooner(watch.sleep()), page.sleep()].into_iter().flatten().min();
+        let queueing = if held.is_some() { REAL_TIME } else { 0 };
+        let set = handlers::SERVICE_SET & !left & !queueing | 1 << (CALL - 1);
+        let patience = held.is_some().then_some(PATIENCE);
+        let sleep = [recorder::sooner(watch.sleep()), page.sleep(), patience].into_iter().flatten().min();
         let timeout = sleep.map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
         let timeout = timeout.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
         // SAFETY: all three are ours.
@@ -67,7 +72,8 @@ pub fn run(_me: &'static Carrier) -> ! {
             identity::serve();
             watch.begin();
         } else if r > 0 {
-            deliver(info);
+            // Only a real-time signal is ever refused, and there is none in hand if one comes.
+            held = SigInfo::from_bytes(&info).ok().and_then(deliver).or(held);
         }
         watch.look();
         recorder::look();
@@ -79,6 +85,11 @@ pub fn run(_me: &'static Carrier) -> ! {
 pub(crate) fn tid() -> i32 {
     SERVICE_TID.load(Relaxed) as i32
 }
+
+/// Signals that queue.
+const REAL_TIME: u64 = !0 << 31;
+/// After this it is looked whether there is room for a signal.
+const PATIENCE: Nanos = Nanos(1_000_000);
 
 /// By this signal the watcher is called.
 const CALL: i32 = os::SIGNAL_INTERRUPT;
@@ -113,14 +124,14 @@ pub(crate) fn leave(set: u64) {
     }
 }
 
-fn deliver(bytes: [u8; 128]) {
-    if let Ok(info) = SigInfo::from_bytes(&bytes) {
-        if request::serve(&info) {
-            return;
-        }
-        // It has no CPU: every CPU that must look is kicked.
-        kernel().signal_from_host(CpuId::NONE, info);
+/// Gives the signal back if there is no room for it.
+fn deliver(info: SigInfo) -> Option<SigInfo> {
+    if request::serve(&info) {
+        return None;
     }
+    // It has no CPU: every CPU that must look is kicked.
+    let refused = kernel().signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
+    (refused && info.code() != si_code::TIMER).then_some(info)
 }
 
 /// A signal of the fault kind that somebody sent while the kernel ran: it comes again, to

@@ -190,12 +190,15 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The process gets a signal that the host received for it.
-    pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) {
-        // A full queue is the sender's business; the host has accepted the signal already.
-        let _ = match info.code() {
+    ///
+    /// # Errors
+    /// EAGAIN if the process has as many pending as it may: it must be offered again, for its sender was told that it
+    /// arrived.
+    pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
+        match info.code() {
             abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
             _ => self.send_to_process(cpu, None, info),
-        };
+        }
     }
 
     /// A signal that the host sent to the host thread which made a call for `t`.

@@ -50,7 +50,7 @@ fn a_wake_up_without_a_cpu_nudges_a_parked_one() {
     // Nobody has been nudged for long.
     w.kernel.m.state().now += 10_000_000;
 
-    w.kernel.signal_from_host(CpuId::NONE, from_host());
+    w.kernel.signal_from_host(CpuId::NONE, from_host()).unwrap();
     assert!(w.kernel.m.state().kicked.contains(&1), "the parked CPU is told");
     // It fetches what has waited for long enough.
     w.kernel.m.state().now += 10_000_000;
@@ -104,7 +104,7 @@ fn inheritance_and_delivery_do_not_wait_for_each_other() {
     let (k, end, done) = (kernel.clone(), over.clone(), tell.clone());
     std::thread::spawn(move || {
         while !end.load(Ordering::Relaxed) {
-            k.signal_from_host(CpuId::NONE, from_host());
+            k.signal_from_host(CpuId::NONE, from_host()).unwrap();
         }
         done.send(()).unwrap();
     });

@@ -1,4 +1,4 @@
-//@ seconds: 90
+//@ cpus: default
 /* What runs out is refused with an errno, and nothing hangs: descriptors, processes, pending signals, memory for stacks. */
 #include "../check.h"
 #include <fcntl.h>
@@ -55,7 +55,7 @@ CASE(descriptors) { in_child("child", without_descriptors); }
 
 /* As a user who may have no more processes: threads that wait in the host need a host thread each, and there is none
  * to be had. What they wait for comes from threads that must run meanwhile. */
-enum { READERS = 12 };
+enum { READERS = 6 };
 static int pipes[READERS][2];
 static atomic_int awake;
 static void *read_one(void *argument) {
