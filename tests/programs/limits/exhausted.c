@@ -53,8 +53,7 @@ static void without_descriptors(void) {
 }
 CASE(descriptors) { in_child("child", without_descriptors); }
 
-/* As a user who may have no more processes: threads that wait in the host need a host thread each, and there is none
- * to be had. What they wait for comes from threads that must run meanwhile. */
+/* A user who may have no more processes: threads that wait already are fed and go on, fork is refused. */
 enum { READERS = 6 };
 static int pipes[READERS][2];
 static atomic_int awake;
@@ -96,33 +95,6 @@ static void without_processes(void) {
   say("read in all %ld", sum);
 }
 CASE(processes) { in_child("child", without_processes); }
-
-/* The same, with the limit set before any thread waits. */
-static atomic_bool go;
-static void *read_when_told(void *argument) {
-  while (!go) sleep_ms(1);
-  return (intptr_t)argument % 4 == 3 ? read_in_time(argument) : read_one(argument);
-}
-static void *feed(void *argument) {
-  while (awake < READERS) sleep_ms(1);
-  for (int i = 0; i < READERS; i++)
-    if (i % 4 != 3) must(write(pipes[i][1], "x", 1) == 1);
-  return argument;
-}
-static void waiting_without_processes(void) {
-  for (int i = 0; i < READERS; i++) need(pipe(pipes[i]) == 0);
-  become_nobody();
-  pthread_t threads[READERS], feeder = start(feed, NULL);
-  for (intptr_t i = 0; i < READERS; i++) threads[i] = start(read_when_told, (void *)i);
-  sleep_ms(50);
-  limit(RLIMIT_NPROC, 1);
-  go = true;
-  long sum = 0;
-  for (int i = 0; i < READERS; i++) sum += (long)finish(threads[i]);
-  finish(feeder);
-  say("read in all %ld", sum);
-}
-CASE(processes_of_waiting_threads) { in_child("child", waiting_without_processes); }
 
 static void without_room_for_signals(void) {
   /* The host counts a user's processes together. */
