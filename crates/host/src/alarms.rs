@@ -103,8 +103,9 @@ impl Alarm {
         if !self.exists() {
             self.id.store(create(tid)?, Relaxed);
         }
+        // A time in the past fires at once, but for the very beginning, which would disarm it.
+        let at = at.max(Nanos(1));
         self.at.store(at.0, Relaxed);
-        // A time in the past fires at once.
         let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
         const TIMER_ABSTIME: usize = 1;
         // SAFETY: the host reads the times.
