@@ -25,7 +25,8 @@ static atomic_bool stop;
 static void *spin(void *unused) {
   (void)unused;
   unsigned long count = 0;
-  while (!stop) count++;
+  do count++;
+  while (!stop);
   return (void *)(uintptr_t)(count != 0);
 }
 

@@ -1,3 +1,4 @@
+//@ alone
 /* Signals in situations of their own: waited for with the default action, within handlers, after an overflow, in a storm. */
 #include "../check.h"
 #include <setjmp.h>
