@@ -13,6 +13,8 @@ use crate::Checkpoint;
 
 /// So long an answer may take to begin, or to go on.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// After this without a word it is asked again: a process that has just begun ignores the signal.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Why a process was not asked, or has not answered.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +48,18 @@ pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
     if !maps.contains("/libentresol-") {
         return Err(NoAnswer::NotOurs(pid));
     }
-    let mut answer = nameless_file()?;
-    send(pid, answer.as_raw_fd()).map_err(|e| NoAnswer::NoProcess(pid, e))?;
-    let bytes = await_end(pid, &mut answer)?;
-    read(pid, &bytes)
+    let since = Instant::now();
+    // Each request has a file of its own, which stays open: an answer that comes late disturbs no other.
+    let mut asked = Vec::new();
+    loop {
+        let mut answer = nameless_file()?;
+        send(pid, answer.as_raw_fd()).map_err(|e| NoAnswer::NoProcess(pid, e))?;
+        match await_end(pid, &mut answer)? {
+            Some(bytes) => return read(pid, &bytes),
+            None if since.elapsed() > PATIENCE => return Err(NoAnswer::Silent(pid, PATIENCE.as_secs())),
+            None => asked.push(answer),
+        }
+    }
 }
 
 pub(crate) fn nameless_file() -> io::Result<File> {
@@ -68,8 +78,9 @@ fn send(pid: i32, descriptor: i32) -> io::Result<()> {
     if unsafe { libc::sigqueue(pid, request::SIGNAL, value) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Everything up to the end item, which is known by its bytes at a place where an item begins.
-fn await_end(pid: i32, answer: &mut File) -> Result<Vec<u8>, NoAnswer> {
+/// Everything up to the end item, which is known by its bytes at a place where an item begins; `None` if the answer
+/// has not begun after a while.
+fn await_end(pid: i32, answer: &mut File) -> Result<Option<Vec<u8>>, NoAnswer> {
     let (mut bytes, mut looked, mut since) = (Vec::new(), 0, Instant::now());
     loop {
         answer.seek(io::SeekFrom::Start(bytes.len() as u64))?;
@@ -78,12 +89,15 @@ fn await_end(pid: i32, answer: &mut File) -> Result<Vec<u8>, NoAnswer> {
         }
         while let Some((kind, size)) = header(&bytes[looked..]) {
             if kind == Item::End as u32 {
-                return Ok(bytes);
+                return Ok(Some(bytes));
             }
             if bytes.len() < looked + 8 + size {
                 break;
             }
             looked += 8 + size;
+        }
+        if bytes.is_empty() && since.elapsed() > AGAIN {
+            return Ok(None);
         }
         if since.elapsed() > PATIENCE {
             return Err(NoAnswer::Silent(pid, PATIENCE.as_secs()));
