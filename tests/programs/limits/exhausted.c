@@ -1,3 +1,4 @@
+//@ alone
 //@ cpus: default
 /* What runs out is refused with an errno, and nothing hangs: descriptors, processes, pending signals, memory for stacks. */
 #include "../check.h"
