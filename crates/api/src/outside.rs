@@ -44,8 +44,7 @@ pub enum NoAnswer {
 /// # Errors
 /// [`NoAnswer`]. The request is SIGURG, which does nothing to a process that does not know it.
 pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|e| NoAnswer::NoProcess(pid, e))?;
-    if !maps.contains("/libentresol-") {
+    if !has_image(pid).map_err(|e| NoAnswer::NoProcess(pid, e))? {
         return Err(NoAnswer::NotOurs(pid));
     }
     let since = Instant::now();
@@ -60,6 +59,14 @@ pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
             None => asked.push(answer),
         }
     }
+}
+
+/// Whether a process has the image, and so runs under Entresol.
+///
+/// # Errors
+/// There is no such process, or it may not be looked at.
+pub fn has_image(pid: i32) -> io::Result<bool> {
+    Ok(std::fs::read_to_string(format!("/proc/{pid}/maps"))?.contains("/libentresol-"))
 }
 
 pub(crate) fn nameless_file() -> io::Result<File> {

@@ -65,7 +65,8 @@ fn candidates() -> Vec<PathBuf> {
     folders
 }
 
-fn user() -> u32 {
+/// Whose files this command may trust and make.
+pub(crate) fn user() -> u32 {
     // SAFETY: reads the process's own state.
     unsafe { libc::geteuid() }
 }

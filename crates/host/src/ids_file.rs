@@ -15,8 +15,7 @@ const END: u32 = 1 << 28;
 /// Ids in a block.
 const BLOCK: u32 = 1 << 14;
 const BLOCKS: usize = ((END - FIRST) / BLOCK) as usize;
-const O_RDWR_CREAT_CLOEXEC_NOFOLLOW: usize = 0o2 | 0o100 | 0o2000000 | 0o400000;
-const AT_FDCWD: isize = -100;
+const O_RDWR_CREAT_NOFOLLOW: usize = 0o2 | 0o100 | 0o400000;
 
 #[repr(C)]
 struct Registry {
@@ -73,21 +72,18 @@ fn map(uid: u32) -> Option<*mut Registry> {
         left /= 10;
     }
     let size = size_of::<Registry>().next_multiple_of(4096);
-    // SAFETY: the path is a string of ours; the descriptor is closed again.
-    unsafe {
-        let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), O_RDWR_CREAT_CLOEXEC_NOFOLLOW, 0o600);
-        if fd < 0 {
-            return None;
-        }
+    let fd = os::open(&path, O_RDWR_CREAT_NOFOLLOW, 0o600).ok()?;
+    // SAFETY: the descriptor is ours; the host chooses the place.
+    let page = unsafe {
         let mine = owned_by(fd, uid) && syscall!(nr::FTRUNCATE, fd, size) == 0;
-        let page = if mine { syscall!(nr::MMAP, 0, size, 3, 1, fd, 0) } else { -1 };
-        syscall!(nr::CLOSE, fd);
-        (page > 0).then_some(page as *mut Registry)
-    }
+        if mine { syscall!(nr::MMAP, 0, size, 3, 1, fd, 0) } else { -1 }
+    };
+    os::close(fd);
+    (page > 0).then_some(page as *mut Registry)
 }
 
 /// Somebody else's file in that place is not trusted.
-fn owned_by(fd: isize, uid: u32) -> bool {
+fn owned_by(fd: i32, uid: u32) -> bool {
     let mut stat = [0u32; 36];
     // SAFETY: `struct stat` has 144 bytes; st_uid is the word at byte 28.
     unsafe { syscall!(nr::FSTAT, fd, stat.as_mut_ptr()) == 0 && stat[7] == uid }

@@ -225,6 +225,7 @@ impl Machine for Host {
     fn real_itimer(&self) -> [Nanos; 2] {
         crate::times::real_itimer()
     }
+
     fn soft_limit(&self, resource: u64) -> u64 {
         let mut limits = [0u64; 2];
         // SAFETY: the host fills the two words.
@@ -311,12 +312,15 @@ impl Machine for Host {
         let r = self.registers(t);
         recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
     }
+
     fn switched(&self, cpu: CpuId, to: Option<ThreadIdx>, preempted: bool, at: Nanos) {
         recorder::switched(cpu, to, preempted, at);
     }
+
     fn tell(&self, what: core::fmt::Arguments<'_>) {
         crate::report::say(what);
     }
+
     fn unsampled(&self, cpu: CpuId, t: ThreadIdx, value: Nanos) {
         recorder::unsampled(cpu, t, value);
     }

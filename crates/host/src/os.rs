@@ -166,6 +166,19 @@ pub fn write(fd: i32, bytes: &[u8]) {
     unsafe { syscall!(nr::WRITE, fd, bytes.as_ptr(), bytes.len()) };
 }
 
+/// Opens a file, to be closed by exec: its descriptor, or the host's answer. The path ends with a zero; one that was
+/// cut off is too long.
+pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<i32, isize> {
+    const AT_FDCWD: isize = -100;
+    const O_CLOEXEC: usize = 0o2000000;
+    if !path.ends_with(&[0]) {
+        return Err(abi::Errno::ENAMETOOLONG.to_ret());
+    }
+    // SAFETY: the path is a string.
+    let fd = unsafe { syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), flags | O_CLOEXEC, mode) };
+    if fd < 0 { Err(fd) } else { Ok(fd as i32) }
+}
+
 /// A second descriptor for the same file, not below `at_least` and closed by exec.
 pub fn duplicate(fd: i32, at_least: i32) -> Option<i32> {
     const F_DUPFD_CLOEXEC: usize = 1030;

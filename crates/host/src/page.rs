@@ -14,6 +14,7 @@ use crate::report::Text;
 use arch::{syscall, user};
 use core::fmt::Write;
 use ids::{Nanos, THREADS_MAX};
+use kernel::SNAPSHOT_PACE;
 use state::{Full, Header, Memory, Writer, page_words};
 use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
@@ -34,8 +35,8 @@ const FOLDERS: u8 = 3;
 
 const AT_FDCWD: isize = -100;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-/// RDWR | CREAT | EXCL | NOFOLLOW | CLOEXEC
-const O_NEW: usize = 0o2 | 0o100 | 0o200 | 0o400000 | 0o2000000;
+/// RDWR | CREAT | EXCL | NOFOLLOW
+const O_NEW: usize = 0o2 | 0o100 | 0o200 | 0o400000;
 const CLOCK_BOOTTIME: i32 = 7;
 const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
 
@@ -108,17 +109,17 @@ fn owner(path: &Path) -> Result<Option<u64>, isize> {
 }
 
 /// A new file; what a process with the same id, or this one before its exec, has left there gives way.
-fn create(path: &Path) -> Option<usize> {
-    let path = path.as_bytes().as_ptr();
-    // SAFETY: the path is a string of ours.
-    unsafe {
-        let mut fd = syscall!(nr::OPENAT, AT_FDCWD, path, O_NEW, 0o600);
-        if fd == abi::Errno::EEXIST.to_ret() {
-            syscall!(nr::UNLINK, path);
-            fd = syscall!(nr::OPENAT, AT_FDCWD, path, O_NEW, 0o600);
+fn create(path: &Path) -> Option<i32> {
+    let path = path.as_bytes();
+    let made = os::open(path, O_NEW, 0o600).or_else(|why| {
+        if why != abi::Errno::EEXIST.to_ret() {
+            return Err(why);
         }
-        usize::try_from(fd).ok()
-    }
+        // SAFETY: the path is a string of ours.
+        unsafe { syscall!(nr::UNLINK, path.as_ptr()) };
+        os::open(path, O_NEW, 0o600)
+    });
+    made.ok()
 }
 
 fn header(capacity: usize) -> Header {
@@ -229,12 +230,9 @@ impl Publisher {
             self.page = None;
         }
         let spent = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID).since(before);
-        self.next = os::clock_gettime(1) + Nanos(spent.0.saturating_mul(PACE));
+        self.next = os::clock_gettime(1) + Nanos(spent.0.saturating_mul(SNAPSHOT_PACE));
     }
 }
-
-/// As the kernel's: no more than a hundredth of a processor goes into being watched, making room included.
-const PACE: u64 = 100;
 
 /// A new file with room for so many threads in the place of the old one.
 fn map(capacity: usize) -> Option<Writer<Mapping>> {

@@ -210,7 +210,7 @@ pub(crate) fn end() {
 }
 
 /// The file, open for appending.
-struct File(isize);
+struct File(i32);
 
 impl File {
     fn write(&self, words: &[u64]) {
@@ -268,8 +268,7 @@ impl Recorder {
     }
 
     fn with_file(&self, f: impl FnOnce(&File)) {
-        const AT_FDCWD: isize = -100;
-        const O_WRONLY_CREAT_APPEND_CLOEXEC: usize = 0o1 | 0o100 | 0o2000 | 0o2000000;
+        const O_WRONLY_CREAT_APPEND: usize = 0o1 | 0o100 | 0o2000;
         let mut round = 0;
         while self.carrying.swap(true, AcqRel) {
             round += 1;
@@ -281,12 +280,9 @@ impl Recorder {
         let mut path = Text::<4096>::default();
         let folder = core::str::from_utf8(&self.folder).unwrap_or("");
         let _ = write!(path, "{folder}/{}\0", os::getpid());
-        // SAFETY: the path is a string of ours.
-        let fd =
-            unsafe { syscall!(nr::OPENAT, AT_FDCWD, path.as_bytes().as_ptr(), O_WRONLY_CREAT_APPEND_CLOEXEC, 0o600) };
-        if fd >= 0 {
+        if let Ok(fd) = os::open(path.as_bytes(), O_WRONLY_CREAT_APPEND, 0o600) {
             f(&File(fd));
-            os::close(fd as i32);
+            os::close(fd);
         }
         self.carrying.store(false, Release);
     }
@@ -294,18 +290,12 @@ impl Recorder {
 
 /// The lines of the process's memory map that hold code.
 fn code_lines() -> Option<Vec<u8>> {
-    const AT_FDCWD: isize = -100;
-    const O_CLOEXEC: usize = 0o2000000;
     let (mut text, mut chunk) = (Vec::new(), [0u8; 4096]);
-    // SAFETY: path and buffer are ours.
-    let fd = unsafe { syscall!(nr::OPENAT, AT_FDCWD, c"/proc/self/maps".as_ptr(), O_CLOEXEC, 0) };
-    if fd < 0 {
-        return None;
-    }
+    let fd = os::open(c"/proc/self/maps".to_bytes_with_nul(), 0, 0).ok()?;
     // The beginning of a line whose end has not been read.
     let mut line = 0;
     loop {
-        // SAFETY: as above.
+        // SAFETY: the buffer is ours.
         let n = unsafe { syscall!(nr::READ, fd, chunk.as_mut_ptr(), chunk.len()) };
         let Some(n) = usize::try_from(n).ok().filter(|&n| n > 0) else { break };
         for &byte in &chunk[..n] {
@@ -322,7 +312,7 @@ fn code_lines() -> Option<Vec<u8>> {
             }
         }
     }
-    os::close(fd as i32);
+    os::close(fd);
     Some(text)
 }
 

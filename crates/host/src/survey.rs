@@ -141,20 +141,12 @@ pub fn host_thread(cpu: CpuId) -> Option<HostThread> {
 
 /// A file of `/proc/self/task/TID`; empty if it cannot be read.
 pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a str {
-    const AT_FDCWD: isize = -100;
-    const O_CLOEXEC: usize = 0o2000000;
     let mut path = Text::<64>::default();
     let _ = write!(path, "/proc/self/task/{tid}/{file}\0");
-    // SAFETY: the path is a string of ours, the buffer too.
-    let n = unsafe {
-        let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_bytes().as_ptr(), O_CLOEXEC, 0);
-        if fd < 0 {
-            return "";
-        }
-        let n = syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len());
-        syscall!(nr::CLOSE, fd);
-        n
-    };
+    let Ok(fd) = os::open(path.as_bytes(), 0, 0) else { return "" };
+    // SAFETY: the buffer is ours.
+    let n = unsafe { syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len()) };
+    os::close(fd);
     let n = usize::try_from(n).unwrap_or(0).min(bytes.len());
     core::str::from_utf8(&bytes[..n]).unwrap_or("").trim_end()
 }

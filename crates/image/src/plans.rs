@@ -4,6 +4,7 @@
 use abi::nr;
 use alloc::vec::Vec;
 use arch::syscall;
+use host::os;
 use patch::elf::Object;
 use patch::{Code, Site, Trust, plan, plan_suffix, recall};
 use sync::Lock;
@@ -40,23 +41,16 @@ pub fn sites(recorded: &[u8], object: &Object<'_>, code: &Code<'_>) -> Vec<Site>
 
 /// A whole file, by its path with a zero at the end.
 fn read(path: &[u8]) -> Option<Vec<u8>> {
-    const AT_FDCWD: isize = -100;
-    const O_CLOEXEC_NOFOLLOW: usize = 0o2000000 | 0o400000;
+    const O_NOFOLLOW: usize = 0o400000;
     /// Some three times the plan of a C library.
     const LEN_MAX: usize = 64 * 1024;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(LEN_MAX).ok()?;
     bytes.resize(LEN_MAX, 0);
-    // SAFETY: a string of ours, and a buffer of that length.
-    let n = unsafe {
-        let fd = syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), O_CLOEXEC_NOFOLLOW, 0);
-        if fd < 0 {
-            return None;
-        }
-        let n = syscall!(nr::READ, fd, bytes.as_mut_ptr(), LEN_MAX);
-        syscall!(nr::CLOSE, fd);
-        n
-    };
+    let fd = os::open(path, O_NOFOLLOW, 0).ok()?;
+    // SAFETY: a buffer of that length.
+    let n = unsafe { syscall!(nr::READ, fd, bytes.as_mut_ptr(), LEN_MAX) };
+    os::close(fd);
     bytes.truncate(usize::try_from(n).ok()?);
     Some(bytes)
 }

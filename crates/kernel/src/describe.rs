@@ -35,7 +35,7 @@ pub struct Moment {
 
 /// After a snapshot no other is made until so many times the CPU time that it took have passed: being watched costs the program no
 /// more than a hundredth of a processor, whatever its size and however many watch.
-const PACE: u64 = 100;
+pub const SNAPSHOT_PACE: u64 = 100;
 /// A thread that begins to wait more often than this while it is looked at is described as it was last.
 const TRIES: usize = 4;
 
@@ -143,7 +143,7 @@ impl<M: Machine> Kernel<M> {
         page.finish(&Process {
             taken: at.monotonic,
             cost,
-            next: end + Nanos(cost.0.saturating_mul(PACE)),
+            next: end + Nanos(cost.0.saturating_mul(SNAPSHOT_PACE)),
             threads: 0,
             living: self.threads.live(),
             peak,

@@ -45,7 +45,7 @@ use sched::Scheduler;
 use sync::CachePadded;
 
 pub use carried::Carried;
-pub use describe::Moment;
+pub use describe::{Moment, SNAPSHOT_PACE};
 pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};

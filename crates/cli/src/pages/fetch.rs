@@ -2,9 +2,9 @@
 
 use super::Watched;
 use super::find::{self, Place};
+use crate::install;
 use ids::Nanos;
 use state::{Error, Header};
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 use thiserror::Error as ThisError;
@@ -68,7 +68,7 @@ fn find_patiently(pid: i32) -> Option<Place> {
 }
 
 fn carries_image(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("libentresol"))
+    api::outside::has_image(pid).unwrap_or(false)
 }
 
 /// Snapshots of all processes of the user. Those that end meanwhile are left out; what is wrong with others is
@@ -93,8 +93,7 @@ fn why_none(pid: i32) -> FetchError {
     use std::os::unix::fs::MetadataExt;
     match std::fs::metadata(format!("/proc/{pid}")) {
         Err(_) => FetchError::Missing(pid),
-        // SAFETY: reads the process's own state.
-        Ok(found) if found.uid() != unsafe { libc::geteuid() } => FetchError::Denied(pid),
+        Ok(found) if found.uid() != install::user() => FetchError::Denied(pid),
         Ok(_) if carries_image(pid) => FetchError::Hidden(pid),
         Ok(_) => FetchError::Foreign(pid),
     }
@@ -114,7 +113,7 @@ fn ask(place: &Place) -> Option<Nanos> {
 /// `find::is_same_process` has just looked; so it reaches nobody whom it would end.
 fn send(header: &Header) -> bool {
     let Header { pid, service, .. } = *header;
-    if service == 0 || !find::is_same_process(header) || !Path::new(&format!("/proc/{pid}/task/{service}")).exists() {
+    if service == 0 || !find::is_same_process(header) {
         return false;
     }
     const SIGNAL: libc::c_int = 33;

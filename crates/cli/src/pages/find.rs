@@ -1,5 +1,6 @@
 //! Where the pages lie, whose they are, and whether their process lives.
 
+use crate::install;
 use ids::Nanos;
 use state::{Error, Header, Page, Source};
 use std::fs::{self, File, OpenOptions};
@@ -33,8 +34,7 @@ impl Source for PageFile {
 /// The folders in which the user's processes publish.
 #[must_use]
 pub fn folders() -> Vec<PathBuf> {
-    // SAFETY: reads the process's own state.
-    let user = unsafe { libc::geteuid() };
+    let user = install::user();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let mut folders: Vec<PathBuf> = runtime.into_iter().chain([format!("/run/user/{user}").into()]).collect();
     folders.dedup();
@@ -108,8 +108,7 @@ pub fn open(place: &Place) -> Result<Page<PageFile>, Error> {
     let file = || -> io::Result<Option<File>> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&place.path)?;
         let found = file.metadata()?;
-        // SAFETY: reads the process's own state.
-        Ok((found.is_file() && found.uid() == unsafe { libc::geteuid() }).then_some(file))
+        Ok((found.is_file() && found.uid() == install::user()).then_some(file))
     };
     let file = file().ok().flatten().ok_or(Error::NoPage)?;
     let page = Page::open(PageFile(file))?;

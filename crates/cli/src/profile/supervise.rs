@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use anyhow::Context;
@@ -34,10 +33,10 @@ impl Records {
 pub fn run(mut request: RunArguments) -> anyhow::Result<(i32, Records)> {
     let folder = tempfile::Builder::new().prefix("entresol-").tempdir().context("no place for records")?;
     request.records = Some(folder.path().to_owned());
-    Ok((supervise(&request, folder.path())?, Records(folder)))
+    Ok((supervise(&request)?, Records(folder)))
 }
 
-fn supervise(request: &RunArguments, _records: &Path) -> anyhow::Result<i32> {
+fn supervise(request: &RunArguments) -> anyhow::Result<i32> {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()).context("cannot start a process"),

@@ -85,18 +85,7 @@ impl<M: Machine> Kernel<M> {
             let raw = self.m.load_u32(id_at).map_err(|_| Errno::EFAULT)?;
             id = Some(wanted_id(raw as i32).map_err(errno)?);
         }
-        self.charge_timer(cpu)?;
-        let made = match table.reserve(id, cpu, &mut IdSearch::by(t.0)) {
-            Ok(reserved) => {
-                self.make_timer(t, reserved, Wanted { clock, clock_raw, event, id_at: Some(id_at) }).map(|()| true)
-            }
-            Err(NotReserved::Refused(e)) => Err(errno(e)),
-            Err(NotReserved::More) => Ok(false),
-        };
-        if made != Ok(true) {
-            self.uncharge_timer(cpu);
-        }
-        made
+        self.reserve_and_make(cpu, t, id, Wanted { clock, clock_raw, event, id_at: Some(id_at) })
     }
 
     /// Makes a timer with this id, whatever the mode: for a process that is restored.
@@ -110,13 +99,19 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Errno> {
         let clock = TimerClock::new(clock_raw).map_err(errno)?;
         let id = wanted_id(id).map_err(errno)?;
+        let wanted = Wanted { clock, clock_raw, event: Some(event), id_at: None };
+        if self.reserve_and_make(cpu, t, Some(id), wanted)? { Ok(()) } else { Err(Errno::EAGAIN) }
+    }
+
+    /// Charged, with an id, and made. False: too many ids in a row were taken.
+    fn reserve_and_make(&self, cpu: CpuId, t: ThreadIdx, id: Option<u32>, wanted: Wanted) -> Result<bool, Errno> {
         self.charge_timer(cpu)?;
-        let made = match self.posix.timers.table.reserve(Some(id), cpu, &mut IdSearch::by(t.0)) {
-            Ok(reserved) => self.make_timer(t, reserved, Wanted { clock, clock_raw, event: Some(event), id_at: None }),
+        let made = match self.posix.timers.table.reserve(id, cpu, &mut IdSearch::by(t.0)) {
+            Ok(reserved) => self.make_timer(t, reserved, wanted).map(|()| true),
             Err(NotReserved::Refused(e)) => Err(errno(e)),
-            Err(NotReserved::More) => Err(Errno::EAGAIN),
+            Err(NotReserved::More) => Ok(false),
         };
-        if made.is_err() {
+        if made != Ok(true) {
             self.uncharge_timer(cpu);
         }
         made

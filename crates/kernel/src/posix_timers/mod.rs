@@ -48,7 +48,7 @@ pub(crate) struct PosixRoom {
 }
 
 impl PosixRoom {
-    /// Shows the timers in the first `most` slots: those on CPU clocks are the host's and not among them.
+    /// Shows the timers in the first `most` slots.
     pub(crate) fn list(&self, most: u32, show: impl FnMut(time::posix::Listed)) {
         let _ = self.timers.table.list(0, most, show);
     }
@@ -64,9 +64,7 @@ impl PosixRoom {
             limit: PendingLimit::default(),
         })
     }
-}
 
-impl PosixRoom {
     /// A timer is made on this clock, for this receiver. (Looked at before it is written: all CPUs
     /// that create timers read these.)
     fn note(&self, timer: &Timer) {

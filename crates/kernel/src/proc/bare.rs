@@ -1,19 +1,14 @@
 //! Files that the host knows by number only ([`super::files`]): opening, reading, and giving them what they lack.
 
 use super::files::OpenFile;
+use super::{F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR, SEEK_SET};
 use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use abi::{Errno, nr};
 use procfs::entries::{File, Is};
 
-const F_DUPFD: u64 = 0;
 const F_GETFD: u64 = 1;
-const F_DUPFD_CLOEXEC: u64 = 1030;
-const O_CLOEXEC: u64 = 0o2000000;
-const MFD_CLOEXEC: u64 = 1;
-const SEEK_SET: u64 = 0;
-const SEEK_CUR: u64 = 1;
 /// The blank lies above what programs usually have.
 const BLANK_FROM: u64 = 1000;
 
@@ -33,22 +28,18 @@ impl<M: Machine> Kernel<M> {
 
     #[cold]
     fn new_blank(&self) -> Option<i32> {
-        let low = self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, MFD_CLOEXEC, 0, 0, 0, 0] });
+        let low = self.host_memory_file(true);
         let args = [low as u64, F_DUPFD_CLOEXEC, BLANK_FROM, 0, 0, 0];
-        let high = if low >= 0 { self.m.host(Call { nr: nr::FCNTL, args }) } else { low };
-        if low < 0 || high < 0 {
-            if low >= 0 {
-                self.host_close(low as u64);
-            }
+        if low < 0 {
             return None;
         }
+        let high = self.m.host(Call { nr: nr::FCNTL, args });
         self.host_close(low as u64);
+        if high < 0 {
+            return None;
+        }
         self.proc.files.set_blank(Some(high as i32));
         Some(high as i32)
-    }
-
-    pub(super) fn host_close(&self, fd: u64) -> isize {
-        self.m.host(Call { nr: nr::CLOSE, args: [fd, 0, 0, 0, 0, 0] })
     }
 
     /// `read(2)`, `pread64(2)` of a bare file. From its beginning the text is made anew; what a short read leaves is kept,
@@ -146,7 +137,7 @@ impl<M: Machine> Kernel<M> {
 
     fn back(&self, fd: i32, file: &OpenFile) {
         let Some(Is::Ours(text)) = file.node.entry().map(|entry| entry.is) else { return };
-        let own = self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, MFD_CLOEXEC, 0, 0, 0, 0] });
+        let own = self.host_memory_file(true);
         if own < 0 {
             return;
         }

@@ -1,6 +1,7 @@
 //! Listing the threads: `getdents64(2)` of a task directory. All other directories have the host's names.
 
 use super::view::View;
+use super::{SEEK_CUR, SEEK_SET};
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx, WAKES_MAX};
@@ -10,8 +11,6 @@ use procfs::node::Dir;
 
 /// What stands before the name in a `struct linux_dirent64`.
 const HEAD: usize = 19;
-const SEEK_SET: u64 = 0;
-const SEEK_CUR: u64 = 1;
 
 impl<M: Machine> Kernel<M> {
     /// `getdents64(2)`: at most 64 names at a time, as a full buffer would end it, too.

@@ -42,6 +42,11 @@ const NAMES: usize = 1 << 13;
 const FACTS_LAST: Nanos = Nanos::from_millis(4);
 const AT_FDCWD: u64 = -100_i64 as u64;
 const PR_GET_DUMPABLE: u64 = 3;
+const O_CLOEXEC: u64 = 0o2000000;
+const F_DUPFD: u64 = 0;
+const F_DUPFD_CLOEXEC: u64 = 1030;
+const SEEK_SET: u64 = 0;
+const SEEK_CUR: u64 = 1;
 /// Size of `struct statx`.
 const STATX_SIZE: usize = 256;
 
@@ -180,11 +185,20 @@ impl<M: Machine> Kernel<M> {
             let at = text.as_mut_ptr() as u64;
             let got = self.m.host(Call { nr: nr::PREAD64, args: [fd as u64, at, SIZE as u64, 0, 0, 0] });
             len = got.clamp(0, SIZE as isize) as usize;
-            self.m.host(Call { nr: nr::CLOSE, args: [fd as u64, 0, 0, 0, 0, 0] });
+            self.host_close(fd as u64);
         }
         text.truncate(len);
         text
     }
-}
 
-const O_CLOEXEC: u64 = 0o2000000;
+    /// An anonymous file of the host's: its descriptor, or the host's refusal.
+    fn host_memory_file(&self, close_on_exec: bool) -> isize {
+        // MFD_CLOEXEC
+        let flags = u64::from(close_on_exec);
+        self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, flags, 0, 0, 0, 0] })
+    }
+
+    fn host_close(&self, fd: u64) -> isize {
+        self.m.host(Call { nr: nr::CLOSE, args: [fd, 0, 0, 0, 0, 0] })
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::files::OpenFile;
 use super::view::View;
-use super::{AT_FDCWD, O_CLOEXEC};
+use super::{AT_FDCWD, F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
@@ -19,10 +19,6 @@ const O_WRONLY: u64 = 1;
 const O_CREAT: u64 = 0o100;
 const O_EXCL: u64 = 0o200;
 const O_PATH: u64 = 0o10000000;
-const MFD_CLOEXEC: u64 = 1;
-const SEEK_CUR: u64 = 1;
-const F_DUPFD: u64 = 0;
-const F_DUPFD_CLOEXEC: u64 = 1030;
 
 impl<M: Machine> Kernel<M> {
     pub(super) fn proc_open(&self, view: &View<'_, M>, caller: &Caller<'_>, node: &Node, flags: u64) -> Out {
@@ -54,8 +50,7 @@ impl<M: Machine> Kernel<M> {
             }
             return Out::Done(fd);
         }
-        let close = if flags & O_CLOEXEC != 0 { MFD_CLOEXEC } else { 0 };
-        let fd = self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, close, 0, 0, 0, 0] });
+        let fd = self.host_memory_file(flags & O_CLOEXEC != 0);
         if fd < 0 {
             return Out::Done(fd);
         }
@@ -194,7 +189,7 @@ impl<M: Machine> Kernel<M> {
         if fd >= 0 {
             let len = name.iter().position(|&byte| byte == 0).unwrap_or(15).max(1);
             self.m.host(Call { nr: nr::WRITE, args: [fd as u64, name.as_ptr() as u64, len as u64, 0, 0, 0] });
-            self.m.host(Call { nr: nr::CLOSE, args: [fd as u64, 0, 0, 0, 0, 0] });
+            self.host_close(fd as u64);
         }
     }
 
