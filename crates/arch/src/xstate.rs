@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 static SIZE: AtomicU32 = AtomicU32::new(0);
@@ -97,14 +98,13 @@ pub unsafe fn save_live(to: *mut u8) {
 /// The SSE and x87 control words.
 #[inline(always)]
 pub fn control_words() -> (u32, u32) {
-    let mut mxcsr = 0u32;
-    let mut fcw = 0u16;
-    // SAFETY: both store to locals.
+    let (mut mxcsr, mut fcw) = (MaybeUninit::<u32>::uninit(), MaybeUninit::<u16>::uninit());
+    // SAFETY: both store to locals, which have a value then.
     unsafe {
-        asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut fcw,
+        asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) mxcsr.as_mut_ptr(), in(reg) fcw.as_mut_ptr(),
             options(nostack, preserves_flags));
+        (mxcsr.assume_init(), u32::from(fcw.assume_init()))
     }
-    (mxcsr, u32::from(fcw))
 }
 
 /// Loads the SSE and x87 control words.

@@ -57,7 +57,7 @@ impl Clock {
     }
 
     /// Now.
-    #[inline]
+    #[inline(always)]
     pub fn now(&self) -> Nanos {
         let (t, ns, mult) =
             self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));

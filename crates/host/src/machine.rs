@@ -109,6 +109,17 @@ impl Host {
         unsafe { &mut *self.contexts.get(t) }
     }
 
+    /// The context of the thread that the calling carrier has loaded last, without a look into the table.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
+    fn own_context(&self, t: ThreadIdx) -> &mut Context {
+        // SAFETY: as above; the block is the carrier's own.
+        let context = unsafe { (*base::gs()).context };
+        debug_assert_eq!(context, self.contexts.get(t));
+        // SAFETY: as above.
+        unsafe { &mut *context }
+    }
+
     /// The thread faults, and its signal may be fatal.
     pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo) {
         self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
@@ -338,7 +349,7 @@ impl Machine for Host {
 
     #[inline(always)]
     fn save(&self, t: ThreadIdx) {
-        let c = self.context(t);
+        let c = self.own_context(t);
         c.fs_base = base::fs_base();
         // SAFETY: this carrier's own block.
         let words = unsafe { &mut (*base::gs()).control_words };
@@ -361,6 +372,11 @@ impl Machine for Host {
     #[inline(always)]
     fn set_result(&self, t: ThreadIdx, value: isize) {
         self.context(t).r[reg::RAX] = value as u64;
+    }
+
+    #[inline(always)]
+    fn answer(&self, t: ThreadIdx, value: isize) {
+        self.own_context(t).r[reg::RAX] = value as u64;
     }
 
     fn result(&self, t: ThreadIdx) -> u64 {

@@ -10,7 +10,7 @@ use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Next, Trap};
+use kernel::{Brief, Call, Chosen, Next, Trap};
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
@@ -26,36 +26,86 @@ pub(crate) fn set_up() {
 }
 
 /// A system call: from [`entry::entresol_entry_call`] and its twin.
+///
+/// The commonest calls each have a function and so a stack frame of their own: what one of them needs to keep in
+/// memory is no matter to the others.
 extern "C" fn on_call(context: *mut Context, _: *mut Gs) -> *mut Context {
+    // SAFETY: the entry filled the current thread's context, which this carrier has claimed.
+    match unsafe { (*context).r[arch::context::reg::RAX] } as usize {
+        abi::nr::SCHED_YIELD => on_yield(context),
+        abi::nr::FUTEX => on_futex(context),
+        _ => on_other(context),
+    }
+}
+
+/// What every call begins with; `None` if it is not for the kernel.
+#[inline(always)]
+fn enter<'a>(context: *mut Context) -> Option<(&'static Carrier, &'a mut Context, CpuId)> {
     let me = Carrier::me();
-    // The call is read where the entry has put it: a copy would be made with loads wider
-    // than the stores just before, which stall.
-    // SAFETY: the entry filled the current thread's context, which this carrier has claimed;
-    // a context begins with number and arguments.
-    let (c, call) = unsafe { (&mut *context, &*context.cast::<Call>()) };
     if me.gs.borrowed != 0 {
-        return borrowed_call(me, c);
+        return None;
     }
+    // SAFETY: as above.
+    let c = unsafe { &mut *context };
     let cpu = me.cpu();
-    let k = kernel();
-    count(k, cpu, c.library);
-    if let Some(result) = k.call_at_once(cpu, call) {
-        c.r[arch::context::reg::RAX] = result as u64;
-        return context;
-    }
+    count(kernel(), cpu, c.library);
     if !c.xbuf.is_null() {
         release_buffer(me, c);
     }
-    follow(me, k.call(cpu, call))
+    Some((me, c, cpu))
+}
+
+/// The call of a context. It is read where the entry has put it: a copy would be made with loads wider than the stores
+/// just before, which stall.
+#[inline(always)]
+fn call_of(c: &Context) -> &Call {
+    // SAFETY: a context begins with number and arguments (see the assertions below).
+    unsafe { &*core::ptr::from_ref(c).cast::<Call>() }
+}
+
+#[inline(never)]
+extern "C" fn on_yield(context: *mut Context) -> *mut Context {
+    let Some((me, c, cpu)) = enter(context) else { return borrowed_call(context) };
+    follow_brief(me, c, kernel().call_yield(cpu))
+}
+
+#[inline(never)]
+extern "C" fn on_futex(context: *mut Context) -> *mut Context {
+    let Some((me, c, cpu)) = enter(context) else { return borrowed_call(context) };
+    follow_brief(me, c, kernel().call_futex(cpu, call_of(c)))
+}
+
+#[inline(never)]
+extern "C" fn on_other(context: *mut Context) -> *mut Context {
+    let Some((me, c, cpu)) = enter(context) else { return borrowed_call(context) };
+    if let Some(result) = kernel().call_at_once(cpu, call_of(c)) {
+        c.r[arch::context::reg::RAX] = result as u64;
+        return context;
+    }
+    follow(me, kernel().call_other(cpu, call_of(c)))
+}
+
+#[inline(always)]
+fn follow_brief(me: &'static Carrier, c: &Context, brief: Brief) -> *mut Context {
+    match brief {
+        Brief::Chosen(Chosen::Run(t)) => load(me, t),
+        brief => follow_long(me, c, brief),
+    }
+}
+
+#[inline(never)]
+fn follow_long(me: &'static Carrier, c: &Context, brief: Brief) -> *mut Context {
+    follow(me, kernel().next(me.cpu(), call_of(c), brief))
 }
 
 #[cold]
 #[inline(never)]
-fn borrowed_call(me: &'static Carrier, c: &mut Context) -> *mut Context {
-    // SAFETY: a context begins with number and arguments.
-    let call = unsafe { *core::ptr::from_ref(c).cast::<Call>() };
-    process::borrowed_call(me, c, call);
-    c
+fn borrowed_call(context: *mut Context) -> *mut Context {
+    // SAFETY: the entry filled it for this carrier.
+    let c = unsafe { &mut *context };
+    let call = *call_of(c);
+    process::borrowed_call(Carrier::me(), c, call);
+    context
 }
 
 #[inline(always)]

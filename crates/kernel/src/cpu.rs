@@ -220,8 +220,7 @@ impl<M: Machine> Kernel<M> {
     /// A CPU that runs without a tick has just been given something to compete with:
     /// it must set its timer itself.
     #[inline(always)]
-    pub(crate) fn tick_elsewhere(&self, cpu: CpuId, woken: ThreadIdx) {
-        let other = self.sched.cpu_of(woken);
+    pub(crate) fn tick_elsewhere(&self, cpu: CpuId, other: CpuId) {
         if other != cpu {
             self.ask_for_tick(other);
         }

@@ -50,7 +50,7 @@ pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
 pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
-pub use trap::{Next, Process, Trap};
+pub use trap::{Brief, Chosen, Next, Process, Trap};
 
 /// The most wake-ups in one go (law 4).
 pub const WAKES_MAX: usize = 64;
@@ -169,6 +169,16 @@ impl<M: Machine> Kernel<M> {
     /// A thread's id.
     pub fn tid(&self, t: ThreadIdx) -> Tid {
         Tid(self.thread(t).tid.load(sync::atomic::Ordering::Relaxed))
+    }
+}
+
+/// The machine's time, for the scheduler to read.
+struct Now<'a, M>(&'a M);
+
+impl<M: Machine> sched::Clock for Now<'_, M> {
+    #[inline(always)]
+    fn read(self) -> Nanos {
+        self.0.now()
     }
 }
 

@@ -134,6 +134,10 @@ pub trait Machine: Sync + Sized {
     fn result(&self, t: ThreadIdx) -> u64;
     /// The result of the thread's system call. The caller has the thread to itself.
     fn set_result(&self, t: ThreadIdx, value: isize);
+    /// `set_result` for the current thread of the calling CPU.
+    fn answer(&self, t: ThreadIdx, value: isize) {
+        self.set_result(t, value);
+    }
     /// The thread will make a system call again when it is resumed, with the same arguments:
     /// its own, or this one instead.
     fn restart_call(&self, t: ThreadIdx, instead: Option<usize>);

@@ -10,7 +10,7 @@
 use crate::cpu::Ticked;
 use crate::machine::{Call, Machine};
 use crate::wait::Wait;
-use crate::{Kernel, Thread, cpu, thread::hint};
+use crate::{Kernel, Now, Thread, cpu, thread::hint};
 use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
@@ -72,6 +72,39 @@ pub enum Next {
     /// Something only the machine can do with the whole process. The thread stays current.
     Process(Process),
 }
+
+/// Who has the CPU next, small enough for registers: [`Next`] goes through memory, and to read what was just written
+/// there in other pieces costs more than the choice itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Chosen {
+    /// This thread, at once.
+    Run(ThreadIdx),
+    /// This thread, when what is due on its way out has been seen to.
+    Leave(ThreadIdx),
+    /// Somebody else: this one waits on. Or nobody was found.
+    Search(Option<ThreadIdx>),
+    /// Nothing has been chosen yet: somebody wants to see every choice.
+    Watched(Prev),
+}
+
+/// What one of the commonest calls came to ([`Kernel::next`] says more).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Brief {
+    /// The CPU goes to somebody.
+    Chosen(Chosen),
+    /// The same, but the thread that waits now may have been given a signal meanwhile.
+    Hinted(ThreadIdx, Chosen),
+    /// The thread has its result, and somebody else shall have the CPU.
+    GiveUp(ThreadIdx),
+    /// The thread waits, and may have a signal.
+    Block(ThreadIdx),
+    /// Nothing has been done yet: one of the rarer operations of `futex(2)`.
+    Futex(ThreadIdx),
+}
+
+const _: () = assert!(size_of::<Brief>() <= 16);
 
 /// What concerns the whole process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,16 +171,74 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The current thread of `cpu` makes a system call.
-    #[inline(always)]
     pub fn call(&self, cpu: CpuId, call: &Call) -> Next {
+        let brief = match call.nr {
+            abi::nr::SCHED_YIELD => self.call_yield(cpu),
+            abi::nr::FUTEX => self.call_futex(cpu, call),
+            _ => return self.call_other(cpu, call),
+        };
+        self.next(cpu, call, brief)
+    }
+
+    /// `sched_yield(2)`. This and [`Kernel::call_futex`] are the calls by which programs hand a CPU over: each is one
+    /// straight piece of code, with the choice of the next thread in it.
+    #[inline(always)]
+    pub fn call_yield(&self, cpu: CpuId) -> Brief {
         let t = self.current(cpu);
-        let nr = call.nr;
-        if nr == abi::nr::SCHED_YIELD {
-            self.m.set_result(t, 0);
-            return self.give_up(cpu, t, Prev::Yield);
+        self.m.answer(t, 0);
+        self.m.save(t);
+        Brief::Chosen(self.choose(cpu, Prev::Yield))
+    }
+
+    /// `futex(2)`.
+    #[inline(always)]
+    pub fn call_futex(&self, cpu: CpuId, call: &Call) -> Brief {
+        let t = self.current(cpu);
+        match self.futex_at_once(cpu, t, call) {
+            Some(Out::Done(result)) => {
+                self.m.answer(t, result);
+                if self.sched.need_resched(cpu) {
+                    return Brief::GiveUp(t);
+                }
+                Brief::Chosen(self.try_exit(cpu, t, self.thread(t)))
+            }
+            // The two looks at the hint are those of `block`.
+            Some(Out::Blocked) => {
+                let thread = self.thread(t);
+                if thread.hint.load(Acquire) != 0 {
+                    return Brief::Block(t);
+                }
+                let chosen = self.choose(cpu, Prev::Block);
+                if thread.hint.load(Acquire) != 0 { Brief::Hinted(t, chosen) } else { Brief::Chosen(chosen) }
+            }
+            _ => Brief::Futex(t),
         }
+    }
+
+    /// What a [`Brief`] stands for. `call` is the one that it came from.
+    #[inline(never)]
+    pub fn next(&self, cpu: CpuId, call: &Call, brief: Brief) -> Next {
+        match brief {
+            Brief::Chosen(chosen) => self.carry_on(cpu, chosen),
+            Brief::Hinted(t, chosen) => {
+                let next = self.carry_on(cpu, chosen);
+                self.look_after(cpu, t, next)
+            }
+            Brief::GiveUp(t) => self.give_up(cpu, t, Prev::Preempted),
+            Brief::Block(t) => self.block(cpu, t),
+            Brief::Futex(t) => {
+                let out = self.futex_rare(cpu, t, call);
+                self.after_call(cpu, t, call.nr, out)
+            }
+        }
+    }
+
+    /// All other system calls.
+    #[inline(always)]
+    pub fn call_other(&self, cpu: CpuId, call: &Call) -> Next {
+        let t = self.current(cpu);
         let out = self.syscall(cpu, t, call);
-        self.after_call(cpu, t, nr, out)
+        self.after_call(cpu, t, call.nr, out)
     }
 
     /// Makes a call of the current thread of `cpu` if it is one that the host answers at once, whatever its
@@ -173,21 +264,8 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     fn after_call(&self, cpu: CpuId, t: ThreadIdx, nr: usize, out: Out) -> Next {
         match out {
-            Out::Done(result) => {
-                self.m.set_result(t, result);
-                if self.sched.need_resched(cpu) {
-                    return self.give_up(cpu, t, Prev::Preempted);
-                }
-                self.exit(cpu, t)
-            }
-            Out::Blocked => {
-                // With a signal it does not wait at all, and keeps its place among its equals
-                // (`signal_pending_state` in `__schedule`).
-                self.look_again(cpu, t);
-                let next = self.schedule(cpu, Prev::Block);
-                let woken = self.look_again(cpu, t);
-                if woken && self.sched.need_resched(cpu) { self.choose_again(cpu, next) } else { next }
-            }
+            Out::Done(result) => self.done(cpu, t, result),
+            Out::Blocked => self.block(cpu, t),
             Out::Yield(result) => {
                 self.m.set_result(t, result);
                 self.give_up(cpu, t, Prev::Yield)
@@ -215,6 +293,33 @@ impl<M: Machine> Kernel<M> {
                 Next::Process(what)
             }
         }
+    }
+
+    /// The current thread has its result.
+    #[inline(always)]
+    fn done(&self, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
+        self.m.answer(t, result);
+        if self.sched.need_resched(cpu) {
+            return self.give_up(cpu, t, Prev::Preempted);
+        }
+        self.exit(cpu, t)
+    }
+
+    /// The current thread waits.
+    #[inline(never)]
+    fn block(&self, cpu: CpuId, t: ThreadIdx) -> Next {
+        // With a signal it does not wait at all, and keeps its place among its equals
+        // (`signal_pending_state` in `__schedule`).
+        self.look_again(cpu, t);
+        let next = self.schedule(cpu, Prev::Block);
+        self.look_after(cpu, t, next)
+    }
+
+    /// The second look at the hint of `t`, after the choice of who comes after it.
+    #[inline(always)]
+    fn look_after(&self, cpu: CpuId, t: ThreadIdx, next: Next) -> Next {
+        let woken = self.look_again(cpu, t);
+        if woken && self.sched.need_resched(cpu) { self.choose_again(cpu, next) } else { next }
     }
 
     /// The machine has done what [`Next::Process`] asked; the current thread gets the result.
@@ -277,52 +382,85 @@ impl<M: Machine> Kernel<M> {
     /// Chooses the next thread of this CPU, passing over those that were woken for nothing.
     #[inline(never)]
     fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
+        let chosen = self.choose(cpu, prev);
+        self.carry_on(cpu, chosen)
+    }
+
+    /// The first choice, which nearly always is a thread that can go on.
+    #[inline(always)]
+    fn choose(&self, cpu: CpuId, prev: Prev) -> Chosen {
         if self.watched {
-            return self.schedule_watched(cpu, prev);
+            return Chosen::Watched(prev);
         }
-        self.choose::<false>(cpu, prev)
+        let (chosen, now) = self.choose_once::<false>(cpu, prev);
+        if let Some(t) = chosen {
+            let thread = self.thread(t);
+            if self.is_ready(t, thread) {
+                self.cputime.cpu.run(cpu, now);
+                return self.try_exit(cpu, t, thread);
+            }
+        }
+        Chosen::Search(chosen)
+    }
+
+    #[inline(always)]
+    fn carry_on(&self, cpu: CpuId, chosen: Chosen) -> Next {
+        match chosen {
+            Chosen::Run(t) => Next::Run(t),
+            Chosen::Leave(t) => self.exit(cpu, t),
+            Chosen::Search(last) => self.search(cpu, last),
+            Chosen::Watched(prev) => self.schedule_watched(cpu, prev),
+        }
+    }
+
+    /// Nobody was chosen, or `last`, who waits on: until the CPU is idle or has a thread that can go on.
+    #[inline(never)]
+    fn search(&self, cpu: CpuId, last: Option<ThreadIdx>) -> Next {
+        let (mut last, mut now) = (last, Nanos::ZERO);
+        while last.is_some() {
+            (last, now) = self.choose_once::<false>(cpu, Prev::Block);
+            if let Some(t) = last
+                && self.ready(t)
+            {
+                self.cputime.cpu.run(cpu, now);
+                return self.exit(cpu, t);
+            }
+        }
+        self.rest(cpu, if now == Nanos::ZERO { self.m.now() } else { now })
     }
 
     /// The same where every switch is looked at: for limits, for a trace.
     #[cold]
     #[inline(never)]
     fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {
-        self.choose::<true>(cpu, prev)
+        let mut prev = prev;
+        loop {
+            let (chosen, now) = self.choose_once::<true>(cpu, prev);
+            let Some(t) = chosen else { return self.rest(cpu, now) };
+            if self.ready(t) && !(self.limits.holds && self.hold_back(cpu, t, now)) {
+                self.cputime.cpu.run(cpu, now);
+                return self.exit(cpu, t);
+            }
+            prev = Prev::Block;
+        }
+    }
+
+    /// The CPU has nothing to run.
+    fn rest(&self, cpu: CpuId, now: Nanos) -> Next {
+        self.cputime.cpu.rest(cpu, now);
+        self.cpu(cpu).host_time.forget();
+        self.set_idle_timer(cpu);
+        Next::Idle { until: self.earliest(cpu) }
     }
 
     #[inline(always)]
-    fn choose<const WATCHED: bool>(&self, cpu: CpuId, prev: Prev) -> Next {
-        let mut prev = prev;
-        loop {
-            let last = if WATCHED { self.sched.current(cpu) } else { None };
-            let mut now = Nanos::ZERO;
-            let clock = || {
-                now = self.m.now();
-                now
-            };
-            match self.sched.schedule_by(cpu, clock, prev, &mut self.kicks(cpu)) {
-                None => {
-                    if WATCHED {
-                        self.switched(cpu, last, None, prev, now);
-                    }
-                    self.cputime.cpu.rest(cpu, now);
-                    self.cpu(cpu).host_time.forget();
-                    self.set_idle_timer(cpu);
-                    return Next::Idle { until: self.earliest(cpu) };
-                }
-                Some(t) => {
-                    if WATCHED {
-                        self.switched(cpu, last, Some(t), prev, now);
-                    }
-                    let thread = self.thread(t);
-                    if self.is_ready(t, thread) && !(WATCHED && self.limits.holds && self.hold_back(cpu, t, now)) {
-                        self.cputime.cpu.run(cpu, now);
-                        return self.exit_as(cpu, t, thread);
-                    }
-                    prev = Prev::Block;
-                }
-            }
+    fn choose_once<const WATCHED: bool>(&self, cpu: CpuId, prev: Prev) -> (Option<ThreadIdx>, Nanos) {
+        let last = if WATCHED { self.sched.current(cpu) } else { None };
+        let (chosen, now) = self.sched.schedule_by(cpu, Now(&self.m), prev, &mut self.kicks(cpu));
+        if WATCHED {
+            self.switched(cpu, last, chosen, prev, now);
         }
+        (chosen, now)
     }
 
     /// A watched CPU has chosen: who had it before is counted, and the switch is told.
@@ -427,18 +565,28 @@ impl<M: Machine> Kernel<M> {
     /// The last station before user code.
     #[inline(always)]
     fn exit(&self, cpu: CpuId, t: ThreadIdx) -> Next {
-        self.exit_as(cpu, t, self.thread(t))
-    }
-
-    #[inline(always)]
-    fn exit_as(&self, cpu: CpuId, t: ThreadIdx, thread: &Thread) -> Next {
-        if (thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(cpu.0) + 1)
+        if self.must_look(cpu, self.thread(t))
             && let Some(next) = self.exit_slow(cpu, t)
         {
             return next;
         }
         self.set_timer(cpu);
         Next::Run(t)
+    }
+
+    /// `exit`, unless there is something to see to.
+    #[inline(always)]
+    fn try_exit(&self, cpu: CpuId, t: ThreadIdx, thread: &Thread) -> Chosen {
+        if self.must_look(cpu, thread) {
+            return Chosen::Leave(t);
+        }
+        self.set_timer(cpu);
+        Chosen::Run(t)
+    }
+
+    #[inline(always)]
+    fn must_look(&self, cpu: CpuId, thread: &Thread) -> bool {
+        thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(cpu.0) + 1
     }
 
     #[inline(never)]

@@ -21,7 +21,7 @@
 //! looks at the hint. If it does not see the hint, its mark was visible before the
 //! sender's `wake` looked.
 
-use crate::Kernel;
+use crate::{Kernel, Now};
 use crate::machine::{Clock, Machine};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
@@ -57,10 +57,12 @@ pub enum Wait {
 }
 
 impl Wait {
+    #[inline(always)]
     fn from_raw(n: u32) -> Wait {
         use Wait::*;
-        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep, Throttled]
-            [n as usize]
+        static ALL: [Wait; 12] =
+            [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep, Throttled];
+        ALL[n as usize]
     }
 }
 
@@ -247,24 +249,32 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Makes `t` runnable if it waits. `cpu` is the caller's own.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn wake(&self, cpu: CpuId, t: ThreadIdx) -> bool {
-        let mut kicks = self.kicks(cpu);
-        let woken = self.sched.wake_by(t, cpu, || self.m.now(), &mut kicks);
-        if woken {
-            self.tick_elsewhere(cpu, t);
-        }
-        woken
+        self.wake_here(cpu, t)
     }
 
-    #[inline]
+    /// `wake` as part of the calling function.
+    #[inline(always)]
+    pub(crate) fn wake_here(&self, cpu: CpuId, t: ThreadIdx) -> bool {
+        self.wake_by(cpu, t, Now(&self.m))
+    }
+
+    /// `wake` by who has read the clock.
+    #[inline(never)]
     pub(crate) fn wake_at(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> bool {
-        let mut kicks = self.kicks(cpu);
-        let woken = self.sched.wake(t, cpu, now, &mut kicks);
-        if woken {
-            self.tick_elsewhere(cpu, t);
+        self.wake_by(cpu, t, now)
+    }
+
+    #[inline(always)]
+    fn wake_by(&self, cpu: CpuId, t: ThreadIdx, clock: impl sched::Clock) -> bool {
+        match self.sched.wake_by(t, cpu, clock, &mut self.kicks(cpu)) {
+            Some(at) => {
+                self.tick_elsewhere(cpu, at);
+                true
+            }
+            None => false,
         }
-        woken
     }
 
     /// The end of a wait: the thread, current on this CPU or about to be, gets its result.

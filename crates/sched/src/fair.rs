@@ -133,20 +133,20 @@ impl FairQueue {
     fn place(&self, e: &Entity, cpu: CpuId, how: Placement) {
         let mean = self.mean();
         let slice = e.virtual_slice();
-        let lag = e.lag.get().clamp(-2 * slice, 2 * slice);
+        let lag = bounded(e.lag.get(), 2 * slice);
         // Joining moves V towards the joiner; undo that, so that it is owed `lag` afterwards.
         let w = i64::from(e.weight.get());
         let owed = if lag == 0 || self.load == 0 { 0 } else { lag.saturating_add(scale(lag, w, self.load)) };
         let vruntime = if lag < 0 && how == Placement::Wake && e.cpu() == cpu {
             // A debt is paid by the time that went on without it, not by sleeping alone.
-            e.vruntime.get().clamp(mean, mean - owed)
+            e.vruntime.get().max(mean).min(mean - owed)
         } else {
             mean - owed
         };
         let to_deadline = match how {
             Placement::Initial => slice / 2,
             Placement::Wake => slice,
-            Placement::Moved => (e.key.get()).clamp(0, slice),
+            Placement::Moved => e.key.get().max(0).min(slice),
         };
         e.vruntime.set(vruntime);
         e.key.set(vruntime + to_deadline);
@@ -159,7 +159,7 @@ impl FairQueue {
         let v = e.vruntime.get();
         let mean = self.mean();
         let limit = 2 * e.virtual_slice();
-        e.lag.set((mean - v).clamp(-limit, limit));
+        e.lag.set(bounded(mean - v, limit));
         if relative {
             e.key.set(e.key.get() - v);
         }
@@ -203,6 +203,17 @@ impl FairQueue {
         }
     }
 
+    /// `next`, which waits, and `last`, which runs, change places.
+    #[inline(always)]
+    pub(crate) fn exchange(&mut self, table: &Table, next: ThreadIdx, last: ThreadIdx) {
+        if self.solo == Some(next) {
+            self.solo = Some(last);
+        } else {
+            self.remove(table, next);
+            self.insert(table, last);
+        }
+    }
+
     /// Who should run: `None` means the running thread `current`, or nobody.
     #[inline(always)]
     pub(crate) fn choose(&self, table: &Table, current: Option<&Entity>) -> Option<ThreadIdx> {
@@ -238,13 +249,13 @@ impl FairQueue {
     #[inline(always)]
     pub(crate) fn begin(&mut self, e: &Entity) {
         self.renew_if_used_up(e);
-        let own = e.slice.get();
-        let part = if self.shortest_slice < own {
-            to_virtual(u64::from(self.shortest_slice), e.inverse.get())
+        let until = e.key.get();
+        self.protected_until = if self.shortest_slice < e.slice.get() {
+            let part = to_virtual(u64::from(self.shortest_slice), e.inverse.get());
+            until.min(e.vruntime.get().saturating_add(part))
         } else {
-            i64::MAX / 2
+            until
         };
-        self.protected_until = e.key.get().min(e.vruntime.get().saturating_add(part));
     }
 
     /// Gives `e` a new deadline if it has used its slice; says whether it had.
@@ -331,7 +342,14 @@ impl FairQueue {
     }
 }
 
+/// `lag`, but no more than `limit` either way. (`clamp` has a check that costs a call here.)
+#[inline(always)]
+fn bounded(lag: i64, limit: i64) -> i64 {
+    lag.max(-limit).min(limit)
+}
+
 /// `lag · w / load`.
+#[inline(always)]
 fn scale(lag: i64, w: i64, load: i64) -> i64 {
     if w == load { lag } else { lag.saturating_mul(w) / load }
 }

@@ -80,6 +80,20 @@ pub trait Kick {
     fn kick(&mut self, cpu: CpuId);
 }
 
+/// The present time, or where to read it: on the processor that overlaps with taking a lock, and who waits for the lock
+/// does not go by an old time.
+pub trait Clock {
+    /// The present time.
+    fn read(self) -> Nanos;
+}
+
+impl Clock for Nanos {
+    #[inline(always)]
+    fn read(self) -> Nanos {
+        self
+    }
+}
+
 /// Why a CPU's thread comes to the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prev {

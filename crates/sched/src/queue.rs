@@ -38,25 +38,44 @@ impl<'a> Held<'a> {
     /// `account`, for whoever has the running thread's entity at hand.
     #[inline(always)]
     pub(crate) fn account_for(&mut self, e: &Entity, now: Nanos) {
+        if e.is_fair() {
+            self.account_fair(e, now);
+        } else {
+            self.account_urgent(e, now);
+        }
+    }
+
+    /// Whether no other than fair threads have been here since the running one was chosen; if none runs, whether none
+    /// waits.
+    #[inline(always)]
+    pub(crate) fn has_only_fair(&self) -> bool {
+        self.rq.chosen >= Rank::FAIR && self.rq.rt.len == 0 && self.rq.deadline.is_empty()
+    }
+
+    /// `account_for` where the running thread is known to be fair.
+    #[inline(always)]
+    pub(crate) fn account_fair(&mut self, e: &Entity, now: Nanos) {
         let delta = now.0.saturating_sub(self.rq.accounted);
         if delta == 0 {
             return;
         }
         self.rq.accounted = now.0;
         e.runtime.add(delta);
-        if e.is_fair() {
+        self.rq.fair.charge(e, delta);
+        if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
             self.rq.fair.charge(e, delta);
-            if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
-                self.rq.fair.charge(e, delta);
-            }
-            self.rq.server.charge(delta, now);
-        } else {
-            self.account_urgent(e, delta);
         }
+        self.rq.server.charge(delta, now);
     }
 
     #[inline(never)]
-    fn account_urgent(&mut self, e: &Entity, delta: u64) {
+    fn account_urgent(&mut self, e: &Entity, now: Nanos) {
+        let delta = now.0.saturating_sub(self.rq.accounted);
+        if delta == 0 {
+            return;
+        }
+        self.rq.accounted = now.0;
+        e.runtime.add(delta);
         if e.class() == Class::Deadline && !self.s.table.plants(Fault::FreeBudget) {
             deadline::charge(e, delta);
         } else if e.has_policy(Policy::RoundRobin) {
@@ -67,13 +86,30 @@ impl<'a> Held<'a> {
     /// Puts `t` into its class's queue. It is owned by the caller and in no queue.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, t: ThreadIdx, e: &Entity, now: Nanos, how: Placement, head: bool) {
+        self.enqueue_any(t, e, now, how, head);
+        self.settle(e, now, how);
+    }
+
+    /// The first half of `enqueue`.
+    #[inline(always)]
+    pub(crate) fn enqueue_any(&mut self, t: ThreadIdx, e: &Entity, now: Nanos, how: Placement, head: bool) {
         if e.is_fair() {
-            self.rq.fair.join(e, self.id, how);
-            self.rq.fair.insert(&self.s.table, t);
-            self.cpu.seen.load.set(self.rq.fair.load() as u64);
+            self.enqueue_fair(t, e, how);
         } else {
             self.enqueue_urgent(t, e, now, how, head);
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn enqueue_fair(&mut self, t: ThreadIdx, e: &Entity, how: Placement) {
+        self.rq.fair.join(e, self.id, how);
+        self.rq.fair.insert(&self.s.table, t);
+        self.cpu.seen.load.set(self.rq.fair.load() as u64);
+    }
+
+    /// The second half of `enqueue`.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, e: &Entity, now: Nanos, how: Placement) {
         // Who is moved has waited before.
         let since = if how == Placement::Moved { e.queued_at.get().min(now.0) } else { now.0 };
         self.stamp(e, Nanos(since));
@@ -261,6 +297,18 @@ impl<'a> Held<'a> {
         Some(t)
     }
 
+    /// `begin` where a fair thread follows a fair one whose time has been accounted.
+    #[inline(always)]
+    pub(crate) fn begin_fair(&mut self, t: ThreadIdx, now: Nanos) {
+        let e = self.s.table.get(t);
+        self.rq.stats.switches += 1;
+        self.rq.current = t;
+        e.waited.add(now.since(Nanos(e.queued_at.get())).0);
+        self.cpu.seen.current.store(t.0, Ordering::Release);
+        self.cpu.seen.usual_run.set(e.usual_run.get());
+        self.rq.fair.begin(e);
+    }
+
     /// `t` runs from `now` on.
     #[inline(always)]
     pub(crate) fn begin(&mut self, t: ThreadIdx, e: &Entity, now: Nanos) {
@@ -296,9 +344,7 @@ impl<'a> Held<'a> {
     #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
         let before = self.cpu.seen.tick.get();
-        let rq = &*self.rq;
-        let nothing_urgent = rq.rt.len == 0 && rq.deadline.is_empty() && rq.chosen >= Rank::FAIR;
-        if nothing_urgent && rq.vector == 0 && !rq.overloaded {
+        if self.has_only_fair() && self.rq.vector == 0 && !self.rq.overloaded {
             self.publish_fair();
         } else {
             self.publish_urgent();
@@ -416,7 +462,7 @@ impl<'a> Held<'a> {
     }
 
     #[inline(always)]
-    fn fair_beats_current(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
+    pub(crate) fn fair_beats_current(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
         if c.has_policy(Policy::Idle) && !e.has_policy(Policy::Idle) {
             self.rq.fair.unprotect();
             return true;

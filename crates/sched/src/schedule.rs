@@ -7,7 +7,7 @@ use crate::fair::Placement;
 use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
-use crate::{Kick, Prev, Scheduler};
+use crate::{Clock, Kick, Prev, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
@@ -18,36 +18,36 @@ impl Scheduler {
     /// Fetches real-time threads from other CPUs when the priority drops here, gives waiting
     /// ones away after a switch, and looks for a fair thread elsewhere before it idles.
     #[must_use]
+    #[inline]
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
-        self.schedule_by(cpu, || now, prev, k)
+        self.schedule_by(cpu, now, prev, k).0
     }
 
-    /// `schedule`, with a clock that is read once the lock is held: on the processor the two then overlap, and
-    /// one that waits for the lock does not go by an old time.
+    /// `schedule`, with a clock that is read once the lock is held. Answers with what it said, too.
     #[must_use]
     #[inline(always)]
     pub fn schedule_by(
         &self,
         cpu: CpuId,
-        clock: impl FnOnce() -> Nanos,
+        clock: impl Clock,
         prev: Prev,
         k: &mut impl Kick,
-    ) -> Option<ThreadIdx> {
+    ) -> (Option<ThreadIdx>, Nanos) {
         let mut h = self.lock(cpu);
-        let now = clock();
+        let now = clock.read();
         h.cpu.seen.need_resched.store(false, Ordering::Release);
-        let Some(e) = h.current() else { return self.schedule_any(h, now, prev, k) };
-        h.account_for(e, now);
-        let only_fair = h.rq.chosen == Rank::FAIR && h.rq.rt.len == 0 && h.rq.deadline.is_empty() && !h.rq.exile;
-        if !only_fair {
-            return self.schedule_any(h, now, prev, k);
+        let Some(e) = h.current() else { return (self.schedule_any(h, now, prev, k), now) };
+        if !h.has_only_fair() || h.rq.exile {
+            h.account_for(e, now);
+            return (self.schedule_any(h, now, prev, k), now);
         }
+        h.account_fair(e, now);
         let next = h.schedule_fair(e, now, prev);
         if next.is_some() {
-            return next;
+            return (next, now);
         }
         drop(h);
-        self.pull_fair(cpu, now)
+        (self.pull_fair(cpu, now), now)
     }
 
     #[inline(never)]
@@ -97,43 +97,58 @@ impl Held<'_> {
     /// the CPU idle.
     #[inline(always)]
     fn schedule_fair(&mut self, e: &Entity, now: Nanos, prev: Prev) -> Option<ThreadIdx> {
-        let last = self.rq.current;
-        let stays = match prev {
-            Prev::Preempted => true,
+        match prev {
+            Prev::Preempted => self.take_turns(e, now, prev),
             Prev::Yield => {
                 self.rq.fair.give_way(e);
-                true
+                self.take_turns(e, now, prev)
             }
-            Prev::Block => !self.try_block(last, e),
+            Prev::Block if !self.block_fair(e) => self.take_turns(e, now, prev),
+            Prev::Block => self.follow_fair(now),
             Prev::Exit => {
-                self.exit(last, e);
-                false
+                self.exit(self.rq.current, e);
+                self.follow_fair(now)
             }
-        };
-        let s = self.s;
-        // Who yields does not compete with those it yields to.
-        let rival = stays && prev != Prev::Yield;
-        let Some(next) = self.rq.fair.choose(&s.table, rival.then_some(e)) else {
-            if stays {
-                self.rq.fair.begin(e);
-                return Some(last);
-            }
-            self.set_idle(Some(Idle::Spinning));
-            self.publish_fair();
-            return None;
-        };
-        self.rq.fair.remove(&s.table, next);
-        if stays {
-            self.rq.fair.renew_if_used_up(e);
-            self.rq.fair.insert(&s.table, last);
-            self.stamp(e, now);
-            e.involuntary.count();
-            self.rq.stats.preemptions += u64::from(prev == Prev::Preempted);
         }
-        self.rq.stats.switches += 1;
-        self.begin(next, s.table.get(next), now);
-        self.publish_fair();
+    }
+
+    /// The running thread `e` could go on; another one may have a better right to the CPU.
+    #[inline(always)]
+    fn take_turns(&mut self, e: &Entity, now: Nanos, prev: Prev) -> Option<ThreadIdx> {
+        let (s, last) = (self.s, self.rq.current);
+        // Who yields does not compete with those it yields to.
+        let rival = prev != Prev::Yield;
+        let Some(next) = self.rq.fair.choose(&s.table, rival.then_some(e)) else {
+            self.rq.fair.begin(e);
+            return Some(last);
+        };
+        self.rq.fair.renew_if_used_up(e);
+        self.rq.fair.exchange(&s.table, next, last);
+        self.stamp(e, now);
+        e.involuntary.count();
+        self.rq.stats.preemptions += u64::from(prev == Prev::Preempted);
+        // As many wait as before: nothing of what is published changes but who runs.
+        self.begin_fair(next, now);
         Some(next)
+    }
+
+    /// The running thread is gone.
+    #[inline(always)]
+    fn follow_fair(&mut self, now: Nanos) -> Option<ThreadIdx> {
+        let s = self.s;
+        let next = self.rq.fair.choose(&s.table, None);
+        match next {
+            Some(next) => {
+                self.rq.fair.remove(&s.table, next);
+                self.begin_fair(next, now);
+            }
+            None => {
+                self.vacate();
+                self.set_idle(Some(Idle::Spinning));
+            }
+        }
+        self.publish_fair();
+        next
     }
 
     /// Disposes of the running thread as `prev` says; nobody is current afterwards. Says whether it
@@ -188,17 +203,37 @@ impl Held<'_> {
 
     /// Ends the running of a thread that has marked itself as waiting: true if the mark still stood.
     /// See README.md: the mark cannot change while the lock is held, and wakers have the entity once it is released.
-    #[inline(always)]
     fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
+        if !self.is_to_block(e) {
+            return false;
+        }
+        self.leave_running(t, e, false);
+        e.set_home(self.id, false);
+        self.vacate();
+        e.life.block();
+        true
+    }
+
+    #[inline(always)]
+    fn is_to_block(&self, e: &Entity) -> bool {
         if !e.life.is_waiting() && !self.s.table.plants(Fault::BlockAnyway) {
             return false;
         }
         let run = (e.runtime.get() - e.runtime_at_wake.get()).min(1 << 30) as u32;
         let usual = e.usual_run.get();
         e.usual_run.set(usual - usual / 8 + run / 8);
-        self.leave_running(t, e, false);
+        true
+    }
+
+    /// `try_block` for a fair thread. Who is current afterwards is for the caller to say.
+    #[inline(always)]
+    fn block_fair(&mut self, e: &Entity) -> bool {
+        if !self.is_to_block(e) {
+            return false;
+        }
+        self.rq.fair.leave(e, false);
+        self.cpu.seen.load.set(self.rq.fair.load() as u64);
         e.set_home(self.id, false);
-        self.vacate();
         e.life.block();
         true
     }

@@ -7,7 +7,7 @@ use crate::life::Wake;
 use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
-use crate::{Kick, Scheduler};
+use crate::{Clock, Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 
 impl Scheduler {
@@ -34,16 +34,23 @@ impl Scheduler {
     /// Otherwise it is queued where it should run, and that CPU is asked to `schedule` if `t` should
     /// run at once; it is kicked if it is not `from`, the waker's.
     pub fn wake(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
-        self.wake_by(t, from, || now, k)
+        self.wake_by(t, from, now, k).is_some()
     }
 
-    /// `wake`, with a clock that is read if there is something to do, under the lock (as for `schedule_by`).
-    #[inline]
-    pub fn wake_by(&self, t: ThreadIdx, from: CpuId, clock: impl FnOnce() -> Nanos, k: &mut impl Kick) -> bool {
+    /// `wake`, with a clock that is read if there is something to do, under the lock (as for `schedule_by`). The
+    /// answer is the CPU where `t` is now.
+    #[inline(always)]
+    pub fn wake_by(
+        &self,
+        t: ThreadIdx,
+        from: CpuId,
+        clock: impl Clock,
+        k: &mut impl Kick,
+    ) -> Option<CpuId> {
         let e = self.table.get(t);
         let (h, wake) = loop {
             if !e.life.can_be_woken() {
-                return false;
+                return None;
             }
             let home = e.cpu();
             let h = self.lock(home);
@@ -52,14 +59,14 @@ impl Scheduler {
             }
         };
         match wake {
-            Wake::TooLate => return false,
-            Wake::Done => return true,
+            Wake::TooLate => return None,
+            Wake::Done => return Some(h.id),
             Wake::Claimed => {}
         }
         if self.table.plants(Fault::DropWake) && e.runtime.get().is_multiple_of(8) {
-            return true;
+            return Some(h.id);
         }
-        let now = clock();
+        let now = clock.read();
         let target = self.select(t, e, from);
         let h = if target == h.id {
             h
@@ -68,7 +75,7 @@ impl Scheduler {
             self.lock(target)
         };
         self.arrive(h, t, e, from, now, Placement::Wake, k);
-        true
+        Some(target)
     }
 
     /// Lets a new thread run for the first time. `from` is its creator's CPU.
@@ -102,30 +109,44 @@ impl Scheduler {
     ) {
         let target = h.id;
         let current = h.current();
-        if let Some(c) = current {
-            h.account_for(c, now);
-        }
+        // Loads of what others may look at are not merged by the compiler: the commonest case asks once.
+        let fair = e.is_fair() && h.has_only_fair();
         if e.cpu() != target {
             h.rq.stats.migrations_in += 1;
             e.migrations.count();
         }
-        h.enqueue(t, e, now, how, false);
+        match current {
+            Some(c) if fair => h.account_fair(c, now),
+            Some(c) => h.account_for(c, now),
+            None => {}
+        }
+        if fair {
+            h.enqueue_fair(t, e, how);
+        } else {
+            h.enqueue_any(t, e, now, how, false);
+        }
+        h.settle(e, now, how);
         if how != Placement::Moved {
             h.rq.stats.wakeups += 1;
-            if !e.is_fair() {
+            if !fair && !e.is_fair() {
                 e.woken_at.set(now.0);
             }
             e.runtime_at_wake.set(e.runtime.get());
             e.life.queued();
         }
-        let beats = h.beats(t, e, current);
+        let beats = match current {
+            Some(c) if fair => h.fair_beats_current(t, e, c),
+            _ => h.beats(t, e, current),
+        };
         let told = beats && h.request();
         let ticks = h.publish();
         // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
         let spins = h.rq.idle == Some(Idle::Spinning);
-        let kick = target != from && if e.is_fair() { (told || ticks) && !spins } else { beats || ticks };
+        let lenient = fair || e.is_fair();
+        let kick = target != from && if lenient { (told || ticks) && !spins } else { beats || ticks };
         let push = !beats && h.rq.overloaded;
-        let help = !beats && e.is_fair();
+        // Another CPU is no help to a thread that may not go there.
+        let help = !beats && lenient && e.movable.get() != 0;
         drop(h);
         if kick {
             k.kick(target);
@@ -139,13 +160,17 @@ impl Scheduler {
     }
 
     /// The CPU where `t` should be queued.
-    #[inline]
+    #[inline(always)]
     fn select(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> CpuId {
         if self.cpus.len() == 1 {
             return CpuId(0);
         }
+        if e.movable.get() == 0 { self.any_allowed(t, e) } else { self.select_best(t, e, from) }
+    }
+
+    #[inline(never)]
+    fn select_best(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> CpuId {
         let cpu = match e.class() {
-            _ if e.movable.get() == 0 => None,
             Class::Fair => self.select_fair(t, e, from),
             Class::Rt | Class::Deadline => self.select_urgent(t, e, from),
             Class::Stop => None,
@@ -153,12 +178,16 @@ impl Scheduler {
         cpu.unwrap_or_else(|| self.any_allowed(t, e))
     }
 
-    /// Its last CPU if it may run there, else any: a present one if there is one.
+    /// Its last CPU if it may run there, else any.
+    #[inline(always)]
     fn any_allowed(&self, t: ThreadIdx, e: &Entity) -> CpuId {
         let last = e.cpu();
-        if self.suits(t, e, last) {
-            return last;
-        }
+        if self.suits(t, e, last) { last } else { self.another_allowed(t, e, last) }
+    }
+
+    /// Any CPU where it may run: a present one if there is one.
+    #[inline(never)]
+    fn another_allowed(&self, t: ThreadIdx, e: &Entity, last: CpuId) -> CpuId {
         let start = self.domain.turn();
         let allowed = |i| self.table.mask_word(t, e, i);
         let present = self.domain.first(start, |i| allowed(i) & !self.domain.absent.word(i));
@@ -166,7 +195,7 @@ impl Scheduler {
     }
 
     /// Whether `t` may be put on `cpu` and somebody serves it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn suits(&self, t: ThreadIdx, e: &Entity, cpu: CpuId) -> bool {
         cpu.index() < self.cpus.len() && self.table.allows(t, e, cpu) && !self.domain.absent.contains(cpu)
     }

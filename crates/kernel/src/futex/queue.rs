@@ -15,6 +15,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Enough that with 100,000 threads that wait for words of their own most are alone in their bucket.
 /// The table takes memory only where one was used.
 const BUCKETS_LOG2: u32 = 18;
+const BUCKETS: usize = 1 << BUCKETS_LOG2;
 const OWN_END: u32 = THREADS_MAX as u32;
 
 /// A node by number: below [`THREADS_MAX`] the own node of that thread, from there on one of
@@ -156,7 +157,7 @@ impl Bucket<'_> {
 /// All queues.
 #[derive(Debug)]
 pub struct FutexTable {
-    buckets: Box<[Lock<Words>]>,
+    buckets: Box<[Lock<Words>; BUCKETS]>,
     pub(super) pool: NodePool,
     pub(super) pi: Lock<super::pi::PiState>,
 }
@@ -165,7 +166,7 @@ impl FutexTable {
     /// `None` if there is no memory.
     pub(crate) fn new() -> Option<FutexTable> {
         Some(FutexTable {
-            buckets: sync::zeroed_slice(1 << BUCKETS_LOG2)?,
+            buckets: sync::zeroed_slice(BUCKETS)?.try_into().ok()?,
             pool: NodePool::default(),
             pi: Lock::default(),
         })
@@ -180,7 +181,8 @@ impl FutexTable {
 
     #[inline(always)]
     fn bucket(&self, index: u32) -> Bucket<'_> {
-        Bucket { words: self.buckets[index as usize].lock(), index }
+        // The remainder saves a bounds check.
+        Bucket { words: self.buckets[index as usize % BUCKETS].lock(), index }
     }
 
     /// Locks the queue of a word.

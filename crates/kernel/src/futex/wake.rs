@@ -65,7 +65,7 @@ impl<M: Machine> Kernel<M> {
 
     /// By far the most calls: at most one waiter, so no batch and no rounds.
     #[inline(always)]
-    fn futex_wake_one(&self, cpu: CpuId, addr: u64, bitset: u32) -> Out {
+    pub(crate) fn futex_wake_one(&self, cpu: CpuId, addr: u64, bitset: u32) -> Out {
         let taken = {
             let mut bucket = self.futexes.lock(addr);
             self.take_first(&mut bucket, addr, bitset)
@@ -74,7 +74,7 @@ impl<M: Machine> Kernel<M> {
             Err(e) => e.into(),
             Ok(None) => Out::Done(0),
             Ok(Some(woken)) => {
-                self.wake(cpu, woken);
+                self.wake_here(cpu, woken);
                 Out::Done(1)
             }
         }

@@ -79,7 +79,7 @@ impl<M: Machine> Kernel<M> {
         }
         let now = self.m.now();
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
-        self.tick_elsewhere(cpu, child);
+        self.tick_elsewhere(cpu, self.sched.cpu_of(child));
         Ok(tid)
     }
 

@@ -10,25 +10,26 @@ use abi::{Errno, Timespec};
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
+    /// By far the most calls: wakes of one and waits without a deadline, for the process's own words. `None` for all
+    /// others.
     #[inline(always)]
-    pub(crate) fn sys_futex(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn futex_at_once(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Option<Out> {
         let [addr, op, val, timeout, ..] = call.args;
-        let op = op as u32;
-        match op {
-            PRIVATE_WAKE => match self.check_word(addr, true) {
-                Ok(()) => self.futex_wake(cpu, t, addr, val as i32, FUTEX_BITSET_MATCH_ANY),
-                Err(e) => e.into(),
-            },
-            PRIVATE_WAIT if timeout == 0 => match self.check_word(addr, true) {
-                Ok(()) => self.futex_wait(cpu, t, addr, val as u32, FUTEX_BITSET_MATCH_ANY, None),
-                Err(e) => e.into(),
-            },
-            _ => self.futex_rare(cpu, t, op, call),
+        if !self.is_word(addr) {
+            return None;
+        }
+        match op as u32 {
+            PRIVATE_WAKE if val as i32 <= 1 => Some(self.futex_wake_one(cpu, addr, FUTEX_BITSET_MATCH_ANY)),
+            PRIVATE_WAIT if timeout == 0 => {
+                Some(self.futex_wait(cpu, t, addr, val as u32, FUTEX_BITSET_MATCH_ANY, None))
+            }
+            _ => None,
         }
     }
 
-    #[inline(never)]
-    fn futex_rare(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Out {
+    /// All other calls, and those with errors.
+    pub(crate) fn futex_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let op = call.args[1] as u32;
         // A word that other processes may see belongs to the host's queues.
         if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
             return self.shared_futex(t, call);

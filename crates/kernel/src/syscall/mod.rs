@@ -28,7 +28,6 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub(crate) fn syscall(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match call.nr {
-            nr::FUTEX => self.sys_futex(cpu, t, call),
             nr::GETTID => Out::Done(self.tid(t).0 as isize),
             _ => self.syscall_rare(cpu, t, call),
         }
