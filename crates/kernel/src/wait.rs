@@ -21,8 +21,8 @@
 //! looks at the hint. If it does not see the hint, its mark was visible before the
 //! sender's `wake` looked.
 
-use crate::{Kernel, Now};
 use crate::machine::{Clock, Machine};
+use crate::{Kernel, Now};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
@@ -60,8 +60,20 @@ impl Wait {
     #[inline(always)]
     fn from_raw(n: u32) -> Wait {
         use Wait::*;
-        static ALL: [Wait; 12] =
-            [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep, Throttled];
+        static ALL: [Wait; 12] = [
+            None,
+            Futex,
+            FutexVector,
+            FutexPi,
+            FutexRequeuePi,
+            Sleep,
+            Host,
+            Signal,
+            Suspend,
+            Work,
+            CpuSleep,
+            Throttled,
+        ];
         ALL[n as usize]
     }
 }

@@ -40,13 +40,7 @@ impl Scheduler {
     /// `wake`, with a clock that is read if there is something to do, under the lock (as for `schedule_by`). The
     /// answer is the CPU where `t` is now.
     #[inline(always)]
-    pub fn wake_by(
-        &self,
-        t: ThreadIdx,
-        from: CpuId,
-        clock: impl Clock,
-        k: &mut impl Kick,
-    ) -> Option<CpuId> {
+    pub fn wake_by(&self, t: ThreadIdx, from: CpuId, clock: impl Clock, k: &mut impl Kick) -> Option<CpuId> {
         let e = self.table.get(t);
         let (h, wake) = loop {
             if !e.life.can_be_woken() {

@@ -1,6 +1,6 @@
 //! Two threads on one CPU hand it to each other: by sched_yield and by a futex.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use super::clock::{median_of, now_ns};
@@ -12,93 +12,58 @@ fn rounds(quick: bool) -> usize {
     if quick { 5_000 } else { 20_000 }
 }
 
-/// Runs `first` and `second` as two threads on one CPU; the first one's answer is the figure.
-fn on_one_cpu(first: impl FnOnce() -> f64 + Send, second: impl FnOnce() + Send) -> Result<f64, String> {
+/// Two threads on one CPU run the same code, `player`, as `0` and `1`: what hands over between threads of different
+/// code costs besides is the processor's, which expects a function to return to where it was called. The figure is
+/// that of player 0.
+fn on_one_cpu(player: impl Fn(u32) -> f64 + Sync) -> Result<f64, String> {
     // Threads inherit their creator's CPUs.
     pthread::pin(pthread::cpus()[0])?;
     Ok(thread::scope(|scope| {
-        scope.spawn(second);
-        scope.spawn(first).join().expect("the measuring thread does not panic")
+        scope.spawn(|| player(1));
+        scope.spawn(|| player(0)).join().expect("a player does not panic")
     }))
 }
 
 /// Nanoseconds from one thread's yield until the other runs. Counted are yields after which the other thread has
 /// run, not calls: a yield that comes back at once has switched nothing.
 pub(super) fn by_yield(quick: bool) -> Measured {
-    const FIRST: u32 = 1;
-    const SECOND: u32 = 2;
-    let last_to_run = AtomicU32::new(0);
-    let finished = AtomicBool::new(false);
+    let last_to_run = AtomicU32::new(u32::MAX);
     let rounds = rounds(quick);
-    let batch = || {
+    let batch = |me: u32| {
         let start = now_ns();
         let mut turns = 0;
         for _ in 0..rounds {
             thread::yield_now();
-            if last_to_run.load(Ordering::Relaxed) != FIRST {
-                last_to_run.store(FIRST, Ordering::Relaxed);
+            if last_to_run.load(Ordering::Relaxed) != me {
+                last_to_run.store(me, Ordering::Relaxed);
                 turns += 1;
             }
         }
         // Between two turns of this thread there were two switches.
         (now_ns() - start) as f64 / f64::from(2 * turns)
     };
-    let value = on_one_cpu(
-        || {
-            let value = median_of(BATCHES, batch);
-            finished.store(true, Ordering::Relaxed);
-            value
-        },
-        || {
-            while !finished.load(Ordering::Relaxed) {
-                last_to_run.store(SECOND, Ordering::Relaxed);
-                thread::yield_now();
-            }
-        },
-    )?;
+    let value = on_one_cpu(|me| median_of(BATCHES, || batch(me)))?;
     report::figure("yield_same_cpu", "ns", value);
     Ok(())
 }
 
-/// A word that one thread sets and another waits for.
-#[derive(Default)]
-struct Token(AtomicU32);
-
-impl Token {
-    fn give(&self) {
-        self.0.store(1, Ordering::Release);
-        futex::wake_one(&self.0);
-    }
-
-    fn take(&self) {
-        while self.0.swap(0, Ordering::Acquire) == 0 {
-            futex::wait(&self.0, 0);
-        }
-    }
-}
-
-/// Nanoseconds from one thread's wake-up call until the other runs: half a round trip.
+/// Nanoseconds from one thread's wake-up call until the other runs: half a round trip. One word says whose turn it is.
 pub(super) fn by_futex(quick: bool) -> Measured {
-    let (there, back) = (Token::default(), Token::default());
+    let turn = AtomicU32::new(0);
     let rounds = rounds(quick);
-    let value = on_one_cpu(
-        || {
-            median_of(BATCHES, || {
-                let start = now_ns();
-                for _ in 0..rounds {
-                    there.give();
-                    back.take();
-                }
-                (now_ns() - start) as f64 / (2 * rounds) as f64
-            })
-        },
-        || {
-            for _ in 0..BATCHES * rounds {
-                there.take();
-                back.give();
+    let batch = |me: u32| {
+        let other = 1 - me;
+        let start = now_ns();
+        for _ in 0..rounds {
+            while turn.load(Ordering::Acquire) != me {
+                futex::wait(&turn, other);
             }
-        },
-    )?;
+            turn.store(other, Ordering::Release);
+            futex::wake_one(&turn);
+        }
+        (now_ns() - start) as f64 / (2 * rounds) as f64
+    };
+    let value = on_one_cpu(|me| median_of(BATCHES, || batch(me)))?;
     report::figure("futex_handover_same_cpu", "ns", value);
     Ok(())
 }
