@@ -1,5 +1,5 @@
 //! `programs/torture`: threads that hold patterns in every register over computations and system calls, and mix
-//! them with everything that moves threads about. Four seconds, or `ENTRESOL_TORTURE_SECS`.
+//! them with everything that moves threads about: locks, waiting calls, signals, timers, fork and exec. Four seconds, or `ENTRESOL_TORTURE_SECS`.
 
 use std::time::Duration;
 

@@ -4,12 +4,14 @@
 //! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
 
 use crate::alarms::Alarms;
+use crate::delegate::{self, Delegated};
 use crate::os::{self, nr};
 use crate::takeover::Inline;
 use crate::{Host, handlers, identity, kernel};
 use arch::{Gs, syscall};
 use core::mem::offset_of;
 use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Next, Trap};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
@@ -21,6 +23,8 @@ const GUARD: usize = 4096;
 
 /// In place of a seat: the carrier shall end.
 const END: u32 = u32::MAX;
+/// In place of a seat: a host call shall be made.
+const CALL: u32 = u32::MAX - 1;
 
 /// One carrier. `gs` is what its GS base points to.
 #[repr(C, align(128))]
@@ -54,6 +58,8 @@ pub struct Carrier {
     pub(crate) waits: AtomicBool,
     /// It shall come back from that call, because its CPU is wanted and nobody else can have it.
     recalled: AtomicBool,
+    /// The host call that it has been given in place of a seat.
+    pub(crate) delegated: Delegated,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
     /// A buffer for the next preemption. Its own; the handler takes it.
@@ -307,6 +313,7 @@ impl Carrier {
                 alarms: Alarms::default(),
                 waits: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),
+                delegated: Delegated::default(),
                 inline: Inline::default(),
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
@@ -439,13 +446,19 @@ impl Carrier {
         os::futex_wake(&self.park);
     }
 
-    /// Sleeps until somebody assigns a seat. The caller has put itself on the list of spares,
-    /// or somebody who took its seat has.
-    pub fn wait_for_seat(&self) -> CpuId {
+    /// Sleeps until somebody assigns a seat or gives it a host call to make. The caller has put itself on the list of
+    /// spares, or somebody who took its seat has.
+    pub fn wait_for_seat(&'static self) -> Next {
         loop {
             let assigned = self.assigned.swap(0, SeqCst);
             if assigned == END {
                 self.leave();
+            }
+            if assigned == CALL {
+                match delegate::carry_out(self) {
+                    Some(next) => return next,
+                    None => continue,
+                }
             }
             if assigned != 0 {
                 let wanted = self.wanted.swap(identity::NONE, SeqCst);
@@ -455,7 +468,7 @@ impl Carrier {
                 self.cpu.store(assigned, Relaxed);
                 let cpu = CpuId((assigned - 1) as u16);
                 crate::place::take(self, cpu);
-                return cpu;
+                return kernel().trap(cpu, Trap::Seated);
             }
             self.park.store(0, SeqCst);
             if self.assigned.load(SeqCst) == 0 {
@@ -488,6 +501,12 @@ impl Carrier {
             self.gs.interrupt.store(1, SeqCst);
             os::signal_thread(pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
         }
+    }
+
+    /// Makes it carry out what it has been given ([`Delegated`]): a spare, out of the list.
+    pub(crate) fn make_call(&self) {
+        self.assigned.store(CALL, SeqCst);
+        self.wake();
     }
 
     /// Gives it a seat and makes it take it.

@@ -9,7 +9,7 @@
 //! - [`process`]: exit, fork, vfork, exec.
 //! - `identity`: whose rights each host thread has, and that a thread runs with its own.
 //! - [`service`]: the service thread; [`watch`]: what it does while threads compete; [`page`]: what it publishes.
-//! - [`takeover`]: how a CPU is taken from a carrier that the host keeps.
+//! - `delegate`: a spare makes a host call that waits; [`takeover`]: how a CPU is taken from a carrier that the host keeps.
 //! - [`recorder`]: what is written down for a profile.
 //! - [`sites`]: where the program believes to be when it is in a stub of ours.
 //! - [`survey`]: who is where, for the last words.
@@ -25,6 +25,7 @@ mod bounds;
 pub mod carrier;
 mod clock;
 mod contexts;
+mod delegate;
 pub mod exec;
 pub mod handlers;
 mod identity;

@@ -58,6 +58,13 @@ pub(crate) fn take(me: &Carrier, cpu: CpuId) {
     }
 }
 
+/// The carrier, the caller, has no seat and may wake up wherever a host CPU is free.
+pub(crate) fn leave(me: &Carrier) {
+    if me.placed.swap(0, Relaxed) != 0 {
+        release();
+    }
+}
+
 /// Before a new program: the mask that the process had.
 pub(crate) fn release() {
     if PLACED.load(Relaxed) {

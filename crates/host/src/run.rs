@@ -5,7 +5,7 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{handlers, identity, os, process, report, survey, takeover};
+use crate::{delegate, handlers, identity, os, process, report, survey, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -176,8 +176,7 @@ extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
         _ => return me.gs.context,
     }
     me.settle();
-    let cpu = me.wait_for_seat();
-    follow(me, kernel().trap(cpu, Trap::Seated))
+    follow(me, me.wait_for_seat())
 }
 
 /// Does what the kernel decided until a thread can be resumed.
@@ -196,6 +195,9 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             Next::Run(t) if fits(me, t) => return load(me, t),
             Next::Run(t) => identity::pass_on(me, t),
             Next::Idle { until } => idle(me, until),
+            Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
+                kernel().go_on(me.cpu())
+            }
             Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
@@ -323,8 +325,7 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     // Somebody who came back from a host call has the seat; this carrier is a spare.
     me.gs.pending.store(0, Relaxed);
-    let cpu = me.wait_for_seat();
-    k.trap(cpu, Trap::Seated)
+    me.wait_for_seat()
 }
 
 /// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
@@ -352,23 +353,27 @@ pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl Fn
 /// A carrier returns from the host without a seat. It takes `cpu` back if nobody needs it there;
 /// else it becomes a spare.
 pub(crate) fn come_back(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
+    deliver(me, cpu, t, result).unwrap_or_else(|| me.wait_for_seat())
+}
+
+/// The same, but a spare does not wait here: `None`.
+pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Option<Next> {
     let k = kernel();
     if k.m.seats.take_parked(cpu, me, &k.m.carriers) {
         k.sched.idle_state(cpu, Idle::Spinning);
         k.seat_changed(cpu);
-        return k.trap(cpu, Trap::HostReturn { thread: t, result });
+        return Some(k.trap(cpu, Trap::HostReturn { thread: t, result }));
     }
     me.cpu.store(0, Relaxed);
     me.gs.pending.store(0, Relaxed);
     k.m.carriers.give_spare(me);
     k.host_returned(cpu, t, result);
-    let cpu = me.wait_for_seat();
-    k.trap(cpu, Trap::Seated)
+    None
 }
 
 /// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
 /// take ends it early.
-fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
+pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
     let k = kernel();
     // SAFETY: contexts live for ever; this word is atomic.
     let host_carrier = unsafe { &(*k.m.contexts.get(t)).host_carrier };

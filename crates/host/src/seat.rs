@@ -104,6 +104,7 @@ impl Seats {
         }
         all.give_spare(all.get(now >> 2));
         me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        crate::place::take(me, cpu);
         true
     }
 

@@ -335,6 +335,12 @@ impl<M: Machine> Kernel<M> {
         self.forget_timer(cpu);
         let _ = self.on_timer(cpu);
         self.answer_asked(cpu);
+        self.go_on(cpu)
+    }
+
+    /// Whoever is current on `cpu` was chosen and has not been loaded: so is a thread whose CPU goes on while another
+    /// carrier makes the host call of [`Next::Host`].
+    pub fn go_on(&self, cpu: CpuId) -> Next {
         match self.sched.current(cpu) {
             Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
             Some(t) if self.ready(t) => self.exit(cpu, t),

@@ -4,7 +4,7 @@ mod common;
 
 use abi::{Errno, nr};
 use common::{World, err, word};
-use ids::ThreadIdx;
+use ids::{CpuId, ThreadIdx};
 
 const MS: u64 = 1_000_000;
 const PROCESS: i32 = 2;
@@ -41,6 +41,26 @@ fn set_limit(w: &mut World, by: ThreadIdx, soft: u64, hard: u64) {
 fn sleep(w: &mut World, t: ThreadIdx, clock: i32, span: u64) -> Option<isize> {
     let request = w.timespec(span);
     w.call(t, nr::CLOCK_NANOSLEEP, [clock as u32 as u64, 0, request, word(14), 0, 0])
+}
+
+/// The CPU goes on with who is next while another carrier makes the call, which begins later there.
+#[test]
+fn a_host_call_is_charged_with_what_its_own_carrier_consumes() {
+    let mut w = World::new(1);
+    let main = ThreadIdx(0);
+    let t = w.spawn(main);
+    w.kernel.m.state().given_percent = Some(10);
+    assert_eq!(w.call(t, nr::ACCEPT, [3, 0, 0, 0, 0, 0]), None);
+    assert_eq!((w.on(0), w.waiting_on_host.len()), (Some(main), 1));
+    let clock = clock_of(&w, t);
+    let before = read(&mut w, main, clock);
+    w.advance(20 * MS);
+    w.kernel.change_carrier(t);
+    w.advance(10 * MS);
+    w.kernel.host_returned(CpuId(0), t, 7);
+    w.settle();
+    assert_eq!(w.result(t), Some(7));
+    assert_eq!(read(&mut w, main, clock) - before, MS);
 }
 
 #[test]

@@ -65,7 +65,9 @@ impl Scheduler {
             |word| {
                 let has = |c: CpuId| word(c.index() / 64) >> (c.index() % 64) & 1 != 0;
                 let any = || self.domain.first(self.domain.turn(), word);
-                [last, this].into_iter().find(|&c| has(c)).or_else(any).unwrap_or(last)
+                // A waker without a CPU (a signal from outside) has none to offer.
+                let mut near = [last, this].into_iter().filter(|c| c.index() < self.cpus.len());
+                near.find(|&c| has(c)).or_else(any).unwrap_or(last)
             },
         );
         if lowest.is_some() || e.class() != Class::Deadline { lowest } else { self.find_later(t, e) }

@@ -200,6 +200,24 @@ fn an_urgent_thread_preempts_its_waker() {
     assert_eq!(m.run(waker, Prev::Preempted), Some(2));
 }
 
+/// A signal from outside wakes it, and its last CPU has something more urgent.
+#[test]
+fn an_urgent_thread_that_nobody_with_a_cpu_wakes_goes_where_it_can_run() {
+    let mut m = Scene::new(2);
+    m.start(2, Attr::fifo(10), CpuMask::only(C0), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(2));
+    assert_eq!(m.block(C0), None);
+    m.s.set_affinity(t(2), CpuMask::first(2), Nanos(m.now), &mut m.kicks).unwrap();
+    m.start(0, Attr::fifo(20), CpuMask::only(C0), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    m.start(1, Attr::DEFAULT, CpuMask::only(C1), C1);
+    assert_eq!(m.run(C1, Prev::Preempted), Some(1));
+    m.kicks.0.clear();
+    assert!(m.wake(2, CpuId::NONE));
+    assert_eq!((m.s.cpu_of(t(2)), m.kicks.0.as_slice()), (C1, &[C1][..]));
+    assert_eq!(m.run(C1, Prev::Preempted), Some(2));
+}
+
 #[test]
 fn an_idle_cpu_takes_what_has_waited_long_enough() {
     let mut m = Scene::new(2);

@@ -445,6 +445,27 @@ fn a_host_call_does_not_hold_its_cpu() {
     assert!(out.time < ms(21), "{:?}", out.time);
 }
 
+/// Three of four wake-ups, at least, within what a kick and a switch take: the reader is owed its turn for all but the first.
+#[test]
+fn who_waits_in_the_host_runs_at_once_when_it_is_owed_its_turn() {
+    let lateness = Rc::new(RefCell::new(Vec::new()));
+    let late = lateness.clone();
+    run(1, |_| {
+        let mut since = None;
+        let reads = Box::new(move |v: &mut View<'_>| {
+            if let Some(since) = since {
+                late.borrow_mut().push((v.now() - since).since(ms(1)));
+            }
+            since = Some(v.now());
+            if late.borrow().len() == 40 { Step::Exit } else { Step::Host(ms(1)) }
+        });
+        vec![reads, script([Step::Compute(ms(100))])]
+    });
+    let mut lateness = lateness.take();
+    lateness.sort_unstable();
+    assert!(lateness[30] < us(30), "{lateness:?}");
+}
+
 #[test]
 fn a_signal_ends_a_host_call() {
     let log = Log::default();

@@ -5,6 +5,7 @@
 
 #include "torture.h"
 #include <cpuid.h>
+#include <signal.h>
 
 /* In, and out again. The assembly below knows the offsets. */
 struct registers {
@@ -270,7 +271,15 @@ static void hold_over_call(void) {
   case 0: return call_holding(SYS_sched_yield, 0, 0, 0, 0, 0);
   case 1: return call_holding(SYS_getppid, 0, 0, 0, 0, getppid());
   case 2: return call_holding(SYS_gettid, 0, 0, 0, 0, me->tid);
-  case 3: return call_holding(SYS_nanosleep, (long)&little, 0, 0, 0, 0);
+  case 3: {
+    /* A handler would end it. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    call_holding(SYS_nanosleep, (long)&little, 0, 0, 0, 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return;
+  }
   case 4: return call_holding(SYS_futex, (long)&word, 0x81, 1, 0, 0);
   case 5: return call_holding(SYS_futex, (long)&word, 0x80, 1, 0, -EAGAIN);
   case 6: break;

@@ -3,7 +3,7 @@
 /* Many threads, each doing at random whatever might break if a thread were ever resumed with anything but its
  * own state. Arguments: seconds, threads, seed, and optionally the activities (names with commas between) for
  * hunting a break down. The last line counts the checks and what broke; the status is 1 if anything did. */
-#include "lives.h"
+#include "processes.h"
 
 static const struct activity {
   const char *name;
@@ -28,6 +28,24 @@ static const struct activity {
     {"yield", yield},
     {"self", know_myself},
     {"priority", change_priority},
+    {"parcel", send_parcel},
+    {"letters", exchange_letters},
+    {"letters", exchange_letters},
+    {"poll", wait_for_nothing},
+    {"timerfd", wait_for_timerfd},
+    {"file", use_file},
+    {"queue", queue_to_anybody},
+    {"queue", queue_to_anybody},
+    {"sigqueue", queue_to_worker},
+    {"sigqueue", queue_to_worker},
+    {"tgkill", signal_myself},
+    {"sigwait", wait_for_queued},
+    {"fault", fault},
+    {"timer", wait_for_timer},
+    {"itimer", set_interval_timer},
+    {"fork", fork_child},
+    {"exec", run_program},
+    {"system", run_shell},
 };
 
 enum { ACTIVITIES = sizeof activities / sizeof *activities };
@@ -55,12 +73,15 @@ static void *work(void *argument) {
   me->tid = gettid();
   me->thread = pthread_self();
   fill_tls();
+  init_signal_stack();
+  atomic_store(&me->begun, true);
   while (!atomic_load(&stop)) {
     const struct activity *activity = chosen[dice(chosen_count)];
     atomic_store(&me->activity, activity->name);
     activity->run();
   }
   atomic_store(&me->activity, "end");
+  drop_signal_stack();
   atomic_store(&me->ended, true);
   return NULL;
 }
@@ -68,7 +89,7 @@ static void *work(void *argument) {
 static void pause_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
 
 /* The workers have long finished what they were doing, or something is lost. */
-static bool all_end_within(struct worker *workers, int count, int seconds) {
+static bool all_end_within(int count, int seconds) {
   for (int i = 0; i < seconds * 10; i++) {
     int ended = 0;
     for (int j = 0; j < count; j++) ended += atomic_load(&workers[j].ended);
@@ -83,6 +104,7 @@ static bool all_end_within(struct worker *workers, int count, int seconds) {
 }
 
 int main(int argc, char **argv) {
+  if (argc == 4 && strcmp(argv[1], "program") == 0) return be_program(argv);
   if (argc < 4) {
     fprintf(stderr, "usage: torture SECONDS THREADS SEED [ACTIVITY,…]\n");
     return 2;
@@ -92,11 +114,14 @@ int main(int argc, char **argv) {
   choose(argc > 4 ? argv[4] : NULL);
   if (seconds < 1 || threads < 1 || chosen_count == 0) return 2;
   init_locks();
+  init_waits();
+  init_signals();
   common = fopen("/dev/null", "w");
   printf("torture: %s, %d threads, seed %llu\n", choose_hold(), threads, (unsigned long long)seed);
   fflush(stdout);
 
-  struct worker *workers = calloc(threads, sizeof *workers);
+  workers = calloc(threads, sizeof *workers);
+  worker_count = threads;
   for (int i = 0; i < threads; i++) {
     workers[i].index = i;
     workers[i].random = (seed * 1000003 + i) * UINT64_C(0x9e3779b97f4a7c15) | 1;
@@ -109,7 +134,8 @@ int main(int argc, char **argv) {
   int64_t end = monotonic_ns() + seconds * INT64_C(1000000000);
   while (monotonic_ns() < end) pause_ms(100);
   atomic_store(&stop, true);
-  if (!all_end_within(workers, threads, 60)) {
+  stop_interval_timers();
+  if (!all_end_within(threads, 60)) {
     fflush(stdout);
     _exit(1);
   }
@@ -117,6 +143,7 @@ int main(int argc, char **argv) {
     pthread_join(workers[i].thread, NULL);
     checks += workers[i].checks;
   }
+  count_signals();
   printf("torture: %llu checks, %ld corruptions\n", (unsigned long long)checks, atomic_load(&corruptions));
   return atomic_load(&corruptions) != 0;
 }

@@ -25,11 +25,13 @@ struct worker {
   uint64_t random;
   uint64_t checks;
   _Atomic(const char *) activity;
-  atomic_bool ended;
+  atomic_bool begun, ended;
 };
 
 static atomic_long corruptions;
 static _Thread_local struct worker *me;
+static struct worker *workers;
+static int worker_count;
 
 /* Says what broke and by whom; the program goes on, for the pattern of several breaks tells more than one. */
 __attribute__((format(printf, 1, 2))) static void broken(const char *format, ...) {

@@ -30,7 +30,7 @@ use abi::Errno;
 use alloc::vec::Vec;
 use credentials::{Change, Credentials};
 use ids::ThreadIdx;
-use kernel::{Call, Machine, Next, Trap};
+use kernel::{Call, Machine, Next};
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 
@@ -371,8 +371,7 @@ fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
             carriers().end_spares(mine);
         }
     }
-    let cpu = me.wait_for_seat();
-    k.trap(cpu, Trap::Seated)
+    me.wait_for_seat()
 }
 
 /// The one carrier with this identity, if it is one's that is tied to it. It has no other thread, and is a spare or

@@ -367,6 +367,11 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).time.since.store(since.map_or(UNKNOWN, |n| n.0), Relaxed);
     }
 
+    /// The calling carrier makes the host call of `t`, which it did not run before.
+    pub fn change_carrier(&self, t: ThreadIdx) {
+        self.thread(t).time.since.store(self.m.carrier_time().map_or(UNKNOWN, |n| n.0), Relaxed);
+    }
+
     /// The call has returned on the calling carrier: what it has consumed is owed.
     pub(crate) fn return_carrier(&self, t: ThreadIdx) {
         let time = &self.thread(t).time;

@@ -349,11 +349,15 @@ impl World {
                 Some(t)
             }
             Next::Idle { .. } => None,
-            Next::Host { thread, call, .. } => {
+            Next::Host { thread, call, busy } => {
                 self.waiting_on_host.push((thread, call));
-                let now = self.kernel.sched.current(CpuId(cpu as u16));
-                assert_ne!(now, Some(thread));
-                now
+                let id = CpuId(cpu as u16);
+                assert_ne!(self.kernel.sched.current(id), Some(thread));
+                if busy {
+                    let next = self.kernel.go_on(id);
+                    return self.obey(cpu, next);
+                }
+                None
             }
             Next::Inline { thread, call } => {
                 let result = self.kernel.m.host(call);

@@ -8,8 +8,8 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Trap};
 
 impl World {
-    /// The carrier of `cpu` makes the call. If the CPU has something else to do, a spare takes
-    /// its place at once; else the carrier keeps the seat, loosely.
+    /// If the CPU has something else to do, a spare makes the call; where there is none, as every other time here, the
+    /// carrier of `cpu` makes it and a new one takes its place at once. Else the carrier keeps the seat, loosely.
     pub(crate) fn host_begin(&mut self, cpu: CpuId, t: ThreadIdx, call: &Call, busy: bool) {
         let th = self.thread(t);
         th.host_generation += 1;
@@ -20,6 +20,10 @@ impl World {
         }
         if !self.strikes(Bug::LoseHostReturn) {
             self.events.at(self.now + Nanos(call.args[0].max(1)), Event::HostDone(t, n));
+        }
+        if busy && n % 2 == 0 {
+            let next = self.kernel.go_on(cpu);
+            return self.settle(cpu, next, self.config.cost.kick_send);
         }
         let s = &self.kernel.sched;
         let wanted = s.need_resched(cpu) || s.queued(cpu) != 0 || self.cpus[cpu.index()].kick_pending;

@@ -226,6 +226,9 @@ impl Timer {
 
     /// Its pending signal was taken for delivery when its clock reads `now`
     /// (`posixtimer_deliver_signal`).
+    ///
+    /// A `now` that is taken to be as early as it may be can lie before the expiry that has been seen. If nobody has counted
+    /// that period yet ([`Self::get`] may have), it is over all the same, or it would be told twice.
     pub fn deliver(&mut self, now: Nanos) -> Delivered {
         self.signal = SignalAt::Nowhere;
         let is_stale = self.signal_seq != self.sent_seq && !planted::strikes(Fault::DeliverStale);
@@ -235,7 +238,8 @@ impl Timer {
         if self.interval == Nanos::ZERO || self.status != Status::RequeuePending {
             return Delivered::Signal { overrun: self.overrun(), rearm: None };
         }
-        self.forward(now);
+        let counted = self.overrun >= 0;
+        self.forward(if counted { now } else { now.max(self.expires) });
         self.overrun_last = self.overrun;
         self.overrun = -1;
         self.signal_seq = self.signal_seq.wrapping_add(1);

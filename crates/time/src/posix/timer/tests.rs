@@ -76,6 +76,15 @@ fn ten_milliseconds_blocked_for_105_is_one_signal_with_overrun_9() {
     assert_eq!(t.overrun(), 0);
 }
 
+/// Expiries are judged by a clock that is exact, periods are counted by one that may lag a little.
+#[test]
+fn a_period_that_is_over_is_not_told_again_by_a_clock_that_lags() {
+    let mut t = signal();
+    assert_eq!(t.set(value(10, 5), false, MS(0)), Some(MS(10)));
+    assert_eq!(expire(&mut t), Sent::Queue);
+    assert_eq!(t.deliver(MS(9)), Delivered::Signal { overrun: 0, rearm: Some(MS(15)) });
+}
+
 #[test]
 fn three_seconds_in_the_past_with_a_millisecond_period() {
     let mut t = signal();
