@@ -54,13 +54,28 @@ pub enum Wait {
     CpuSleep = 10,
     /// Its share of CPU time: nothing that it asked for, and its registers are as they were.
     Throttled = 11,
+    /// SIGTTIN or SIGTTOU, sent for what it asked of its terminal.
+    Terminal = 12,
 }
 
 impl Wait {
     fn from_raw(n: u32) -> Wait {
         use Wait::*;
-        [None, Futex, FutexVector, FutexPi, FutexRequeuePi, Sleep, Host, Signal, Suspend, Work, CpuSleep, Throttled]
-            [n as usize]
+        [
+            None,
+            Futex,
+            FutexVector,
+            FutexPi,
+            FutexRequeuePi,
+            Sleep,
+            Host,
+            Signal,
+            Suspend,
+            Work,
+            CpuSleep,
+            Throttled,
+            Terminal,
+        ][n as usize]
     }
 }
 

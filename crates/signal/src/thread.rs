@@ -1,9 +1,12 @@
 use crate::{AltStack, Pending};
 use abi::{Errno, SigSet, clone_flags};
+use ids::ThreadIdx;
 
 /// What a thread knows of signals: its masks, its own queue, its alternate stack.
 #[derive(Debug)]
 pub struct ThreadSignals {
+    /// Which thread this is, once it receives what is sent to the process.
+    pub(crate) slot: ThreadIdx,
     /// Signals that wait.
     pub(crate) blocked: SigSet,
     /// The mask as it was, while the thread waits in sigtimedwait with some signals let
@@ -57,6 +60,7 @@ impl ThreadSignals {
     /// The first thread of a program, with the mask it starts with.
     pub const fn new(blocked: SigSet) -> ThreadSignals {
         ThreadSignals {
+            slot: ThreadIdx::NONE,
             blocked: blocked.blockable(),
             awaiting: None,
             saved: None,

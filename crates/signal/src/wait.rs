@@ -17,7 +17,10 @@ impl ProcessSignals {
     pub(crate) fn set_blocked(&mut self, thread: &mut ThreadSignals, mask: SigSet) -> Retarget {
         let mask = mask.blockable();
         let newly = mask.without(thread.blocked);
-        thread.blocked = mask;
+        if mask != thread.blocked {
+            thread.blocked = mask;
+            self.note_mask(thread);
+        }
         Retarget::new(self.shared.set() & newly)
     }
 
@@ -49,6 +52,7 @@ impl ProcessSignals {
     pub fn begin_wait(&mut self, thread: &mut ThreadSignals, set: SigSet) {
         thread.awaiting = Some(thread.blocked);
         thread.blocked = thread.blocked.without(set.blockable());
+        self.note_mask(thread);
     }
 
     /// The wait is over, for whatever reason: the mask is as before. Then

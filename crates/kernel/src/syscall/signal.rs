@@ -10,6 +10,9 @@ use ids::{CpuId, Tid};
 use signal::{MaskHow, Taken};
 use sync::atomic::Ordering::*;
 
+/// What the host must know of SIGCHLD's action: whether stops are told of, and what becomes of zombies.
+const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
+
 impl<M: Machine> Kernel<M> {
     fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
         self.m.load_u64(addr).map(SigSet).map_err(|_| Errno::EFAULT)
@@ -89,9 +92,9 @@ impl<M: Machine> Kernel<M> {
         }
         if let Some(action) = action {
             let ignored = action.handler == SIG_IGN;
-            let no_zombies = signal == Signal::CHLD && action.flags.has(SaFlags::NOCLDWAIT);
+            let children = if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 };
             if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
-                self.m.set_ignored(signal, ignored, no_zombies);
+                self.m.set_ignored(signal, ignored, SaFlags(children));
             }
         }
         if old != 0 && self.m.write(old, &before.to_bytes()).is_err() {
