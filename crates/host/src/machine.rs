@@ -444,6 +444,10 @@ impl Machine for Host {
         }
     }
 
+    fn stops_changed(&self) {
+        crate::stops::changed();
+    }
+
     fn in_background(&self, fd: u64) -> Option<kernel::Background> {
         crate::terminal::in_background(fd)
     }

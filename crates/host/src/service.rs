@@ -60,8 +60,9 @@ pub fn run(_me: &'static Carrier) -> ! {
         let left = LEFT.load(SeqCst);
         HEEDED.store(left, SeqCst);
         stops::serve(left);
+        let simple = stops::adopt(left);
         let queueing = if held.is_some() { REAL_TIME } else { 0 };
-        let set = handlers::SERVICE_SET & !left & !queueing | 1 << (CALL - 1);
+        let set = handlers::SERVICE_SET & !left & !queueing & !simple | 1 << (CALL - 1);
         let patience = held.is_some().then_some(PATIENCE);
         let sleep = [recorder::sooner(watch.sleep()), page.sleep(), patience].into_iter().flatten().min();
         let mut info = [0u8; 128];

@@ -160,6 +160,8 @@ pub trait Machine: Sync + Sized {
     /// The host shall ignore this signal, or not, as the program does: exec hands it on, and
     /// for SIGCHLD it decides about zombies and about what the process is told (`flags`: SA_NOCLDWAIT, SA_NOCLDSTOP).
     fn set_ignored(&self, signal: Signal, ignored: bool, flags: SaFlags);
+    /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals.
+    fn stops_changed(&self) {}
     /// If `fd` is the terminal of the process's session and another process group is in front there: how the
     /// process stands to it.
     fn in_background(&self, _fd: u64) -> Option<Background> {

@@ -151,6 +151,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// By which stop signals the process simply stops, so that the host may stop it at once.
+    pub fn simple_stops(&self) -> abi::SigSet {
+        self.process.signals.lock().simple_stops()
+    }
+
     /// How often SIGCONT has been sent to the process.
     pub fn continued(&self) -> u32 {
         self.process.continued.load(Acquire)
@@ -391,6 +396,7 @@ impl<M: Machine> Kernel<M> {
     /// The first thread of a process gets another state. Its place in the index has been there since it was adopted.
     pub(crate) fn enter_signals(&self, process: &mut ProcessSignals, t: ThreadIdx, signals: signal::ThreadSignals) {
         let mut mine = self.thread(t).signals.0.lock();
+        process.leave(&mut mine);
         *mine = signals;
         process.enter(&mut mine, t).expect("room for the first thread's signals");
     }
@@ -403,13 +409,17 @@ impl<M: Machine> Kernel<M> {
 
     /// An exiting thread no longer takes signals; what it would have taken finds another.
     pub(crate) fn drop_signals(&self, cpu: CpuId, t: ThreadIdx) {
-        let left = {
+        let (left, stops_changed) = {
             let mut process = self.process.signals.lock();
+            let stops = process.simple_stops();
             let left = process.exit_thread(&mut self.thread(t).signals.0.lock());
             self.discard_timers(&mut process);
-            left
+            (left, stops != process.simple_stops())
         };
         self.retarget(cpu, t, left);
+        if stops_changed {
+            self.m.stops_changed();
+        }
     }
 }
 

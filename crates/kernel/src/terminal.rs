@@ -15,6 +15,8 @@ use ids::{CpuId, Nanos};
 /// The signal comes by way of the host, as to all processes of the group. After this the thread looks again: another
 /// thread may have handled it.
 const PATIENCE: Nanos = Nanos(200_000_000);
+/// The host stops the process, and no thread hears of it.
+const UNTIL_STOPPED: Nanos = Nanos(5_000_000);
 
 /// `tcsetpgrp(3)`: refused in its own way.
 const TIOCSPGRP: u64 = 0x5410;
@@ -36,8 +38,9 @@ impl<M: Machine> Kernel<M> {
         }
         // To the whole group, this process with it.
         self.m.host(Call { nr: nr::KILL, args: [0, signal.raw() as u64, 0, 0, 0, 0] });
+        let patience = if self.simple_stops().contains(signal) { UNTIL_STOPPED } else { PATIENCE };
         self.begin_wait(t, Wait::Terminal);
-        self.arm_timeout(cpu, t, Deadline::after(&self.m, PATIENCE));
+        self.arm_timeout(cpu, t, Deadline::after(&self.m, patience));
         Some(Out::Blocked)
     }
 

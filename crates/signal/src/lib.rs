@@ -45,6 +45,7 @@ mod receive;
 mod restart;
 mod send;
 mod slab;
+mod stops;
 mod summary;
 mod takers;
 mod thread;

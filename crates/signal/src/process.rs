@@ -1,4 +1,5 @@
 use crate::pending::Pool;
+use crate::stops::Stoppers;
 use crate::takers::{NoRoom, Takers};
 use crate::{Dispositions, Pending, Quota, Retarget, ThreadSignals, TimerKey};
 use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal};
@@ -19,6 +20,8 @@ pub struct ProcessSignals {
     pub(crate) last_receiver: ThreadIdx,
     /// Which threads let which signals through.
     pub(crate) takers: Takers,
+    /// How many threads let each of the stop signals of job control through.
+    pub(crate) stoppers: Stoppers,
     ending: Option<Ending>,
 }
 
@@ -53,6 +56,7 @@ impl ProcessSignals {
             flushed_at: [0; Signal::MAX as usize],
             last_receiver: ThreadIdx::NONE,
             takers: Takers::new(),
+            stoppers: Stoppers::new(),
             ending: None,
         }
     }
@@ -187,7 +191,7 @@ impl ProcessSignals {
     /// Goes on as `other` with the threads that there are.
     pub fn become_child(&mut self, other: ProcessSignals) {
         let takers = core::mem::replace(&mut self.takers, Takers::new());
-        *self = ProcessSignals { takers, ..other };
+        *self = ProcessSignals { takers, stoppers: self.stoppers, ..other };
     }
 
     /// A thread begins to receive what is sent to the process.
@@ -198,7 +202,15 @@ impl ProcessSignals {
         self.takers.reserve(t)?;
         thread.slot = t;
         self.note_mask(thread);
+        self.stoppers.change(SigSet::EMPTY, thread.stops);
         Ok(())
+    }
+
+    /// A thread that has entered gets another state, which is to enter in its place.
+    pub fn leave(&mut self, thread: &mut ThreadSignals) {
+        self.takers.set(thread.slot, 0);
+        self.stoppers.change(thread.stops, SigSet::EMPTY);
+        thread.slot = ThreadIdx::NONE;
     }
 
     /// The mask of a thread has changed.
@@ -222,7 +234,7 @@ impl ProcessSignals {
         let left = if self.is_dying() { SigSet::EMPTY } else { self.shared.set().without(thread.blocked) };
         thread.blocked = SigSet::ALL;
         if thread.slot.is_some() {
-            self.takers.set(thread.slot, 0);
+            self.leave(thread);
         }
         Retarget::new(left)
     }

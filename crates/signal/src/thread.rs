@@ -9,6 +9,8 @@ pub struct ThreadSignals {
     pub(crate) slot: ThreadIdx,
     /// Signals that wait.
     pub(crate) blocked: SigSet,
+    /// Which of [`JOB_STOPS`](crate::stops::JOB_STOPS) the program lets through here.
+    pub(crate) stops: SigSet,
     /// The mask as it was, while the thread waits in sigtimedwait with some signals let
     /// through (`real_blocked`).
     pub(crate) awaiting: Option<SigSet>,
@@ -62,6 +64,7 @@ impl ThreadSignals {
         ThreadSignals {
             slot: ThreadIdx::NONE,
             blocked: blocked.blockable(),
+            stops: crate::stops::JOB_STOPS.without(blocked),
             awaiting: None,
             saved: None,
             private: Pending::EMPTY,
@@ -78,6 +81,7 @@ impl ThreadSignals {
         let shares_memory = flags & (clone_flags::VM | clone_flags::VFORK) == clone_flags::VM;
         ThreadSignals {
             altstack: if shares_memory { AltStack::NONE } else { self.altstack },
+            stops: self.stops,
             ..ThreadSignals::new(self.blocked)
         }
     }

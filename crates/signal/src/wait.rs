@@ -9,7 +9,9 @@ impl ProcessSignals {
     /// next action afterwards.
     pub fn set_mask(&mut self, thread: &mut ThreadSignals, how: MaskHow, set: SigSet) -> (SigSet, Retarget) {
         let old = thread.blocked;
-        (old, self.set_blocked(thread, how.apply(old, set)))
+        let new = how.apply(old, set);
+        self.note_stops(thread, new);
+        (old, self.set_blocked(thread, new))
     }
 
     /// Replaces the mask; what the thread no longer takes needs another taker

@@ -469,6 +469,32 @@ static void told(void) {
 }
 CASE(parent_is_told) { in_shell(told); }
 
+/* A stop and a continue close behind it: the last one counts. */
+static void answer_pings(void) {
+  start(spin, &shared->turns[0]);
+  atomic_store(&shared->ready, 1);
+  for (;;) {
+    while (!atomic_load(&shared->told)) sched_yield();
+    atomic_store(&shared->told, 0);
+  }
+}
+static void close_behind(void) {
+  pid_t child = job(answer_pings, false);
+  unsigned seed = 1;
+  for (int round = 0; round < 300; round++) {
+    kill(child, SIGTSTP);
+    seed = seed * 1103515245 + 12345;
+    int64_t until = now_ns(CLOCK_MONOTONIC) + (seed >> 16) % 300000;
+    while (now_ns(CLOCK_MONOTONIC) < until) {}
+    kill(child, SIGCONT);
+    atomic_store(&shared->told, 1);
+    while (atomic_load(&shared->told)) sched_yield();
+  }
+  say("went on every time");
+  end(child);
+}
+CASE(continued_at_once) { in_shell(close_behind); }
+
 /* The terminal goes away: the shell is told, and stops nothing. */
 CASE(hang_up) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
