@@ -46,8 +46,10 @@ pub mod seat;
 pub mod service;
 pub mod sites;
 mod states;
+mod stops;
 pub mod survey;
 pub mod takeover;
+mod terminal;
 mod times;
 pub mod watch;
 

@@ -454,17 +454,27 @@ impl Machine for Host {
             // The instruction faults again, and the host sees the program's own state.
             return handlers::die_again(signal);
         }
-        crate::process::suffer(signal, action);
+        match action {
+            Fatal::Terminate => crate::process::suffer(signal, action),
+            Fatal::Stop { continued } => crate::stops::ask(signal, continued),
+        }
     }
 
-    fn set_ignored(&self, signal: Signal, ignored: bool, no_zombies: bool) {
-        const SA_NOCLDWAIT: u64 = 2;
+    fn stops_changed(&self) {
+        crate::stops::changed();
+    }
+
+    fn in_background(&self, fd: u64) -> Option<kernel::Background> {
+        crate::terminal::in_background(fd)
+    }
+
+    fn set_ignored(&self, signal: Signal, ignored: bool, flags: abi::SaFlags) {
         let bit = 1u64 << (signal.raw() - 1);
         if handlers::SERVICE_SET & bit == 0 {
             return;
         }
-        let flags = if no_zombies { SA_NOCLDWAIT } else { 0 };
-        os::sigaction(signal.raw(), Some(&os::HostAction { handler: u64::from(ignored), flags, ..Default::default() }));
+        let action = os::HostAction { handler: u64::from(ignored), flags: flags.0, ..Default::default() };
+        os::sigaction(signal.raw(), Some(&action));
     }
 
     fn min_signal_stack(&self) -> u64 {

@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, handlers, identity, page, recorder, run, service};
+use crate::{exec, identity, page, recorder, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -76,19 +76,18 @@ pub fn abort() -> ! {
 
 /// Lets the host do to the process what it does by default for this signal.
 pub(crate) fn suffer(signal: i32, action: Fatal) {
-    if action != Fatal::Stop {
+    let ends = action == Fatal::Terminate;
+    if ends {
         page::remove();
-    }
-    if action == Fatal::Terminate {
         recorder::end();
     }
     let before = os::sigaction(signal, Some(&HostAction::default()));
     // SAFETY: the signal is for this host thread and arrives when it is let through.
     unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
-    os::sigprocmask(1, 1 << (signal - 1));
+    let mask = os::sigprocmask(1, 1 << (signal - 1));
     // Only a stop comes back, when the process goes on.
-    os::sigprocmask(2, handlers::CARRIER_MASK);
-    if action == Fatal::Stop {
+    os::sigprocmask(2, mask);
+    if !ends {
         os::sigaction(signal, Some(&before));
     }
 }

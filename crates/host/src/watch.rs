@@ -93,8 +93,9 @@ impl Watch {
 
     /// Looks if it is time to.
     pub(crate) fn look(&mut self) {
+        let Some(at) = self.next else { return };
         let now = os::clock_gettime(1);
-        if self.next.is_none_or(|at| now < at) {
+        if now < at {
             return;
         }
         self.next = Some(now + ROUND);

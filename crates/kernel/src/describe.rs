@@ -174,7 +174,7 @@ fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
         Wait::Futex | Wait::FutexRequeuePi => state::Wait::Futex,
         Wait::FutexVector => state::Wait::Futexes,
         Wait::FutexPi => state::Wait::PiMutex,
-        Wait::Sleep => state::Wait::Sleep,
+        Wait::Sleep | Wait::Terminal => state::Wait::Sleep,
         Wait::Host => state::Wait::Host,
         Wait::Signal => state::Wait::Signal,
         Wait::Suspend => state::Wait::Suspend,

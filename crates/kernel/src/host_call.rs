@@ -5,11 +5,12 @@
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
 use crate::machine::{Call, Machine};
+use crate::terminal::changes_terminal;
 use crate::thread::hint;
 use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
-use abi::{Errno, nr};
+use abi::{Errno, Signal, nr};
 use ids::{CpuId, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
@@ -196,16 +197,21 @@ enum Tried {
     MustWait,
     /// So much is done already; this call is owed.
     Rest(isize, Call),
+    /// It is for a terminal, maybe, and this signal is for who may not make it now; else it waits or lasts, as said.
+    AtTerminal(Signal, Out),
 }
 
 impl<M: Machine> Kernel<M> {
     /// Makes the call without waiting if there is a way; else it has to wait.
-    pub(crate) fn try_host(&self, call: &Call) -> Out {
+    pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
         match self.try_without_waiting(call) {
             Tried::Done(result) => answered(call, result),
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
             Tried::Rest(done, rest) => Out::Host(rest, done),
+            Tried::AtTerminal(signal, out) => {
+                self.stop_at_terminal(cpu, self.current(cpu), call, signal).unwrap_or(out)
+            }
         }
     }
 
@@ -219,9 +225,11 @@ impl<M: Machine> Kernel<M> {
         match call.nr {
             nr::READ => self.try_transfer(call, nr::PREADV2),
             nr::WRITE => self.try_transfer(call, nr::PWRITEV2),
-            nr::READV => {
-                self.try_as(Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] }, a[0])
-            }
+            nr::READV => self.try_as(
+                call,
+                Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] },
+                a[0],
+            ),
             nr::WRITEV => Tried::MustWait,
             // It would answer a part.
             nr::RECVFROM if waits_for_all(a[3]) => Tried::MustWait,
@@ -240,7 +248,11 @@ impl<M: Machine> Kernel<M> {
             nr::MSGRCV => self.try_nomsg(call),
             nr::MSGSND => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | IPC_NOWAIT) }),
             nr::FCNTL if !fcntl_waits(a[1]) => Tried::Done(self.m.host(*call)),
-            nr::IOCTL if !ioctl_waits(a[1]) => Tried::Inline,
+            nr::IOCTL if changes_terminal(a[1]) => {
+                let out = if ioctl_waits(a[1]) { Out::Host(*call, 0) } else { Out::Inline(*call) };
+                Tried::AtTerminal(Signal::TTOU, out)
+            }
+            nr::IOCTL => Tried::Inline,
             nr::CLOSE | nr::SHUTDOWN => Tried::Inline,
             nr::OPEN | nr::OPENAT => self.try_open(call),
             nr::GETRANDOM => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | 1) }),
@@ -290,7 +302,7 @@ impl<M: Machine> Kernel<M> {
         let done = self.m.host_vector(vector, fd, addr, len, RWF_NOWAIT);
         match done {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
-            r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(fd),
+            r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
             r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => {
                 // A part is written; a blocking descriptor owes the rest.
                 if self.is_nonblocking(fd) {
@@ -302,10 +314,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn try_as(&self, attempt: Call, fd: u64) -> Tried {
+    fn try_as(&self, call: &Call, attempt: Call, fd: u64) -> Tried {
         match self.m.host(attempt) {
             r if r == Errno::EAGAIN.to_ret() && self.is_nonblocking(fd) => Tried::Done(r),
-            r if r == Errno::EAGAIN.to_ret() || r == Errno::EOPNOTSUPP.to_ret() => Tried::MustWait,
+            r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
+            r if r == Errno::EOPNOTSUPP.to_ret() => Tried::AtTerminal(Signal::TTIN, Out::Host(*call, 0)),
             r => Tried::Done(r),
         }
     }
@@ -322,9 +335,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The host has no such form for this file: files with a position do not wait, streams do.
-    fn wait_if_stream(&self, fd: u64) -> Tried {
+    fn wait_if_stream(&self, call: &Call, fd: u64) -> Tried {
         let position = self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
-        if position >= 0 || self.is_nonblocking(fd) { Tried::Inline } else { Tried::MustWait }
+        if position >= 0 {
+            return Tried::Inline;
+        }
+        let out = if self.is_nonblocking(fd) { Out::Inline(*call) } else { Out::Host(*call, 0) };
+        Tried::AtTerminal(if call.nr == nr::WRITE { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
     /// The thread leaves the CPU for a host call.

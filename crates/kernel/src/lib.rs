@@ -34,6 +34,7 @@ mod signalfd;
 mod signals;
 pub mod stats;
 pub mod syscall;
+mod terminal;
 pub mod thread;
 mod tid;
 pub mod trap;
@@ -48,7 +49,7 @@ pub use carried::Carried;
 pub use describe::{Moment, SNAPSHOT_PACE};
 pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
-pub use machine::{Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
+pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Brief, Chosen, Next, Process, Trap};
 

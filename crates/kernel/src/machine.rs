@@ -1,7 +1,7 @@
 //! What the kernel stands on: the host, or a simulated machine (law 1: this is the whole seam).
 
 use abi::frame::Registers;
-use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
+use abi::{Errno, SaFlags, SigEvent, SigInfo, SigSet, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
 use time::cpu::Usage;
@@ -162,8 +162,15 @@ pub trait Machine: Sync + Sized {
     /// stopped and goes on.
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
     /// The host shall ignore this signal, or not, as the program does: exec hands it on, and
-    /// for SIGCHLD it decides about zombies (`no_zombies` is SA_NOCLDWAIT).
-    fn set_ignored(&self, signal: Signal, ignored: bool, no_zombies: bool);
+    /// for SIGCHLD it decides about zombies and about what the process is told (`flags`: SA_NOCLDWAIT, SA_NOCLDSTOP).
+    fn set_ignored(&self, signal: Signal, ignored: bool, flags: SaFlags);
+    /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals.
+    fn stops_changed(&self) {}
+    /// If `fd` is the terminal of the process's session and another process group is in front there: how the
+    /// process stands to it.
+    fn in_background(&self, _fd: u64) -> Option<Background> {
+        None
+    }
     /// The smallest signal stack the processor needs (AT_MINSIGSTKSZ).
     fn min_signal_stack(&self) -> u64;
     /// The real user id of the process.
@@ -233,6 +240,18 @@ pub trait Machine: Sync + Sized {
 pub enum Fatal {
     /// It ends the process (with a core where the host makes one).
     Terminate,
-    /// It stops the process.
-    Stop,
+    /// It stops the process, unless SIGCONT has been sent since ([`crate::Kernel::continued`] was this).
+    Stop {
+        /// How often SIGCONT had been sent when the stop was chosen.
+        continued: u32,
+    },
+}
+
+/// How a process stands to its terminal that another process group has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Background {
+    /// Nobody in the session would continue its process group if that were stopped.
+    pub orphaned: bool,
+    /// The terminal stops those who write, too (TOSTOP).
+    pub stops_writers: bool,
 }

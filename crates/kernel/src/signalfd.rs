@@ -66,7 +66,7 @@ impl<M: Machine> Kernel<M> {
         let left = &self.descriptors.left;
         let only = SigSet::only(signal);
         left.fetch_or(only.0, SeqCst);
-        if !self.threads.iter().all(|t| self.blocked(t).contains(signal)) {
+        if self.process.signals.lock().is_open(signal) {
             left.fetch_and(!only.0, SeqCst);
             return;
         }

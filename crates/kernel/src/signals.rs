@@ -12,16 +12,18 @@ use abi::{Errno, SigInfo, Signal};
 use ids::{CpuId, ThreadIdx};
 use signal::frame::{self, FramePlan};
 use signal::{
-    Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, SearchStep, Sent,
-    Target, ThreadState, Wake,
+    Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Target,
+    ThreadState, Wake,
 };
 use sync::Lock;
-use sync::atomic::{AtomicI32, Ordering::*};
+use sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 
 /// What the process knows of signals.
 pub struct ProcessState {
     pub(crate) signals: Lock<ProcessSignals>,
     exit_status: AtomicI32,
+    /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
+    continued: AtomicU32,
 }
 
 impl core::fmt::Debug for ProcessState {
@@ -32,7 +34,11 @@ impl core::fmt::Debug for ProcessState {
 
 impl ProcessState {
     pub(crate) fn new() -> ProcessState {
-        ProcessState { signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)), exit_status: AtomicI32::new(0) }
+        ProcessState {
+            signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)),
+            exit_status: AtomicI32::new(0),
+            continued: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn exit_status(&self) -> i32 {
@@ -88,20 +94,19 @@ impl<M: Machine> Kernel<M> {
             let mut signals = self.thread(t).signals.0.lock();
             let candidate = signals.candidate(state);
             let sent = process.send(Target::Thread(&mut signals, candidate), info, quota)?;
-            if matches!(sent.wake, Wake::Thread(_)) {
-                self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
-            }
             drop(signals);
             self.settle_timers(&mut process);
+            self.note_continued(&sent);
             sent
         };
         self.after_sending(cpu, sent, info, t);
         Ok(())
     }
 
-    /// Sends a signal to the process. `from` is the thread that sends, if it is one of ours.
-    pub(crate) fn send_to_process(&self, cpu: CpuId, from: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
-        let Some(first) = from.or_else(|| self.threads().iter().next()) else { return Ok(()) };
+    /// Sends a signal to the process. The first choice is the thread `first`, if one of ours sends it, or else the main
+    /// thread (`complete_signal`).
+    pub(crate) fn send_to_process(&self, cpu: CpuId, first: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
+        let Some(first) = first.or_else(|| self.threads().iter().next()) else { return Ok(()) };
         let state = self.state_of(first);
         let quota = self.quota();
         let sent = {
@@ -110,6 +115,7 @@ impl<M: Machine> Kernel<M> {
             let candidate = self.thread(first).signals.0.lock().candidate(state);
             let sent = process.send(Target::Process(candidate), info, quota)?;
             self.settle_timers(&mut process);
+            self.note_continued(&sent);
             sent
         };
         self.after_sending(cpu, sent, info, first);
@@ -130,24 +136,29 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn search_receiver(&self, cpu: CpuId, signal: Signal, first: ThreadIdx, info: SigInfo) {
-        let mut search = {
-            let process = self.process.signals.lock();
-            process.search(signal, first, self.threads().slots())
-        };
-        loop {
-            let step = {
-                let mut process = self.process.signals.lock();
-                search.step(&mut process, crate::WAKES_MAX, |t| self.candidate_for(t), |t| self.threads().after(t))
-            };
-            match step {
-                SearchStep::More => {}
-                SearchStep::Done(Wake::Thread(t)) => return self.notify(cpu, t),
-                SearchStep::Done(Wake::EndProcess(_)) => {
-                    return self.m.default_action(first, &info, Fatal::Terminate);
-                }
-                SearchStep::Done(_) => return self.unwanted(first, &info),
-            }
+        let found = self.process.signals.lock().find_receiver(signal, first, |t| self.candidate_for(t));
+        match found {
+            Wake::Thread(t) => self.notify(cpu, t),
+            Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
+            Wake::Nobody | Wake::Search(_) => self.unwanted(first, &info),
         }
+    }
+
+    /// Under the lock of the process's signals.
+    fn note_continued(&self, sent: &Sent) {
+        if sent.resume {
+            self.process.continued.store(self.continued().wrapping_add(1), Release);
+        }
+    }
+
+    /// By which stop signals the process simply stops, so that the host may stop it at once.
+    pub fn simple_stops(&self) -> abi::SigSet {
+        self.process.signals.lock().simple_stops()
+    }
+
+    /// How often SIGCONT has been sent to the process.
+    pub fn continued(&self) -> u32 {
+        self.process.continued.load(Acquire)
     }
 
     fn candidate_for(&self, t: ThreadIdx) -> Option<Candidate> {
@@ -155,10 +166,15 @@ impl<M: Machine> Kernel<M> {
         (!state.exiting).then(|| self.thread(t).signals.0.lock().candidate(state))
     }
 
-    /// Makes a thread look at its signals, wherever it is.
+    /// Makes a thread look at its signals, wherever it is. The signal is in its queue or the process's.
+    ///
+    /// If it has been told of another and has not looked since, whoever told it wakes or kicks it, or it is in the kernel
+    /// and looks before it leaves: then it finds this signal, too. A storm of signals is one kick.
     pub(crate) fn notify(&self, cpu: CpuId, t: ThreadIdx) {
         let thread = self.thread(t);
-        thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+        if thread.hint.fetch_or(hint::SIGNAL, AcqRel) & hint::SIGNAL != 0 {
+            return;
+        }
         if thread.wait.kind() == Wait::Host {
             return self.m.interrupt(t);
         }
@@ -174,17 +190,12 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Other threads shall take what this one no longer can.
+    /// Other threads shall take what this one no longer can: one search for each signal at most.
     pub(crate) fn retarget(&self, cpu: CpuId, me: ThreadIdx, mut left: Retarget) {
-        if left.is_done() {
-            return;
-        }
-        for t in self.threads().iter().filter(|&t| t != me) {
-            if self.candidate_for(t).is_some_and(|c| left.offer(&c)) {
+        while !left.is_done() {
+            let taker = self.process.signals.lock().next_taker(&mut left, me, |t| self.candidate_for(t));
+            if let Some(t) = taker {
                 self.notify(cpu, t);
-            }
-            if left.is_done() {
-                return;
             }
         }
     }
@@ -215,8 +226,8 @@ impl<M: Machine> Kernel<M> {
     /// What the program starts with: the mask of its first thread, and the signals that were
     /// ignored for it.
     pub fn set_initial_signals(&self, t: ThreadIdx, blocked: abi::SigSet, ignored: abi::SigSet) {
-        *self.thread(t).signals.0.lock() = signal::ThreadSignals::new(blocked);
         let mut process = self.process.signals.lock();
+        self.enter_signals(&mut process, t, signal::ThreadSignals::new(blocked));
         for s in ignored.iter() {
             let action = abi::SigAction { handler: abi::SIG_IGN, ..abi::SigAction::DEFAULT };
             // SIGKILL and SIGSTOP cannot be ignored, so they are not in the set.
@@ -247,7 +258,7 @@ impl<M: Machine> Kernel<M> {
         let thread = self.thread(t);
         loop {
             thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
-            let action = self.next_action(cpu, thread);
+            let (action, continued) = self.next_action(cpu, thread);
             match action {
                 Action::None => {
                     let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
@@ -261,7 +272,9 @@ impl<M: Machine> Kernel<M> {
                 Action::Handler(delivery) => {
                     self.run_handler(cpu, t, &delivery);
                 }
-                Action::Stop(signal) => self.m.default_action(t, &SigInfo::kernel(signal), Fatal::Stop),
+                Action::Stop(signal) => {
+                    self.m.default_action(t, &SigInfo::kernel(signal), Fatal::Stop { continued });
+                }
                 Action::Terminate { info, .. } => {
                     self.restart_without_handler(t);
                     self.m.default_action(t, &info, Fatal::Terminate);
@@ -272,16 +285,17 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn next_action(&self, cpu: CpuId, thread: &Thread) -> Action {
+    /// And what [`Kernel::continued`] was at that moment.
+    fn next_action(&self, cpu: CpuId, thread: &Thread) -> (Action, u32) {
         let mut timers = self.timer_talk();
-        let action = {
+        let result = {
             let mut process = self.process.signals.lock();
             let action = process.next_action(&mut thread.signals.0.lock(), &mut timers);
             self.settle_timers(&mut process);
-            action
+            (action, self.continued())
         };
         timers.finish(cpu);
-        action
+        result
     }
 
     fn restart_without_handler(&self, t: ThreadIdx) {
@@ -379,15 +393,33 @@ impl<M: Machine> Kernel<M> {
         *self.thread(child).signals.0.lock() = inherited;
     }
 
+    /// The first thread of a process gets another state. Its place in the index has been there since it was adopted.
+    pub(crate) fn enter_signals(&self, process: &mut ProcessSignals, t: ThreadIdx, signals: signal::ThreadSignals) {
+        let mut mine = self.thread(t).signals.0.lock();
+        process.leave(&mut mine);
+        *mine = signals;
+        process.enter(&mut mine, t).expect("room for the first thread's signals");
+    }
+
+    /// A thread begins to receive signals of the process.
+    pub(crate) fn join_signals(&self, t: ThreadIdx) -> Result<(), Errno> {
+        let mut process = self.process.signals.lock();
+        process.enter(&mut self.thread(t).signals.0.lock(), t).map_err(|_| Errno::EAGAIN)
+    }
+
     /// An exiting thread no longer takes signals; what it would have taken finds another.
     pub(crate) fn drop_signals(&self, cpu: CpuId, t: ThreadIdx) {
-        let left = {
+        let (left, stops_changed) = {
             let mut process = self.process.signals.lock();
+            let stops = process.simple_stops();
             let left = process.exit_thread(&mut self.thread(t).signals.0.lock());
             self.discard_timers(&mut process);
-            left
+            (left, stops != process.simple_stops())
         };
         self.retarget(cpu, t, left);
+        if stops_changed {
+            self.m.stops_changed();
+        }
     }
 }
 

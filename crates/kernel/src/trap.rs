@@ -547,6 +547,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Signal => self.sigwait_finished(t),
             Wait::Suspend => self.suspend_finished(t),
             Wait::CpuSleep => self.cpu_sleep_finished(t),
+            Wait::Terminal => self.terminal_finished(t),
         }
     }
 

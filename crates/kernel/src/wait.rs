@@ -54,13 +54,15 @@ pub enum Wait {
     CpuSleep = 10,
     /// Its share of CPU time: nothing that it asked for, and its registers are as they were.
     Throttled = 11,
+    /// SIGTTIN or SIGTTOU, sent for what it asked of its terminal.
+    Terminal = 12,
 }
 
 impl Wait {
     #[inline(always)]
     fn from_raw(n: u32) -> Wait {
         use Wait::*;
-        static ALL: [Wait; 12] = [
+        static ALL: [Wait; 13] = [
             None,
             Futex,
             FutexVector,
@@ -73,6 +75,7 @@ impl Wait {
             Work,
             CpuSleep,
             Throttled,
+            Terminal,
         ];
         ALL[n as usize]
     }

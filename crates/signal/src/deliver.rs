@@ -225,6 +225,7 @@ impl ProcessSignals {
                 self.actions.freeze(signal);
             }
             thread.blocked.remove(signal);
+            self.note_mask(thread);
         }
         let candidate = thread.candidate(state);
         match self.send(Target::Thread(thread, candidate), info, Quota::UNLIMITED) {

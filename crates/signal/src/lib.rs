@@ -6,7 +6,7 @@
 //! ```text
 //! ProcessSignals::send ──► ignored, coalesced, refused (EAGAIN)
 //!        │ queued for a thread or the process
-//!        ▼ Sent.wake: whom to wake; Wake::Search: look for a receiver (Search)
+//!        ▼ Sent.wake: whom to wake; Wake::Search: look for a receiver (find_receiver)
 //! ProcessSignals::next_action ──► nothing, stop, terminate, or a handler: Delivery
 //!        ▼
 //! FramePlan::new ──► where the frame lies, or that it does not fit
@@ -25,8 +25,9 @@
 //! # Bounded work
 //! No call here walks threads. Where Linux flushes a signal from every thread's queue
 //! (`sigaction` to ignore, stop and continue cancelling each other), the process notes the
-//! moment, and each thread's queue is settled before it is next looked at. Searching for
-//! a receiver is a state ([`Search`], [`Retarget`]) that the caller advances in steps. A
+//! moment, and each thread's queue is settled before it is next looked at. Who lets a
+//! signal through is found in an index (`takers.rs`), whose searches cost the same however many threads
+//! there are; [`Retarget`] is answered by at most one search for each signal. A
 //! queue is a list of lanes, one for each pending signal, so every operation costs at most
 //! 64 steps however many signals are queued.
 #![no_std]
@@ -44,7 +45,9 @@ mod receive;
 mod restart;
 mod send;
 mod slab;
+mod stops;
 mod summary;
+mod takers;
 mod thread;
 mod wait;
 
@@ -55,8 +58,9 @@ pub use frame::FramePlan;
 use pending::Pending;
 pub use pending::TimerKey;
 pub use process::{ActionChange, ProcessSignals, Scope};
-pub use receive::{Candidate, Retarget, Search, SearchStep, ThreadState};
+pub use receive::{Candidate, Retarget, ThreadState};
 pub use restart::{Restart, restart};
 pub use send::{Fate, Quota, Sent, Target, Wake};
 pub use summary::Summary;
+pub use takers::NoRoom;
 pub use thread::{MaskHow, ThreadSignals};

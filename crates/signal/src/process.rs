@@ -1,4 +1,6 @@
 use crate::pending::Pool;
+use crate::stops::Stoppers;
+use crate::takers::{NoRoom, Takers};
 use crate::{Dispositions, Pending, Quota, Retarget, ThreadSignals, TimerKey};
 use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal};
 use ids::ThreadIdx;
@@ -16,6 +18,10 @@ pub struct ProcessSignals {
     flushed_at: [u64; Signal::MAX as usize],
     /// Who received last: the next search starts there (`curr_target`).
     pub(crate) last_receiver: ThreadIdx,
+    /// Which threads let which signals through.
+    pub(crate) takers: Takers,
+    /// How many threads let each of the stop signals of job control through.
+    pub(crate) stoppers: Stoppers,
     ending: Option<Ending>,
 }
 
@@ -49,6 +55,8 @@ impl ProcessSignals {
             flushes: 0,
             flushed_at: [0; Signal::MAX as usize],
             last_receiver: ThreadIdx::NONE,
+            takers: Takers::new(),
+            stoppers: Stoppers::new(),
             ending: None,
         }
     }
@@ -180,6 +188,43 @@ impl ProcessSignals {
         self.last_receiver = ThreadIdx::NONE;
     }
 
+    /// Goes on as `other` with the threads that there are.
+    pub fn become_child(&mut self, other: ProcessSignals) {
+        let takers = core::mem::replace(&mut self.takers, Takers::new());
+        *self = ProcessSignals { takers, stoppers: self.stoppers, ..other };
+    }
+
+    /// A thread begins to receive what is sent to the process.
+    ///
+    /// # Errors
+    /// There is no memory to remember it.
+    pub fn enter(&mut self, thread: &mut ThreadSignals, t: ThreadIdx) -> Result<(), NoRoom> {
+        self.takers.reserve(t)?;
+        thread.slot = t;
+        self.note_mask(thread);
+        self.stoppers.change(SigSet::EMPTY, thread.stops);
+        Ok(())
+    }
+
+    /// A thread that has entered gets another state, which is to enter in its place.
+    pub fn leave(&mut self, thread: &mut ThreadSignals) {
+        self.takers.set(thread.slot, 0);
+        self.stoppers.change(thread.stops, SigSet::EMPTY);
+        thread.slot = ThreadIdx::NONE;
+    }
+
+    /// The mask of a thread has changed.
+    pub(crate) fn note_mask(&mut self, thread: &ThreadSignals) {
+        if thread.slot.is_some() {
+            self.takers.set(thread.slot, !thread.blocked.0);
+        }
+    }
+
+    /// Whether any thread lets this signal through, or waits for it.
+    pub fn is_open(&self, signal: Signal) -> bool {
+        self.takers.any(signal)
+    }
+
     /// A thread exits: what was sent to it alone is lost, what it would have taken of the
     /// process's queue needs another taker (`exit_signals`). It is no candidate any more.
     pub fn exit_thread(&mut self, thread: &mut ThreadSignals) -> Retarget {
@@ -188,6 +233,9 @@ impl ProcessSignals {
         thread.exited = true;
         let left = if self.is_dying() { SigSet::EMPTY } else { self.shared.set().without(thread.blocked) };
         thread.blocked = SigSet::ALL;
+        if thread.slot.is_some() {
+            self.leave(thread);
+        }
         Retarget::new(left)
     }
 

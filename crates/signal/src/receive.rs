@@ -46,59 +46,59 @@ impl ThreadSignals {
     }
 }
 
+/// So many threads are asked whether they want a signal. A thread that lets it through and yet does not want it has been
+/// told of another and will look: it finds this one, too.
+const ASKED_MAX: usize = 64;
+
 impl ProcessSignals {
-    /// Looks for a thread that takes `signal`, which has been queued for the process and
-    /// which the first choice did not want (`complete_signal`). `threads` is how many steps go round all of them: those of threads that are
-    /// gone count.
-    pub fn search(&self, signal: Signal, first: ThreadIdx, threads: usize) -> Search {
-        let at = if self.last_receiver.is_some() { self.last_receiver } else { first };
-        Search { signal, at, left: threads }
-    }
-}
-
-/// A search for a receiver in progress, going round the threads from where the last one
-/// ended, so that receivers take turns. The lock may be released between steps: a thread
-/// that unblocks the signal meanwhile looks at the process's queue itself.
-#[derive(Debug)]
-#[must_use]
-pub struct Search {
-    signal: Signal,
-    at: ThreadIdx,
-    left: usize,
-}
-
-/// What a step of a [`Search`] came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum SearchStep {
-    /// This is to be done, and the search is over.
-    Done(Wake),
-    /// Threads are left to ask.
-    More,
-}
-
-impl Search {
-    /// Asks up to `budget` threads. `look` tells how a thread stands, or `None` if it is
-    /// gone; `next` names the one after it, going round.
-    pub fn step(
+    /// Looks for a thread that takes `signal`, which has been queued for the process and which the first choice did
+    /// not want (`complete_signal`): those that let it through, going round from where the last search ended, so
+    /// that receivers take turns. `look` tells how a thread stands, or `None` if it is gone.
+    ///
+    /// A thread that unblocks the signal meanwhile looks at the process's queue itself.
+    pub fn find_receiver(
         &mut self,
-        process: &mut ProcessSignals,
-        budget: usize,
+        signal: Signal,
+        first: ThreadIdx,
         mut look: impl FnMut(ThreadIdx) -> Option<Candidate>,
-        mut next: impl FnMut(ThreadIdx) -> ThreadIdx,
-    ) -> SearchStep {
-        for _ in 0..budget {
-            if self.left == 0 || !process.shared.set().contains(self.signal) {
-                return SearchStep::Done(Wake::Nobody);
+    ) -> Wake {
+        let mut at = if self.last_receiver.is_some() { self.last_receiver } else { first };
+        let mut begin = ThreadIdx::NONE;
+        for _ in 0..ASKED_MAX {
+            if !self.shared.set().contains(signal) {
+                break;
             }
-            if let Some(c) = look(self.at).filter(|c| c.wants(self.signal)) {
-                process.last_receiver = self.at;
-                return SearchStep::Done(process.wake_for(self.signal, &c));
+            let Some(t) = self.takers.find(signal, at).filter(|&t| t != begin) else { break };
+            if let Some(c) = look(t).filter(|c| c.wants(signal)) {
+                self.last_receiver = t;
+                return self.wake_for(signal, &c);
             }
-            self.at = next(self.at);
-            self.left -= 1;
+            if !begin.is_some() {
+                begin = t;
+            }
+            at = ThreadIdx(t.0 + 1);
         }
-        SearchStep::More
+        Wake::Nobody
+    }
+
+    /// The next thread after `me` that takes something of what is left, and must be woken for it; `None` when nobody
+    /// takes the rest. Each call that answers a thread leaves fewer signals.
+    pub fn next_taker(
+        &self,
+        left: &mut Retarget,
+        me: ThreadIdx,
+        mut look: impl FnMut(ThreadIdx) -> Option<Candidate>,
+    ) -> Option<ThreadIdx> {
+        while let Some(signal) = left.left.lowest() {
+            let taker = self.takers.find(signal, ThreadIdx(me.0.wrapping_add(1)));
+            if let Some(t) = taker
+                && look(t).is_some_and(|c| left.offer(&c))
+            {
+                return Some(t);
+            }
+            left.left.remove(signal);
+        }
+        None
     }
 }
 

@@ -65,7 +65,7 @@ pub enum Wake {
     Nobody,
     /// This thread has a signal to handle: wake it if it waits interruptibly, kick it if it runs.
     Thread(ThreadIdx),
-    /// The first choice did not want it: look for another ([`ProcessSignals::search`]).
+    /// The first choice did not want it: look for another ([`ProcessSignals::find_receiver`]).
     Search(Signal),
     /// The whole process ends by this signal, without a core; every thread is to be woken.
     EndProcess(Signal),

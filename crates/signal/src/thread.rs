@@ -1,11 +1,16 @@
 use crate::{AltStack, Pending};
 use abi::{Errno, SigSet, clone_flags};
+use ids::ThreadIdx;
 
 /// What a thread knows of signals: its masks, its own queue, its alternate stack.
 #[derive(Debug)]
 pub struct ThreadSignals {
+    /// Which thread this is, once it receives what is sent to the process.
+    pub(crate) slot: ThreadIdx,
     /// Signals that wait.
     pub(crate) blocked: SigSet,
+    /// Which of [`JOB_STOPS`](crate::stops::JOB_STOPS) the program lets through here.
+    pub(crate) stops: SigSet,
     /// The mask as it was, while the thread waits in sigtimedwait with some signals let
     /// through (`real_blocked`).
     pub(crate) awaiting: Option<SigSet>,
@@ -57,7 +62,9 @@ impl ThreadSignals {
     /// The first thread of a program, with the mask it starts with.
     pub const fn new(blocked: SigSet) -> ThreadSignals {
         ThreadSignals {
+            slot: ThreadIdx::NONE,
             blocked: blocked.blockable(),
+            stops: crate::stops::JOB_STOPS.without(blocked),
             awaiting: None,
             saved: None,
             private: Pending::EMPTY,
@@ -74,6 +81,7 @@ impl ThreadSignals {
         let shares_memory = flags & (clone_flags::VM | clone_flags::VFORK) == clone_flags::VM;
         ThreadSignals {
             altstack: if shares_memory { AltStack::NONE } else { self.altstack },
+            stops: self.stops,
             ..ThreadSignals::new(self.blocked)
         }
     }

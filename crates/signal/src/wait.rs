@@ -9,7 +9,9 @@ impl ProcessSignals {
     /// next action afterwards.
     pub fn set_mask(&mut self, thread: &mut ThreadSignals, how: MaskHow, set: SigSet) -> (SigSet, Retarget) {
         let old = thread.blocked;
-        (old, self.set_blocked(thread, how.apply(old, set)))
+        let new = how.apply(old, set);
+        self.note_stops(thread, new);
+        (old, self.set_blocked(thread, new))
     }
 
     /// Replaces the mask; what the thread no longer takes needs another taker
@@ -17,7 +19,10 @@ impl ProcessSignals {
     pub(crate) fn set_blocked(&mut self, thread: &mut ThreadSignals, mask: SigSet) -> Retarget {
         let mask = mask.blockable();
         let newly = mask.without(thread.blocked);
-        thread.blocked = mask;
+        if mask != thread.blocked {
+            thread.blocked = mask;
+            self.note_mask(thread);
+        }
         Retarget::new(self.shared.set() & newly)
     }
 
@@ -49,6 +54,7 @@ impl ProcessSignals {
     pub fn begin_wait(&mut self, thread: &mut ThreadSignals, set: SigSet) {
         thread.awaiting = Some(thread.blocked);
         thread.blocked = thread.blocked.without(set.blockable());
+        self.note_mask(thread);
     }
 
     /// The wait is over, for whatever reason: the mask is as before. Then

@@ -35,13 +35,13 @@ impl World {
             let action = SigAction { handler: 0x4000, flags: SaFlags::RESTORER, ..SigAction::DEFAULT };
             let _ = process.set_action(s, action).unwrap();
         }
-        let threads = (0..THREADS).map(|_| Thread {
-            signals: ThreadSignals::new(SigSet::EMPTY),
-            summary: Summary::new(),
-            exiting: false,
-            frames: Vec::new(),
-        });
-        World { process, threads: threads.collect(), sent: 0, delivered: 0 }
+        let enter = |t| {
+            let mut signals = ThreadSignals::new(SigSet::EMPTY);
+            process.enter(&mut signals, ThreadIdx(t as u32)).unwrap();
+            Thread { signals, summary: Summary::new(), exiting: false, frames: Vec::new() }
+        };
+        let threads = (0..THREADS).map(enter).collect();
+        World { process, threads, sent: 0, delivered: 0 }
     }
 
     fn candidate(&self, t: usize) -> Candidate {
@@ -59,11 +59,11 @@ impl World {
         self.threads[t].summary.publish(&self.process, &self.threads[t].signals);
     }
 
-    fn retarget(&mut self, mut retarget: Retarget) {
-        for t in 0..THREADS {
-            if !retarget.is_done() && retarget.offer(&self.candidate(t)) {
-                self.publish(t);
-            }
+    fn retarget(&mut self, me: usize, mut retarget: Retarget) {
+        let candidates: Vec<_> = (0..THREADS).map(|t| self.candidate(t)).collect();
+        let look = |t: ThreadIdx| Some(candidates[t.index()]);
+        while let Some(t) = self.process.next_taker(&mut retarget, ThreadIdx(me as u32), look) {
+            self.publish(t.index());
         }
     }
 
@@ -74,14 +74,7 @@ impl World {
             Wake::EndProcess(s) => panic!("{s:?} has a handler"),
             Wake::Search(signal) => {
                 let candidates: Vec<_> = (0..THREADS).map(|t| self.candidate(t)).collect();
-                let mut search = self.process.search(signal, ThreadIdx(0), THREADS);
-                let next = |t: ThreadIdx| ThreadIdx((t.0 + 1) % THREADS as u32);
-                let found = loop {
-                    match search.step(&mut self.process, 2, |t| Some(candidates[t.index()]), next) {
-                        SearchStep::More => {}
-                        SearchStep::Done(wake) => break wake,
-                    }
-                };
+                let found = self.process.find_receiver(signal, ThreadIdx(0), |t| Some(candidates[t.index()]));
                 assert!(!matches!(found, Wake::Search(_)));
                 self.wake(found);
             }
@@ -114,7 +107,7 @@ impl World {
             other => panic!("{other:?}"),
         };
         self.publish(t);
-        self.retarget(retarget);
+        self.retarget(t, retarget);
     }
 
     fn step(&mut self, op: u8, t: usize, bits: u8) {
@@ -144,7 +137,7 @@ impl World {
             _ => Retarget::NONE,
         };
         self.publish(t);
-        self.retarget(retarget);
+        self.retarget(t, retarget);
     }
 
     fn private_len(&mut self, t: usize) -> usize {

@@ -284,7 +284,7 @@ impl Machine for SimMachine {
         self.inner.lock().notes.fatal.get_or_insert((t, info.signo(), action));
     }
 
-    fn set_ignored(&self, _signal: Signal, _ignored: bool, _no_zombies: bool) {}
+    fn set_ignored(&self, _signal: Signal, _ignored: bool, _flags: abi::SaFlags) {}
 
     fn min_signal_stack(&self) -> u64 {
         2048

@@ -132,7 +132,7 @@ impl<M: Machine> Kernel<M> {
     fn waits_in(&self, of: &Subject) -> Option<&'static str> {
         let t = of.slot.filter(|&t| self.sched.is_blocked(t))?;
         Some(match self.thread(t).wait.kind() {
-            Wait::None | Wait::Work | Wait::Throttled => return None,
+            Wait::None | Wait::Work | Wait::Throttled | Wait::Terminal => return None,
             Wait::Futex => "futex_do_wait",
             Wait::FutexVector => "futex_wait_multiple",
             Wait::FutexPi | Wait::FutexRequeuePi => "rt_mutex_slowlock",

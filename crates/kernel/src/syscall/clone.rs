@@ -97,6 +97,7 @@ impl<M: Machine> Kernel<M> {
             new.clear_child_tid.store(args.child_tid, Relaxed);
         }
         let tid = self.threads.assign_tid(child, || self.claim_tids()).ok_or(Errno::EAGAIN)?;
+        self.join_signals(child)?;
         Ok(tid.0)
     }
 
@@ -167,6 +168,7 @@ impl<M: Machine> Kernel<M> {
         self.sched.attach(t, &sched::Attr::DEFAULT, all).ok()?;
         self.thread(t).reset([0; 2]);
         self.threads.adopt_tid(t, ids::Tid(self.config.pid.0));
+        self.join_signals(t).ok()?;
         let now = self.m.now();
         self.sched.wake_new(t, cpu, now, &mut self.kicks(cpu));
         let chosen = self.sched.schedule(cpu, now, sched::Prev::Block, &mut self.kicks(cpu));
@@ -205,8 +207,11 @@ impl<M: Machine> Kernel<M> {
         thread.rseq.store(from.rseq, Relaxed);
         thread.rseq_signature.store(from.rseq_signature, Relaxed);
         thread.timer_slack.store(from.timer_slack, Relaxed);
-        *thread.signals.0.lock() = from.signals;
-        *self.process.signals.lock() = from.process;
+        {
+            let mut process = self.process.signals.lock();
+            process.become_child(from.process);
+            self.enter_signals(&mut process, t, from.signals);
+        }
         self.memory.inherit_shared(&from.shared);
         self.descriptors.inherit(from.described);
         let attr = inherited(from.attr);

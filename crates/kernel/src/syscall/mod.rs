@@ -171,7 +171,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn pass(&self, cpu: CpuId, call: &Call) -> Out {
         cpu::bump(&self.cpu(cpu).count.passed);
         if crate::host_call::may_wait(call.nr) {
-            self.try_host(call)
+            self.try_host(cpu, call)
         } else if crate::host_call::may_last(call.nr) {
             Out::Inline(*call)
         } else {

@@ -10,6 +10,9 @@ use ids::{CpuId, Tid};
 use signal::{MaskHow, Taken};
 use sync::atomic::Ordering::*;
 
+/// What the host must know of SIGCHLD's action: whether stops are told of, and what becomes of zombies.
+const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
+
 impl<M: Machine> Kernel<M> {
     fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
         self.m.load_u64(addr).map(SigSet).map_err(|_| Errno::EFAULT)
@@ -40,17 +43,21 @@ impl<M: Machine> Kernel<M> {
 
     fn set_mask(&self, t: ThreadIdx, how: MaskHow, set: SigSet) -> SigSet {
         let thread = self.thread(t);
-        let (before, left) = {
+        let ((before, left), stops_changed) = {
             let mut process = self.process.signals.lock();
             let mut signals = thread.signals.0.lock();
+            let stops = process.simple_stops();
             let result = process.set_mask(&mut signals, how, set);
             if !process.deliverable(&signals).is_empty() {
                 thread.hint.fetch_or(hint::SIGNAL, AcqRel);
             }
-            result
+            (result, stops != process.simple_stops())
         };
         self.retarget(self.sched.cpu_of(t), t, left);
         self.reclaim_signals(t, || !self.blocked(t));
+        if stops_changed {
+            self.m.stops_changed();
+        }
         before
     }
 
@@ -89,9 +96,12 @@ impl<M: Machine> Kernel<M> {
         }
         if let Some(action) = action {
             let ignored = action.handler == SIG_IGN;
-            let no_zombies = signal == Signal::CHLD && action.flags.has(SaFlags::NOCLDWAIT);
+            let children = if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 };
             if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
-                self.m.set_ignored(signal, ignored, no_zombies);
+                self.m.set_ignored(signal, ignored, SaFlags(children));
+            }
+            if SigSet::STOP.contains(signal) && action.handler != before.handler {
+                self.m.stops_changed();
             }
         }
         if old != 0 && self.m.write(old, &before.to_bytes()).is_err() {

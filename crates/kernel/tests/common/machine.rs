@@ -216,7 +216,7 @@ impl Machine for TestMachine {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         panic!("{action:?} of {t:?} by signal {}", info.signo());
     }
-    fn set_ignored(&self, _signal: Signal, _ignored: bool, _no_zombies: bool) {}
+    fn set_ignored(&self, _signal: Signal, _ignored: bool, _flags: abi::SaFlags) {}
     fn min_signal_stack(&self) -> u64 {
         2048
     }

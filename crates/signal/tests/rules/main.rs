@@ -34,10 +34,14 @@ fn idle(t: usize) -> ThreadState {
 
 impl World {
     fn new(threads: usize) -> World {
-        World {
-            process: ProcessSignals::new(Dispositions::DEFAULT),
-            threads: (0..threads).map(|_| ThreadSignals::new(SigSet::EMPTY)).collect(),
-        }
+        let mut process = ProcessSignals::new(Dispositions::DEFAULT);
+        let enter = |t| {
+            let mut signals = ThreadSignals::new(SigSet::EMPTY);
+            process.enter(&mut signals, ThreadIdx(t as u32)).unwrap();
+            signals
+        };
+        let threads = (0..threads).map(enter).collect();
+        World { process, threads }
     }
 
     /// Every signal that can have a handler has one.

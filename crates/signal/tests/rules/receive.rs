@@ -3,16 +3,10 @@ use abi::{SaFlags, SigInfo, SigSet, Signal};
 use entresol_signal::*;
 use ids::ThreadIdx;
 
-/// Looks through all threads in one step.
+/// Looks for a receiver.
 fn search(w: &mut World, signal: Signal) -> Wake {
-    let n = w.threads.len();
-    let mut search = w.process.search(signal, ThreadIdx(0), n);
-    let candidates: Vec<_> = (0..n).map(|t| w.candidate(t)).collect();
-    let next = |t: ThreadIdx| ThreadIdx((t.0 + 1) % n as u32);
-    match search.step(&mut w.process, n + 1, |t| Some(candidates[t.index()]), next) {
-        SearchStep::Done(wake) => wake,
-        SearchStep::More => panic!("all threads were asked"),
-    }
+    let candidates: Vec<_> = (0..w.threads.len()).map(|t| w.candidate(t)).collect();
+    w.process.find_receiver(signal, ThreadIdx(0), |t| Some(candidates[t.index()]))
 }
 
 #[test]
@@ -85,28 +79,77 @@ fn a_signal_that_all_block_waits_and_a_private_one_is_not_searched_for() {
 }
 
 #[test]
-fn a_search_goes_on_in_steps_and_ends_when_the_signal_is_gone() {
-    let mut w = World::with_handlers(4);
+fn only_threads_that_let_the_signal_through_are_asked() {
+    let mut w = World::with_handlers(6);
     for t in 0..3 {
         let _ = w.block(t, SigSet::only(sig(40)));
     }
     let _ = w.send_all(SigInfo::user(sig(40), 1, 0)).unwrap();
-    let candidates: Vec<_> = (0..4).map(|t| w.candidate(t)).collect();
-    let next = |t: ThreadIdx| ThreadIdx((t.0 + 1) % 4);
-    let mut search = w.process.search(sig(40), ThreadIdx(0), 4);
+    let candidates: Vec<_> = (0..6).map(|t| w.candidate(t)).collect();
     let mut asked = Vec::new();
-    let mut look = |t: ThreadIdx| {
+    let found = w.process.find_receiver(sig(40), ThreadIdx(0), |t| {
         asked.push(t.0);
-        (t.0 != 1).then_some(candidates[t.index()])
-    };
-    assert_eq!(search.step(&mut w.process, 2, &mut look, next), SearchStep::More);
-    assert_eq!(search.step(&mut w.process, 2, &mut look, next), SearchStep::Done(Wake::Thread(ThreadIdx(3))));
-    assert_eq!(asked, [0, 1, 2, 3]);
+        (t.0 != 3).then_some(candidates[t.index()])
+    });
+    assert_eq!(found, Wake::Thread(ThreadIdx(4)));
+    assert_eq!(asked, [3, 4]);
+    // The next one begins with who was found, and comes round once.
+    asked.clear();
+    let found = w.process.find_receiver(sig(40), ThreadIdx(0), |t| {
+        asked.push(t.0);
+        None
+    });
+    assert_eq!(found, Wake::Nobody);
+    assert_eq!(asked, [4, 5, 3]);
 
-    let mut search = w.process.search(sig(40), ThreadIdx(0), 4);
     assert_eq!(w.handle(3).info.signal(), Some(sig(40)));
-    let step = search.step(&mut w.process, 9, |_| panic!("nothing is left to take"), next);
-    assert_eq!(step, SearchStep::Done(Wake::Nobody));
+    let found = w.process.find_receiver(sig(40), ThreadIdx(0), |_| panic!("nothing is left to take"));
+    assert_eq!(found, Wake::Nobody);
+}
+
+#[test]
+fn a_search_asks_no_more_than_64() {
+    let mut w = World::with_handlers(1000);
+    let _ = w.block(0, SigSet::ALL);
+    let _ = w.send_all(SigInfo::user(Signal::USR1, 1, 0)).unwrap();
+    let mut asked = 0;
+    let busy: Vec<_> = (0..1000).map(|t| w.threads[t].candidate(ThreadState { notified: true, ..idle(t) })).collect();
+    let found = w.process.find_receiver(Signal::USR1, ThreadIdx(0), |t| {
+        asked += 1;
+        Some(busy[t.index()])
+    });
+    assert_eq!(found, Wake::Nobody, "all will look anyway");
+    assert_eq!(asked, 64);
+}
+
+#[test]
+fn what_is_left_is_offered_once_for_each_signal() {
+    const N: usize = 10_000;
+    let mut w = World::with_handlers(N);
+    for t in 0..N {
+        let _ = w.block(t, SigSet::ALL);
+    }
+    w.unblock(0, SigSet::ALL);
+    w.unblock(7_000, SigSet::of(&[Signal::USR1, sig(40)]));
+    w.unblock(9_000, SigSet::only(Signal::USR2));
+    for s in [Signal::USR1, Signal::USR2, Signal::TERM, sig(40)] {
+        let _ = w.send_all(SigInfo::user(s, 1, 0)).unwrap();
+    }
+    let mut left = w.block(0, SigSet::ALL);
+    let candidates: Vec<_> = (0..N).map(|t| w.candidate(t)).collect();
+    let mut asked = 0;
+    let mut takers = Vec::new();
+    while let Some(t) = w.process.next_taker(&mut left, ThreadIdx(0), |t| {
+        asked += 1;
+        Some(candidates[t.index()])
+    }) {
+        takers.push(t.0);
+    }
+    takers.sort_unstable();
+    assert_eq!(takers, [7_000, 9_000]);
+    assert_eq!(asked, 2, "nobody was asked who would not take any");
+    assert!(left.is_done(), "nobody takes SIGTERM: it waits");
+    assert!(!w.process.is_open(Signal::TERM) && w.process.is_open(Signal::USR2));
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! The process stops as the host stops it.
+//!
+//! **Simply**, where it can: a stop signal of job control that nobody handles and some thread lets through is blocked
+//! by all host threads but the service thread, which does not ask for it either. So the host stops the process by
+//! itself, in the order in which stops and SIGCONT are sent.
+//!
+//! **By a signal to itself**, if a thread finds the stop in its queue: sent inside, or blocked until then. SIGCONT
+//! voids every stop that was chosen before it, and a stop signal that is sent wipes out a SIGCONT that is pending at
+//! the host. So the thread that takes signals from the host does both: when it sends itself the stop, no SIGCONT
+//! is on its way between the host and the kernel, and none was pending at the host a moment ago.
+
+use crate::machine::kernel;
+use crate::os;
+use crate::{handlers, left, process, service};
+use abi::Signal;
+use kernel::Fatal;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// What the service thread is asked for: the signal, and above it the count of SIGCONT from which on it is void. 0: nothing.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// Stop signals that the service thread lets through.
+static SIMPLE: AtomicU64 = AtomicU64::new(0);
+
+/// A forked child begins.
+pub(crate) fn forget() {
+    ASKED.store(0, Relaxed);
+    SIMPLE.store(0, Relaxed);
+}
+
+/// By the service thread, which blocks everything else, before it asks the host for a signal: which stops the host shall make.
+pub(crate) fn adopt(left: u64) -> u64 {
+    let simple = kernel().simple_stops().0 & !left;
+    if simple != SIMPLE.load(Relaxed) {
+        os::sigprocmask(2, !handlers::FAULTS & !simple);
+        SIMPLE.store(simple, SeqCst);
+    }
+    simple
+}
+
+/// What the service thread lets through may be too much now: waits until it is not.
+pub(crate) fn changed() {
+    if !service::call() {
+        return;
+    }
+    for round in 0.. {
+        if SIMPLE.load(SeqCst) & !kernel().simple_stops().0 == 0 {
+            return;
+        }
+        os::relax(round);
+    }
+}
+
+/// Stops the process, unless it has been continued since. Comes back when it goes on.
+pub(crate) fn ask(signal: i32, continued: u32) {
+    let word = u64::from(continued) << 32 | signal as u64;
+    for round in 0.. {
+        if kernel().continued() != continued {
+            return;
+        }
+        match ASKED.compare_exchange(0, word, AcqRel, Acquire) {
+            Ok(_) => break,
+            // Another thread's stop comes first.
+            Err(_) => os::relax(round),
+        }
+    }
+    if !service::call() {
+        ASKED.store(0, Release);
+        return process::suffer(signal, Fatal::Stop { continued });
+    }
+    for round in 0.. {
+        if ASKED.load(Acquire) != word {
+            return;
+        }
+        os::relax(round);
+    }
+}
+
+/// By the service thread, before it asks the host for a signal; `left` is what it does not ask for.
+pub(crate) fn serve(left: u64) {
+    let word = ASKED.load(Acquire);
+    if word == 0 {
+        return;
+    }
+    let (signal, continued) = (word as i32 & 0xff, (word >> 32) as u32);
+    if kernel().continued() == continued {
+        let cont = 1 << Signal::CONT.index();
+        if left & cont == 0 && left::pending().0 & cont != 0 {
+            // It is taken next, and then the stop is void.
+            return;
+        }
+        process::suffer(signal, Fatal::Stop { continued });
+    }
+    ASKED.store(0, Release);
+}
