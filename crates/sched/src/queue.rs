@@ -164,13 +164,11 @@ impl<'a> Held<'a> {
     /// The running thread leaves the competition, but stays `current` for the moment.
     #[inline(always)]
     pub(crate) fn leave_running(&mut self, t: ThreadIdx, e: &Entity, relative: bool) {
-        match e.class() {
-            Class::Fair => {
-                self.rq.fair.leave(e, relative);
-                self.cpu.seen.load.set(self.rq.fair.load() as u64);
-            }
-            Class::Rt | Class::Stop => self.rq.rt.dequeue(&self.s.table, t, true),
-            Class::Deadline => {}
+        if e.is_fair() {
+            self.rq.fair.leave(e, relative);
+            self.cpu.seen.load.set(self.rq.fair.load() as u64);
+        } else if e.in_rt_queue() {
+            self.rq.rt.dequeue(&self.s.table, t, true);
         }
     }
 
@@ -216,7 +214,7 @@ impl<'a> Held<'a> {
     pub(crate) fn pick(&mut self, now: Nanos) -> Option<ThreadIdx> {
         let table = &self.s.table;
         let fair = self.rq.fair.waiting() > 0;
-        let urgent = self.rq.rt.len > 0 || !self.rq.deadline.is_empty();
+        let urgent = !self.rq.rt.is_empty() || !self.rq.deadline.is_empty();
         if urgent {
             while self.rq.deadline.throttled() > 0 && self.rq.deadline.replenish_one(table, now) {}
             self.update_server(now, fair);
@@ -231,7 +229,7 @@ impl<'a> Held<'a> {
 
     /// Lets the fair server look at the clock; `fair` says whether fair threads are here.
     pub(crate) fn update_server(&mut self, now: Nanos, fair: bool) {
-        let rt = self.rq.rt.len > 0;
+        let rt = !self.rq.rt.is_empty();
         if (fair || self.rq.server.armed()) && !self.s.table.plants(Fault::SleepingServer) {
             self.rq.server.update(now, fair, rt);
         }
@@ -297,7 +295,7 @@ impl<'a> Held<'a> {
     pub(crate) fn publish(&mut self) -> bool {
         let before = self.cpu.seen.tick.get();
         let rq = &*self.rq;
-        let nothing_urgent = rq.rt.len == 0 && rq.deadline.is_empty() && rq.chosen >= Rank::FAIR;
+        let nothing_urgent = rq.rt.is_empty() && rq.deadline.is_empty() && rq.chosen >= Rank::FAIR;
         if nothing_urgent && rq.vector == 0 && !rq.overloaded {
             self.publish_fair();
         } else {

@@ -38,7 +38,7 @@ impl Scheduler {
         h.cpu.seen.need_resched.store(false, Ordering::Release);
         let Some(e) = h.current() else { return self.schedule_any(h, now, prev, k) };
         h.account_for(e, now);
-        let only_fair = h.rq.chosen == Rank::FAIR && h.rq.rt.len == 0 && h.rq.deadline.is_empty() && !h.rq.exile;
+        let only_fair = h.rq.chosen == Rank::FAIR && h.rq.rt.is_empty() && h.rq.deadline.is_empty() && !h.rq.exile;
         if !only_fair {
             return self.schedule_any(h, now, prev, k);
         }

@@ -144,11 +144,14 @@ impl Scheduler {
         if self.cpus.len() == 1 {
             return CpuId(0);
         }
-        let cpu = match e.class() {
-            _ if e.movable.get() == 0 => None,
-            Class::Fair => self.select_fair(t, e, from),
-            Class::Rt | Class::Deadline => self.select_urgent(t, e, from),
-            Class::Stop => None,
+        let cpu = if e.movable.get() == 0 {
+            None
+        } else if e.is_fair() {
+            self.select_fair(t, e, from)
+        } else if e.class() == Class::Stop {
+            None
+        } else {
+            self.select_urgent(t, e, from)
         };
         cpu.unwrap_or_else(|| self.any_allowed(t, e))
     }
