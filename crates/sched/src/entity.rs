@@ -13,6 +13,7 @@
 use crate::attr::{Attr, Urgency};
 use crate::field::{FieldI64, FieldU8, FieldU32, FieldU64};
 use crate::life::Life;
+use crate::rt;
 use crate::weight;
 use core::cmp::Reverse;
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, ThreadIdx};
@@ -199,9 +200,9 @@ impl Entity {
     #[inline(always)]
     pub(crate) fn class(&self) -> Class {
         match self.class.get() {
-            0 => Class::Stop,
+            0 if rt::BUILT => Class::Stop,
             1 => Class::Deadline,
-            2 => Class::Rt,
+            2 if rt::BUILT => Class::Rt,
             _ => Class::Fair,
         }
     }
@@ -331,10 +332,10 @@ impl Entity {
     fn derive_class(&self) {
         let urgency = self.urgency_with(self.policy(), RtPriority(self.rt.get()), self.boost());
         let (class, level) = match urgency {
-            Urgency::Stop => (Class::Stop, 0),
+            Urgency::Stop if rt::BUILT => (Class::Stop, 0),
             Urgency::Deadline(_) => (Class::Deadline, 0),
-            Urgency::Rt(p) => (Class::Rt, 100 - p.0),
-            Urgency::Fair => (Class::Fair, 0),
+            Urgency::Rt(p) if rt::BUILT => (Class::Rt, 100 - p.0),
+            _ => (Class::Fair, 0),
         };
         self.class.set(class as u8);
         self.level.set(level);

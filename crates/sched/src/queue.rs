@@ -49,7 +49,7 @@ impl<'a> Held<'a> {
     /// waits.
     #[inline(always)]
     pub(crate) fn has_only_fair(&self) -> bool {
-        self.rq.chosen >= Rank::FAIR && self.rq.rt.len == 0 && self.rq.deadline.is_empty()
+        self.rq.chosen >= Rank::FAIR && self.rq.rt.is_empty() && self.rq.deadline.is_empty()
     }
 
     /// `account_for` where the running thread is known to be fair.
@@ -200,13 +200,11 @@ impl<'a> Held<'a> {
     /// The running thread leaves the competition, but stays `current` for the moment.
     #[inline(always)]
     pub(crate) fn leave_running(&mut self, t: ThreadIdx, e: &Entity, relative: bool) {
-        match e.class() {
-            Class::Fair => {
-                self.rq.fair.leave(e, relative);
-                self.cpu.seen.load.set(self.rq.fair.load() as u64);
-            }
-            Class::Rt | Class::Stop => self.rq.rt.dequeue(&self.s.table, t, true),
-            Class::Deadline => {}
+        if e.is_fair() {
+            self.rq.fair.leave(e, relative);
+            self.cpu.seen.load.set(self.rq.fair.load() as u64);
+        } else if e.in_rt_queue() {
+            self.rq.rt.dequeue(&self.s.table, t, true);
         }
     }
 
@@ -252,7 +250,7 @@ impl<'a> Held<'a> {
     pub(crate) fn pick(&mut self, now: Nanos) -> Option<ThreadIdx> {
         let table = &self.s.table;
         let fair = self.rq.fair.waiting() > 0;
-        let urgent = self.rq.rt.len > 0 || !self.rq.deadline.is_empty();
+        let urgent = !self.rq.rt.is_empty() || !self.rq.deadline.is_empty();
         if urgent {
             while self.rq.deadline.throttled() > 0 && self.rq.deadline.replenish_one(table, now) {}
             self.update_server(now, fair);
@@ -267,7 +265,7 @@ impl<'a> Held<'a> {
 
     /// Lets the fair server look at the clock; `fair` says whether fair threads are here.
     pub(crate) fn update_server(&mut self, now: Nanos, fair: bool) {
-        let rt = self.rq.rt.len > 0;
+        let rt = !self.rq.rt.is_empty();
         if (fair || self.rq.server.armed()) && !self.s.table.plants(Fault::SleepingServer) {
             self.rq.server.update(now, fair, rt);
         }

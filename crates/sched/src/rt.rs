@@ -13,6 +13,9 @@ use ids::ThreadIdx;
 const NONE: u32 = ThreadIdx::NONE.0;
 /// Level 0 is the stop class, levels 1..=99 are user priorities 99..=1.
 const LEVELS: usize = 100;
+/// Whether the class is in this build: without it (`no-rt`) its threads are fair ones, and nothing asks for it. That build
+/// exists to be compared with: what does the class cost those who do not use it?
+pub(crate) const BUILT: bool = !cfg!(feature = "no-rt");
 /// More urgent is smaller: this is less urgent than every level.
 pub(crate) const NO_LEVEL: u8 = LEVELS as u8;
 
@@ -149,6 +152,12 @@ pub(crate) struct RtQueue {
 }
 
 impl RtQueue {
+    /// Nobody is in it, running or waiting.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        !BUILT || self.len == 0
+    }
+
     pub(crate) const fn new() -> RtQueue {
         RtQueue { active: PriorityArray::new(), pushable: PriorityArray::new(), len: 0 }
     }
