@@ -347,7 +347,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         /// Whatever else is queued, each timer that is not queued finds an entry without
-        /// an allocation; and what is kept is not more than a chunk beyond what was needed.
+        /// an allocation; and what is kept is not more than twice what was needed, and a first chunk.
         #[test]
         fn room_is_kept_for_timers(steps in prop::collection::vec((0u8..8, any::<bool>()), 1..600)) {
             let (mut pool, mut q, mut timers) = (Pool::new(), Pending::EMPTY, Timers::default());
@@ -381,7 +381,7 @@ mod tests {
                 prop_assert!(pool.entries.free_len() >= timers.waiting());
                 let queued = pool.plain as usize + pool.timers_queued as usize;
                 most = most.max(queued + pool.kept_for_timers());
-                prop_assert!(pool.entries.free_len() + queued <= most + 64);
+                prop_assert!(pool.entries.free_len() + queued <= 2 * most + 64);
             }
         }
     }

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 /// How many elements a chunk has, as a power of two.
-const CHUNK_BITS: usize = 8;
+const CHUNK_BITS: usize = 6;
 const CHUNK: usize = 1 << CHUNK_BITS;
 
-/// An array of `T` in chunks of 256.
+/// An array of `T` in chunks of 64.
 #[derive(Debug)]
 pub struct Chunked<T> {
     chunks: Vec<Box<[T; CHUNK]>>,

@@ -3,6 +3,7 @@
 /* Many threads, each doing at random whatever might break if a thread were ever resumed with anything but its
  * own state. Arguments: seconds, threads, seed, and optionally the activities (names with commas between) for
  * hunting a break down. The last line counts the checks and what broke; the status is 1 if anything did. */
+#include "clocks.h"
 #include "processes.h"
 
 static const struct activity {
@@ -27,6 +28,8 @@ static const struct activity {
     {"sleep", sleep_a_little},
     {"yield", yield},
     {"self", know_myself},
+    {"clocks", look_at_clocks},
+    {"cpu-timer", watch_cpu_timer},
     {"priority", change_priority},
     {"parcel", send_parcel},
     {"letters", exchange_letters},

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,6 +27,8 @@ struct worker {
   uint64_t checks;
   _Atomic(const char *) activity;
   atomic_bool begun, ended;
+  /* By its own clock, when it last looked. */
+  _Atomic int64_t consumed;
 };
 
 static atomic_long corruptions;

@@ -20,6 +20,16 @@ pub struct Group {
     pub name: &'static str,
     /// What is measured.
     pub tasks: &'static [Task],
+    /// Takes minutes and more: measured when it is named, three times.
+    pub long: bool,
+}
+
+impl Group {
+    /// How often, of so many times.
+    #[must_use]
+    pub fn runs(&self, runs: usize) -> usize {
+        if self.long { runs.min(3) } else { runs }
+    }
 }
 
 /// One process to run on each side.
@@ -36,6 +46,8 @@ pub struct Task {
 enum Kind {
     /// A program of ours that measures itself.
     Probe(Probe),
+    /// One that is told what to do.
+    Told(Probe, &'static str),
     /// The start and end of /bin/true.
     Startup,
     /// `xz -T2 -3` on a file that we make.
@@ -46,11 +58,12 @@ enum Kind {
 
 /// All groups.
 pub const GROUPS: &[Group] = &[
-    Group { name: "threads", tasks: THREADS },
-    Group { name: "calls", tasks: CALLS },
-    Group { name: "cpu-time", tasks: CPU_TIME },
-    Group { name: "timers", tasks: TIMERS },
-    Group { name: "procfs", tasks: PROCFS },
+    Group { name: "threads", tasks: THREADS, long: false },
+    Group { name: "calls", tasks: CALLS, long: false },
+    Group { name: "cpu-time", tasks: CPU_TIME, long: false },
+    Group { name: "timers", tasks: TIMERS, long: false },
+    Group { name: "procfs", tasks: PROCFS, long: false },
+    Group { name: "accuracy", tasks: ACCURACY, long: true },
 ];
 
 const THREADS: &[Task] = &[
@@ -91,7 +104,39 @@ const TIMERS: &[Task] = &[
     probe(Probe::Timers1m, "a million timers", &["timer_create_1m", "timer_getoverrun_1m", "timer_delete_1m"], "ns"),
     probe(Probe::TimerPairs, "timers in loops", &["timer_arm_disarm", "timer_pair_1", "timer_pair_63"], "ns"),
     probe(Probe::TimerRestore, "90,000 timers with exact ids", &["timer_restore_90k"], "ms"),
+    probe(Probe::TimerExact, "a first timer with an exact id", &["timer_exact_first"], "us"),
+    probe(Probe::TimerMemory, "memory of a million armed timers", &["timer_memory_1m"], "bytes"),
+    probe(
+        Probe::TimerListed,
+        "timers made while 100,000 are listed",
+        &["timer_pair_alone_p50", "timer_pair_alone_p999", "timer_pair_listed_p50", "timer_pair_listed_p999"],
+        "ns",
+    ),
     probe(Probe::TimerLateness, "1,000 periodic timers", &["timer_late_p50", "timer_late_p99"], "ms"),
+];
+
+const ACCURACY: &[Task] = &[
+    probe(
+        Probe::Tick,
+        "a tick beside many threads and armed timers",
+        &[
+            "tick_1_ns",
+            "tick_1k_ns",
+            "tick_100k_ns",
+            "tick_armed_1k_ns",
+            "tick_armed_100k_ns",
+            "tick_1_instructions",
+            "tick_1k_instructions",
+            "tick_100k_instructions",
+            "tick_armed_1k_instructions",
+            "tick_armed_100k_instructions",
+        ],
+        "",
+    ),
+    limits("threads=1", &["cpu_limit_1_soft", "cpu_limit_1_hard", "cpu_limit_1_off"]),
+    limits("threads=8", &["cpu_limit_8_soft", "cpu_limit_8_hard", "cpu_limit_8_off"]),
+    limits("threads=1000", &["cpu_limit_1000_soft", "cpu_limit_1000_hard", "cpu_limit_1000_off"]),
+    probe(Probe::ClockSum, "clocks beside the host's, mixed", &["clock_sum_off", "clock_threads_off"], "%"),
 ];
 
 const PROCFS: &[Task] = &[probe(
@@ -118,6 +163,10 @@ const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static st
     Task { about, figures, unit, kind: Kind::Probe(probe) }
 }
 
+const fn limits(threads: &'static str, figures: &'static [&'static str]) -> Task {
+    Task { about: "limits on CPU time", figures, unit: "", kind: Kind::Told(Probe::CpuLimit, threads) }
+}
+
 /// The groups' names, for the command line.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
@@ -131,7 +180,7 @@ pub struct Prepared {
 }
 
 enum Action {
-    Probe(Probe),
+    Probe(Probe, Vec<String>),
     Startup,
     Xz { program: PathBuf, input: PathBuf },
     CargoBuild { program: PathBuf, folder: PathBuf },
@@ -144,6 +193,10 @@ impl Task {
         match figure {
             "threads_100k_resident" => "KiB",
             "threads_100k_create" => "us",
+            name if name.ends_with("_ns") => "ns",
+            name if name.ends_with("_instructions") => "instr",
+            name if name.ends_with("_soft") || name.ends_with("_hard") => "s",
+            name if name.ends_with("_off") => "%",
             _ => self.unit,
         }
     }
@@ -154,14 +207,15 @@ impl Task {
         match self.kind {
             Kind::Xz => super::on_path("xz").is_some(),
             Kind::CargoBuild => super::on_path("cargo").is_some(),
-            Kind::Probe(_) | Kind::Startup => true,
+            Kind::Probe(_) | Kind::Told(..) | Kind::Startup => true,
         }
     }
 
     /// Makes what the runs share.
     pub fn prepare(&self, folder: &Path, quick: bool) -> anyhow::Result<Prepared> {
         let action = match self.kind {
-            Kind::Probe(probe) => Action::Probe(probe),
+            Kind::Probe(probe) => Action::Probe(probe, Vec::new()),
+            Kind::Told(probe, told) => Action::Probe(probe, vec![told.to_owned()]),
             Kind::Startup => Action::Startup,
             Kind::Xz => {
                 let input = folder.join("words");
@@ -183,7 +237,7 @@ impl Prepared {
     /// Runs it once on one side.
     pub fn run(&self, side: Side) -> anyhow::Result<Outcome> {
         match &self.action {
-            Action::Probe(probe) => child::run_probe(side, *probe, &[], self.quick, &mut |_, _, _| {}),
+            Action::Probe(probe, told) => child::run_probe(side, *probe, told, self.quick, &mut |_, _, _| {}),
             Action::Startup => startup(side, if self.quick { 20 } else { 50 }),
             Action::Xz { program, input } => xz(side, program, input),
             Action::CargoBuild { program, folder } => cargo_build::run(side, program, folder),

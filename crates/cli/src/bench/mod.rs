@@ -42,9 +42,12 @@ pub fn bench(request: &BenchArguments) -> anyhow::Result<i32> {
         "bench compares with native programs, so it cannot itself run inside Entresol"
     );
     machine::check()?;
-    let wanted: Vec<&Group> = GROUPS
+    let wanted: Vec<&'static Group> = GROUPS
         .iter()
-        .filter(|group| request.groups.is_empty() || request.groups.iter().any(|name| name == group.name))
+        .filter(|group| match &request.groups[..] {
+            [] => !group.long,
+            named => named.iter().any(|name| name == group.name),
+        })
         .collect();
     let machine_before = HostTimes::read();
     let started = Instant::now();
@@ -65,12 +68,13 @@ pub fn bench(request: &BenchArguments) -> anyhow::Result<i32> {
 }
 
 /// Runs every task of the groups so many times on each side.
-fn measure(groups: &[&Group], runs: usize, quick: bool) -> anyhow::Result<Vec<Figure>> {
+fn measure(groups: &[&'static Group], runs: usize, quick: bool) -> anyhow::Result<Vec<Figure>> {
     let workspace = tempfile::tempdir().context("no folder for temporary files")?;
-    let tasks: Vec<&Task> = groups.iter().flat_map(|group| group.tasks).filter(|task| task.is_possible()).collect();
-    let bar = progress_bar((tasks.len() * runs) as u64);
+    let of_group = |group: &&'static Group| group.tasks.iter().map(|task| (task, group.runs(runs))).collect::<Vec<_>>();
+    let tasks: Vec<(&Task, usize)> = groups.iter().flat_map(of_group).filter(|(task, _)| task.is_possible()).collect();
+    let bar = progress_bar(tasks.iter().map(|(_, runs)| *runs as u64).sum());
     let mut figures = Vec::new();
-    for task in tasks {
+    for (task, runs) in tasks {
         let prepared = task.prepare(workspace.path(), quick)?;
         let mut samples: BTreeMap<&str, Samples> = BTreeMap::new();
         // A side that was refused or failed once is not asked again: it has no figure, and may take its time.

@@ -11,6 +11,7 @@ mod create;
 mod crowd;
 mod futex;
 mod handover;
+mod host_time;
 mod parameters;
 mod passthrough;
 mod pipe_wakeup;
@@ -23,7 +24,9 @@ pub mod report;
 mod rt_wakeup;
 mod sieve;
 mod talk;
+mod tick;
 mod timer_ids;
+mod timer_scale;
 mod timers;
 
 use clap::ValueEnum;
@@ -76,6 +79,18 @@ pub enum Probe {
     TimerRestore,
     /// 1,000 periodic POSIX timers expire
     TimerLateness,
+    /// The first POSIX timer of a process gets an exact id
+    TimerExact,
+    /// A million POSIX timers are armed
+    TimerMemory,
+    /// POSIX timers are created while 100,000 of them are listed
+    TimerListed,
+    /// A thread computes beside many threads and timers while its CPU ticks
+    Tick,
+    /// Threads compute until the limits on CPU time come
+    CpuLimit,
+    /// Threads of all kinds consume CPU time, which the host counts as well
+    ClockSum,
     /// Threads of the process are looked up in /proc
     Procfs,
     /// 100,000 threads of Rust's standard library talk to each other
@@ -98,6 +113,8 @@ impl Probe {
         match self {
             Probe::Primes => primes::PARAMETERS,
             Probe::TimerIds => timer_ids::PARAMETERS,
+            Probe::CpuLimit => host_time::LIMIT_PARAMETERS,
+            Probe::ClockSum => host_time::SUM_PARAMETERS,
             _ => &[],
         }
     }
@@ -135,6 +152,12 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::TimerPairs => timers::pairs(quick),
         Probe::TimerRestore => timers::restore(),
         Probe::TimerLateness => timers::lateness(quick),
+        Probe::TimerExact => timer_scale::exact(),
+        Probe::TimerMemory => timer_scale::memory(),
+        Probe::TimerListed => timer_scale::listed(quick),
+        Probe::Tick => tick::measure(quick),
+        Probe::CpuLimit => host_time::at_limits(&parameters),
+        Probe::ClockSum => host_time::sum(&parameters, quick),
         Probe::Procfs => procfs::measure(quick),
         Probe::Talk => talk::measure(),
         Probe::Primes => primes::measure(&parameters),

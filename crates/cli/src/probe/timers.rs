@@ -12,7 +12,7 @@ use super::{Measured, report};
 const SIGNAL: i32 = 40;
 const PR_TIMER_CREATE_RESTORE_IDS: i32 = 77;
 
-fn refused(what: &str) -> String {
+pub(super) fn refused(what: &str) -> String {
     format!("{what}: {}", std::io::Error::last_os_error())
 }
 
@@ -31,7 +31,7 @@ pub(super) fn delete(id: i32) {
     unsafe { libc::syscall(libc::SYS_timer_delete, id) };
 }
 
-fn set(id: i32, flags: i32, first_ns: u64, interval_ns: u64) {
+pub(super) fn set(id: i32, flags: i32, first_ns: u64, interval_ns: u64) {
     let time = |ns: u64| libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     let setting = libc::itimerspec { it_interval: time(interval_ns), it_value: time(first_ns) };
     // SAFETY: the setting is ours.
@@ -112,12 +112,16 @@ fn pair(threads: u32, rounds: u32) -> Result<f64, String> {
     Ok(span as f64 * cpus as f64 / f64::from(threads * rounds))
 }
 
+/// Whether `timer_create` takes the id that it is given; 0 if the host can do that.
+pub(super) fn exact_ids(on: bool) -> i32 {
+    // SAFETY: changes how ids are given, nothing else.
+    unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, i32::from(on), 0, 0, 0) }
+}
+
 /// Milliseconds for 90,000 timers with exact ids, seven apart.
 pub(super) fn restore() -> Measured {
     const COUNT: i32 = 90_000;
-    // SAFETY: changes how ids are given, nothing else.
-    let mode = |on: i32| unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, on, 0, 0, 0) };
-    if mode(1) != 0 {
+    if exact_ids(true) != 0 {
         return Err(refused("exact timer ids"));
     }
     let start = now_ns();
@@ -126,7 +130,7 @@ pub(super) fn restore() -> Measured {
         create(&mut id, 0)?;
     }
     report::figure("timer_restore_90k", "ms", (now_ns() - start) as f64 / 1e6);
-    mode(0);
+    exact_ids(false);
     (0..COUNT).for_each(|i| delete(i * 7));
     Ok(())
 }

@@ -116,9 +116,14 @@ pub struct PosixTimers {
 }
 
 impl PosixTimers {
-    /// No timers, on `cpus` CPUs.
+    /// No timers, on `cpus` CPUs; room for a few on the first one, where programs begin.
     pub fn new(cpus: usize) -> Result<PosixTimers, OutOfMemory> {
-        Ok(PosixTimers { table: TimerTable::new(), queues: ExpiryQueues::new(cpus)? })
+        const FIRST: CpuId = CpuId(0);
+        let timers = PosixTimers { table: TimerTable::new(), queues: ExpiryQueues::new(cpus)? };
+        timers.table.prepare(FIRST)?;
+        timers.queues.reserve(FIRST, Base::Monotonic)?;
+        timers.queues.unreserve(FIRST, Base::Monotonic);
+        Ok(timers)
     }
 
     /// Creates a timer in one go: for callers that need none of the steps between

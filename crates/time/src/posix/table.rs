@@ -82,8 +82,9 @@ pub(super) struct State {
     pub timer: Timer,
 }
 
-/// One slot.
+/// One slot: two cache lines.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Slot {
     /// The id, for those who have no lock; written under the shard's.
     id: AtomicU32,
@@ -97,6 +98,8 @@ pub(super) struct Slot {
     pub previous: AtomicU32,
     state: Lock<State>,
 }
+
+const _: () = assert!(size_of::<Slot>() == 128 || cfg!(any(loom, shuttle)));
 
 impl Default for Slot {
     fn default() -> Slot {
@@ -224,6 +227,11 @@ impl TimerTable {
             ids: IdCounter::new(),
             restoring: AtomicBool::new(false),
         }
+    }
+
+    /// Makes what the first timer with this home needs, so that it costs little more than the next ones.
+    pub(super) fn prepare(&self, home: CpuId) -> Result<(), OutOfMemory> {
+        lazy(&self.pools[home.index() % POOLS])?.slots.ensure(0)
     }
 
     /// Whether `timer_create(2)` takes wanted ids: `PR_TIMER_CREATE_RESTORE_IDS`.

@@ -85,6 +85,8 @@ struct World {
     blocks: bool,
     ignores: bool,
     now: u64,
+    /// Deliveries and their overruns.
+    expiries: u64,
 }
 
 impl World {
@@ -97,6 +99,7 @@ impl World {
             blocks: false,
             ignores: false,
             now: 5 * MS,
+            expiries: 0,
         }
     }
 
@@ -222,6 +225,7 @@ impl World {
             return Err(TestCaseError::fail("a deleted timer delivers"));
         };
         known.told += 1 + overrun as u64;
+        self.expiries += 1 + overrun as u64;
         known.overrun = overrun;
         prop_assert_eq!(known.told, known.expiries(self.now), "deliveries and overruns: {:?}", known);
         Ok(())
@@ -241,6 +245,11 @@ impl World {
 }
 
 fn check_history(ops: Vec<Op>) -> Result<(), TestCaseError> {
+    expiries_of(ops).map(drop)
+}
+
+/// How many were told.
+fn expiries_of(ops: Vec<Op>) -> Result<u64, TestCaseError> {
     let mut world = World::new();
     for op in ops {
         world.apply(op)?;
@@ -250,7 +259,8 @@ fn check_history(ops: Vec<Op>) -> Result<(), TestCaseError> {
     world.apply(Op::Block(false))?;
     world.settle()?;
     world.apply(Op::Ignore(false))?;
-    world.settle()
+    world.settle()?;
+    Ok(world.expiries)
 }
 
 proptest! {
@@ -259,6 +269,21 @@ proptest! {
     fn nothing_is_early_lost_or_told_twice(ops in histories()) {
         check_history(ops)?;
     }
+}
+
+/// The same until so many expiries were told: `ENTRESOL_EXPIRIES=10000000` asks for ten million.
+#[test]
+fn every_expiry_is_a_delivery_or_an_overrun() {
+    let asked = std::env::var("ENTRESOL_EXPIRIES").ok().and_then(|text| text.parse().ok());
+    let wanted = asked.unwrap_or(100_000);
+    let told = core::cell::Cell::new(0);
+    let config = ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() };
+    let mut runner = TestRunner::new(config);
+    while told.get() < wanted {
+        let run = runner.run(&histories(), |ops| expiries_of(ops).map(|more| told.set(told.get() + more)));
+        run.unwrap_or_else(|why| panic!("{why}"));
+    }
+    std::println!("{} expiries: none early, none lost, none told twice", told.get());
 }
 
 /// The ledger sees what it is for.

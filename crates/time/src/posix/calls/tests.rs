@@ -391,6 +391,28 @@ fn listing_goes_on_where_it_stopped_and_shows_living_timers_only() {
     t.table.abandon(half);
 }
 
+/// Nobody who creates, sets, asks or deletes waits for a listing: all of it is done in the middle of one, which would
+/// hang if a lock were held there but the one of the timer that is shown.
+#[test]
+fn a_listing_is_in_nobodys_way() {
+    let t = timers();
+    for i in 0..100 {
+        t.create(None, Timer::new(Base::Monotonic, Notify::DEFAULT, 0, 1), C0, Nanos(i)).unwrap();
+    }
+    let (mut shown, mut made) = (0, vec![]);
+    let end = t.table.list(0, 100, |listed| {
+        shown += 1;
+        let other = (listed.id as i32 + 1) % 100;
+        assert_eq!(t.table.overrun(other), Ok(0));
+        set(&t, other as u32, value(1_000, 0), false, 0);
+        made.push(create(&t, None).unwrap());
+        let gone = create(&t, None).unwrap();
+        assert_eq!(t.delete(gone as i32, None), Ok(false));
+    });
+    assert_eq!((shown, made.len(), end.is_some()), (100, 100, true));
+    assert!(made.iter().all(|id| t.table.overrun(*id as i32) == Ok(0)));
+}
+
 #[test]
 fn memory_of_a_hundred_thousand_armed_timers() {
     let t = timers();
