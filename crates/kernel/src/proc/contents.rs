@@ -1,8 +1,8 @@
 //! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
 
-use super::FACTS_LAST;
+use super::{FACTS_LAST, HostStat};
 use crate::cputime::TimeLimit;
-use crate::machine::Machine;
+use crate::machine::{Clock, Machine};
 use crate::wait::Wait;
 use crate::{Kernel, ThreadIdx};
 use abi::Errno;
@@ -70,17 +70,18 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
-    fn host_stat(&self) -> Stat {
-        let now = self.m.now();
-        if let Some((then, stat)) = *self.proc.stat.lock()
-            && now.since(then) < FACTS_LAST
+    fn host_stat(&self) -> HostStat {
+        let at = self.m.now();
+        if let Some(known) = *self.proc.stat.lock()
+            && at.since(known.at) < FACTS_LAST
         {
-            return stat;
+            return known;
         }
         let line = self.read_host_file(c"/proc/self/stat");
         let stat = Stat::parse(&line).unwrap_or(Stat::new(self.config.pid.0, b'R'));
-        *self.proc.stat.lock() = Some((now, stat));
-        stat
+        let known = HostStat { at, boot: self.m.clock(Clock::Boottime).since(at), stat };
+        *self.proc.stat.lock() = Some(known);
+        known
     }
 
     fn write_file(&self, of: &Subject, file: File, to: &mut Room<'_>) -> core::fmt::Result {
@@ -145,7 +146,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let mut stat = self.host_stat();
+        let HostStat { boot, mut stat, .. } = self.host_stat();
         let (name, len) = self.name_of(of);
         stat.id = of.id;
         stat.set_name(&name[..len]);
@@ -167,6 +168,10 @@ impl<M: Machine> Kernel<M> {
             stat.set(Field::ExitSignal, -1);
         }
         let Some(t) = of.slot else { return stat.write(to) };
+        let begun = self.thread(t).begun.load(Relaxed);
+        if begun != 0 {
+            stat.set(Field::StartTime, ticks(begun + boot.0) as i64);
+        }
         let attr = self.sched.attr(t);
         let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
         let number = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline);
@@ -205,7 +210,7 @@ impl<M: Machine> Kernel<M> {
             signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
             cpus: &cpus[..allowed],
             cpus_possible: self.config.cpus as u32,
-            switches: [0; 2],
+            switches: of.slot.map_or([0; 2], |t| self.switches(t)),
         };
         procfs::text::status::write(&base, &ours, to)
     }
@@ -219,19 +224,34 @@ impl<M: Machine> Kernel<M> {
             .map(|set| set.0)
     }
 
+    /// How often a thread left its CPU to wait, and how often it could have gone on.
+    fn switches(&self, t: ThreadIdx) -> [u64; 2] {
+        let counts = self.sched.counts(t, self.m.now());
+        [u64::from(self.thread(t).wait.begun()), u64::from(counts.involuntary)]
+    }
+
     fn sched_of(&self, of: &Subject) -> Sched {
         let Some(t) = of.slot else { return Sched::default() };
         let attr = self.sched.attr(t);
         let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
         // The kernel's own scale: 100 less than in `stat`.
         let priority = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline) as i32 + 100;
+        let now = self.m.now();
+        let (counts, [voluntary, involuntary]) = (self.sched.counts(t, now), self.switches(t));
         Sched {
             runtime: self.thread_clock(t).0,
-            exec_start: self.m.now().0,
+            waited: counts.queued.0,
+            // It has had one more than it left.
+            timeslices: voluntary + involuntary + 1,
+            exec_start: now.0,
+            vruntime: counts.vruntime.max(0) as u64,
+            migrations: u64::from(counts.migrations),
+            voluntary,
+            involuntary,
+            weight: u64::from(counts.weight),
             policy: attr.policy as u32,
             priority,
             slice: self.sched.rr_interval(t).0,
-            ..Sched::default()
         }
     }
 

@@ -4,7 +4,7 @@
 //! * [`path`]: which paths are ours. What does not begin with `/proc/` costs a look at its first bytes.
 //! * [`calls`]: `stat`, `access`, `readlink` and their kin are answered in the trap, by a walk of `procfs::Tree` that
 //!   writes nothing shared.
-//! * [`open`], [`files`], [`bare`]: an open file of ours has a number of the host's. While it is only read it is
+//! * [`open`], [`files`], [`bare`], [`vacant`]: an open file of ours has a number of the host's. While it is only read it is
 //!   nothing else; before it can be shown to anybody it becomes an anonymous file with the text in it, so that polling,
 //!   duplicating and passing it on are what they are natively.
 //! * [`contents`]: the texts, made from the host's own and what we know better.
@@ -20,6 +20,7 @@ mod files;
 mod list;
 mod open;
 mod path;
+mod vacant;
 mod view;
 
 use crate::machine::{Call, Machine};
@@ -56,10 +57,20 @@ pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
     facts: KnownFacts,
-    /// The host's `stat` of the process, and when it was read.
-    stat: Lock<Option<(Nanos, Stat)>>,
+    /// What the host said of the process last.
+    stat: Lock<Option<HostStat>>,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
+}
+
+/// The host's `stat` of the process.
+#[derive(Clone, Copy, Debug)]
+struct HostStat {
+    /// When it was read, by the scheduler's clock.
+    at: Nanos,
+    /// CLOCK_BOOTTIME is ahead of that clock by so much.
+    boot: Nanos,
+    stat: Stat,
 }
 
 /// What the host has said of the process, to be read without a write, as look-ups must.
@@ -198,7 +209,8 @@ impl<M: Machine> Kernel<M> {
         self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, flags, 0, 0, 0, 0] })
     }
 
-    fn host_close(&self, fd: u64) -> isize {
-        self.m.host(Call { nr: nr::CLOSE, args: [fd, 0, 0, 0, 0, 0] })
+    fn host_close(&self, fd: u64) {
+        self.host_close_only(fd as i32);
+        self.number_freed(fd);
     }
 }
