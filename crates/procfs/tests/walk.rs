@@ -5,6 +5,7 @@ mod common;
 use abi::Errno;
 use common::*;
 use entresol_procfs::node::{Dir, Place};
+use entresol_procfs::walk::Within;
 use entresol_procfs::{HidePid, Mode, Options, Policy, ThreadId, Tree, Want};
 
 const POLICIES: [Policy; 4] = [Policy::ENTRESOL, Policy::LINUX, Policy::BEFORE, Policy::REFERENCES];
@@ -78,7 +79,7 @@ fn a_link_at_the_end_is_followed_or_not() {
     let at = |path: &str, want| tree.walk(0, &world, &ME, path.as_bytes(), want).map(|w| w.node);
     assert!(matches!(at("self", nofollow).unwrap().place, Place::Entry(Dir::Root, _)));
     assert_eq!(at("self/", nofollow).unwrap().dir(), Some(Dir::Process), "a slash follows it");
-    let directory = Want { nofollow: true, directory: true };
+    let directory = Want { directory: true, ..nofollow };
     assert_eq!(at("self", directory), Err(Errno::ENOTDIR));
     let mut text = [0; 32];
     let entry = at("thread-self", nofollow).unwrap().entry().unwrap();
@@ -317,4 +318,34 @@ fn modes_are_for_owner_group_and_others() {
 fn a_walk_by_references_ends_so() {
     let (world, tree) = (World::new(), tree(Policy::REFERENCES));
     assert_eq!(walk(&tree, &world, &ME, "self/stat").unwrap().mode, Mode::Reference);
+}
+
+#[test]
+fn a_way_can_be_kept_within_a_directory_and_free_of_links() {
+    let world = World::new();
+    for policy in POLICIES {
+        let tree = tree(policy);
+        let tasks = node(&tree, &world, "100/task");
+        for (path, beneath, root, links) in [
+            ("101/stat", Ok(()), Ok(()), Ok(())),
+            ("101/../101/stat", Ok(()), Ok(()), Ok(())),
+            (".", Ok(()), Ok(()), Ok(())),
+            ("..", Err(Errno::EXDEV), Ok(()), Ok(())),
+            ("../task/101/stat", Err(Errno::EXDEV), Err(Errno::ENOENT), Ok(())),
+            ("101/../../task", Err(Errno::EXDEV), Err(Errno::ENOENT), Ok(())),
+            ("../../self/stat", Err(Errno::EXDEV), Err(Errno::ENOENT), Err(Errno::ELOOP)),
+            ("../../thread-self", Err(Errno::EXDEV), Err(Errno::ENOENT), Err(Errno::ELOOP)),
+        ] {
+            let walk = |want| tree.walk_from(0, &world, &ME, tasks, path.as_bytes(), want).map(drop);
+            let within = |within| Want { within, ..Want::default() };
+            assert_eq!(walk(within(Within::Anywhere)), Ok(()), "{path} {policy:?}");
+            assert_eq!(walk(within(Within::Beneath)), beneath, "{path} {policy:?}");
+            assert_eq!(walk(within(Within::Root)), root, "{path} {policy:?}");
+            assert_eq!(walk(Want { no_links: true, ..Want::default() }), links, "{path} {policy:?}");
+        }
+        // A link that is not followed is no link on the way.
+        let want = Want { no_links: true, nofollow: true, ..Want::default() };
+        assert!(tree.walk(0, &world, &ME, b"self", want).is_ok());
+        assert_eq!(tree.walk(0, &world, &ME, b"self/stat", want).map(|w| w.node), Err(Errno::ELOOP));
+    }
 }

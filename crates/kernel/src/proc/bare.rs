@@ -59,22 +59,26 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// `read(2)`, `pread64(2)` of a bare file. From its beginning the text is made anew; what a short read leaves is kept,
-    /// so that a record is never put together from two. `None`: it is bare no longer.
-    pub(super) fn read_bare(&self, fd: i32, text: File, call: &Call) -> Option<Out> {
-        let [_, to, count, offset, ..] = call.args;
+    /// so that a record is never put together from two. `None`: it is not bare.
+    pub(super) fn read_bare(&self, call: &Call) -> Option<Out> {
+        let [fd, to, count, offset, ..] = call.args;
+        let mut file = self.proc.files.hold(fd as i32)?;
         let positioned = call.nr == nr::PREAD64;
-        if positioned && (offset as i64) < 0 {
-            return Some(Errno::EINVAL.into());
-        }
-        let mut file = self.proc.files.hold(fd)?;
         let at = if positioned { offset } else { file.cursor };
-        let result = self.read_held(&mut file, text, at, to, count as usize);
+        let result = match file.node.entry().map(|entry| entry.is) {
+            _ if positioned && (offset as i64) < 0 => Err(Errno::EINVAL),
+            _ if !file.reads => Err(Errno::EBADF),
+            Some(Is::Ours(text)) if self.proc_lives(&file.node) => {
+                self.read_held(&mut file, text, at, to, count as usize)
+            }
+            _ => Err(Errno::ESRCH),
+        };
         if let Ok(len) = result
             && !positioned
         {
             file.cursor = at + len as u64;
         }
-        self.proc.files.put(fd, file);
+        self.proc.files.put(fd as i32, file);
         Some(result.map_or_else(Errno::into, |len| Out::Done(len as isize)))
     }
 
@@ -230,6 +234,7 @@ fn shows_nothing(call: &Call) -> bool {
         | nr::FSTAT
         | nr::OPEN
         | nr::OPENAT
+        | nr::OPENAT2
         | nr::STAT
         | nr::LSTAT
         | nr::NEWFSTATAT

@@ -1,8 +1,8 @@
 //! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
 
-use super::{FACTS_LAST, HostStat};
+use super::stat::HostStat;
 use crate::cputime::TimeLimit;
-use crate::machine::{Clock, Machine};
+use crate::machine::Machine;
 use crate::wait::Wait;
 use crate::{Kernel, ThreadIdx};
 use abi::Errno;
@@ -13,7 +13,7 @@ use procfs::Node;
 use procfs::entries::File;
 use procfs::node::{Dir, Place};
 use procfs::text::sched::Sched;
-use procfs::text::stat::{Field, Stat, priority};
+use procfs::text::stat::{Field, priority};
 use procfs::text::status::{Ours, write_limits};
 use procfs::text::{Room, State, sched, ticks};
 use sync::atomic::Ordering::Relaxed;
@@ -67,21 +67,6 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::ESRCH);
         }
         Ok(&bytes[..len])
-    }
-
-    /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
-    fn host_stat(&self) -> HostStat {
-        let at = self.m.now();
-        if let Some(known) = *self.proc.stat.lock()
-            && at.since(known.at) < FACTS_LAST
-        {
-            return known;
-        }
-        let line = self.read_host_file(c"/proc/self/stat");
-        let stat = Stat::parse(&line).unwrap_or(Stat::new(self.config.pid.0, b'R'));
-        let known = HostStat { at, boot: self.m.clock(Clock::Boottime).since(at), stat };
-        *self.proc.stat.lock() = Some(known);
-        known
     }
 
     fn write_file(&self, of: &Subject, file: File, to: &mut Room<'_>) -> core::fmt::Result {
@@ -146,11 +131,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let HostStat { boot, mut stat, .. } = self.host_stat();
+        let HostStat { boot, line: mut stat } = self.host_stat();
         let (name, len) = self.name_of(of);
-        stat.id = of.id;
-        stat.set_name(&name[..len]);
-        stat.state = self.proc_state(of).letter();
+        let (name, state) = (&name[..len], self.proc_state(of).letter());
         stat.set(Field::NumThreads, i64::from(self.threads().live()));
         let usage = match of.slot {
             _ if of.whole => self.process_usage(),
@@ -167,7 +150,7 @@ impl<M: Machine> Kernel<M> {
         if of.id != self.config.pid.0 {
             stat.set(Field::ExitSignal, -1);
         }
-        let Some(t) = of.slot else { return stat.write(to) };
+        let Some(t) = of.slot else { return stat.write(of.id, name, state, to) };
         let begun = self.thread(t).begun.load(Relaxed);
         if begun != 0 {
             stat.set(Field::StartTime, ticks(begun + boot.0) as i64);
@@ -187,7 +170,7 @@ impl<M: Machine> Kernel<M> {
         for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
             stat.set(field, first(set));
         }
-        stat.write(to)
+        stat.write(of.id, name, state, to)
     }
 
     fn write_status(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {

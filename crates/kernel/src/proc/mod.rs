@@ -17,9 +17,11 @@ mod bare;
 mod calls;
 mod contents;
 mod files;
+mod how;
 mod list;
 mod open;
 mod path;
+mod stat;
 mod vacant;
 mod view;
 
@@ -30,12 +32,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::Nanos;
 use once_cell::race::OnceBox;
-use procfs::text::stat::Stat;
 use procfs::{Caller, Options, Owner, Policy, Tree};
 use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Lock, SeqCount};
 
 pub(crate) use files::OpenFiles;
+use stat::KnownStat;
 
 /// Names remembered: 128 bytes each, in memory that is taken as they come.
 const NAMES: usize = 1 << 13;
@@ -58,19 +60,9 @@ pub(crate) struct ProcRoom {
     pub(crate) files: OpenFiles,
     facts: KnownFacts,
     /// What the host said of the process last.
-    stat: Lock<Option<HostStat>>,
+    stat: KnownStat,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
-}
-
-/// The host's `stat` of the process.
-#[derive(Clone, Copy, Debug)]
-struct HostStat {
-    /// When it was read, by the scheduler's clock.
-    at: Nanos,
-    /// CLOCK_BOOTTIME is ahead of that clock by so much.
-    boot: Nanos,
-    stat: Stat,
 }
 
 /// What the host has said of the process, to be read without a write, as look-ups must.

@@ -112,9 +112,13 @@ impl<M: Machine> Kernel<M> {
     /// `read(2)`, `pread64(2)`: from its beginning a file is read as it is now, as a sequence file is; of a dead
     /// thread nothing is read.
     pub(crate) fn sys_read(&self, cpu: CpuId, call: &Call) -> Out {
-        if !self.proc.files.is_empty()
-            && let Some(file) = self.proc.files.find(call.args[0] as i32)
-        {
+        if self.proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        if let Some(out) = self.read_bare(call) {
+            return out;
+        }
+        if let Some(file) = self.proc.files.find(call.args[0] as i32) {
             let fd = call.args[0];
             if !file.reads {
                 return Errno::EBADF.into();
@@ -123,12 +127,6 @@ impl<M: Machine> Kernel<M> {
                 return Errno::ESRCH.into();
             }
             let ours = file.node.entry().map(|entry| entry.is);
-            if let Some(Is::Ours(text)) = ours
-                && !file.backed
-                && let Some(out) = self.read_bare(fd as i32, text, call)
-            {
-                return out;
-            }
             let at = match call.nr {
                 nr::PREAD64 => call.args[3] as isize,
                 _ if file.fresh => 1,
