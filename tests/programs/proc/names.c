@@ -232,7 +232,7 @@ CASE(openat2_by_path) {
 CASE(above) {
   pthread_t thread = begin();
   char text[64];
-  for (const char *const *form = (const char *const[]){"/proc/self/../uptime", "/proc/self/task/%o/../../../uptime",
+  for (const char *const *form = (const char *const[]){"/proc/self/../uptime", "/proc/self/task/%t/../../uptime",
                                                        "/proc/%p/../loadavg", "/proc/self/../stat", "/proc/self/../../dev/null",
                                                        "/proc/%p/../../dev/null", "/proc/thread-self/../../../sys/kernel/pid_max",
                                                        "/proc/%p/../nothing", "/proc/self/../cpuinfo", "/proc/%p/..", NULL};

@@ -27,6 +27,8 @@ use sync::{Guard, Lock};
 /// The most bare files, and numbers kept: more are backed from the beginning.
 pub(super) const BARE_MAX: u32 = 64;
 const NO_BLANK: i32 = -1;
+/// No descriptor.
+const NOBODYS: i32 = -1;
 
 /// What a descriptor stands for.
 #[derive(Clone, Debug)]
@@ -180,6 +182,10 @@ impl OpenFiles {
         let fd = self.vacant.reuse()?;
         self.add(&self.bare, u32::MAX);
         self.count_one(file, 1);
+        if open.is_empty() {
+            // So that the map keeps its memory when the only file is closed, and opened again.
+            open.insert(NOBODYS, OpenFile::new(Node::ROOT, false, false, true));
+        }
         open.insert(fd, OpenFile { lowest: true, ..file.clone() });
         Some(fd)
     }
@@ -196,20 +202,26 @@ impl OpenFiles {
 
     /// The table when nobody holds one of these. It is held for a few host calls that do not wait at most.
     fn settled(&self, first: i32, last: i32) -> Guard<'_, BTreeMap<i32, OpenFile>> {
-        for round in 0.. {
+        let mut round = 0;
+        loop {
             let open = self.open.lock();
-            if first > last || open.range(first..=last).all(|(_, file)| !file.held) {
+            let is_held = match first == last {
+                true => open.get(&first).is_some_and(|file| file.held),
+                false => first < last && open.range(first..=last).any(|(_, file)| file.held),
+            };
+            if !is_held {
                 return open;
             }
             drop(open);
             sync::relax(round);
+            round += 1;
         }
-        unreachable!("rounds never end")
     }
 
     /// A bare file to be read, backed or moved in: nobody else does until it is given back by [`OpenFiles::put`].
     pub(super) fn hold(&self, fd: i32) -> Option<OpenFile> {
         let mut open = self.settled(fd, fd);
+        // Nobody's is backed.
         let file = open.get_mut(&fd).filter(|file| !file.backed)?;
         file.held = true;
         let text = file.text.take();
@@ -231,6 +243,9 @@ impl OpenFiles {
 
     /// The program closes a number.
     pub(super) fn close(&self, fd: i32) -> Closed {
+        if fd < 0 {
+            return Closed::Other;
+        }
         let mut open = self.settled(fd, fd);
         let Some(file) = open.remove(&fd) else { return Closed::Other };
         self.count_one(&file, u32::MAX);
@@ -275,7 +290,7 @@ impl OpenFiles {
     }
 
     pub(super) fn find(&self, fd: i32) -> Option<OpenFile> {
-        if self.is_empty() { None } else { self.open.lock().get(&fd).cloned() }
+        if self.is_empty() || fd < 0 { None } else { self.open.lock().get(&fd).cloned() }
     }
 
     /// The directory of ours that a descriptor stands for.
@@ -307,7 +322,7 @@ impl OpenFiles {
         let most = i32::MAX as u32;
         let mut open = self.settled(first.min(most) as i32, last.min(most) as i32);
         open.retain(|&fd, file| {
-            let stays = !(first..=last).contains(&(fd as u32));
+            let stays = fd < 0 || !(first..=last).contains(&(fd as u32));
             if !stays {
                 self.count_one(file, u32::MAX);
             }
