@@ -377,7 +377,9 @@ fn any_bytes_are_a_path() {
     let trees = POLICIES.map(tree);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: u64| {
-        (state ^= state << 13, state ^= state >> 7, state ^= state << 17);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
         (state >> 16) % below
     };
     let parts: [&[u8]; 22] = [

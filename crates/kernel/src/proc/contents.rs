@@ -131,7 +131,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let HostStat { boot, line: mut stat } = self.host_stat();
+        let mut host = HostStat::EMPTY;
+        self.host_stat(&mut host);
+        let HostStat { boot, line: stat } = &mut host;
         let (name, len) = self.name_of(of);
         let (name, state) = (&name[..len], self.proc_state(of).letter());
         stat.set(Field::NumThreads, i64::from(self.threads().live()));

@@ -30,6 +30,10 @@ pub(super) struct HostStat {
     pub line: Template,
 }
 
+impl HostStat {
+    pub(super) const EMPTY: HostStat = HostStat { boot: Nanos::ZERO, line: Template::EMPTY };
+}
+
 impl Default for KnownStat {
     fn default() -> KnownStat {
         let words = core::array::from_fn(|_| AtomicU64::new(0));
@@ -41,14 +45,14 @@ impl Default for KnownStat {
 impl KnownStat {
     /// The line, if it was read after `since`.
     #[inline]
-    fn get(&self, since: Nanos) -> Option<HostStat> {
+    fn get(&self, since: Nanos, to: &mut HostStat) -> bool {
         let begun = self.seq.begin();
         if self.at.load(Relaxed) <= since.0 {
-            return None;
+            return false;
         }
-        let line = Template::load(|i| self.words[i].load(Relaxed));
-        let boot = Nanos(self.boot.load(Relaxed));
-        self.seq.holds(begun).then_some(HostStat { boot, line })
+        to.line.load(|i| self.words[i].load(Relaxed));
+        to.boot = Nanos(self.boot.load(Relaxed));
+        self.seq.holds(begun)
     }
 
     fn set(&self, at: Nanos, stat: &HostStat) {
@@ -63,10 +67,12 @@ impl KnownStat {
 impl<M: Machine> Kernel<M> {
     /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
     #[inline]
-    pub(super) fn host_stat(&self) -> HostStat {
+    pub(super) fn host_stat(&self, to: &mut HostStat) {
         let now = self.m.now();
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
-        self.proc.stat.get(since).unwrap_or_else(|| self.ask_for_stat(now))
+        if !self.proc.stat.get(since, to) {
+            *to = self.ask_for_stat(now);
+        }
     }
 
     #[cold]

@@ -53,13 +53,17 @@ pub struct Template {
 }
 
 impl Template {
+    /// Gaps only.
+    pub const EMPTY: Template =
+        Template { values: [0; CHANGING.len()], ends: [0; CHANGING.len()], len: 0, text: [0; TEXT_MAX] };
+
     /// Of such a line.
     pub fn new(line: &Stat) -> Template {
         let (mut values, mut ends) = ([0; CHANGING.len()], [0; CHANGING.len()]);
         let mut text = [0; TEXT_MAX];
         let mut room = Room::new(&mut text);
-        for field in FIRST..=FIELDS {
-            let (number, place) = (line.number(field), usize::from(PLACES[field]));
+        for (field, &place) in PLACES.iter().enumerate().skip(FIRST) {
+            let (number, place) = (line.number(field), usize::from(place));
             if place < CHANGING.len() {
                 (values[place], ends[place]) = (number, room.text().len() as u64);
             } else {
@@ -110,21 +114,18 @@ impl Template {
         2 * count + words.len()
     }
 
-    /// The opposite of [`Template::store`].
+    /// The opposite of [`Template::store`]: in place, because the copy is a good part of a read.
     #[inline]
-    pub fn load(from: impl Fn(usize) -> u64) -> Template {
+    pub fn load(&mut self, from: impl Fn(usize) -> u64) {
         let count = CHANGING.len();
-        let mut template =
-            Template { values: [0; CHANGING.len()], ends: [0; CHANGING.len()], len: 0, text: [0; TEXT_MAX] };
         for i in 0..count {
-            template.values[i] = from(i) as i64;
-            template.ends[i] = from(count + i) & 0xffff_ffff;
+            self.values[i] = from(i) as i64;
+            self.ends[i] = from(count + i) & 0xffff_ffff;
         }
         // Read in the middle of a change it may be anything.
-        template.len = ((from(2 * count - 1) >> 32) as usize).min(TEXT_MAX - 7);
-        let words = template.text[..template.len.next_multiple_of(8)].as_chunks_mut::<8>().0;
+        self.len = ((from(2 * count - 1) >> 32) as usize).min(TEXT_MAX - 7);
+        let words = self.text[..self.len.next_multiple_of(8)].as_chunks_mut::<8>().0;
         words.iter_mut().enumerate().for_each(|(i, word)| *word = from(2 * count + i).to_le_bytes());
-        template
     }
 }
 
@@ -206,11 +207,14 @@ mod tests {
             let mut words = [0; WORDS];
             let used = template.store(|at, word| words[at] = word);
             assert!(used <= WORDS);
-            assert_eq!(Template::load(|at| words[at]), template);
+            let mut loaded = Template::EMPTY;
+            loaded.load(|at| words[at]);
+            assert_eq!(loaded, template);
         }
         // What is torn is still no reason to fall.
         for word in [u64::MAX, 1 << 32, 700 << 32 | 700, 5] {
-            let template = Template::load(|_| word);
+            let mut template = Template::EMPTY;
+            template.load(|_| word);
             let mut bytes = [0; 4096];
             let _ = template.write(1, b"", b'R', &mut Room::new(&mut bytes));
         }
