@@ -13,6 +13,7 @@ const DOCUMENTS: &[&str] = &[
     "SPECIFICATION.md",
     "CAVEATS.md",
     "docs/HACKING.md",
+    "docs/PROC.md",
     "docs/SEEDS.md",
     "docs/CHECKPOINT.md",
 ];

@@ -378,6 +378,9 @@ impl<M: Machine> Kernel<M> {
     /// twice: the descriptor is gone after the first time.
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
         self.end_inline(cpu, t);
+        if call.nr == nr::CLOSE && result != Errno::EBADF.to_ret() {
+            self.number_freed(call.args[0]);
+        }
         if result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t) {
             return self.host_wait(cpu, t, call, 0);
         }
@@ -394,6 +397,8 @@ impl<M: Machine> Kernel<M> {
         wait.begin(Wait::Host);
         wait.a.store(0, Relaxed);
         self.thread(t).time.forget_carrier();
+        // If it is a close, its descriptor is free already.
+        self.numbers_may_be_free();
         Some(t)
     }
 

@@ -32,6 +32,8 @@ pub struct Thread {
     pub rseq_cpu: AtomicU32,
     /// `prctl(PR_SET_NAME)`: 15 bytes and a zero, as two words.
     pub name: [AtomicU64; 2],
+    /// When it began, by the scheduler's clock; 0: with the process.
+    pub begun: AtomicU64,
     /// Timer slack as the program set it; ours is always the finest.
     pub timer_slack: AtomicU64,
     /// Its signals. Taken after the process's.

@@ -72,6 +72,22 @@ pub struct Want {
     pub nofollow: bool,
     /// It must be a directory.
     pub directory: bool,
+    /// No link may be on the way, or followed at the end (`RESOLVE_NO_SYMLINKS`): ELOOP.
+    pub no_links: bool,
+    /// Whether the way may lead out of the directory in which it begins.
+    pub within: Within,
+}
+
+/// What ".." does in the directory in which a walk begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Within {
+    /// It leads out.
+    #[default]
+    Anywhere,
+    /// EXDEV (`RESOLVE_BENEATH`).
+    Beneath,
+    /// It stays, as in a root (`RESOLVE_IN_ROOT`).
+    Root,
 }
 
 /// Where a walk came to.
@@ -181,6 +197,7 @@ impl Tree {
                 reader,
                 mode,
                 reading: None,
+                from,
                 at: At { number: (from == Node::ROOT).then_some(ROOT), seq: 0, node: from },
                 way: Way { path, used: 0, link: [0; LINK_MAX], link_len: 0, link_used: 0, links: 0 },
                 want,
@@ -211,6 +228,8 @@ struct Walk<'a, 'c, T> {
     mode: Mode,
     /// In RCU mode.
     reading: Option<Reading<'a>>,
+    /// Where it began.
+    from: Node,
     /// In reference mode a reference is held on its number.
     at: At,
     way: Way<'a>,
@@ -233,7 +252,7 @@ impl<T: Threads> Walk<'_, '_, T> {
             self.may_search()?;
             match name {
                 name if name.is_dot() => {}
-                name if name.is_dot_dot() => self.up()?,
+                name if name.is_dot_dot() => self.dot_dot()?,
                 name => self.down(&name)?,
             }
             if self.is_hosts_folder() {
@@ -282,6 +301,15 @@ impl<T: Threads> Walk<'_, '_, T> {
     fn fail<R>(&mut self, e: Errno) -> Step<R> {
         self.arrived()?;
         Err(e.into())
+    }
+
+    /// `handle_dots`.
+    fn dot_dot(&mut self) -> Step<()> {
+        match self.want.within {
+            Within::Beneath if self.at.node == self.from => self.fail(Errno::EXDEV),
+            Within::Root if self.at.node == self.from => Ok(()),
+            _ => self.up(),
+        }
     }
 
     fn up(&mut self) -> Step<()> {
@@ -334,7 +362,7 @@ impl<T: Threads> Walk<'_, '_, T> {
         // The links stand in the root, and there their texts begin: nothing to do but to let the link go.
         self.release(&link);
         self.way.links += 1;
-        if self.way.links > LINKS_MAX {
+        if self.way.links > LINKS_MAX || self.want.no_links {
             return self.fail(Errno::ELOOP);
         }
         self.way.link_used = 0;

@@ -5,7 +5,7 @@ mod common;
 use abi::Errno;
 use common::*;
 use entresol_procfs::list::{END, list};
-use entresol_procfs::{HidePid, Options, Policy};
+use entresol_procfs::{HidePid, Options, Policy, Want};
 
 /// The names from a cursor on, `by` at a time; `between` happens after each part.
 fn names(world: &World, path: &str, options: Options, by: usize, mut between: impl FnMut(usize)) -> Vec<String> {
@@ -108,6 +108,56 @@ fn a_folder_of_the_dead_cannot_be_listed() {
     let folder = node(&tree(Policy::ENTRESOL), &world, "100/task/101");
     world.die(2);
     assert_eq!(list(&world, &ME, &SHOWN, &folder, 0, 9, |_| true), Err(Errno::ENOENT));
+    let file = node(&tree(Policy::ENTRESOL), &world, "100/stat");
+    assert_eq!(list(&world, &ME, &SHOWN, &file, 0, 9, |_| true), Err(Errno::ENOTDIR));
+}
+
+/// What a listing says of a name is what a walk finds there: inode and kind, `.` and `..` included.
+#[test]
+fn inodes_and_kinds_are_those_of_the_nodes() {
+    let world = World::new();
+    let tree = tree(Policy::ENTRESOL);
+    for folder in ["", "100", "100/task", "100/task/101", "sys", "sys/kernel"] {
+        let from = node(&tree, &world, folder);
+        let mut told = 0;
+        list(&world, &SUPER, &SHOWN, &from, 0, 1000, |listed| {
+            let path = std::str::from_utf8(listed.name).unwrap();
+            let want = Want { nofollow: true, ..Want::default() };
+            let found = tree.walk_from(0, &world, &SUPER, from, path.as_bytes(), want).unwrap().node;
+            assert_eq!(listed.inode, found.inode(), "{folder}/{path}");
+            let kind = found.entry().map_or(4, |entry| entry.mode >> 12);
+            assert_eq!(u16::from(listed.kind), kind, "{folder}/{path}");
+            told += 1;
+            assert_ne!(listed.next, 0);
+            true
+        })
+        .unwrap();
+        assert!(told > 2);
+    }
+}
+
+#[test]
+fn a_listing_ends_where_it_is_told_to() {
+    let world = World::new();
+    let folder = node(&tree(Policy::ENTRESOL), &world, "100/task");
+    let mut seen = 0;
+    let cursor = list(&world, &ME, &SHOWN, &folder, 0, 1000, |_| {
+        seen += 1;
+        seen < 3
+    });
+    assert_eq!(seen, 3);
+    // The one that was not taken comes again.
+    let mut first = Vec::new();
+    list(&world, &ME, &SHOWN, &folder, cursor.unwrap(), 1, |listed| {
+        first = listed.name.to_vec();
+        true
+    })
+    .unwrap();
+    assert_eq!(first, b"100");
+    // A cursor that nobody was told begins nowhere in particular, and ends.
+    for cursor in [END, END + 1, u64::MAX, 1 << 40] {
+        assert_eq!(list(&world, &ME, &SHOWN, &folder, cursor, 1000, |_| true), Ok(END), "{cursor}");
+    }
     let file = node(&tree(Policy::ENTRESOL), &world, "100/stat");
     assert_eq!(list(&world, &ME, &SHOWN, &file, 0, 9, |_| true), Err(Errno::ENOTDIR));
 }

@@ -5,6 +5,7 @@ mod common;
 use abi::Errno;
 use common::*;
 use entresol_procfs::node::{Dir, Place};
+use entresol_procfs::walk::Within;
 use entresol_procfs::{HidePid, Mode, Options, Policy, ThreadId, Tree, Want};
 
 const POLICIES: [Policy; 4] = [Policy::ENTRESOL, Policy::LINUX, Policy::BEFORE, Policy::REFERENCES];
@@ -78,7 +79,7 @@ fn a_link_at_the_end_is_followed_or_not() {
     let at = |path: &str, want| tree.walk(0, &world, &ME, path.as_bytes(), want).map(|w| w.node);
     assert!(matches!(at("self", nofollow).unwrap().place, Place::Entry(Dir::Root, _)));
     assert_eq!(at("self/", nofollow).unwrap().dir(), Some(Dir::Process), "a slash follows it");
-    let directory = Want { nofollow: true, directory: true };
+    let directory = Want { directory: true, ..nofollow };
     assert_eq!(at("self", directory), Err(Errno::ENOTDIR));
     let mut text = [0; 32];
     let entry = at("thread-self", nofollow).unwrap().entry().unwrap();
@@ -317,4 +318,115 @@ fn modes_are_for_owner_group_and_others() {
 fn a_walk_by_references_ends_so() {
     let (world, tree) = (World::new(), tree(Policy::REFERENCES));
     assert_eq!(walk(&tree, &world, &ME, "self/stat").unwrap().mode, Mode::Reference);
+}
+
+#[test]
+fn a_way_can_be_kept_within_a_directory_and_free_of_links() {
+    let world = World::new();
+    for policy in POLICIES {
+        let tree = tree(policy);
+        let tasks = node(&tree, &world, "100/task");
+        for (path, beneath, root, links) in [
+            ("101/stat", Ok(()), Ok(()), Ok(())),
+            ("101/../101/stat", Ok(()), Ok(()), Ok(())),
+            (".", Ok(()), Ok(()), Ok(())),
+            ("..", Err(Errno::EXDEV), Ok(()), Ok(())),
+            ("../task/101/stat", Err(Errno::EXDEV), Err(Errno::ENOENT), Ok(())),
+            ("101/../../task", Err(Errno::EXDEV), Err(Errno::ENOENT), Ok(())),
+            ("../../self/stat", Err(Errno::EXDEV), Err(Errno::ENOENT), Err(Errno::ELOOP)),
+            ("../../thread-self", Err(Errno::EXDEV), Err(Errno::ENOENT), Err(Errno::ELOOP)),
+        ] {
+            let walk = |want| tree.walk_from(0, &world, &ME, tasks, path.as_bytes(), want).map(drop);
+            let within = |within| Want { within, ..Want::default() };
+            assert_eq!(walk(within(Within::Anywhere)), Ok(()), "{path} {policy:?}");
+            assert_eq!(walk(within(Within::Beneath)), beneath, "{path} {policy:?}");
+            assert_eq!(walk(within(Within::Root)), root, "{path} {policy:?}");
+            assert_eq!(walk(Want { no_links: true, ..Want::default() }), links, "{path} {policy:?}");
+        }
+        // A link that is not followed is no link on the way.
+        let want = Want { no_links: true, nofollow: true, ..Want::default() };
+        assert!(tree.walk(0, &world, &ME, b"self", want).is_ok());
+        assert_eq!(tree.walk(0, &world, &ME, b"self/stat", want).map(|w| w.node), Err(Errno::ELOOP));
+    }
+}
+
+/// The folders above each folder, in both modes, from the cache and from outside it.
+#[test]
+fn up_is_where_it_came_from() {
+    let world = World::new();
+    for policy in POLICIES {
+        let tree = tree(policy);
+        for path in ["100/task/101", "100/task", "100", "sys/kernel", "sys"] {
+            let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+            for _ in 0..2 {
+                let (below, above) = (node(&tree, &world, path), node(&tree, &world, above));
+                assert_eq!(node(&tree, &world, &format!("{path}/..")), above, "{path} {policy:?}");
+                let outside = tree.walk_from(0, &world, &ME, below, b"..", Want::default()).unwrap();
+                assert_eq!(outside.node, above, "{path} {policy:?}");
+                let further = tree.walk_from(0, &world, &ME, below, b"../../../../self/stat", Want::default()).unwrap();
+                assert_eq!(further.node.thread.id, 100, "{path} {policy:?}");
+            }
+        }
+    }
+}
+
+/// Whatever bytes a path is made of: an answer, the same from all designs, and no reference is left behind.
+#[test]
+fn any_bytes_are_a_path() {
+    let world = World::new();
+    let trees = POLICIES.map(tree);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) % below
+    };
+    let parts: [&[u8]; 22] = [
+        b"self",
+        b"thread-self",
+        b"100",
+        b"101",
+        b"5000000",
+        b"1",
+        b"task",
+        b"stat",
+        b"comm",
+        b"..",
+        b".",
+        b"",
+        b"/",
+        b"fd",
+        b"exe",
+        b"sys",
+        b"kernel",
+        b"pid_max",
+        b"0100",
+        b"4294967396",
+        b"\xff\xfe",
+        b"an entry whose name is longer than most",
+    ];
+    let rounds = std::env::var("ENTRESOL_PATHS").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+    for round in 0..rounds {
+        let mut path = Vec::new();
+        for _ in 0..next(9) {
+            match next(12) {
+                0 => path.extend((0..next(300)).map(|_| next(256) as u8)),
+                1 => path.push(next(256) as u8),
+                _ => path.extend_from_slice(parts[next(parts.len() as u64) as usize]),
+            }
+            path.extend(std::iter::repeat_n(b'/', next(3) as usize));
+        }
+        let mut want = Want { nofollow: next(2) == 0, directory: next(4) == 0, ..Want::default() };
+        want.no_links = next(8) == 0;
+        want.within = [Within::Anywhere, Within::Anywhere, Within::Beneath, Within::Root][next(4) as usize];
+        let from = ["", "100", "100/task", "100/task/101"][next(4) as usize];
+        let caller = [&ME, &SUPER, &OTHER][next(3) as usize];
+        let from = node(&trees[0], &world, from);
+        let answers: Vec<_> = trees
+            .iter()
+            .map(|tree| tree.walk_from(0, &world, caller, from, &path, want).map(|w| (w.node, w.used)))
+            .collect();
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{round}: {path:?} {want:?} {answers:?}");
+    }
 }

@@ -116,6 +116,10 @@ pub struct ThreadCounts {
     pub involuntary: u32,
     /// How often it came to another CPU. Comes round after 2^32.
     pub migrations: u32,
+    /// Its place among fair threads: weighted nanoseconds.
+    pub vruntime: i64,
+    /// Its weight: 1,024 at nice 0.
+    pub weight: u32,
 }
 
 /// The scheduler of one set of CPUs.
@@ -255,6 +259,8 @@ impl Scheduler {
             queued: Nanos(e.waited.get()) + present,
             involuntary: e.involuntary.get(),
             migrations: e.migrations.get(),
+            vruntime: e.vruntime.get(),
+            weight: e.weight.get(),
         }
     }
 

@@ -161,3 +161,85 @@ CASE(access_modes) {
   say("execute stat: %s", result(access(expand("/proc/self/task/%o/stat"), X_OK)));
   end(thread);
 }
+
+struct how {
+  uint64_t flags, mode, resolve;
+};
+
+static const char *how_result(int folder, const char *form, struct how how, size_t size) {
+  int fd = (int)syscall(SYS_openat2, folder, expand(form), &how, size);
+  const char *text = fd >= 0 ? "ok" : errname(errno);
+  if (fd >= 0) close(fd);
+  return text;
+}
+
+enum { NO_XDEV = 1, NO_MAGICLINKS = 2, NO_SYMLINKS = 4, BENEATH = 8, IN_ROOT = 16 };
+
+CASE(openat2_from_a_folder) {
+  pthread_t thread = begin();
+  int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+  need(folder >= 0);
+  for (const char *const *form =
+           (const char *const[]){"%o/stat", "%o", ".", "..", "%o/..", "../task/%o/stat", "%o/../../stat", "%o/stat/",
+                                 "%o/nothing", "0", "%o/exe", "%o/maps", "%o/fd/1", "/proc/self/task/%o/stat", NULL};
+       *form; form++) {
+    for (uint64_t resolve = 0; resolve <= 16; resolve = resolve ? resolve * 2 : 1) {
+      say("%s by %d: %s", *form, (int)resolve, how_result(folder, *form, (struct how){O_RDONLY, 0, resolve}, 24));
+    }
+  }
+  close(folder);
+  end(thread);
+}
+
+CASE(openat2_by_path) {
+  pthread_t thread = begin();
+  for (const char *const *form = (const char *const[]){"/proc/self/task/%o/comm", "/proc/%p/task/%o/comm", "/proc/self",
+                                                       "/proc/thread-self/stat", "/proc/%o", "/proc/%p/task/%o/exe", NULL};
+       *form; form++) {
+    for (uint64_t resolve = 0; resolve <= 8; resolve = resolve ? resolve * 2 : 1) {
+      say("%s by %d: %s, the path %s", *form, (int)resolve, how_result(AT_FDCWD, *form, (struct how){O_RDONLY, 0, resolve}, 24),
+          how_result(AT_FDCWD, *form, (struct how){O_PATH | O_NOFOLLOW, 0, resolve}, 24));
+    }
+  }
+  const char *comm = "/proc/self/task/%o/comm";
+  say("write %s, truncate %s", how_result(AT_FDCWD, comm, (struct how){O_RDWR, 0, 0}, 24),
+      how_result(AT_FDCWD, comm, (struct how){O_WRONLY | O_TRUNC, 0, 0}, 24));
+  say("a mode %s", how_result(AT_FDCWD, comm, (struct how){O_RDONLY, 0644, 0}, 24));
+  say("flags %s", how_result(AT_FDCWD, comm, (struct how){1ull << 40, 0, 0}, 24));
+  say("both %s", how_result(AT_FDCWD, comm, (struct how){O_RDONLY, 0, BENEATH | IN_ROOT}, 24));
+  say("unknown %s", how_result(AT_FDCWD, comm, (struct how){O_RDONLY, 0, 64}, 24));
+  say("short %s", how_result(AT_FDCWD, comm, (struct how){O_RDONLY, 0, 0}, 16));
+  say("cached and truncated %s", how_result(AT_FDCWD, comm, (struct how){O_WRONLY | O_TRUNC, 0, 32}, 24));
+  uint64_t longer[4] = {O_RDONLY, 0, 0, 0};
+  int fd = (int)syscall(SYS_openat2, AT_FDCWD, expand(comm), longer, sizeof longer);
+  say("longer %d", fd >= 0);
+  close(fd);
+  longer[3] = 1;
+  say("with more %s", result(syscall(SYS_openat2, AT_FDCWD, expand(comm), longer, sizeof longer)));
+  say("nowhere %s", result(syscall(SYS_openat2, AT_FDCWD, expand(comm), (void *)8, 24)));
+  fd = (int)syscall(SYS_openat2, AT_FDCWD, expand(comm), &(struct how){O_RDWR, 0, NO_SYMLINKS}, 24);
+  say("a link on the way %d", fd);
+  fd = (int)syscall(SYS_openat2, AT_FDCWD, expand("/proc/%p/task/%o/comm"), &(struct how){O_RDWR, 0, NO_SYMLINKS}, 24);
+  char name[16];
+  must(write(fd, "by openat2", 10) == 10);
+  need(pthread_getname_np(thread, name, sizeof name) == 0);
+  say("%s", name);
+  close(fd);
+  end(thread);
+}
+
+/* Up and out again: the machine's files, whoever they are asked by. */
+CASE(above) {
+  pthread_t thread = begin();
+  char text[64];
+  for (const char *const *form = (const char *const[]){"/proc/self/../uptime", "/proc/self/task/%t/../../uptime",
+                                                       "/proc/%p/../loadavg", "/proc/self/../stat", "/proc/self/../../dev/null",
+                                                       "/proc/%p/../../dev/null", "/proc/thread-self/../../../sys/kernel/pid_max",
+                                                       "/proc/%p/../nothing", "/proc/self/../cpuinfo", "/proc/%p/..", NULL};
+       *form; form++) {
+    int fd = open(expand(*form), O_RDONLY);
+    say("%s: %s, text %d", *form, fd >= 0 ? "ok" : errname(errno), fd >= 0 && read(fd, text, sizeof text) > 0);
+    close(fd);
+  }
+  end(thread);
+}

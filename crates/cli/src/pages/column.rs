@@ -89,25 +89,38 @@ impl Column {
     /// What stands in it.
     #[must_use]
     pub fn text(self, row: Row<'_>) -> String {
+        let mut text = String::new();
+        self.write(row, &mut text);
+        text
+    }
+
+    /// Appends what stands in it: there may be a million cells, and memory for each of them would take as long as all
+    /// else.
+    fn write(self, row: Row<'_>, to: &mut String) {
         let t = row.thread;
         match self {
-            Self::Pid => row.process.pid.to_string(),
-            Self::Tid => t.tid.to_string(),
-            Self::Name => printable(t.name()),
-            Self::State => t.letter().to_string(),
-            Self::Policy => policy(t.policy).to_owned(),
-            Self::Pri => if t.policy.is_rt() { i32::from(t.rt.0) } else { i32::from(t.nice.0) }.to_string(),
-            Self::Cpu => t.cpu.to_string(),
-            Self::Allowed => t.allowed.to_string(),
-            Self::Pcpu => format!("{:.1}", percent(row)),
-            Self::Time => seconds(t.cpu_time()),
-            Self::Utime => seconds(t.user),
-            Self::Stime => seconds(t.system),
-            Self::Queued => seconds(t.queued),
-            Self::Vol => t.voluntary.to_string(),
-            Self::Invol => t.involuntary.to_string(),
-            Self::Mig => t.migrations.to_string(),
-            Self::Wait => waits_for(t, row.process.snapshot.process.taken),
+            Self::Pid => write_number(to, i64::from(row.process.pid)),
+            Self::Tid => write_number(to, i64::from(t.tid)),
+            Self::Name => to.push_str(&printable(t.name())),
+            Self::State => to.push(t.letter()),
+            Self::Policy => to.push_str(policy(t.policy)),
+            Self::Pri => write_number(to, if t.policy.is_rt() { i64::from(t.rt.0) } else { i64::from(t.nice.0) }),
+            Self::Cpu => write_number(to, i64::from(t.cpu)),
+            Self::Allowed => write_number(to, i64::from(t.allowed)),
+            Self::Pcpu => {
+                let tenths = (percent(row) * 10.0).round() as i64;
+                write_number(to, tenths / 10);
+                to.push('.');
+                write_number(to, tenths % 10);
+            }
+            Self::Time => write_seconds(to, t.cpu_time()),
+            Self::Utime => write_seconds(to, t.user),
+            Self::Stime => write_seconds(to, t.system),
+            Self::Queued => write_seconds(to, t.queued),
+            Self::Vol => write_count(to, t.voluntary),
+            Self::Invol => write_count(to, t.involuntary),
+            Self::Mig => write_count(to, t.migrations),
+            Self::Wait => write_wait(to, t, row.process.snapshot.process.taken),
         }
     }
 
@@ -208,27 +221,68 @@ pub fn policy(policy: Policy) -> &'static str {
     }
 }
 
+fn write_number(to: &mut String, n: i64) {
+    if n < 0 {
+        to.push('-');
+    }
+    write_count(to, n.unsigned_abs());
+}
+
+/// A number in decimal, without the general way's detours.
+fn write_count(to: &mut String, n: u64) {
+    let (mut digits, mut rest, mut at) = ([0; 20], n, 20);
+    while at == 20 || rest != 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    to.extend(digits[at..].iter().map(|&digit| char::from(digit)));
+}
+
+fn write_seconds(to: &mut String, time: Nanos) {
+    let ms = time.0 / 1_000_000;
+    write_count(to, ms / 1_000);
+    to.push('.');
+    // Three digits behind a one that is taken away.
+    let at = to.len();
+    write_count(to, 1_000 + ms % 1_000);
+    to.remove(at);
+}
+
 /// Seconds with milliseconds.
 #[must_use]
 pub fn seconds(time: Nanos) -> String {
-    format!("{}.{:03}", time.0 / 1_000_000_000, time.0 / 1_000_000 % 1_000)
+    let mut text = String::new();
+    write_seconds(&mut text, time);
+    text
 }
 
 /// What a thread waits for, and how long at most from the time of the snapshot on.
 #[must_use]
 pub fn waits_for(thread: &Thread, taken: Nanos) -> String {
-    let mut text = match thread.wait {
-        Wait::Futex | Wait::PiMutex => format!("{} {:#x}", thread.wait.name(), thread.address),
-        Wait::Host => match abi::nr::name(usize::from(thread.call)) {
-            Some(name) => name.to_owned(),
-            None => format!("host call {}", thread.call),
-        },
-        wait => wait.name().to_owned(),
-    };
-    if thread.until != Nanos::ZERO {
-        text += &format!(", {} s left", seconds(thread.until.since(taken)));
-    }
+    let mut text = String::new();
+    write_wait(&mut text, thread, taken);
     text
+}
+
+fn write_wait(to: &mut String, thread: &Thread, taken: Nanos) {
+    use std::fmt::Write;
+    match thread.wait {
+        Wait::Futex | Wait::PiMutex => {
+            to.push_str(thread.wait.name());
+            let _ = write!(to, " {:#x}", thread.address);
+        }
+        Wait::Host => match abi::nr::name(usize::from(thread.call)) {
+            Some(name) => to.push_str(name),
+            None => drop(write!(to, "host call {}", thread.call)),
+        },
+        wait => to.push_str(wait.name()),
+    }
+    if thread.until != Nanos::ZERO {
+        to.push_str(", ");
+        write_seconds(to, thread.until.since(taken));
+        to.push_str(" s left");
+    }
 }
 
 /// Its width in characters. Most text is ASCII, and there may be a million cells.
@@ -260,27 +314,60 @@ pub fn write_cells<W: std::io::Write>(
     headings: bool,
     mut under: impl FnMut(usize, &mut W) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
-    let cells: Vec<Vec<String>> = rows.iter().map(|&row| columns.iter().map(|c| c.text(row)).collect()).collect();
-    let width = |i: usize| {
-        let longest = cells.iter().map(|line| length(&line[i])).max().unwrap_or(0);
-        longest.max(if headings { columns[i].heading().len() } else { 0 })
-    };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    // All cells one after the other, and where each ends.
+    let (mut text, mut ends) = (String::new(), Vec::with_capacity(rows.len() * columns.len()));
+    let heading = |column: &Column| if headings { column.heading().len() } else { 0 };
+    let mut widths: Vec<usize> = columns.iter().map(heading).collect();
+    for &row in rows {
+        for (column, width) in columns.iter().zip(&mut widths) {
+            let begin = text.len();
+            column.write(row, &mut text);
+            *width = (*width).max(length(&text[begin..]));
+            ends.push(text.len());
+        }
+    }
     let mut line = String::new();
     let mut write = |cells: &mut dyn Iterator<Item = &str>, out: &mut dyn std::io::Write| {
         line.clear();
-        for (i, cell) in cells.enumerate() {
-            use std::fmt::Write;
-            let width = widths[i];
-            let _ = if columns[i].is_text() { write!(line, "{cell:width$} ") } else { write!(line, "{cell:>width$} ") };
+        for ((cell, column), width) in cells.zip(columns).zip(&widths) {
+            let blanks = width - length(cell);
+            let (before, after) = if column.is_text() { (0, blanks) } else { (blanks, 0) };
+            line.extend(std::iter::repeat_n(' ', before));
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', after + 1));
         }
-        writeln!(out, "{}", line.trim_end())
+        out.write_all(line.trim_end().as_bytes())?;
+        out.write_all(b"\n")
     };
     if headings {
         write(&mut columns.iter().map(|column| column.heading()), out)?;
     }
-    cells.iter().enumerate().try_for_each(|(i, line)| {
-        write(&mut line.iter().map(String::as_str), out)?;
-        under(i, out)
-    })
+    let mut begin = 0;
+    for (i, ends) in ends.chunks(columns.len().max(1)).enumerate() {
+        let mut cells = ends.iter().map(|&end| &text[std::mem::replace(&mut begin, end)..end]);
+        write(&mut cells, out)?;
+        under(i, out)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_the_general_way_writes_them() {
+        for n in [0, 1, 9, 10, 99, 100, 12_345, u64::MAX / 10, u64::MAX] {
+            let mut text = String::new();
+            write_count(&mut text, n);
+            assert_eq!(text, n.to_string());
+            text.clear();
+            write_number(&mut text, n as i64);
+            assert_eq!(text, (n as i64).to_string());
+        }
+        let times = [0, 999_999, 1_000_000, 999_999_999, 1_000_000_000, 61_007_000_000, u64::MAX];
+        for ns in times {
+            assert_eq!(seconds(Nanos(ns)), format!("{}.{:03}", ns / 1_000_000_000, ns / 1_000_000 % 1_000));
+        }
+    }
 }

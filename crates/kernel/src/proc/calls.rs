@@ -1,5 +1,6 @@
 //! System calls that ask about a path: answered in the trap, by a walk that writes nothing shared.
 
+use super::how::{self, CACHED, How, NO_MAGICLINKS, NO_SYMLINKS, WITHIN};
 use super::path::{PATH_MAX, ProcPath, first_names};
 use super::view::View;
 use super::{AT_FDCWD, STATX_SIZE};
@@ -11,7 +12,8 @@ use alloc::vec::Vec;
 use ids::CpuId;
 use procfs::entries::{Is, S_IFLNK};
 use procfs::node::{Dir, Place};
-use procfs::{Node, Threads, Want, permission};
+use procfs::walk::Within;
+use procfs::{Mode, Node, Threads, Want, permission};
 use sync::atomic::Ordering::Relaxed;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -28,6 +30,8 @@ pub(super) struct Asked {
     path: usize,
     pub want: Want,
     pub what: What,
+    /// RESOLVE_… of `openat2(2)`.
+    resolve: u64,
 }
 
 /// What is asked of the path.
@@ -47,11 +51,11 @@ pub(super) enum What {
 
 impl Asked {
     /// `None` if it is none of these calls, or in a form that is the host's.
+    #[inline]
     fn of(call: &Call) -> Option<Asked> {
         let a = &call.args;
-        let follow = |flags: u64| Want { nofollow: flags & AT_SYMLINK_NOFOLLOW != 0, directory: false };
-        let link = Want { nofollow: true, directory: false };
-        let opens = |flags: u64| Want { nofollow: flags & O_NOFOLLOW != 0, directory: flags & O_DIRECTORY != 0 };
+        let follow = |flags: u64| Want { nofollow: flags & AT_SYMLINK_NOFOLLOW != 0, ..Want::default() };
+        let link = Want { nofollow: true, ..Want::default() };
         let access = |mode: u64, real| What::Access { want: mode as u16 & 7, real };
         let (dirfd, path, want, what) = match call.nr {
             nr::STAT => (None, 0, Want::default(), What::Stat { to: a[1] }),
@@ -67,18 +71,43 @@ impl Asked {
             nr::OPENAT => (Some(0), 1, opens(a[2]), What::Open { flags: a[2] }),
             _ => return None,
         };
-        Some(Asked { dirfd, path, want, what })
+        Some(Asked { dirfd, path, want, what, resolve: 0 })
     }
+
+    fn by(how: &How) -> Asked {
+        let no_links = how.resolve & NO_SYMLINKS != 0;
+        let want = Want { no_links, within: how.within(), ..opens(how.flags) };
+        Asked { dirfd: Some(0), path: 1, want, what: What::Open { flags: how.flags }, resolve: how.resolve }
+    }
+
+    /// Whether an absolute path is not ours to walk: it leads out of where it begins, or begins elsewhere.
+    fn leaves(&self, path: &ProcPath<'_>) -> bool {
+        path.absolute && self.resolve & WITHIN != 0
+    }
+}
+
+fn opens(flags: u64) -> Want {
+    let (nofollow, directory) = (flags & O_NOFOLLOW != 0, flags & O_DIRECTORY != 0);
+    Want { nofollow, directory, ..Want::default() }
 }
 
 impl<M: Machine> Kernel<M> {
     /// Calls that name a path: of ours, or the host's.
     pub(crate) fn sys_path(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        if let Some(asked) = Asked::of(call) {
+        let asked = match call.nr {
+            nr::OPENAT2 => match self.read_how(call) {
+                Some(how) if how.must_wait() => return Errno::EAGAIN.into(),
+                how => how.map(|how| Asked::by(&how)),
+            },
+            _ => Asked::of(call),
+        };
+        if let Some(asked) = asked {
             let dirfd = asked.dirfd.map_or(AT_FDCWD, |at| call.args[at]);
             if self.may_be_proc(call.args[asked.path]) {
                 let mut bytes = [0; PATH_MAX];
-                if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes) {
+                if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes)
+                    && !asked.leaves(&path)
+                {
                     return self.proc_call(cpu, t, call, &asked, &path);
                 }
             }
@@ -106,9 +135,14 @@ impl<M: Machine> Kernel<M> {
             Ok(walked) if is_hosts(&walked.node) => {
                 self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used)
             }
+            // Up and out again: the machine's files are the host's.
+            Ok(walked) if !walked.node.is_of_thread() && !is_link(&walked.node) => self.pass(cpu, call),
+            Ok(walked) if asked.resolve & CACHED != 0 && walked.mode == Mode::Reference => Errno::EAGAIN.into(),
             Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node),
-            // This kernel may have files that our list does not know; it answers for the process.
-            Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) => self.pass(cpu, call),
+            // This kernel may have files that our list does not know; it answers for the process, and outside.
+            Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) || goes_up(path.rest) => {
+                self.pass(cpu, call)
+            }
             Err(e) => e.into(),
         }
     }
@@ -235,6 +269,20 @@ impl<M: Machine> Kernel<M> {
         }
         let Ok(text) = self.hosts_path(dir, node, &path.rest[used..]) else { return Errno::ENOMEM.into() };
         let mut call = *call;
+        let how;
+        if let (nr::OPENAT2, What::Open { flags }) = (call.nr, asked.what) {
+            if asked.want.within != Within::Anywhere && goes_up(&path.rest[used..]) {
+                // "Could not ensure that it did not escape": nobody can tell by such a path.
+                return Errno::EAGAIN.into();
+            }
+            // Such links lead wherever they lead (`nd_jump_link`).
+            if asked.resolve & WITHIN != 0 && !asked.want.nofollow && jumps(node, &path.rest[used..]) {
+                return Errno::EXDEV.into();
+            }
+            // An absolute path for the host, so what confines it is seen to here.
+            how = [flags, 0, asked.resolve & (NO_MAGICLINKS | NO_SYMLINKS | CACHED)];
+            (call.args[2], call.args[3]) = (how.as_ptr() as u64, how::SIZE as u64);
+        }
         if let Some(at) = asked.dirfd {
             call.args[at] = AT_FDCWD;
         }
@@ -270,6 +318,21 @@ fn is_hosts(node: &Node) -> bool {
 fn is_of_process(rest: &[u8]) -> bool {
     let mut names = first_names(rest);
     names.next() == Some(b"self") && names.next().is_some_and(|name| name != b"task")
+}
+
+/// Whether a path has ".." on its way.
+fn goes_up(path: &[u8]) -> bool {
+    first_names(path).any(|name| name == b"..")
+}
+
+/// Whether what follows goes by a link that is no text: `exe`, `fd/1`, …
+fn jumps(node: &Node, rest: &[u8]) -> bool {
+    let is_folder_of_links = node.entry().is_some_and(|entry| matches!(entry.name, "fd" | "ns" | "map_files"));
+    is_link(node) || is_folder_of_links && first_names(rest).next().is_some()
+}
+
+fn is_link(node: &Node) -> bool {
+    node.entry().is_some_and(|entry| entry.mode & 0o170_000 == S_IFLNK)
 }
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {

@@ -1,6 +1,6 @@
 //! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
 
-use super::FACTS_LAST;
+use super::stat::HostStat;
 use crate::cputime::TimeLimit;
 use crate::machine::Machine;
 use crate::wait::Wait;
@@ -13,7 +13,7 @@ use procfs::Node;
 use procfs::entries::File;
 use procfs::node::{Dir, Place};
 use procfs::text::sched::Sched;
-use procfs::text::stat::{Field, Stat, priority};
+use procfs::text::stat::{Field, priority};
 use procfs::text::status::{Ours, write_limits};
 use procfs::text::{Room, State, sched, ticks};
 use sync::atomic::Ordering::Relaxed;
@@ -67,20 +67,6 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::ESRCH);
         }
         Ok(&bytes[..len])
-    }
-
-    /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
-    fn host_stat(&self) -> Stat {
-        let now = self.m.now();
-        if let Some((then, stat)) = *self.proc.stat.lock()
-            && now.since(then) < FACTS_LAST
-        {
-            return stat;
-        }
-        let line = self.read_host_file(c"/proc/self/stat");
-        let stat = Stat::parse(&line).unwrap_or(Stat::new(self.config.pid.0, b'R'));
-        *self.proc.stat.lock() = Some((now, stat));
-        stat
     }
 
     fn write_file(&self, of: &Subject, file: File, to: &mut Room<'_>) -> core::fmt::Result {
@@ -145,11 +131,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let mut stat = self.host_stat();
+        let mut host = HostStat::EMPTY;
+        self.host_stat(&mut host);
+        let HostStat { boot, line: stat } = &mut host;
         let (name, len) = self.name_of(of);
-        stat.id = of.id;
-        stat.set_name(&name[..len]);
-        stat.state = self.proc_state(of).letter();
+        let (name, state) = (&name[..len], self.proc_state(of).letter());
         stat.set(Field::NumThreads, i64::from(self.threads().live()));
         let usage = match of.slot {
             _ if of.whole => self.process_usage(),
@@ -166,7 +152,11 @@ impl<M: Machine> Kernel<M> {
         if of.id != self.config.pid.0 {
             stat.set(Field::ExitSignal, -1);
         }
-        let Some(t) = of.slot else { return stat.write(to) };
+        let Some(t) = of.slot else { return stat.write(of.id, name, state, to) };
+        let begun = self.thread(t).begun.load(Relaxed);
+        if begun != 0 {
+            stat.set(Field::StartTime, ticks(begun + boot.0) as i64);
+        }
         let attr = self.sched.attr(t);
         let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
         let number = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline);
@@ -182,7 +172,7 @@ impl<M: Machine> Kernel<M> {
         for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
             stat.set(field, first(set));
         }
-        stat.write(to)
+        stat.write(of.id, name, state, to)
     }
 
     fn write_status(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
@@ -205,7 +195,7 @@ impl<M: Machine> Kernel<M> {
             signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
             cpus: &cpus[..allowed],
             cpus_possible: self.config.cpus as u32,
-            switches: [0; 2],
+            switches: of.slot.map_or([0; 2], |t| self.switches(t)),
         };
         procfs::text::status::write(&base, &ours, to)
     }
@@ -219,19 +209,34 @@ impl<M: Machine> Kernel<M> {
             .map(|set| set.0)
     }
 
+    /// How often a thread left its CPU to wait, and how often it could have gone on.
+    fn switches(&self, t: ThreadIdx) -> [u64; 2] {
+        let counts = self.sched.counts(t, self.m.now());
+        [u64::from(self.thread(t).wait.begun()), u64::from(counts.involuntary)]
+    }
+
     fn sched_of(&self, of: &Subject) -> Sched {
         let Some(t) = of.slot else { return Sched::default() };
         let attr = self.sched.attr(t);
         let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
         // The kernel's own scale: 100 less than in `stat`.
         let priority = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline) as i32 + 100;
+        let now = self.m.now();
+        let (counts, [voluntary, involuntary]) = (self.sched.counts(t, now), self.switches(t));
         Sched {
             runtime: self.thread_clock(t).0,
-            exec_start: self.m.now().0,
+            waited: counts.queued.0,
+            // It has had one more than it left.
+            timeslices: voluntary + involuntary + 1,
+            exec_start: now.0,
+            vruntime: counts.vruntime.max(0) as u64,
+            migrations: u64::from(counts.migrations),
+            voluntary,
+            involuntary,
+            weight: u64::from(counts.weight),
             policy: attr.policy as u32,
             priority,
             slice: self.sched.rr_interval(t).0,
-            ..Sched::default()
         }
     }
 

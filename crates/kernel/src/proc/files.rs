@@ -8,22 +8,27 @@
 //! | *bare* | a duplicate of one empty file (the *blank*) | answered here |
 //! | *backed* | an anonymous file with the text in it, or a directory of its own | the host's, but for what must be ours |
 //!
-//! Most files are opened, read and closed and nothing else; they stay bare and cost two cheap host calls. Before any
+//! Most files are opened, read and closed and nothing else; they stay bare, and their numbers are kept for the next
+//! ([`super::vacant`]), so that they cost no host call at all: two threads that make some fight for the host's table of
+//! descriptors, which takes microseconds. Before any
 //! call that could show the host's side to somebody (`poll`, `dup`, `sendmsg`, `fork`, `execve`, opening by
 //! `/dev/fd`, …) all bare files are backed ([`back_files`](crate::Kernel::back_files)), so nobody ever sees the blank. At most
 //! [`BARE_MAX`] are bare at a time, which bounds that.
 //!
 //! A forked child has the descriptors and not the table: it reads what was there (CAVEATS).
 
+use super::vacant::{Taken, Vacant};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use procfs::Node;
-use sync::Lock;
-use sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use sync::{Guard, Lock};
 
-/// The most bare files: more are backed from the beginning.
-pub(super) const BARE_MAX: u32 = 16;
+/// The most bare files, and numbers kept: more are backed from the beginning.
+pub(super) const BARE_MAX: u32 = 64;
 const NO_BLANK: i32 = -1;
+/// No descriptor.
+const NOBODYS: i32 = -1;
 
 /// What a descriptor stands for.
 #[derive(Clone, Debug)]
@@ -38,6 +43,12 @@ pub(super) struct OpenFile {
     pub cursor: u64,
     /// Reading goes on in the host's file, not here.
     pub backed: bool,
+    /// Bare: whether the number ends with `execve`. The host's always does.
+    pub close_on_exec: bool,
+    /// Bare: every number below has been taken since this one was given out.
+    pub lowest: bool,
+    /// Bare: somebody reads it or backs it; who else wants to waits. Neither waits for anything meanwhile.
+    pub held: bool,
     /// Bare: what is left over of a text that was read in part.
     pub text: Option<Vec<u8>>,
     /// Bare: where the text ended that was read to its end.
@@ -47,19 +58,37 @@ pub(super) struct OpenFile {
 impl OpenFile {
     /// Opened just now.
     pub(super) fn new(node: Node, reads: bool, writes: bool, backed: bool) -> OpenFile {
-        OpenFile { node, reads, writes, fresh: true, cursor: 0, backed, text: None, end: None }
+        let (close_on_exec, lowest, held) = (false, false, false);
+        let (fresh, cursor, text, end) = (true, 0, None, None);
+        OpenFile { node, reads, writes, fresh, cursor, backed, close_on_exec, lowest, held, text, end }
     }
+}
+
+/// What there is to do for a number that the program closes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Closed {
+    /// Nothing: it is kept.
+    Kept,
+    /// The host closes it, and has nothing to do that could wait.
+    Bare,
+    /// The host closes it.
+    Other,
 }
 
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     open: Lock<BTreeMap<i32, OpenFile>>,
-    /// How many there are, how many of them are directories, and how many are bare. Most programs never have any, and
-    /// look no further.
+    /// How many there are, how many of them are directories, and how many are bare, numbers that are kept included.
+    /// Most programs never have any, and look no further.
     count: AtomicU32,
     folders: AtomicU32,
     bare: AtomicU32,
+    vacant: Vacant,
+    /// Changes when a number is freed, once there was a blank; 0 before.
+    frees: AtomicU32,
+    /// A number may have been freed that nobody has told of.
+    doubt: AtomicBool,
     /// The empty file.
     blank: AtomicI32,
 }
@@ -71,6 +100,9 @@ impl Default for OpenFiles {
             count: AtomicU32::new(0),
             folders: AtomicU32::new(0),
             bare: AtomicU32::new(0),
+            vacant: Vacant::default(),
+            frees: AtomicU32::new(0),
+            doubt: AtomicBool::new(false),
             blank: AtomicI32::new(NO_BLANK),
         }
     }
@@ -104,6 +136,7 @@ impl OpenFiles {
 
     /// Another blank; what there was before.
     pub(super) fn set_blank(&self, fd: Option<i32>) -> Option<i32> {
+        self.frees.store(self.frees.load(Relaxed) | 1, Relaxed);
         Some(self.blank.swap(fd.unwrap_or(NO_BLANK), AcqRel)).filter(|&fd| fd != NO_BLANK)
     }
 
@@ -115,6 +148,139 @@ impl OpenFiles {
         }
     }
 
+    /// Whether the program has closed this number and the host has not.
+    #[inline]
+    pub(super) fn is_vacant(&self, fd: u64) -> bool {
+        self.vacant.has(fd as i32)
+    }
+
+    /// Differs when numbers were freed meanwhile, for [`OpenFiles::insert_new`].
+    pub(super) fn frees(&self) -> u32 {
+        self.frees.load(Acquire)
+    }
+
+    /// Whether any file was ever bare.
+    #[inline]
+    pub(super) fn was_used(&self) -> bool {
+        self.frees.load(Relaxed) != 0
+    }
+
+    /// What is kept is to be asked about before it is used ([`OpenFiles::doubted`]).
+    pub(super) fn doubt(&self) {
+        self.doubt.store(true, Release);
+    }
+
+    /// Whether what is kept must be given back first.
+    #[inline]
+    pub(super) fn doubted(&self) -> bool {
+        self.doubt.load(Acquire) && self.doubt.swap(false, AcqRel)
+    }
+
+    /// Opens a bare file by the lowest number, if one is kept.
+    pub(super) fn reuse(&self, file: &OpenFile) -> Option<i32> {
+        let mut open = self.open.lock();
+        let fd = self.vacant.reuse()?;
+        self.add(&self.bare, u32::MAX);
+        self.count_one(file, 1);
+        if open.is_empty() {
+            // So that the map keeps its memory when the only file is closed, and opened again.
+            open.insert(NOBODYS, OpenFile::new(Node::ROOT, false, false, true));
+        }
+        open.insert(fd, OpenFile { lowest: true, ..file.clone() });
+        Some(fd)
+    }
+
+    /// A bare file with a number that the host has just given: the lowest, if none was freed since `frees`.
+    pub(super) fn insert_new(&self, fd: i32, file: OpenFile, frees: u32) {
+        let mut open = self.open.lock();
+        self.count_one(&file, 1);
+        let lowest = self.frees.load(Acquire) == frees;
+        if let Some(old) = open.insert(fd, OpenFile { lowest, ..file }) {
+            self.count_one(&old, u32::MAX);
+        }
+    }
+
+    /// The table when nobody holds one of these. It is held for a few host calls that do not wait at most.
+    fn settled(&self, first: i32, last: i32) -> Guard<'_, BTreeMap<i32, OpenFile>> {
+        let mut round = 0;
+        loop {
+            let open = self.open.lock();
+            let is_held = match first == last {
+                true => open.get(&first).is_some_and(|file| file.held),
+                false => first < last && open.range(first..=last).any(|(_, file)| file.held),
+            };
+            if !is_held {
+                return open;
+            }
+            drop(open);
+            sync::relax(round);
+            round += 1;
+        }
+    }
+
+    /// A bare file to be read, backed or moved in: nobody else does until it is given back by [`OpenFiles::put`].
+    pub(super) fn hold(&self, fd: i32) -> Option<OpenFile> {
+        let mut open = self.settled(fd, fd);
+        // Nobody's is backed.
+        let file = open.get_mut(&fd).filter(|file| !file.backed)?;
+        file.held = true;
+        let text = file.text.take();
+        Some(OpenFile { text, ..file.clone() })
+    }
+
+    /// Gives back what [`OpenFiles::hold`] gave.
+    pub(super) fn put(&self, fd: i32, file: OpenFile) {
+        let mut open = self.open.lock();
+        if let Some(place) = open.get_mut(&fd) {
+            if file.backed {
+                self.add(&self.bare, u32::MAX);
+            }
+            // It may have ceased to be the lowest meanwhile.
+            let lowest = place.lowest;
+            *place = OpenFile { held: false, lowest, ..file };
+        }
+    }
+
+    /// The program closes a number.
+    pub(super) fn close(&self, fd: i32) -> Closed {
+        if fd < 0 {
+            return Closed::Other;
+        }
+        let mut open = self.settled(fd, fd);
+        let Some(file) = open.remove(&fd) else { return Closed::Other };
+        self.count_one(&file, u32::MAX);
+        if file.backed {
+            Closed::Other
+        } else if file.lowest && self.vacant.keep(fd) {
+            self.add(&self.bare, 1);
+            Closed::Kept
+        } else {
+            Closed::Bare
+        }
+    }
+
+    /// The numbers kept from `first` to `last`, which are kept no longer.
+    pub(super) fn take_vacant(&self, first: i32, last: i32) -> Taken {
+        let _open = self.open.lock();
+        let taken = self.vacant.take(first, last);
+        self.add(&self.bare, taken.len().wrapping_neg());
+        taken
+    }
+
+    /// The host has closed a number: those above it are not the lowest. Those of them that were kept, to be closed.
+    pub(super) fn freed(&self, number: i32) -> Option<Taken> {
+        // Not exact: that it changes is enough.
+        self.frees.store(self.frees.load(Relaxed).wrapping_add(2) | 1, Release);
+        if !self.has_bare() {
+            return None;
+        }
+        let mut open = self.open.lock();
+        open.range_mut(number..).for_each(|(_, file)| file.lowest = false);
+        let taken = self.vacant.take(number, i32::MAX);
+        self.add(&self.bare, taken.len().wrapping_neg());
+        Some(taken)
+    }
+
     pub(super) fn insert(&self, fd: i32, file: OpenFile) {
         let mut open = self.open.lock();
         self.count_one(&file, 1);
@@ -124,7 +290,7 @@ impl OpenFiles {
     }
 
     pub(super) fn find(&self, fd: i32) -> Option<OpenFile> {
-        if self.is_empty() { None } else { self.open.lock().get(&fd).cloned() }
+        if self.is_empty() || fd < 0 { None } else { self.open.lock().get(&fd).cloned() }
     }
 
     /// The directory of ours that a descriptor stands for.
@@ -136,10 +302,10 @@ impl OpenFiles {
     }
 
     /// The lowest descriptor above this one that is bare.
-    pub(super) fn next_bare(&self, after: i32) -> Option<(i32, OpenFile)> {
+    pub(super) fn next_bare(&self, after: i32) -> Option<i32> {
         let open = self.open.lock();
         let mut above = open.range(after.saturating_add(1)..);
-        above.find(|(_, file)| !file.backed).map(|(&fd, file)| (fd, file.clone()))
+        above.find(|(_, file)| !file.backed).map(|(&fd, _)| fd)
     }
 
     /// Changes what is known of one.
@@ -151,36 +317,31 @@ impl OpenFiles {
         }
     }
 
-    /// These descriptors are something else from now on. Whether the only one was bare, so that the host has nothing
-    /// to do for it that could wait.
-    pub(super) fn forget(&self, first: u32, last: u32) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let mut open = self.open.lock();
-        if first == last {
-            let gone = open.remove(&(first as i32));
-            gone.iter().for_each(|file| self.count_one(file, u32::MAX));
-            return gone.is_some_and(|file| !file.backed);
-        }
+    /// These descriptors are something else from now on.
+    pub(super) fn forget(&self, first: u32, last: u32) {
+        let most = i32::MAX as u32;
+        let mut open = self.settled(first.min(most) as i32, last.min(most) as i32);
         open.retain(|&fd, file| {
-            let stays = !(first..=last).contains(&(fd as u32));
+            let stays = fd < 0 || !(first..=last).contains(&(fd as u32));
             if !stays {
                 self.count_one(file, u32::MAX);
             }
             stays
         });
-        false
     }
 
     /// Adds one to the counts that a file is part of, or takes it away. Their lock is held.
     fn count_one(&self, file: &OpenFile, by: u32) {
-        self.count.store(self.count.load(Relaxed).wrapping_add(by), Release);
+        self.add(&self.count, by);
         if file.node.dir().is_some() {
-            self.folders.store(self.folders.load(Relaxed).wrapping_add(by), Release);
+            self.add(&self.folders, by);
         }
         if !file.backed {
-            self.bare.store(self.bare.load(Relaxed).wrapping_add(by), Release);
+            self.add(&self.bare, by);
         }
+    }
+
+    fn add(&self, to: &AtomicU32, by: u32) {
+        to.store(to.load(Relaxed).wrapping_add(by), Release);
     }
 }

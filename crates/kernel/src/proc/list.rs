@@ -16,7 +16,13 @@ impl<M: Machine> Kernel<M> {
     /// `getdents64(2)`: at most 64 names at a time, as a full buffer would end it, too.
     pub(crate) fn sys_getdents(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [fd, to, size, ..] = call.args;
-        let Some(file) = self.proc.files.find(fd as i32) else { return self.pass(cpu, call) };
+        let Some(file) = self.proc.files.find(fd as i32) else {
+            // It may be a list of descriptors.
+            if self.proc.files.has_bare() {
+                self.back_all();
+            }
+            return self.pass(cpu, call);
+        };
         if !self.proc_lives(&file.node) {
             return Errno::ENOENT.into();
         }
@@ -62,8 +68,10 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_lseek(&self, cpu: CpuId, call: &Call) -> Out {
         let [fd, offset, whence, ..] = call.args;
         let Some(file) = self.proc.files.find(fd as i32) else { return self.pass(cpu, call) };
-        if !file.backed {
-            return self.seek_bare(fd as i32, &file, offset, whence);
+        if !file.backed
+            && let Some(out) = self.seek_bare(fd as i32, offset, whence)
+        {
+            return out;
         }
         if file.node.dir() != Some(Dir::Tasks) {
             return self.pass(cpu, call);

@@ -4,7 +4,7 @@
 //! * [`path`]: which paths are ours. What does not begin with `/proc/` costs a look at its first bytes.
 //! * [`calls`]: `stat`, `access`, `readlink` and their kin are answered in the trap, by a walk of `procfs::Tree` that
 //!   writes nothing shared.
-//! * [`open`], [`files`], [`bare`]: an open file of ours has a number of the host's. While it is only read it is
+//! * [`open`], [`files`], [`bare`], [`vacant`]: an open file of ours has a number of the host's. While it is only read it is
 //!   nothing else; before it can be shown to anybody it becomes an anonymous file with the text in it, so that polling,
 //!   duplicating and passing it on are what they are natively.
 //! * [`contents`]: the texts, made from the host's own and what we know better.
@@ -17,9 +17,12 @@ mod bare;
 mod calls;
 mod contents;
 mod files;
+mod how;
 mod list;
 mod open;
 mod path;
+mod stat;
+mod vacant;
 mod view;
 
 use crate::machine::{Call, Machine};
@@ -29,12 +32,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::Nanos;
 use once_cell::race::OnceBox;
-use procfs::text::stat::Stat;
 use procfs::{Caller, Options, Owner, Policy, Tree};
 use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Lock, SeqCount};
 
 pub(crate) use files::OpenFiles;
+use stat::KnownStat;
 
 /// Names remembered: 128 bytes each, in memory that is taken as they come.
 const NAMES: usize = 1 << 13;
@@ -56,8 +59,8 @@ pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
     facts: KnownFacts,
-    /// The host's `stat` of the process, and when it was read.
-    stat: Lock<Option<(Nanos, Stat)>>,
+    /// What the host said of the process last.
+    stat: KnownStat,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
 }
@@ -198,7 +201,8 @@ impl<M: Machine> Kernel<M> {
         self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, flags, 0, 0, 0, 0] })
     }
 
-    fn host_close(&self, fd: u64) -> isize {
-        self.m.host(Call { nr: nr::CLOSE, args: [fd, 0, 0, 0, 0, 0] })
+    fn host_close(&self, fd: u64) {
+        self.host_close_only(fd as i32);
+        self.number_freed(fd);
     }
 }

@@ -1,6 +1,6 @@
 //! Opening, reading and writing files of ours, and what happens to their descriptors.
 
-use super::files::OpenFile;
+use super::files::{Closed, OpenFile};
 use super::view::View;
 use super::{AT_FDCWD, F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
 use crate::machine::{Call, Machine};
@@ -41,16 +41,13 @@ impl<M: Machine> Kernel<M> {
         }
         let (reads, writes) = (access != O_WRONLY, access != 0);
         // A path alone (O_PATH) is never read: the host's refusals are those of a backed file's.
-        if self.proc.files.may_be_bare()
-            && flags & O_PATH == 0
-            && let Some(fd) = self.bare_descriptor(flags & O_CLOEXEC != 0)
+        let close_on_exec = flags & O_CLOEXEC != 0;
+        if flags & O_PATH == 0
+            && let Some(fd) = self.open_bare(OpenFile { close_on_exec, ..OpenFile::new(*node, reads, writes, false) })
         {
-            if fd >= 0 {
-                self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, false));
-            }
             return Out::Done(fd);
         }
-        let fd = self.host_memory_file(flags & O_CLOEXEC != 0);
+        let fd = self.host_memory_file(close_on_exec);
         if fd < 0 {
             return Out::Done(fd);
         }
@@ -115,9 +112,13 @@ impl<M: Machine> Kernel<M> {
     /// `read(2)`, `pread64(2)`: from its beginning a file is read as it is now, as a sequence file is; of a dead
     /// thread nothing is read.
     pub(crate) fn sys_read(&self, cpu: CpuId, call: &Call) -> Out {
-        if !self.proc.files.is_empty()
-            && let Some(file) = self.proc.files.find(call.args[0] as i32)
-        {
+        if self.proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        if let Some(out) = self.read_bare(call) {
+            return out;
+        }
+        if let Some(file) = self.proc.files.find(call.args[0] as i32) {
             let fd = call.args[0];
             if !file.reads {
                 return Errno::EBADF.into();
@@ -126,11 +127,6 @@ impl<M: Machine> Kernel<M> {
                 return Errno::ESRCH.into();
             }
             let ours = file.node.entry().map(|entry| entry.is);
-            if let Some(Is::Ours(text)) = ours
-                && !file.backed
-            {
-                return self.read_bare(fd as i32, &file, text, call);
-            }
             let at = match call.nr {
                 nr::PREAD64 => call.args[3] as isize,
                 _ if file.fresh => 1,
@@ -220,19 +216,43 @@ impl<M: Machine> Kernel<M> {
             call.args[2] &= !CLOSE_RANGE_UNSHARE;
         }
         let call = &call;
+        // With another flag nothing is closed.
+        if call.nr == nr::CLOSE_RANGE && call.args[2] != 0 {
+            return self.pass(cpu, call);
+        }
         let (first, last) = match call.nr {
             nr::CLOSE => (call.args[0], call.args[0]),
             nr::CLOSE_RANGE => (call.args[0], call.args[1]),
             _ => (call.args[1], call.args[1]),
         };
         self.proc.files.spare(first as u32, last as u32);
-        if !self.proc.files.is_empty() {
-            let was_bare = self.proc.files.forget(first as u32, last as u32);
-            if was_bare && call.nr == nr::CLOSE {
-                return Out::Done(self.m.host(*call));
+        match call.nr {
+            nr::CLOSE => self.close_one(cpu, call),
+            _ => {
+                if !self.proc.files.is_empty() {
+                    self.proc.files.forget(first as u32, last as u32);
+                }
+                let out = self.pass(cpu, call);
+                self.number_freed(first);
+                out
             }
         }
-        self.pass(cpu, call)
+    }
+
+    fn close_one(&self, cpu: CpuId, call: &Call) -> Out {
+        if self.proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        match self.proc.files.close(call.args[0] as i32) {
+            Closed::Kept => Out::Done(0),
+            Closed::Bare => {
+                let result = self.m.host(*call);
+                self.number_freed(call.args[0]);
+                Out::Done(result)
+            }
+            // It is heard of when it is done (`Kernel::inline_done`).
+            Closed::Other => self.pass(cpu, call),
+        }
     }
 
     /// `dup(2)` and its kin: the new descriptor stands for the same.

@@ -78,6 +78,7 @@ impl<M: Machine> Kernel<M> {
             let _ = self.m.store_u32(args.child_tid, tid as u32);
         }
         let now = self.m.now();
+        self.thread(child).begun.store(now.0, Relaxed);
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
         self.tick_elsewhere(cpu, self.sched.cpu_of(child));
         Ok(tid)

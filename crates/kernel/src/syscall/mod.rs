@@ -130,6 +130,7 @@ impl<M: Machine> Kernel<M> {
             nr::CLOSE | nr::CLOSE_RANGE => self.sys_close(cpu, call),
             nr::OPEN
             | nr::OPENAT
+            | nr::OPENAT2
             | nr::STAT
             | nr::LSTAT
             | nr::NEWFSTATAT

@@ -112,6 +112,10 @@ mod tests {
         let mut load = Load::default();
         (0..12).for_each(|_| load.step(1));
         assert_eq!(text(|to| load.write(1, 2, 3, to)), "0.63 0.18 0.06 1/2 3\n", "after a minute 1 − 1/e");
+        // Many at once: 1 − (1884, 2014, 2037 of 2048)^60.
+        let mut many = Load::default();
+        (0..60).for_each(|_| many.step(100));
+        assert_eq!(text(|to| many.write(100, 101, 3, to)), "99.33 63.38 27.62 100/101 3\n");
         (0..2000).for_each(|_| load.step(1));
         assert_eq!(text(|to| load.write(1, 2, 3, to)), "1.00 1.00 1.00 1/2 3\n");
         (0..2000).for_each(|_| load.step(0));

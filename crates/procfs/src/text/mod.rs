@@ -9,6 +9,7 @@ pub mod machine;
 pub mod sched;
 pub mod stat;
 pub mod status;
+pub mod template;
 
 use core::fmt::{self, Write};
 

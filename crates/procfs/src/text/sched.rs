@@ -81,6 +81,7 @@ mod tests {
         let ours = String::from_utf8(room.text().to_vec()).unwrap();
         assert!(ours.starts_with("name (42, #threads: 7)\n-----"));
         assert!(ours.contains("se.sum_exec_runtime                          :          1234.567890\n"), "{ours}");
+        assert!(ours.contains("se.load.weight                               :              1048576\n"), "{ours}");
         assert!(ours.contains("nr_switches                                  :                   11\n"), "{ours}");
         let Ok(host) = std::fs::read_to_string("/proc/self/sched") else { return };
         assert_eq!(host.lines().nth(1), ours.lines().nth(1));

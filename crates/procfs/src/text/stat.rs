@@ -1,6 +1,7 @@
 //! `/proc/PID/stat`: 52 fields on one line (`do_task_stat`).
 
 use super::Room;
+use super::template::write_field;
 use core::fmt;
 
 /// How many fields there are.
@@ -96,6 +97,11 @@ impl Stat {
         self.numbers[field as usize - BEFORE - 1]
     }
 
+    /// A field by its number, 4 to 52.
+    pub(super) fn number(&self, field: usize) -> i64 {
+        self.numbers[field - BEFORE - 1]
+    }
+
     /// Sets a field.
     pub fn set(&mut self, field: Field, value: i64) {
         self.numbers[field as usize - BEFORE - 1] = value;
@@ -108,19 +114,15 @@ impl Stat {
         to.raw(self.name())?;
         to.raw(&[b')', b' ', self.state])?;
         for (i, &n) in self.numbers.iter().enumerate() {
-            // Limits and addresses have no sign: RLIM_INFINITY is 2⁶⁴ − 1.
-            let is_signed = !matches!(i + BEFORE + 1, 23 | 25..=30 | 35 | 45..=51);
-            if is_signed && n < 0 {
-                to.byte(b' ')?;
-                to.byte(b'-')?;
-                to.number(n.unsigned_abs())?;
-            } else {
-                to.byte(b' ')?;
-                to.number(n as u64)?;
-            }
+            write_field(i + BEFORE + 1, n, to)?;
         }
         to.byte(b'\n')
     }
+}
+
+/// Limits and addresses have no sign: RLIM_INFINITY is 2⁶⁴ − 1.
+pub(super) const fn is_signed(field: usize) -> bool {
+    !matches!(field, 23 | 25..=30 | 35 | 45..=51)
 }
 
 /// A number with or without a sign, up to 2⁶⁴ − 1, whose bits are kept.

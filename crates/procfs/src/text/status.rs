@@ -162,7 +162,13 @@ mod tests {
             "NSpid:\t4194400",
             "Tgid:\t7",
             "Threads:\t100000",
+            "SigPnd:\t0000000000000001",
+            "ShdPnd:\t0000000000000002",
             "SigBlk:\t0000000000000004",
+            "SigIgn:\t0000000000000008",
+            "SigCgt:\t0000000000000010",
+            "NStgid:\t7",
+            "voluntary_ctxt_switches:\t11",
             "Cpus_allowed:\t27",
             "Cpus_allowed_list:\t0-2,5",
             "nonvoluntary_ctxt_switches:\t12",
@@ -175,11 +181,21 @@ mod tests {
     }
 
     #[test]
+    fn the_state_is_ours_whatever_the_host_says() {
+        let host = b"State:\tR (running)\nUmask:\t0022\n";
+        assert_eq!(text(|to| write(host, &OURS, to)), "State:\tS (sleeping)\nUmask:\t0022\n");
+    }
+
+    #[test]
     fn masks_are_as_wide_as_the_machine() {
         let of = |cpus_possible, cpus: &[u32]| text(|to| Ours { cpus, cpus_possible, ..OURS }.mask(to));
         assert_eq!(of(2, &[0, 1]), "Cpus_allowed:\t3\n");
         assert_eq!(of(64, &[0, 63]), "Cpus_allowed:\t80000000,00000001\n");
         assert_eq!(of(36, &[35]), "Cpus_allowed:\t8,00000000\n");
+        assert_eq!(of(33, &[0, 31, 32]), "Cpus_allowed:\t1,80000001\n");
+        assert_eq!(of(5, &[4]), "Cpus_allowed:\t10\n");
+        assert_eq!(of(8, &[1, 7]), "Cpus_allowed:\t82\n");
+        assert_eq!(of(96, &[64]), "Cpus_allowed:\t00000001,00000000,00000000\n");
     }
 
     #[test]
@@ -191,6 +207,15 @@ mod tests {
         let mut limit = || words.next().map(|w| w.parse().unwrap_or(u64::MAX)).unwrap();
         let both = [limit(), limit()];
         assert_eq!(text(|to| write_limits(&host, &[("Max cpu time", both, "seconds")], to)), lines);
+        // A row is replaced by its whole name, and one without a unit ends after its numbers.
+        let host = b"Max cpu time              1\nMax cpu times             2\nMax nice priority         3\n";
+        let rows = [("Max cpu time", [5, 6], "seconds"), ("Max nice priority", [7, 8], "")];
+        assert_eq!(
+            text(|to| write_limits(host, &rows, to)),
+            "Max cpu time              5                    6                    seconds   \n\
+             Max cpu times             2\n\
+             Max nice priority         7                    8                    \n"
+        );
         assert_eq!(
             text(|to| limit_row("Max nice priority", 0, u64::MAX, "", to)),
             "Max nice priority         0                    unlimited            \n"
