@@ -38,7 +38,11 @@ impl Opened {
         match &self.0 {
             What::Host(file) => {
                 let mut bytes = vec![0; size];
-                let read = rustix::io::pread(file, &mut bytes, offset)?;
+                let read = match rustix::io::pread(file, &mut bytes, offset) {
+                    // What has no places has an order.
+                    Err(Errno::SPIPE) => rustix::io::read(file, &mut bytes)?,
+                    read => read?,
+                };
                 bytes.truncate(read);
                 Ok(bytes)
             }
@@ -63,7 +67,10 @@ impl Opened {
     /// EINVAL where Linux says so; the host's.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
         match &self.0 {
-            What::Host(file) => rustix::io::pwrite(file, bytes, offset),
+            What::Host(file) => match rustix::io::pwrite(file, bytes, offset) {
+                Err(Errno::SPIPE) => rustix::io::write(file, bytes),
+                written => written,
+            },
             // It would be the statistics of the host's thread that are set back.
             What::Ours { file: File::Sched, .. } => Ok(bytes.len()),
             What::Ours { .. } => Err(Errno::INVAL),

@@ -105,7 +105,13 @@ impl Programs {
         program
     }
 
-    /// The id of the process that has this thread.
+    /// The greatest id of a thread of all of them.
+    pub fn greatest(&self, process: impl Fn(i32) -> Option<Process>) -> i32 {
+        let all = self.watch.pids().into_iter().filter_map(process).filter_map(|process| self.find(process));
+        all.filter_map(|program| program.0.threads.last().map(|thread| thread.tid)).max().unwrap_or(0)
+    }
+
+    /// The process that has this thread.
     pub fn owner(&self, tid: i32, process: impl Fn(i32) -> Option<Process>) -> Option<Process> {
         let all = self.watch.pids().into_iter().filter_map(process);
         all.into_iter().find(|&process| self.find(process).is_some_and(|program| program.thread(tid).is_some()))

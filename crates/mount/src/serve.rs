@@ -6,8 +6,8 @@ use crate::node::{Node, Nodes, Whose};
 use crate::tree::{Listed, Tree};
 use fuser::{
     AccessFlags, BsdFileFlags, Config, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
+    InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use procfs::HidePid;
 use rustix::fs::{Access, OFlags, Stat};
@@ -205,7 +205,7 @@ impl Filesystem for FileSystem {
         }
     }
 
-    /// Nothing has a length to change, and nothing else of these files can be set (`proc_setattr`).
+    /// Nothing has a length to change. What else can be set the host says (`proc_setattr`); times cannot be set here.
     fn setattr(
         &self,
         request: &Request,
@@ -224,12 +224,48 @@ impl Filesystem for FileSystem {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let only_size = mode.or(uid).or(gid).is_none() && atime.or(mtime).is_none() && size.is_some();
-        let result = if only_size { self.attributes_of(request, number) } else { Err(Errno::PERM) };
-        match result {
+        let others = size.is_some() || mode.or(uid).or(gid).is_some();
+        let times = atime.or(mtime).is_some() && !others;
+        let changed = if times { Err(Errno::PERM) } else { self.node(number) };
+        let changed = changed.and_then(|node| self.tree.change(&asker(request), &node, mode, [uid, gid]));
+        match changed.and_then(|()| self.attributes_of(request, number)) {
             Ok(attributes) => reply.attr(&ATTRIBUTES, &attributes),
             Err(error) => reply.error(errno(error)),
         }
+    }
+
+    // Nothing is made here and nothing goes: the errors are those of Linux's own.
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(fuser::Errno::ENOENT);
+    }
+
+    fn mkdir(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(fuser::Errno::ENOENT);
+    }
+
+    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
+        reply.error(fuser::Errno::ENOENT);
+    }
+
+    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        reply.error(fuser::Errno::ENOENT);
+    }
+
+    fn create(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
+        reply.error(fuser::Errno::ENOENT);
+    }
+
+    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(fuser::Errno::EPERM);
+    }
+
+    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(fuser::Errno::EPERM);
+    }
+
+    fn rename(&self, _: &Request, _: INodeNo, _: &OsStr, _: INodeNo, _: &OsStr, _: RenameFlags, reply: ReplyEmpty) {
+        reply.error(fuser::Errno::ENOENT);
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {

@@ -9,12 +9,16 @@ use crate::text::{self, Subject};
 use procfs::entries::File;
 use procfs::node::Dir;
 use procfs::permission::Options;
-use rustix::fs::{Access, AtFlags, FileType, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 use std::sync::Arc;
 
 /// Linux gives no process a greater id (`PID_MAX_LIMIT`), and Entresol's threads have no smaller one.
 const HOST_ID_MAX: i32 = 1 << 22;
+
+/// Below the root.
+const PID_MAX: &[u8] = b"sys/kernel/pid_max";
 
 /// The tree.
 #[derive(Debug)]
@@ -176,6 +180,27 @@ impl Tree {
         })
     }
 
+    /// `chmod(2)` and `chown(2)`: the host says who may, and of which files.
+    ///
+    /// # Errors
+    /// As [`Tree::find`], and the host's refusal.
+    pub fn change(&self, asker: &Asker, node: &Node, mode: Option<u32>, owner: [Option<u32>; 2]) -> Result<(), Errno> {
+        self.check(asker, node, false)?;
+        let [uid, gid] = owner;
+        self.on_host(asker, node, |process, path| {
+            self.host.at(process, path, |folder, path| {
+                if let Some(mode) = mode {
+                    rustix::fs::chmodat(folder, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+                }
+                if uid.or(gid).is_none() {
+                    return Ok(());
+                }
+                let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+                rustix::fs::chownat(folder, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+            })
+        })
+    }
+
     /// All names in a directory.
     ///
     /// # Errors
@@ -236,12 +261,23 @@ impl Tree {
     /// The file of ours that it is.
     fn ours(&self, node: &Node) -> Option<File> {
         let dir = match node.whose {
-            Whose::Machine => return None,
+            Whose::Machine => return (node.path == PID_MAX).then_some(File::PidMax),
             Whose::Process(_) | Whose::Top(..) => Dir::Process,
             Whose::Thread(..) => Dir::Thread,
         };
         let file = text::ours(dir, &node.path)?;
         self.programs.find(node.whose.process()?).map(|_| file)
+    }
+
+    /// The host's, or what is above all threads' ids: by its digits tools make their columns wide enough.
+    fn pid_max(&self) -> Result<Vec<u8>, Errno> {
+        let host = self.host.read(None, PID_MAX)?;
+        let number: Option<i64> = str::from_utf8(&host).ok().and_then(|text| text.trim_end().parse().ok());
+        let greatest = i64::from(self.programs.greatest(|pid| self.host.process(pid).ok()));
+        match number {
+            Some(number) if number <= greatest => Ok(format!("{}\n", ((greatest >> 27) + 1) << 27).into_bytes()),
+            _ => Ok(host),
+        }
     }
 
     /// The text of a file of ours, as of now.
@@ -250,7 +286,7 @@ impl Tree {
     /// ESRCH if its thread or process is gone.
     pub fn text(&self, asker: &Asker, node: &Node, file: File) -> Result<Vec<u8>, Errno> {
         let (process, tid, whole) = match node.whose {
-            Whose::Machine => return Err(Errno::SRCH),
+            Whose::Machine => return self.pid_max(),
             Whose::Process(process) => (process, process.pid, true),
             Whose::Top(process, tid) => (process, tid, true),
             Whose::Thread(process, tid) => (process, tid, false),
