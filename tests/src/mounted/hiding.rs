@@ -131,7 +131,7 @@ pub fn unprivileged() -> Result<(), String> {
     // Its own program, by threads.
     let program = places::public_copy(watched()?).map_err(|e| e.to_string())?;
     let script = format!(
-        "sleep 60 | {command} run -- {} quiet >{home}/out & \
+        "mkfifo {home}/in && exec 3<>{home}/in && {command} run -- {} quiet <{home}/in >{home}/out & \
          for i in $(seq 300); do grep -qx . {home}/out && break; sleep 0.1; done; \
          {command} proc -- ps -L -p $! -o comm=; kill $!",
         program.display()

@@ -1,6 +1,6 @@
 //! Names, errors and texts: the same natively and on the mount. `%` stands for a process of the host's.
 
-use super::room::{Room, eventually};
+use super::room::{Room, Watched, eventually};
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -53,7 +53,6 @@ const TEXTS: &[&str] = &[
     "devices",
     "misc",
     "modules",
-    "sys/kernel/pid_max",
     "sys/kernel/ostype",
     "sys/kernel/osrelease",
     "sys/kernel/threads-max",
@@ -270,11 +269,15 @@ pub fn threads() -> Result<(), String> {
     let room = Room::new()?;
     let _mounted = room.mounted(&[])?;
     let program = room.start(&["quiet"])?;
+    eventually(|| described(&room, &program))
+}
+
+fn described(room: &Room, program: &Watched) -> Result<(), String> {
     let (process, pid) = (room.mount().join(program.pid().to_string()), program.pid() as i32);
-    let threads = eventually(|| {
-        let threads = room.ps(program.pid())?;
-        if threads.len() == program.threads.len() { Ok(threads) } else { Err(format!("{threads:?}")) }
-    })?;
+    let threads = room.ps(program.pid())?;
+    if threads.len() != program.threads.len() || threads.values().any(|thread| thread.state != 'S') {
+        return Err(format!("not all wait: {threads:?}"));
+    }
     let read = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
     let expect = |what: &str, holds: bool, text: &str| {
         if holds { Ok(()) } else { Err(format!("{what}: {text}")) }
