@@ -28,6 +28,7 @@ ROOMS = {
     "host": (7, False),
     "image": (8, False),
     "api": (8, False),
+    "mount": (8, False),
     "cli": (9, False),
     "tests": (10, False),
 }

@@ -1,6 +1,7 @@
 //! What a test needs of the machine, and the sentence that says so when it is missing.
 
 use std::fmt;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
 
@@ -16,6 +17,8 @@ pub enum Requirement {
     },
     /// The rights of root, natively: the reference run uses them.
     Root,
+    /// FUSE, to mount file systems.
+    Fuse,
 }
 
 impl Requirement {
@@ -42,6 +45,7 @@ impl Requirement {
         match self {
             Self::Package { file, .. } => on_search_path(file) || known_to_compiler(file),
             Self::Root => rustix::process::geteuid().is_root(),
+            Self::Fuse => OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok(),
         }
     }
 }
@@ -51,6 +55,7 @@ impl fmt::Display for Requirement {
         match self {
             Self::Package { name, .. } => write!(out, "needs package {name}"),
             Self::Root => write!(out, "needs root"),
+            Self::Fuse => write!(out, "needs /dev/fuse, to be opened by this user"),
         }
     }
 }

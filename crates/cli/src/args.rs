@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::laboratory::args::LabArguments;
 use crate::limits::{CpuLimit, CpusetOption, GroupOption};
+use crate::mount::{MountArguments, ProcArguments};
 use crate::pages::column::{Column, SortKey};
 use crate::probe::Probe;
 use crate::profile::args::ProfileArguments;
@@ -55,6 +56,10 @@ pub enum Task {
     Top(TopArguments),
     /// Write figures of all processes under Entresol in the OpenMetrics format
     Export(ExportArguments),
+    /// Mount the host's /proc with the threads of all processes under Entresol in it
+    Mount(MountArguments),
+    /// Run a command, as `ps`, with that tree over its /proc
+    Proc(ProcArguments),
     /// Show historic designs beside Entresol's, simulated and live
     Lab(LabArguments),
     /// Show the POSIX timers of a process that runs under Entresol

@@ -12,6 +12,7 @@
 //!   [`demo`] run each of them natively and under `run`, by turns.
 //! - [`timers`] asks a process that runs under Entresol for its timers.
 //! - [`pages`] reads what running processes publish: `threads`, `ps`; [`mod@top`] and [`mod@export`] do so, too.
+//! - [`mount`](mod@mount) serves the host's `/proc` with the threads in it, in a folder or over a command's own `/proc`.
 //! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
@@ -26,6 +27,7 @@ pub mod install;
 pub mod laboratory;
 pub mod limits;
 pub mod machine;
+pub mod mount;
 pub mod pages;
 pub mod plans;
 pub mod probe;
@@ -75,6 +77,8 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Ps(request) => pages::ps::ps(&request),
         Task::Top(request) => top::top(&request),
         Task::Export(request) => export::export(&request),
+        Task::Mount(request) => mount::mount(&request),
+        Task::Proc(request) => Ok(mount::command::run(&request)),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Timers(request) => timers::timers(&request),
@@ -88,7 +92,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
 fn usage(error: &clap::Error) -> i32 {
     let _ = error.print();
     let asked_for_run =
-        std::env::args_os().nth(1).is_some_and(|task| ["run", "profile"].iter().any(|name| task == *name));
+        std::env::args_os().nth(1).is_some_and(|task| ["run", "profile", "proc"].iter().any(|name| task == *name));
     if error.use_stderr() && asked_for_run { STATUS_REFUSED } else { error.exit_code() }
 }
 

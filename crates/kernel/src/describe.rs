@@ -168,8 +168,9 @@ fn waits(thread: &Thread, at: &Moment) -> Waits {
     Waits::default()
 }
 
-fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
-    let kind = match wait.kind() {
+/// What such a wait is called outside.
+pub(crate) fn reason(kind: Wait) -> state::Wait {
+    match kind {
         Wait::None | Wait::Work => state::Wait::None,
         Wait::Futex | Wait::FutexRequeuePi => state::Wait::Futex,
         Wait::FutexVector => state::Wait::Futexes,
@@ -180,8 +181,11 @@ fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
         Wait::Suspend => state::Wait::Suspend,
         Wait::CpuSleep => state::Wait::CpuTime,
         Wait::Throttled => state::Wait::Throttled,
-    };
-    let mut found = Waits { kind, ..Waits::default() };
+    }
+}
+
+fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
+    let mut found = Waits { kind: reason(wait.kind()), ..Waits::default() };
     match found.kind {
         // Words are aligned; the lowest bits say whether it is a private one.
         state::Wait::Futex | state::Wait::PiMutex => found.address = thread.node.address() & !3,

@@ -84,6 +84,22 @@ impl Wait {
             Wait::Throttled => "throttled",
         }
     }
+
+    /// The name of the function of Linux 6.18 in which such a wait stands, as `wchan` tells it. Whoever waits for a
+    /// share of CPU time is in none: it could run, in Linux's eyes (`throttle_cfs_rq`).
+    pub fn function(self) -> Option<&'static str> {
+        Some(match self {
+            Wait::None | Wait::Throttled => return None,
+            Wait::Futex => "futex_do_wait",
+            Wait::Futexes => "futex_wait_multiple",
+            Wait::PiMutex => "rt_mutex_slowlock",
+            Wait::Sleep => "hrtimer_nanosleep",
+            Wait::CpuTime => "do_cpu_nanosleep",
+            Wait::Signal => "do_sigtimedwait",
+            Wait::Suspend => "sigsuspend",
+            Wait::Host => "wait_woken",
+        })
+    }
 }
 
 /// A thread at the moment of a snapshot.

@@ -49,8 +49,16 @@ pub enum FetchError {
 /// The reason why there is none, for the user.
 pub fn one(pid: i32) -> Result<Watched, FetchError> {
     let Some(place) = find_patiently(pid) else { return Err(why_none(pid)) };
-    let asked = ask(&place);
-    wait(&place, asked)
+    of(&place)
+}
+
+/// The same, of the process whose page this is.
+///
+/// # Errors
+/// As [`one`].
+pub fn of(place: &Place) -> Result<Watched, FetchError> {
+    let asked = ask(place);
+    wait(place, asked)
 }
 
 /// A page is left at the end of a process's start: one that was started a moment ago has it soon.

@@ -120,22 +120,28 @@ pub fn open(place: &Place) -> Result<Page<PageFile>, Error> {
 #[must_use]
 pub fn is_same_process(header: &Header) -> bool {
     let Header { pid, service, .. } = *header;
-    let began = began(pid);
     let tick = 1_000_000_000 / clock_ticks();
-    let same = began.is_some_and(|began| began.0 <= header.created.0.saturating_add(tick));
-    same && (service == 0 || Path::new(&format!("/proc/{pid}/task/{service}")).exists())
+    let Some((began, is_zombie)) = began(pid) else { return false };
+    let same = began.0 <= header.created.0.saturating_add(tick);
+    same && if service == 0 { !is_zombie } else { has_host_thread(pid, service) }
 }
 
-/// When a process began, by CLOCK_BOOTTIME, to a tick of the host (`proc_pid_stat(5)`, starttime). A zombie is gone.
-fn began(pid: i32) -> Option<Nanos> {
+/// Whether a process has that host thread. A mounted tree over /proc does not list it, and the host itself always knows.
+fn has_host_thread(pid: i32, tid: i32) -> bool {
+    // SAFETY: no signal is sent.
+    let found = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) == 0 };
+    found || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+/// When a process began, by CLOCK_BOOTTIME, to a tick of the host (`proc_pid_stat(5)`, starttime), and whether it, or its main
+/// thread, is a zombie.
+fn began(pid: i32) -> Option<(Nanos, bool)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything.
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
-    if matches!(fields.next()?, "Z" | "X" | "x") {
-        return None;
-    }
+    let is_zombie = matches!(fields.next()?, "Z" | "X" | "x");
     let ticks: u64 = fields.nth(18)?.parse().ok()?;
-    Some(Nanos(ticks.saturating_mul(1_000_000_000 / clock_ticks())))
+    Some((Nanos(ticks.saturating_mul(1_000_000_000 / clock_ticks())), is_zombie))
 }
 
 fn clock_ticks() -> u64 {

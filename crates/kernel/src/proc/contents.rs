@@ -13,9 +13,9 @@ use procfs::Node;
 use procfs::entries::File;
 use procfs::node::{Dir, Place};
 use procfs::text::sched::Sched;
-use procfs::text::stat::{Field, priority};
 use procfs::text::status::{Ours, write_limits};
-use procfs::text::{Room, State, sched, ticks};
+use procfs::text::thread::{self, Facts, Scheduling};
+use procfs::text::{Room, State, sched};
 use sync::atomic::Ordering::Relaxed;
 use time::posix::ProcTimer;
 
@@ -83,11 +83,8 @@ impl<M: Machine> Kernel<M> {
                 sched::write(&name[..len], of.id, self.threads().live(), &self.sched_of(of), to)
             }
             File::Schedstat => sched::write_stat(&self.sched_of(of), to),
-            File::Wchan => to.write_str(self.waits_in(of).unwrap_or("0")),
-            File::Stack => match self.waits_in(of) {
-                Some(place) => writeln!(to, "[<0>] {place}"),
-                None => Ok(()),
-            },
+            File::Wchan => thread::write_wchan(self.waits_in(of), to),
+            File::Stack => thread::write_stack(self.waits_in(of), to),
             File::Timers => self.write_timers(to),
             File::Limits => self.write_limits(to),
             File::TimerSlack => {
@@ -117,62 +114,46 @@ impl<M: Machine> Kernel<M> {
     /// Linux's name of the function in which such a wait stands.
     fn waits_in(&self, of: &Subject) -> Option<&'static str> {
         let t = of.slot.filter(|&t| self.sched.is_blocked(t))?;
-        Some(match self.thread(t).wait.kind() {
-            Wait::None | Wait::Work | Wait::Throttled | Wait::Terminal => return None,
-            Wait::Futex => "futex_do_wait",
-            Wait::FutexVector => "futex_wait_multiple",
-            Wait::FutexPi | Wait::FutexRequeuePi => "rt_mutex_slowlock",
-            Wait::Sleep => "hrtimer_nanosleep",
-            Wait::CpuSleep => "do_cpu_nanosleep",
-            Wait::Signal => "do_sigtimedwait",
-            Wait::Suspend => "sigsuspend",
-            Wait::Host => "wait_woken",
-        })
+        crate::describe::reason(self.thread(t).wait.kind()).function()
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
         let mut host = HostStat::EMPTY;
         self.host_stat(&mut host);
-        let HostStat { boot, line: stat } = &mut host;
+        let HostStat { boot, line } = &mut host;
         let (name, len) = self.name_of(of);
-        let (name, state) = (&name[..len], self.proc_state(of).letter());
-        stat.set(Field::NumThreads, i64::from(self.threads().live()));
         let usage = match of.slot {
             _ if of.whole => self.process_usage(),
             Some(t) => self.thread_usage(t),
             None => Default::default(),
         };
-        stat.set(Field::Utime, ticks(usage.utime.0) as i64);
-        stat.set(Field::Stime, ticks(usage.stime.0) as i64);
-        if !of.whole {
-            for field in [Field::Minflt, Field::Cminflt, Field::Majflt, Field::Cmajflt] {
-                stat.set(field, 0);
-            }
-        }
-        if of.id != self.config.pid.0 {
-            stat.set(Field::ExitSignal, -1);
-        }
-        let Some(t) = of.slot else { return stat.write(of.id, name, state, to) };
-        let begun = self.thread(t).begun.load(Relaxed);
-        if begun != 0 {
-            stat.set(Field::StartTime, ticks(begun + boot.0) as i64);
-        }
+        let begun = of.slot.map_or(0, |t| self.thread(t).begun.load(Relaxed));
+        let facts = Facts {
+            process: self.config.pid.0,
+            id: of.id,
+            name: &name[..len],
+            state: self.proc_state(of),
+            whole: of.whole,
+            threads: self.threads().live(),
+            times: [usage.utime.0, usage.stime.0],
+            begun: (begun != 0).then_some(begun + boot.0),
+            scheduling: of.slot.map(|t| self.scheduling_of(t)),
+            waits_in: self.waits_in(of),
+            signals: of.slot.map(|t| self.signal_sets(t)),
+        };
+        facts.write_stat(line, to)
+    }
+
+    fn scheduling_of(&self, t: ThreadIdx) -> Scheduling {
         let attr = self.sched.attr(t);
-        let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
-        let number = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline);
-        stat.set(Field::Priority, number);
-        stat.set(Field::Nice, i64::from(attr.nice.0));
-        stat.set(Field::RtPriority, i64::from(attr.rt.0));
-        stat.set(Field::Policy, attr.policy as i64);
-        stat.set(Field::Processor, i64::from(self.sched.cpu_of(t).0));
-        stat.set(Field::Wchan, i64::from(self.waits_in(of).is_some()));
-        let [pending, shared, blocked, ignored, caught] = self.signal_sets(t);
-        let first = |set: u64| (set & 0x7fff_ffff) as i64;
-        stat.set(Field::Signal, first(if of.whole { pending | shared } else { pending }));
-        for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
-            stat.set(field, first(set));
+        Scheduling {
+            policy: attr.policy as u32,
+            is_rt: attr.policy.is_rt(),
+            is_deadline: attr.policy == Policy::Deadline,
+            nice: i32::from(attr.nice.0),
+            rt: u32::from(attr.rt.0),
+            cpu: u32::from(self.sched.cpu_of(t).0),
         }
-        stat.write(of.id, name, state, to)
     }
 
     fn write_status(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
@@ -192,7 +173,7 @@ impl<M: Machine> Kernel<M> {
             tgid: self.config.pid.0,
             pid: of.id,
             threads: self.threads().live(),
-            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
+            signals: Some(of.slot.map_or([0; 5], |t| self.signal_sets(t))),
             cpus: &cpus[..allowed],
             cpus_possible: self.config.cpus as u32,
             switches: of.slot.map_or([0; 2], |t| self.switches(t)),
@@ -217,10 +198,7 @@ impl<M: Machine> Kernel<M> {
 
     fn sched_of(&self, of: &Subject) -> Sched {
         let Some(t) = of.slot else { return Sched::default() };
-        let attr = self.sched.attr(t);
-        let rt = attr.policy.is_rt().then_some(u32::from(attr.rt.0));
-        // The kernel's own scale: 100 less than in `stat`.
-        let priority = priority(i32::from(attr.nice.0), rt, attr.policy == Policy::Deadline) as i32 + 100;
+        let scheduling = self.scheduling_of(t);
         let now = self.m.now();
         let (counts, [voluntary, involuntary]) = (self.sched.counts(t, now), self.switches(t));
         Sched {
@@ -234,8 +212,9 @@ impl<M: Machine> Kernel<M> {
             voluntary,
             involuntary,
             weight: u64::from(counts.weight),
-            policy: attr.policy as u32,
-            priority,
+            policy: scheduling.policy,
+            // The kernel's own scale: 100 less than in `stat`.
+            priority: scheduling.priority() as i32 + 100,
             slice: self.sched.rr_interval(t).0,
         }
     }

@@ -3,13 +3,15 @@
 //!
 //! What a process has beside its threads (memory, credentials, parents) its host knows, and says it in the same
 //! formats. So [`stat`] and [`status`] can be read as well as written: a line of the host's becomes the thread's when what
-//! is ours in it is replaced, and all else stays as the host wrote it.
+//! is ours in it is replaced, and all else stays as the host wrote it. [`thread`] says what is ours, and does so for whoever
+//! knows it: the kernel of the program itself, or a reader of its state page.
 
 pub mod machine;
 pub mod sched;
 pub mod stat;
 pub mod status;
 pub mod template;
+pub mod thread;
 
 use core::fmt::{self, Write};
 

@@ -48,11 +48,11 @@ pub fn write(name: &[u8], id: i32, threads: u32, of: &Sched, to: &mut Room<'_>) 
     split("se.sum_exec_runtime", of.runtime)?;
     let mut plain = |key, n: i64| writeln!(to, "{key:<45}:{n:21}");
     plain("se.nr_migrations", of.migrations as i64)?;
-    plain("nr_switches", (of.voluntary + of.involuntary) as i64)?;
+    plain("nr_switches", of.voluntary.saturating_add(of.involuntary) as i64)?;
     plain("nr_voluntary_switches", of.voluntary as i64)?;
     plain("nr_involuntary_switches", of.involuntary as i64)?;
     // Linux scales weights up by 1,024 on 64 bits.
-    plain("se.load.weight", (of.weight * 1024) as i64)?;
+    plain("se.load.weight", of.weight.saturating_mul(1024) as i64)?;
     plain("policy", i64::from(of.policy))?;
     plain("prio", i64::from(of.priority))?;
     plain("se.slice", of.slice as i64)
