@@ -19,6 +19,8 @@ pub enum Requirement {
     Root,
     /// FUSE, to mount file systems.
     Fuse,
+    /// Mounts of one's own, and for others than root a namespace of users.
+    Namespaces,
 }
 
 impl Requirement {
@@ -45,7 +47,15 @@ impl Requirement {
         match self {
             Self::Package { file, .. } => on_search_path(file) || known_to_compiler(file),
             Self::Root => rustix::process::geteuid().is_root(),
-            Self::Fuse => OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok(),
+            Self::Fuse => {
+                let may_mount = rustix::process::geteuid().is_root() || on_search_path("fusermount3");
+                may_mount && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok()
+            }
+            Self::Namespaces => {
+                let how = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
+                let tried = Command::new("unshare").args([how, "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+                tried.is_ok_and(|output| output.status.success())
+            }
         }
     }
 }
@@ -55,7 +65,8 @@ impl fmt::Display for Requirement {
         match self {
             Self::Package { name, .. } => write!(out, "needs package {name}"),
             Self::Root => write!(out, "needs root"),
-            Self::Fuse => write!(out, "needs /dev/fuse, to be opened by this user"),
+            Self::Fuse => write!(out, "needs /dev/fuse, to be opened by this user, and but for root package fuse3"),
+            Self::Namespaces => write!(out, "needs namespaces, which this machine does not give"),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use entresol_tests::mounted;
+use entresol_tests::{mounted, places};
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    libtest_mimic::run(&Arguments::from_args(), mounted::trials()).exit_code()
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), mounted::trials());
+    places::clean();
+    conclusion.exit_code()
 }

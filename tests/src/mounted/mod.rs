@@ -25,19 +25,28 @@ pub fn trials() -> Vec<Trial> {
     let procps = package("procps", "ps");
     let util = package("util-linux", "setpriv");
     type Body = fn() -> Result<(), String>;
+    let spaces = Requirement::Namespaces;
     let all: [(&str, Vec<Requirement>, Body); 12] = [
-        ("mount/ps", vec![fuse.clone(), procps.clone()], tools::ps),
-        ("mount/top", vec![fuse.clone(), procps.clone()], tools::top),
-        ("mount/pgrep", vec![fuse.clone(), procps], tools::pgrep),
-        ("mount/htop", vec![fuse.clone(), package("htop", "htop"), package("tmux", "tmux")], tools::htop),
+        ("mount/ps", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::ps),
+        ("mount/top", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::top),
+        ("mount/pgrep", vec![fuse.clone(), spaces.clone(), procps], tools::pgrep),
+        (
+            "mount/htop",
+            vec![fuse.clone(), spaces.clone(), package("htop", "htop"), package("tmux", "tmux")],
+            tools::htop,
+        ),
         ("mount/host-is-passed-on", vec![fuse.clone()], oracle::host),
         ("mount/files-of-threads", vec![fuse.clone()], oracle::threads),
-        ("mount/hidepid", vec![fuse.clone(), root.clone(), util.clone()], hiding::hidepid),
+        ("mount/hidepid", vec![fuse.clone(), spaces.clone(), root.clone(), util.clone()], hiding::hidepid),
         ("mount/users", vec![fuse.clone(), root.clone(), util.clone()], hiding::users),
-        ("mount/without-privilege", vec![fuse.clone(), root.clone(), util.clone()], hiding::unprivileged),
+        (
+            "mount/without-privilege",
+            vec![fuse.clone(), spaces.clone(), root.clone(), util.clone()],
+            hiding::unprivileged,
+        ),
         ("mount/the-dead", vec![fuse.clone()], ends::dead),
-        ("mount/unmounting", vec![fuse], ends::unmounting),
-        ("mount/without-fuse", vec![root, util], ends::without_fuse),
+        ("mount/unmounting", vec![fuse, spaces.clone()], ends::unmounting),
+        ("mount/without-fuse", vec![spaces, root, util], ends::without_fuse),
     ];
     // pgrep would find the programs of other tests.
     let alone = |name| name == "mount/pgrep";
