@@ -21,7 +21,7 @@ impl World {
         if !self.strikes(Bug::LoseHostReturn) {
             self.events.at(self.now + Nanos(call.args[0].max(1)), Event::HostDone(t, n));
         }
-        if busy && n % 2 == 0 {
+        if busy && n.is_multiple_of(2) {
             let next = self.kernel.go_on(cpu);
             return self.settle(cpu, next, self.config.cost.kick_send);
         }
