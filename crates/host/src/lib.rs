@@ -25,6 +25,7 @@ mod bounds;
 pub mod carrier;
 mod clock;
 mod contexts;
+mod debugger;
 pub mod exec;
 pub mod handlers;
 mod identity;
