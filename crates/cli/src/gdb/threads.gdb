@@ -158,8 +158,10 @@ class Parked(gdb.unwinder.Unwinder):
         sp, pc = pending.read_register("rsp"), pending.read_register("rip")
         if (int(sp) & MASK, int(pc) & MASK) != tuple(x & MASK for x in self.below):
             return None
-        info = pending.create_unwind_info(FrameId(sp, pc))
         kind = gdb.lookup_type("unsigned long")
+        # Callers lie above: gdb would take another order of the two stacks for damage.
+        above = gdb.Value(self.thread.registers["rsp"] - 128).cast(kind)
+        info = pending.create_unwind_info(FrameId(above, pc))
         for name in ["rsp", "rip", "rbx", "rbp", "r12", "r13", "r14", "r15"]:
             info.add_saved_register(name, gdb.Value(self.thread.registers[name]).cast(kind))
         return info
