@@ -50,6 +50,8 @@ pub enum Task {
     Sim(SimArguments),
     /// Show the threads of a process that runs under Entresol
     Threads(ThreadsArguments),
+    /// Attach gdb to a process, with commands for threads that no host thread has
+    Gdb(GdbArguments),
     /// Show all processes under Entresol with their threads
     Ps(PsArguments),
     /// Watch all threads under Entresol, full screen
@@ -247,6 +249,32 @@ pub struct ThreadsArguments {
     /// As JSON; times in nanoseconds
     #[arg(long)]
     pub json: bool,
+}
+
+/// `entresol gdb`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "entresol gdb PID [-- GDB-ARGS]...\n       entresol gdb --print-script",
+    after_help = "In gdb, `info threads` shows the host threads. These commands know all threads of the program:\n  \
+        entresol threads         all threads, what they wait for, where they are\n  \
+        entresol bt TID          the backtrace of one (and `entresol bt all`)\n  \
+        entresol thread TID      look at it: bt, up, frame, info locals, print\n  \
+        entresol thread off      back to the host thread\n\n\
+        Examples:\n  \
+        entresol gdb 1234\n  \
+        entresol gdb 1234 -- -batch -ex 'entresol bt all'\n  \
+        entresol gdb --print-script > entresol.gdb    for `source entresol.gdb` in gdb, also with a core file"
+)]
+pub struct GdbArguments {
+    /// The process
+    #[arg(value_name = "PID", required_unless_present = "print_script", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// Print the commands as a script for gdb, and end
+    #[arg(long, conflicts_with = "pid")]
+    pub print_script: bool,
+    /// What gdb is told besides
+    #[arg(last = true, value_name = "GDB-ARGS")]
+    pub arguments: Vec<OsString>,
 }
 
 /// `entresol ps`.

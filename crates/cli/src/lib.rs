@@ -13,6 +13,7 @@
 //! - [`timers`] asks a process that runs under Entresol for its timers.
 //! - [`pages`] reads what running processes publish: `threads`, `ps`; [`mod@top`] and [`mod@export`] do so, too.
 //! - [`mount`](mod@mount) serves the host's `/proc` with the threads in it, in a folder or over a command's own `/proc`.
+//! - [`gdb`] starts gdb with commands that find parked threads in a stopped process.
 //! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
 
 pub mod args;
@@ -22,6 +23,7 @@ pub mod doctor;
 pub mod embedded;
 pub mod environment;
 pub mod export;
+pub mod gdb;
 pub mod inherited;
 pub mod install;
 pub mod laboratory;
@@ -74,6 +76,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Demo(request) => demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
         Task::Threads(request) => pages::threads::threads(&request),
+        Task::Gdb(request) => gdb::gdb(&request),
         Task::Ps(request) => pages::ps::ps(&request),
         Task::Top(request) => top::top(&request),
         Task::Export(request) => export::export(&request),

@@ -188,6 +188,38 @@ fn the_functions_are_shown_in_which_threads_wait() {
 }
 
 #[test]
+fn gdb_shows_the_functions_in_which_threads_wait() {
+    if Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: needs gdb (Debian package gdb)");
+        return;
+    }
+    let room = Room::new();
+    let program = room.start(&["1"]);
+    let waits = |rows: &[serde_json::Value]| rows.iter().all(|row| row["state"] != "R" && row["state"] != "Q");
+    eventually(|| room.json(&["threads", &program.pid(), "--json"]), waits);
+    let (tid, _) = program.threads.iter().find(|(_, name)| name == "futex").expect("it is there");
+    let (list, look) = ("entresol threads", format!("entresol thread {tid}"));
+    let commands = [list, "entresol bt all", "echo looking\\n", &look, "bt", "entresol thread off", "info threads"];
+    let mut arguments = vec!["gdb", "", "--", "-batch"];
+    let pid = program.pid();
+    arguments[1] = &pid;
+    arguments.extend(commands.iter().flat_map(|command| ["-ex", command]));
+    let answer = room.ask(&arguments);
+    let text = String::from_utf8_lossy(&answer.stdout);
+    let all = format!("{text}{}", String::from_utf8_lossy(&answer.stderr));
+    let (before, after) = text.split_once("looking").expect(&all);
+    for (tid, _) in &program.threads {
+        assert!(before.lines().any(|line| line.starts_with(&format!("Thread {tid} \""))), "{tid}: {all}");
+    }
+    for name in ["futex", "sleeper", "sigwaiter", "fifo"] {
+        assert!(before.lines().any(|line| line.starts_with('#') && line.contains(&format!(" in {name} ("))), "{all}");
+    }
+    assert!(after.lines().any(|line| line.starts_with('#') && line.contains(" in futex (")), "{all}");
+    // It has done no harm.
+    program.end();
+}
+
+#[test]
 fn there_is_room_for_all_however_many_come() {
     let room = Room::new();
     let program = room.start(&["1"]);

@@ -6,7 +6,8 @@ use ids::{THREADS_MAX, ThreadIdx};
 use sync::Lock;
 use sync::atomic::{AtomicPtr, Ordering::*};
 
-const CHUNK: usize = 64;
+/// So many lie together.
+pub(crate) const CHUNK: usize = 64;
 
 /// Contexts by slot, in chunks that never move.
 pub struct Contexts {
@@ -29,6 +30,11 @@ impl Contexts {
     pub fn new() -> Option<Contexts> {
         let chunks = os::map(THREADS_MAX / CHUNK * size_of::<AtomicPtr<Context>>())?.cast();
         Some(Contexts { chunks })
+    }
+
+    /// Where the table of chunks lies: for debuggers.
+    pub(crate) fn table(&self) -> u64 {
+        self.chunks as u64
     }
 
     fn chunk(&self, t: ThreadIdx) -> &AtomicPtr<Context> {

@@ -25,6 +25,7 @@ mod bounds;
 pub mod carrier;
 mod clock;
 mod contexts;
+mod debugger;
 mod delegate;
 pub mod exec;
 pub mod handlers;

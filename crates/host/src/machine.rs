@@ -37,7 +37,6 @@ pub struct Host {
     pub handover: exec::Handover,
     /// The thread whose fault is being handled, plus one, and the signal.
     faulting: AtomicU64,
-    min_signal_stack: u64,
 }
 
 static KERNEL: AtomicPtr<Kernel<Host>> = AtomicPtr::new(core::ptr::null_mut());
@@ -62,7 +61,7 @@ pub fn set_kernel(k: Box<Kernel<Host>>) {
 
 impl Host {
     /// The machine for `cpus` CPUs; `None` without memory.
-    pub fn new(cpus: usize, handover: exec::Handover, min_signal_stack: u64) -> Option<Host> {
+    pub fn new(cpus: usize, handover: exec::Handover) -> Option<Host> {
         let pid = os::getpid();
         // SAFETY: has no effect.
         let uid = unsafe { syscall!(nr::GETUID) } as u32;
@@ -78,7 +77,6 @@ impl Host {
             identities: Identities::default(),
             handover,
             faulting: AtomicU64::new(0),
-            min_signal_stack,
         })
     }
 
@@ -95,11 +93,6 @@ impl Host {
     /// How often a spare took a CPU over.
     pub fn takeovers(&self) -> u64 {
         self.seats.takeovers()
-    }
-
-    /// The smallest signal stack, for a child's machine.
-    pub(crate) fn signal_stack_min(&self) -> u64 {
-        self.min_signal_stack
     }
 
     #[allow(clippy::mut_from_ref)]
@@ -475,10 +468,6 @@ impl Machine for Host {
         }
         let action = os::HostAction { handler: u64::from(ignored), flags: flags.0, ..Default::default() };
         os::sigaction(signal.raw(), Some(&action));
-    }
-
-    fn min_signal_stack(&self) -> u64 {
-        self.min_signal_stack
     }
 
     fn uid(&self) -> u32 {

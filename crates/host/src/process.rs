@@ -3,7 +3,7 @@
 use crate::carrier::Carrier;
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{exec, identity, page, recorder, run, service};
+use crate::{debugger, exec, identity, page, recorder, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -115,7 +115,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     }
     // SAFETY: the parent's context, copied; nobody else runs in this process.
     let parent = unsafe { core::ptr::read(k.m.contexts.get(t)) };
-    let host = Host::new(k.config().cpus, k.m.handover.clone(), k.m.signal_stack_min());
+    let host = Host::new(k.config().cpus, k.m.handover.clone());
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
     set_kernel(Box::new(new));
@@ -168,6 +168,7 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
         (*context).claim(me.number);
     }
     me.settle();
+    debugger::publish();
     t
 }
 

@@ -9,21 +9,29 @@ use core::ptr::null_mut;
 use patch::Places;
 use sync::atomic::{AtomicPtr, Ordering::*};
 
+/// Debuggers know the first two fields.
+#[repr(C)]
 struct Node {
-    places: Places,
+    raw: [u64; 4],
     next: *const Node,
+    places: Places,
 }
 
 static FIRST: AtomicPtr<Node> = AtomicPtr::new(null_mut());
 
 /// Calls of this code will come from these stubs.
 pub fn add(places: Places) {
-    let node = Box::into_raw(Box::new(Node { places, next: FIRST.load(Acquire) }));
+    let node = Box::into_raw(Box::new(Node { raw: places.raw(), next: FIRST.load(Acquire), places }));
     // SAFETY: not yet seen by anybody else.
     while let Err(now) = FIRST.compare_exchange(unsafe { (*node).next }.cast_mut(), node, AcqRel, Acquire) {
         // SAFETY: as above.
         unsafe { (*node).next = now };
     }
+}
+
+/// Where the head of the list lies: for debuggers.
+pub(crate) fn first() -> u64 {
+    &raw const FIRST as u64
 }
 
 fn find<T>(look: impl Fn(&Places) -> Option<T>) -> Option<T> {

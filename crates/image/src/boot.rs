@@ -89,7 +89,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     let blocked = SigSet(os::sigprocmask(0, 0));
     let ignored = ignored_signals();
     let pid = config.pid.0;
-    let kernel = Host::new(cpus, handover, aux.min_signal_stack).and_then(|host| Kernel::new(host, config).ok());
+    let kernel = Host::new(cpus, handover).and_then(|host| Kernel::new(host, config).ok());
     let Some(kernel) = kernel else {
         host::report::fatal(format_args!("no memory to start"));
     };
@@ -197,16 +197,13 @@ pub struct Auxiliary {
     pub file: u64,
     /// Where the vDSO lies.
     pub vdso: u64,
-    /// The smallest signal stack.
-    pub min_signal_stack: u64,
 }
 
 unsafe fn auxiliary(envp: *const *const c_char) -> Auxiliary {
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
     const AT_EXECFN: u64 = 31;
-    const AT_MINSIGSTKSZ: u64 = 51;
-    let mut aux = Auxiliary { min_signal_stack: 2048, ..Auxiliary::default() };
+    let mut aux = Auxiliary::default();
     // SAFETY: as in `boot`.
     unsafe {
         let mut at = envp;
@@ -220,7 +217,6 @@ unsafe fn auxiliary(envp: *const *const c_char) -> Auxiliary {
                 AT_BASE => aux.loader = value,
                 AT_EXECFN => aux.file = value,
                 AT_SYSINFO_EHDR => aux.vdso = value,
-                AT_MINSIGSTKSZ => aux.min_signal_stack = value,
                 _ => {}
             }
             pair = pair.add(1);

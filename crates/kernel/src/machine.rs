@@ -171,8 +171,6 @@ pub trait Machine: Sync + Sized {
     fn in_background(&self, _fd: u64) -> Option<Background> {
         None
     }
-    /// The smallest signal stack the processor needs (AT_MINSIGSTKSZ).
-    fn min_signal_stack(&self) -> u64;
     /// The real user id of the process.
     fn uid(&self) -> u32;
     /// Where `t`, which has no CPU, goes on: instruction, stack and frame pointer. Anybody asks; if it goes on at the same

@@ -2,6 +2,7 @@
 
 use crate::futex::Node;
 use crate::wait::WaitState;
+use core::mem::offset_of;
 use ids::{THREADS_MAX, ThreadIdx, Tid};
 use once_cell::race::OnceBox;
 use signal::ThreadSignals;
@@ -80,6 +81,23 @@ pub struct ThreadTable {
     started: AtomicU64,
 }
 
+/// How the table lies in memory, for a debugger that has stopped the process.
+#[derive(Clone, Copy, Debug)]
+pub struct TableLayout {
+    /// The address of pointers to chunks; null from the first that was never made.
+    pub chunks: u64,
+    /// Threads in a chunk.
+    pub chunk: u64,
+    /// Bytes of a thread.
+    pub size: u64,
+    /// Where its id lies in it: 4 bytes, 0 if there is no such thread.
+    pub tid: u64,
+    /// Its name: 16 bytes.
+    pub name: u64,
+    /// What it waits for: 4 bytes, [`Wait`](crate::wait::Wait).
+    pub wait: u64,
+}
+
 impl core::fmt::Debug for ThreadTable {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ThreadTable").field("live", &self.live).finish_non_exhaustive()
@@ -105,6 +123,18 @@ impl ThreadTable {
             live: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             started: AtomicU64::new(0),
+        }
+    }
+
+    /// How the table lies in memory.
+    pub fn layout(&self) -> TableLayout {
+        TableLayout {
+            chunks: self.chunks.as_ptr() as u64,
+            chunk: CHUNK as u64,
+            size: size_of::<Thread>() as u64,
+            tid: offset_of!(Thread, tid) as u64,
+            name: offset_of!(Thread, name) as u64,
+            wait: (offset_of!(Thread, wait) + crate::wait::WaitState::KIND) as u64,
         }
     }
 

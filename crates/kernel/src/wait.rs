@@ -111,6 +111,9 @@ pub struct WaitState {
 }
 
 impl WaitState {
+    /// Where the kind lies in it: for debuggers.
+    pub(crate) const KIND: usize = core::mem::offset_of!(WaitState, kind);
+
     /// Back to "waits for nothing".
     pub fn reset(&self) {
         self.kind.store(0, Relaxed);

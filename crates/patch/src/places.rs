@@ -28,6 +28,7 @@ pub struct Places {
 
 /// Offsets from the beginning of the code and of the stubs, so that five hundred take 6 KiB.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct Place {
     syscall: u32,
     stub: u32,
@@ -49,6 +50,12 @@ impl Places {
         let mut list = Vec::new();
         list.try_reserve_exact(sites)?;
         Ok(Places { text, stubs, list })
+    }
+
+    /// For debuggers: where the code and the stubs begin, where the list lies, and how long it is. The list is complete.
+    #[must_use]
+    pub fn raw(&self) -> [u64; 4] {
+        [self.text, self.stubs, self.list.as_ptr() as u64, self.list.len() as u64]
     }
 
     /// Adds the next site, whose stub has been written to `stub`. False if it lies out of reach or order.

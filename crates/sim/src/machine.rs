@@ -286,10 +286,6 @@ impl Machine for SimMachine {
 
     fn set_ignored(&self, _signal: Signal, _ignored: bool, _flags: abi::SaFlags) {}
 
-    fn min_signal_stack(&self) -> u64 {
-        2048
-    }
-
     fn uid(&self) -> u32 {
         65534
     }

@@ -7,7 +7,7 @@ use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, Timespec, nr};
 use ids::{CpuId, Tid};
-use signal::{MaskHow, Taken};
+use signal::{AltStack, MaskHow, Taken};
 use sync::atomic::Ordering::*;
 
 /// What the host must know of SIGCHLD's action: whether stops are told of, and what becomes of zombies.
@@ -138,8 +138,8 @@ impl<M: Machine> Kernel<M> {
             let mut signals = self.thread(t).signals.0.lock();
             let before = signals.altstack.report(sp);
             if a[0] != 0 {
-                let min = 2048u64.max(self.m.min_signal_stack());
-                if let Err(e) = signals.altstack.set(StackT::from_bytes(&bytes), sp, min) {
+                // Whether a frame fits is seen when it is written (`sigaltstack_size_valid`).
+                if let Err(e) = signals.altstack.set(StackT::from_bytes(&bytes), sp, AltStack::MIN_SIZE) {
                     return e.into();
                 }
             }

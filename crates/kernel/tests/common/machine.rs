@@ -217,9 +217,6 @@ impl Machine for TestMachine {
         panic!("{action:?} of {t:?} by signal {}", info.signo());
     }
     fn set_ignored(&self, _signal: Signal, _ignored: bool, _flags: abi::SaFlags) {}
-    fn min_signal_stack(&self) -> u64 {
-        2048
-    }
     fn uid(&self) -> u32 {
         1000
     }
