@@ -122,7 +122,7 @@ pub struct SetUpFailed;
 impl<M: Machine> Kernel<M> {
     /// A kernel without threads.
     pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
-        let sched_config = sched::Config { cpus: config.cpus, ..sched::Config::default() };
+        let sched_config = sched::Config { cpus: config.cpus, tick: config.tick, ..sched::Config::default() };
         let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
         let limits = limits::Enforcer::new(&config.limits, config.cpus);
         let ticking = limits.active || config.sampling.is_some_and(|sampling| !sampling.wall);

@@ -13,6 +13,9 @@ pub struct Config {
     pub server_period: Nanos,
     /// Base slice of fair threads; zero asks for 0.7 ms × (1 + log2 min(cpus, 8)).
     pub slice: Nanos,
+    /// The time between two ticks, if there is one: a fair slice ends at the tick nearest to its end. Zero: at the first
+    /// behind it.
+    pub tick: Nanos,
     /// Slice of SCHED_RR.
     pub rr_slice: Nanos,
     /// How long a fair thread must have waited before an idle CPU takes it: shorter waits
@@ -35,6 +38,7 @@ impl Default for Config {
             server_runtime: Nanos::from_millis(50),
             server_period: Nanos::from_secs(1),
             slice: Nanos::ZERO,
+            tick: Nanos::ZERO,
             rr_slice: Nanos::from_millis(100),
             pull_after: Nanos::from_micros(3),
             balance_every: Nanos::from_millis(4),

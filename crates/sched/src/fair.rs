@@ -258,15 +258,21 @@ impl FairQueue {
         };
     }
 
-    /// Gives `e` a new deadline if it has used its slice; says whether it had.
+    /// Gives `e` a new deadline if it has used its slice.
     #[inline(always)]
-    pub(crate) fn renew_if_used_up(&self, e: &Entity) -> bool {
-        let v = e.vruntime.get();
-        if v < e.key.get() {
-            return false;
+    pub(crate) fn renew_if_used_up(&self, e: &Entity) {
+        self.renew_if_used_up_in(e, 0);
+    }
+
+    /// The same where time is seen in steps: a slice that ends this much virtual time earlier or later than it should
+    /// counts as one, and the next is so much longer or shorter.
+    #[inline(always)]
+    pub(crate) fn renew_if_used_up_in(&self, e: &Entity, about: i64) {
+        let (v, deadline) = (e.vruntime.get(), e.key.get());
+        if v + about >= deadline {
+            let end = if v - deadline <= about { deadline } else { v };
+            e.key.set(end + e.virtual_slice());
         }
-        e.key.set(v + e.virtual_slice());
-        true
     }
 
     /// The running thread gives way (`yield_task_fair`): it pretends to have used its slice.
@@ -294,6 +300,11 @@ impl FairQueue {
     #[inline(always)]
     pub(crate) fn is_protected(&self, e: &Entity) -> bool {
         e.vruntime.get() < self.protected_until
+    }
+
+    /// Whether it has that right for longer than this virtual time.
+    pub(crate) fn is_protected_for(&self, e: &Entity, time: i64) -> bool {
+        e.vruntime.get().saturating_add(time) < self.protected_until
     }
 
     /// The running thread has lost its protection.

@@ -3,6 +3,7 @@
 use crate::entity::{Class, Entity};
 use crate::planted::Fault;
 use crate::queue::Held;
+use crate::weight::to_virtual;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
 
@@ -86,12 +87,15 @@ impl Held<'_> {
         true
     }
 
-    /// At the end of its slice (or of its protection, if somebody has a shorter one) it has to compete again.
+    /// At the end of its slice (or of its protection, if somebody has a shorter one) it has to compete again; what is
+    /// nearer to this tick than to the next ends now. Rounded up, slices of 1.4 ms lasted 2 ms under a tick of 1 ms.
     fn tick_fair(&mut self, e: &Entity) -> bool {
-        if self.rq.fair.is_protected(e) {
+        let half_a_tick = to_virtual(self.s.config.tick.0 / 2, e.inverse.get());
+        if self.rq.fair.is_protected_for(e, half_a_tick) {
             return false;
         }
-        self.rq.fair.renew_if_used_up(e);
+        self.rq.fair.renew_if_used_up_in(e, half_a_tick);
+        self.rq.fair.unprotect();
         self.rq.fair.choose(&self.s.table, Some(e)).is_some()
     }
 

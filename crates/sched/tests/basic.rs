@@ -1,78 +1,11 @@
 //! What each call promises, one small scene each.
 
-use entresol_sched::{Attr, Config, Idle, Kick, Prev, Scheduler, Urgency};
-use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
+#[path = "support/scene.rs"]
+mod scene;
 
-const MS: u64 = 1_000_000;
-
-#[derive(Default)]
-struct Kicks(Vec<CpuId>);
-
-impl Kick for Kicks {
-    fn kick(&mut self, cpu: CpuId) {
-        self.0.push(cpu);
-    }
-}
-
-/// A scheduler and its clock.
-struct Scene {
-    s: Scheduler,
-    now: u64,
-    kicks: Kicks,
-}
-
-const C0: CpuId = CpuId(0);
-const C1: CpuId = CpuId(1);
-
-fn t(n: u32) -> ThreadIdx {
-    ThreadIdx(n)
-}
-
-impl Scene {
-    fn new(cpus: usize) -> Scene {
-        let config = Config { cpus, rt_throttle: false, ..Config::default() };
-        Scene { s: Scheduler::new(&config).unwrap(), now: MS, kicks: Kicks::default() }
-    }
-
-    /// A new runnable thread.
-    fn start(&mut self, n: u32, attr: Attr, mask: CpuMask, from: CpuId) {
-        self.s.attach(t(n), &attr, mask).unwrap();
-        self.s.wake_new(t(n), from, Nanos(self.now), &mut self.kicks);
-    }
-
-    fn run(&mut self, cpu: CpuId, prev: Prev) -> Option<u32> {
-        self.now += 10;
-        self.s.schedule(cpu, Nanos(self.now), prev, &mut self.kicks).map(|t| t.0)
-    }
-
-    fn block(&mut self, cpu: CpuId) -> Option<u32> {
-        self.s.prepare_block(self.s.current(cpu).unwrap());
-        self.run(cpu, Prev::Block)
-    }
-
-    fn wake(&mut self, n: u32, from: CpuId) -> bool {
-        self.now += 10;
-        self.s.wake(t(n), from, Nanos(self.now), &mut self.kicks)
-    }
-
-    fn tick(&mut self, cpu: CpuId, after: u64) -> bool {
-        self.now += after;
-        self.s.tick(cpu, Nanos(self.now), &mut self.kicks);
-        self.s.need_resched(cpu)
-    }
-
-    /// Lets every CPU that was asked to schedule do so.
-    fn settle(&mut self) {
-        let n = 2;
-        while let Some(c) = (0..n).map(CpuId).find(|&c| self.s.need_resched(c)) {
-            let _ = self.run(c, Prev::Preempted);
-        }
-    }
-
-    fn current(&self, cpu: CpuId) -> Option<u32> {
-        self.s.current(cpu).map(|t| t.0)
-    }
-}
+use entresol_sched::{Attr, Idle, Prev, Urgency};
+use ids::{CpuId, CpuMask, Nanos, Policy};
+use scene::{C0, C1, MS, Scene, t};
 
 #[test]
 fn fifo_keeps_order_and_a_preempted_thread_keeps_its_place() {

@@ -77,3 +77,19 @@ fn periodic_threads_at_70_percent_meet_their_deadlines() {
         assert_eq!((report.failure.clone(), report.get("deadlines missed")), (None, Some(0.0)), "seed {seed}");
     }
 }
+
+/// Fair threads that are woken wait for others' slices, not for all that these have to do: with `w` workers on `c` CPUs, and
+/// two threads that wake them, 99 of 100 run within `w / c + 1` slices and the tick in which time is seen.
+#[test]
+fn woken_workers_of_schbench_wait_for_a_slice_of_each_other_at_most() {
+    const SLICE_US: f64 = 1_400.0; // 0.7 ms × (1 + log2 2)
+    const TICK_US: f64 = 1_000.0;
+    let run = scenario("schbench").expect("registered").run;
+    for workers in [2, 8, 32] {
+        let options = Options { threads: Some(workers / 2), rounds: Some(100), ..Options::default() };
+        let of_seeds = [1, 2, 3, 4].map(|seed| run(seed, 2, &options).get("wake-up p99").expect("measured"));
+        let p99 = of_seeds.iter().sum::<f64>() / of_seeds.len() as f64;
+        let bound = (workers as f64 / 2.0 + 1.0) * SLICE_US + TICK_US;
+        assert!(p99 <= bound, "{workers} workers: {of_seeds:?}, at most {bound} µs");
+    }
+}

@@ -1,5 +1,5 @@
 //! As schbench (Chris Mason): message threads wake their workers, each worker computes and
-//! waits for the next message. What counts is how long a woken worker waits for a CPU.
+//! waits for the next message. What counts is how long a woken worker waits for a CPU: only workers that wait get messages.
 
 use super::Options;
 use crate::report::{Report, Samples};
@@ -10,6 +10,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 const MESSENGERS: usize = 2;
+/// A worker's word: it waits, it has a message, it works.
+const WAITS: u32 = 0;
+const WOKEN: u32 = 1;
+const WORKS: u32 = 2;
 /// What a worker does with a message.
 const WORK: Nanos = Nanos::from_millis(3);
 
@@ -21,7 +25,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let latency = Rc::new(RefCell::new(Samples::default()));
     let mut programs: Vec<Box<dyn Program>> = Vec::new();
     for _ in 0..MESSENGERS {
-        // A word a worker: 0 it waits, 1 it has a message; and when that was sent.
+        // A word a worker, and when its message was sent.
         let boxes: Vec<u64> = (0..workers).map(|_| setup.words(1)).collect();
         let sent = Rc::new(RefCell::new(vec![Nanos::ZERO; workers]));
         for (i, &word) in boxes.iter().enumerate() {
@@ -44,10 +48,15 @@ fn worker(
 ) -> Box<dyn Program> {
     let mut left = rounds;
     Box::new(move |v: &mut View<'_>| {
-        if v.load(word) == 0 {
-            return if left == 0 { Step::Exit } else { Step::FutexWait { addr: word, value: 0, timeout: None } };
+        match v.load(word) {
+            WAITS if left == 0 => return Step::Exit,
+            WAITS => return Step::FutexWait { addr: word, value: WAITS, timeout: None },
+            WORKS => {
+                v.store(word, WAITS);
+                return Step::Compute(Nanos(1));
+            }
+            _ => v.store(word, WORKS),
         }
-        v.store(word, 0);
         left -= 1;
         latency.borrow_mut().add(v.now().since(sent.borrow()[me]).0);
         let half = WORK.0 / 2;
@@ -62,11 +71,11 @@ fn messenger(sent: Rc<RefCell<Vec<Nanos>>>, boxes: Vec<u64>, rounds: u32) -> Box
         while at < boxes.len() {
             let i = at;
             at += 1;
-            // A worker that is not done yet gets its message in the next round.
-            if owed[i] > 0 && v.load(boxes[i]) == 0 {
+            // A worker that is not done yet gets its message later.
+            if owed[i] > 0 && v.load(boxes[i]) == WAITS {
                 owed[i] -= 1;
                 sent.borrow_mut()[i] = v.now();
-                v.store(boxes[i], 1);
+                v.store(boxes[i], WOKEN);
                 return Step::FutexWake { addr: boxes[i], count: 1 };
             }
         }
