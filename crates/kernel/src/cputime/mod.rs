@@ -226,7 +226,13 @@ impl<M: Machine> Kernel<M> {
 
     /// A thread's clock.
     pub(crate) fn thread_clock(&self, t: ThreadIdx) -> Nanos {
-        self.thread(t).time.cpu.raise(self.consumed(t, self.m.now()))
+        self.thread_clock_at(t, self.m.now())
+    }
+
+    /// The same at this moment, which is now.
+    #[inline]
+    pub(crate) fn thread_clock_at(&self, t: ThreadIdx, now: Nanos) -> Nanos {
+        self.thread(t).time.cpu.raise(self.consumed(t, now))
     }
 
     /// The process's clock: constant cost for any number of threads.
@@ -318,6 +324,18 @@ impl<M: Machine> Kernel<M> {
             self.follow(t, now);
         }
         base.set(host, process.on(cpu, now));
+    }
+
+    /// The current thread reads a clock: the moment of the reading. A thread that computes alone has no ticks, and what
+    /// the host gave to others is taken back when it asks.
+    #[inline]
+    pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
+        let now = self.m.now();
+        let since = self.cputime.cpu.on(cpu, now) - Nanos(self.cpu(cpu).host_time.ours.load(Relaxed));
+        if since >= COMPARED_FOR {
+            self.compare_with_host(cpu, t, now);
+        }
+        now
     }
 
     /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.

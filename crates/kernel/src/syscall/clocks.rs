@@ -68,8 +68,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_clock_gettime(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, to, ..] = call.args;
         let used = match clock as i32 {
-            CLOCK_PROCESS_CPUTIME_ID => self.process_clock(),
-            CLOCK_THREAD_CPUTIME_ID => self.thread_clock(t),
+            CLOCK_PROCESS_CPUTIME_ID => self.cputime.cpu.clock(self.moment_of_reading(cpu, t)),
+            CLOCK_THREAD_CPUTIME_ID => self.thread_clock_at(t, self.moment_of_reading(cpu, t)),
             raw if raw >= 0 => return self.pass(cpu, call),
             raw => match self.clock_of(t, raw, true) {
                 Ok(Whose::Ours(clock)) => self.read_clock(clock),
