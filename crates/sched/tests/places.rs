@@ -94,6 +94,7 @@ fn fair_threads_avoid_cpus_with_real_time_threads() {
     let _ = m.block(C1);
     m.start(1, Attr::fifo(5), CpuMask::only(C1), C1);
     assert_eq!(m.run(C1, Prev::Preempted), Some(1));
+    (10..13).for_each(|n| m.start(n, Attr::DEFAULT, CpuMask::only(C0), C0));
     m.now += 3 * MS;
     m.s.tick(C0, Nanos(m.now), &mut m.kicks);
     assert!(m.wake(0, C0));

@@ -125,6 +125,27 @@ fn a_woken_real_time_thread_goes_where_it_can_run() {
     }
 }
 
+/// A less urgent thread that cannot go elsewhere is spared if there is a CPU where still less is lost.
+#[test]
+fn a_pinned_thread_is_not_driven_out_without_need() {
+    for (pinned, expected) in [(true, C1), (false, C0)] {
+        let mut m = Scene::new(2);
+        m.start(7, Attr::fifo(30), CpuMask::only(C0), C0);
+        assert_eq!(m.run(C0, Prev::Preempted), Some(7));
+        assert_eq!(m.block(C0), None);
+        m.s.set_affinity(t(7), CpuMask::first(2), Nanos(m.now), &mut m.kicks).unwrap();
+        for (c, p) in [(C0, 20), (C1, 10)] {
+            m.start(u32::from(c.0), Attr::fifo(p), CpuMask::only(c), c);
+            assert_eq!(m.run(c, Prev::Preempted), Some(u32::from(c.0)));
+        }
+        if !pinned {
+            m.s.set_affinity(t(0), CpuMask::first(2), Nanos(m.now), &mut m.kicks).unwrap();
+        }
+        assert!(m.wake(7, C1));
+        assert_eq!(m.s.cpu_of(t(7)), expected);
+    }
+}
+
 /// Where fair threads run on both CPUs, the waker makes way: its CPU needs no kick.
 #[test]
 fn a_waker_makes_way_for_a_real_time_thread() {
@@ -275,8 +296,9 @@ fn a_thread_with_a_shorter_slice_preempts_a_longer_one() {
         let attr = Attr { slice: Nanos(slice), ..Attr::DEFAULT };
         m.start(1, attr, CpuMask::first(1), C0);
         assert_eq!(m.run(C0, Prev::Preempted), Some(1));
+        assert_eq!(m.block(C0), None);
         m.start(0, Attr::DEFAULT, CpuMask::first(1), C0);
-        assert_eq!(m.block(C0), Some(0));
+        assert_eq!(m.run(C0, Prev::Preempted), Some(0));
         m.now += 200_000;
         m.s.tick(C0, Nanos(m.now), &mut m.kicks);
         assert!(!m.s.need_resched(C0));

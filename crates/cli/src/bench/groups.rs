@@ -59,6 +59,7 @@ enum Kind {
 /// All groups.
 pub const GROUPS: &[Group] = &[
     Group { name: "threads", tasks: THREADS, long: false },
+    Group { name: "sched", tasks: SCHED, long: false },
     Group { name: "calls", tasks: CALLS, long: false },
     Group { name: "cpu-time", tasks: CPU_TIME, long: false },
     Group { name: "timers", tasks: TIMERS, long: false },
@@ -79,6 +80,13 @@ const THREADS: &[Task] = &[
     Task { about: "xz -T2 -3", figures: &["cpu_bound_xz"], unit: "ms", kind: Kind::Xz },
     Task { about: "starting /bin/true", figures: &["startup"], unit: "ms", kind: Kind::Startup },
 ];
+
+const SCHED: &[Task] = &[probe(
+    Probe::Schbench,
+    "workers of schbench, woken among 2, 8 and 32",
+    &["schbench_p99_2", "schbench_p99_8", "schbench_p99_32"],
+    "us",
+)];
 
 const CALLS: &[Task] = &[
     probe(Probe::PipeWakeup, "wake-up by a pipe while every CPU spins", &["pipe_wakeup_p50", "pipe_wakeup_p99"], "us"),

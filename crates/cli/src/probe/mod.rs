@@ -22,6 +22,7 @@ mod profile;
 pub(crate) mod pthread;
 pub mod report;
 mod rt_wakeup;
+mod schbench;
 mod sieve;
 mod talk;
 mod tick;
@@ -53,6 +54,8 @@ pub enum Probe {
     RtWakeup,
     /// A thread that waits on a pipe is woken while every CPU spins
     PipeWakeup,
+    /// Workers of schbench are woken: how long do they wait for a CPU?
+    Schbench,
     /// 100,000 threads are created and wait
     Crowd,
     /// Every CPU sieves primes
@@ -139,6 +142,7 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::Preemption => preemption::measure(quick),
         Probe::RtWakeup => rt_wakeup::measure(quick),
         Probe::PipeWakeup => pipe_wakeup::measure(quick),
+        Probe::Schbench => schbench::measure(quick),
         Probe::Crowd => crowd::measure(),
         Probe::Sieve => sieve::measure(quick),
         Probe::CpuClock => cpu_clock::measure(quick),
