@@ -18,9 +18,8 @@ pub(super) const SUM_PARAMETERS: &[&str] = &["seconds"];
 /// What the child tells, in nanoseconds by its own clock of the process.
 #[repr(C)]
 struct Told {
-    /// When the soft limit's signal came, and what the host had counted by then.
+    /// When the soft limit's signal came.
     soft: AtomicU64,
-    soft_host: AtomicU64,
     /// The last reading before its end.
     last: AtomicU64,
     /// The threads' clocks together.
@@ -79,7 +78,6 @@ extern "C" fn on_soft_limit(_: i32) {
     let told = told();
     if told.soft.load(Ordering::Relaxed) == 0 {
         told.soft.store(read_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
-        told.soft_host.store(report::consumed_so_far_ns(), Ordering::Relaxed);
     }
 }
 
@@ -94,15 +92,11 @@ extern "C" fn spin(word: *mut c_void) -> *mut c_void {
     }
 }
 
-/// RLIMIT_CPU of 2 s and 4 s over spinning threads: when both come by the process's clock, in seconds, and how far that
-/// is from what the host says, in hundredths.
+/// RLIMIT_CPU of 2 s and 4 s over spinning threads: when both come by the process's clock, in seconds, and how far its
+/// last reading is from what the host counted in all, in hundredths.
 pub(super) fn at_limits(parameters: &Parameters) -> Measured {
     let threads: usize = parameters.number("threads")?.unwrap_or(8);
-    limits_of(threads, &format!("cpu_limit_{threads}"))
-}
-
-/// The same under these names.
-pub(super) fn limits_of(threads: usize, name: &str) -> Measured {
+    let name = format!("cpu_limit_{threads}");
     let told = told();
     let (host, status) = in_child(|| {
         // SAFETY: the handler touches atomics and reads clocks; the limits are readable.
@@ -119,11 +113,13 @@ pub(super) fn limits_of(threads: usize, name: &str) -> Measured {
     if !libc::WIFSIGNALED(status) || libc::WTERMSIG(status) != libc::SIGKILL {
         return Err(format!("the process was not killed at its limit, but ended with {status:#x}"));
     }
-    let [soft, soft_host, last] = [&told.soft, &told.soft_host, &told.last].map(|ns| ns.load(Ordering::Relaxed));
+    let [soft, last] = [&told.soft, &told.last].map(|ns| ns.load(Ordering::Relaxed));
+    if soft == 0 {
+        return Err("the hard limit came before the soft one's signal was handled".to_owned());
+    }
     report::figure(&format!("{name}_soft"), "s", soft as f64 / 1e9);
     report::figure(&format!("{name}_hard"), "s", last as f64 / 1e9);
-    let off = off_percent(soft, soft_host).max(off_percent(last, host));
-    report::figure(&format!("{name}_off"), "%", off);
+    report::figure(&format!("{name}_off"), "%", off_percent(last, host));
     Ok(())
 }
 

@@ -88,11 +88,6 @@ pub(super) fn consumed_ns() -> u64 {
     of_host_threads(0)
 }
 
-/// The same at once: up to a tick of each host thread is missing.
-pub(super) fn consumed_so_far_ns() -> u64 {
-    of_host_threads(0)
-}
-
 /// The sum of this number of each host thread's schedstat, see proc(5).
 fn of_host_threads(which: usize) -> u64 {
     // By this name the host answers, which knows carriers; `/proc/self/task` has the threads.

@@ -20,6 +20,8 @@ const TICKS_MIN: usize = 30;
 
 /// What came between.
 struct Seen {
+    /// How often something did, and how long, but for what was no tick alone.
+    gaps: usize,
     gaps_ns: Vec<f64>,
     /// Executed in user mode by this host thread.
     instructions: u64,
@@ -49,7 +51,7 @@ pub(super) fn measure(quick: bool) -> Measured {
 }
 
 fn tell(name: &str, quiet: &Seen, mut seen: Seen) -> Measured {
-    let ticks = seen.gaps_ns.len().saturating_sub(quiet.gaps_ns.len());
+    let ticks = seen.gaps.saturating_sub(quiet.gaps);
     if ticks < TICKS_MIN {
         return Err("ticks are not seen from user code here".to_owned());
     }
@@ -81,7 +83,7 @@ impl Watch {
         let instructions = self.counter.read().map_err(|why| format!("perf event: {why}"))? - before;
         let ns = (now_ns() - start_ns) as f64 / (clock() - start) as f64;
         let gaps_ns = gaps.iter().map(|gap| *gap as f64 * ns).filter(|gap| *gap < LONG_NS).collect();
-        Ok(Seen { gaps_ns, instructions })
+        Ok(Seen { gaps: gaps.len(), gaps_ns, instructions })
     }
 
     /// Of the time-stamp counter.
