@@ -13,7 +13,7 @@ use ids::CpuId;
 use procfs::entries::{Is, S_IFLNK};
 use procfs::node::{Dir, Place};
 use procfs::walk::Within;
-use procfs::{Mode, Node, Owner, Threads, Want, permission};
+use procfs::{Mode, Node, Threads, Want, permission};
 use sync::atomic::Ordering::Relaxed;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -126,11 +126,7 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(never)]
     fn proc_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call, asked: &Asked, path: &ProcPath<'_>) -> Out {
-        // A link may be read by anybody who finds it, and this mount hides nothing: the clock read is a tenth of it.
-        let owner = match asked.what {
-            What::Readlink { .. } => Owner::default(),
-            _ => self.proc_owner(),
-        };
+        let owner = self.proc_owner();
         let view = View { k: self, owner };
         let real = matches!(asked.what, What::Access { real: true, .. });
         let caller = self.proc_caller(t, &owner, real);
@@ -349,6 +345,6 @@ const _: () = assert!(STATX_SIZE == 256 && STAT_SIZE == 144);
 impl<M: Machine> Kernel<M> {
     /// Whether what a node belongs to still lives.
     pub(super) fn proc_lives(&self, node: &Node) -> bool {
-        !node.is_of_thread() || View { k: self, owner: Owner::default() }.lives(node.thread)
+        !node.is_of_thread() || View { k: self, owner: procfs::Owner::default() }.lives(node.thread)
     }
 }
