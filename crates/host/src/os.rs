@@ -200,6 +200,13 @@ pub fn duplicate(fd: i32, at_least: i32) -> Option<i32> {
     (new >= 0).then_some(new as i32)
 }
 
+/// Reads what is there at once: how many bytes, 0 for an error.
+pub fn read(fd: i32, to: &mut [u8]) -> usize {
+    // SAFETY: the buffer is the caller's.
+    let n = unsafe { syscall!(nr::READ, fd, to.as_mut_ptr(), to.len()) };
+    usize::try_from(n).unwrap_or(0)
+}
+
 /// Gives a descriptor back.
 pub fn close(fd: i32) {
     // SAFETY: the descriptor is the caller's.

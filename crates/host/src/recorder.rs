@@ -295,9 +295,10 @@ fn code_lines() -> Option<Vec<u8>> {
     // The beginning of a line whose end has not been read.
     let mut line = 0;
     loop {
-        // SAFETY: the buffer is ours.
-        let n = unsafe { syscall!(nr::READ, fd, chunk.as_mut_ptr(), chunk.len()) };
-        let Some(n) = usize::try_from(n).ok().filter(|&n| n > 0) else { break };
+        let n = os::read(fd, &mut chunk);
+        if n == 0 {
+            break;
+        }
         for &byte in &chunk[..n] {
             if text.try_reserve(1).is_err() {
                 break;

@@ -8,6 +8,8 @@
 //! voids every stop that was chosen before it, and a stop signal that is sent wipes out a SIGCONT that is pending at
 //! the host. So the thread that takes signals from the host does both: when it sends itself the stop, no SIGCONT
 //! is on its way between the host and the kernel, and none was pending at the host a moment ago.
+//!
+//! **By a signal of the thread's carrier to itself**, under a tracer, which waits for the stop of that one.
 
 use crate::machine::kernel;
 use crate::os;
@@ -53,6 +55,10 @@ pub(crate) fn changed() {
 
 /// Stops the process, unless it has been continued since. Comes back when it goes on.
 pub(crate) fn ask(signal: i32, continued: u32) {
+    if is_traced() {
+        // A tracer waits for a stop of this very host thread.
+        return process::suffer(signal, Fatal::Stop { continued });
+    }
     let word = u64::from(continued) << 32 | signal as u64;
     for round in 0.. {
         if kernel().continued() != continued {
@@ -74,6 +80,18 @@ pub(crate) fn ask(signal: i32, continued: u32) {
         }
         os::relax(round);
     }
+}
+
+/// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.
+fn is_traced() -> bool {
+    const LABEL: &[u8] = b"\nTracerPid:\t";
+    let Ok(fd) = os::open(b"/proc/thread-self/status\0", 0, 0) else { return false };
+    let mut text = [0u8; 1024];
+    let len = os::read(fd, &mut text);
+    os::close(fd);
+    let text = text.get(..len).unwrap_or_default();
+    let at = text.windows(LABEL.len()).position(|part| part == LABEL);
+    at.and_then(|at| text.get(at + LABEL.len())).is_some_and(|&digit| digit != b'0')
 }
 
 /// By the service thread, before it asks the host for a signal; `left` is what it does not ask for.

@@ -3,10 +3,9 @@
 //! Nothing here takes a lock: whoever holds it may be what is stuck. What is read may be a moment old.
 
 use crate::machine::kernel;
-use crate::os::{self, nr};
+use crate::os;
 use crate::report::{Line, Text};
 use crate::seat::Seat;
-use arch::syscall;
 use core::fmt::Write;
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
 use kernel::wait::Wait;
@@ -144,10 +143,8 @@ pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a str {
     let mut path = Text::<64>::default();
     let _ = write!(path, "/proc/self/task/{tid}/{file}\0");
     let Ok(fd) = os::open(path.as_bytes(), 0, 0) else { return "" };
-    // SAFETY: the buffer is ours.
-    let n = unsafe { syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len()) };
+    let n = os::read(fd, bytes).min(bytes.len());
     os::close(fd);
-    let n = usize::try_from(n).unwrap_or(0).min(bytes.len());
     core::str::from_utf8(&bytes[..n]).unwrap_or("").trim_end()
 }
 

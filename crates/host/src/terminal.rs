@@ -59,10 +59,9 @@ fn ids_of(pid: i32) -> Option<[i32; 3]> {
     let _ = write!(path, "/proc/{pid}/stat\0");
     let fd = os::open(path.as_bytes(), 0, 0).ok()?;
     let mut bytes = [0u8; 512];
-    // SAFETY: the buffer is ours.
-    let n = unsafe { syscall!(nr::READ, fd, bytes.as_mut_ptr(), bytes.len()) };
+    let n = os::read(fd, &mut bytes);
     os::close(fd);
-    let bytes = bytes.get(..usize::try_from(n).ok()?)?;
+    let bytes = bytes.get(..n)?;
     // After the name in brackets, which may hold anything: state, parent, group, session.
     let end = bytes.iter().rposition(|&b| b == b')')?;
     let text = core::str::from_utf8(&bytes[end + 1..]).ok()?;

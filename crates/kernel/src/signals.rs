@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
         let deliverable = !process.deliverable(&thread.signals.0.lock()).is_empty();
         if !deliverable {
             thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
-            // Sent between the two? The sender sets the hint under the lock we hold.
+            // Queued after the look? Its sender sets the hint after that.
         }
         deliverable
     }

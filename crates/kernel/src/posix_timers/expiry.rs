@@ -2,7 +2,6 @@
 
 use super::clocks::machine_clock;
 use crate::machine::{Clock, Machine};
-use crate::thread::hint;
 use crate::{Kernel, ThreadIdx, WAKES_MAX};
 use abi::{SigInfo, Signal};
 use core::cell::Cell;
@@ -113,9 +112,6 @@ impl<M: Machine> Kernel<M> {
                 let mut signals = self.thread(t).signals.0.lock();
                 let candidate = signals.candidate(state);
                 let sent = process.send_timer(Target::Thread(&mut signals, candidate), key, info).ok()?;
-                if matches!(sent.wake, signal::Wake::Thread(_)) {
-                    self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
-                }
                 (sent, t)
             }
             _ => {
