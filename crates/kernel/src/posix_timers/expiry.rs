@@ -7,7 +7,6 @@ use abi::{SigInfo, Signal};
 use core::cell::Cell;
 use ids::{CpuId, Nanos, Tid};
 use signal::{ProcessSignals, Sent, Target};
-use sync::atomic::Ordering::*;
 use time::posix::{Base, First, Notify, TimerKey, TimerSignal};
 
 /// A clock that can be set is looked at again after so long: an absolute expiry on it comes at
