@@ -1,6 +1,6 @@
 //! What is counted of each thread: time in queues, switches that it did not wait in, changes of CPU.
 
-use entresol_sched::{Attr, Config, Kick, Prev, Scheduler};
+use entresol_sched::{Attr, Config, Kick, Prev, Scheduler, ThreadCounts};
 use ids::{CpuId, CpuMask, Nanos, ThreadIdx};
 
 struct NoKick;
