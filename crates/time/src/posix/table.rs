@@ -388,17 +388,23 @@ impl TimerTable {
 
     /// Lists up to `most` slots from cursor `from` on and says where to go on; `None` at
     /// the end. Nobody who creates or deletes waits for it: it holds one timer at a time,
-    /// for as long as it takes to copy it. Start at 0.
+    /// for as long as it takes to copy it, and a pool for as long as it takes to read how many of its slots
+    /// were ever used. Start at 0.
     pub fn list(&self, from: u64, most: u32, mut show: impl FnMut(Listed)) -> Option<u64> {
         let (mut number, mut slot) = ((from >> 32) as usize, from as u32);
+        let used_of = |number| self.pool(number).map_or(0, |pool| pool.free.lock().used);
+        let mut used = if number < POOLS { used_of(number) } else { 0 };
         for _ in 0..most {
             let found = loop {
                 if number == POOLS {
                     return None;
                 }
-                match self.pool(number).and_then(|pool| pool.slots.get(slot)) {
+                match self.pool(number).filter(|_| slot < used).and_then(|pool| pool.slots.get(slot)) {
                     Some(found) => break found,
-                    None => (number, slot) = (number + 1, 0),
+                    None => {
+                        (number, slot) = (number + 1, 0);
+                        used = if number < POOLS { used_of(number) } else { 0 };
+                    }
                 }
             };
             let state = found.state.lock();

@@ -394,6 +394,15 @@ fn listing_goes_on_where_it_stopped_and_shows_living_timers_only() {
 /// Nobody who creates, sets, asks or deletes waits for a listing: all of it is done in the middle of one, which would
 /// hang if a lock were held there but the one of the timer that is shown.
 #[test]
+fn slots_that_were_never_used_are_not_looked_at() {
+    let t = timers();
+    let id = t.create(None, Timer::new(Base::Monotonic, Notify::DEFAULT, 0, 1), CpuId(1), Nanos(1)).unwrap();
+    let mut shown = vec![];
+    assert_eq!(t.table.list(0, 2, |listed| shown.push(listed.id)), None);
+    assert_eq!(shown, [id]);
+}
+
+#[test]
 fn a_listing_is_in_nobodys_way() {
     let t = timers();
     for i in 0..100 {
