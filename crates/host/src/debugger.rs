@@ -13,7 +13,8 @@ const WORDS: usize = 18;
 const MAGIC: [u64; 2] = [0x6c6f_7365_7274_6e65, 0x7265_6767_7562_6564];
 const VERSION: u64 = 1;
 
-/// Without a version until there is a kernel.
+/// Without a version until there is a kernel. Nobody here reads it: it must be there all the same.
+#[used]
 static TABLE: [AtomicU64; WORDS] = {
     let mut table = [const { AtomicU64::new(0) }; WORDS];
     table[0] = AtomicU64::new(MAGIC[0]);
