@@ -41,7 +41,13 @@ impl DeadlineQueue {
     /// Whether there are none at all.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ready.len() + self.throttled.len() == 0
+        self.count() == 0
+    }
+
+    /// How many there are, ready or throttled.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.ready.len() + self.throttled.len()
     }
 
     /// The most urgent ready one that may go elsewhere.

@@ -49,7 +49,8 @@ impl<'a> Held<'a> {
     /// waits.
     #[inline(always)]
     pub(crate) fn has_only_fair(&self) -> bool {
-        self.rq.chosen >= Rank::FAIR && self.rq.rt.is_empty() && self.rq.deadline.is_empty()
+        // One sum, one branch.
+        self.rq.chosen >= Rank::FAIR && self.rq.rt.count() + self.rq.deadline.count() == 0
     }
 
     /// `account_for` where the running thread is known to be fair.

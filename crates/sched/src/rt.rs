@@ -158,6 +158,12 @@ impl RtQueue {
         !BUILT || self.len == 0
     }
 
+    /// How many are in it, running or waiting.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        if BUILT { self.len } else { 0 }
+    }
+
     pub(crate) const fn new() -> RtQueue {
         RtQueue { active: PriorityArray::new(), pushable: PriorityArray::new(), len: 0 }
     }
