@@ -4,12 +4,12 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-/// Four threads that give way to each other, thousands of times.
+/// Four threads that give way to each other, for so long that the host runs two carriers at once, however busy it is.
 const BUSY: &str = "
     #include <pthread.h>
     #include <sched.h>
     static void *run(void *a) {
-        for (int i = 0; i < 20000; i++) {
+        for (int i = 0; i < 400000; i++) {
             for (volatile int j = 0; j < 1000; j++) {}
             sched_yield();
         }
