@@ -5,12 +5,12 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{delegate, handlers, identity, os, process, report, survey, takeover};
+use crate::{Host, delegate, handlers, identity, os, process, report, survey, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Brief, Call, Chosen, Next, Trap};
+use kernel::{Brief, Call, Chosen, Here, Next, Trap};
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
@@ -40,19 +40,19 @@ extern "C" fn on_call(context: *mut Context, _: *mut Gs) -> *mut Context {
 
 /// What every call begins with; `None` if it is not for the kernel.
 #[inline(always)]
-fn enter<'a>(context: *mut Context) -> Option<(&'static Carrier, &'a mut Context, CpuId)> {
+fn enter<'a>(context: *mut Context) -> Option<(&'static Carrier, &'a mut Context, Here<'static, Host>)> {
     let me = Carrier::me();
     if me.gs.borrowed != 0 {
         return None;
     }
     // SAFETY: as above.
     let c = unsafe { &mut *context };
-    let cpu = me.cpu();
-    count(kernel(), cpu, c.library);
+    let here = kernel().here(me.cpu());
+    here.count_call(c.library);
     if !c.xbuf.is_null() {
         release_buffer(me, c);
     }
-    Some((me, c, cpu))
+    Some((me, c, here))
 }
 
 /// The call of a context. It is read where the entry has put it: a copy would be made with loads wider than the stores
@@ -65,32 +65,30 @@ fn call_of(c: &Context) -> &Call {
 
 #[inline(never)]
 extern "C" fn on_yield(context: *mut Context) -> *mut Context {
-    let Some((me, c, cpu)) = enter(context) else { return borrowed_call(context) };
-    follow_brief(me, c, kernel().call_yield(cpu))
+    let Some((me, c, here)) = enter(context) else { return borrowed_call(context) };
+    match here.sched_yield() {
+        Chosen::Run(t) => load(me, t),
+        chosen => follow_long(me, c, Brief::Chosen(chosen)),
+    }
 }
 
 #[inline(never)]
 extern "C" fn on_futex(context: *mut Context) -> *mut Context {
-    let Some((me, c, cpu)) = enter(context) else { return borrowed_call(context) };
-    follow_brief(me, c, kernel().call_futex(cpu, call_of(c)))
+    let Some((me, c, here)) = enter(context) else { return borrowed_call(context) };
+    match here.futex(call_of(c)) {
+        Brief::Chosen(Chosen::Run(t)) => load(me, t),
+        brief => follow_long(me, c, brief),
+    }
 }
 
 #[inline(never)]
 extern "C" fn on_other(context: *mut Context) -> *mut Context {
-    let Some((me, c, cpu)) = enter(context) else { return borrowed_call(context) };
-    if let Some(result) = kernel().call_at_once(cpu, call_of(c)) {
+    let Some((me, c, here)) = enter(context) else { return borrowed_call(context) };
+    if let Some(result) = here.call_at_once(call_of(c)) {
         c.r[arch::context::reg::RAX] = result as u64;
         return context;
     }
-    follow(me, kernel().call_other(cpu, call_of(c)))
-}
-
-#[inline(always)]
-fn follow_brief(me: &'static Carrier, c: &Context, brief: Brief) -> *mut Context {
-    match brief {
-        Brief::Chosen(Chosen::Run(t)) => load(me, t),
-        brief => follow_long(me, c, brief),
-    }
+    follow(me, kernel().call_other(me.cpu(), call_of(c)))
 }
 
 #[inline(never)]
@@ -106,13 +104,6 @@ fn borrowed_call(context: *mut Context) -> *mut Context {
     let call = *call_of(c);
     process::borrowed_call(Carrier::me(), c, call);
     context
-}
-
-#[inline(always)]
-fn count(k: &kernel::Kernel<crate::Host>, cpu: CpuId, library: u32) {
-    let counters = &k.cpu(cpu).count.calls_by_library;
-    let counter = &counters[(library as usize).min(counters.len() - 1)];
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
 const _: () = assert!(core::mem::offset_of!(Call, nr) == 8 * arch::context::reg::RAX);

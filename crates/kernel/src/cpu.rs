@@ -84,6 +84,18 @@ impl Cpu {
         self.armed.load(Relaxed) <= now.0
     }
 
+    /// Whether the machine's timer is set early enough for the next tick.
+    #[inline(always)]
+    pub(crate) fn is_ticking(&self) -> bool {
+        self.ticking.load(Relaxed)
+    }
+
+    /// Whether the machine's timer is set too late for the earliest timeout.
+    #[inline(always)]
+    pub(crate) fn must_arm(&self) -> bool {
+        self.earliest.load(Relaxed) < self.armed.load(Relaxed)
+    }
+
     /// Tells that the tick which is about to be handled found the kernel at work, not the program.
     pub fn tick_hit_kernel(&self) {
         self.host_time.tick_hit_kernel();
@@ -120,32 +132,18 @@ impl<M: Machine> Kernel<M> {
         lower
     }
 
-    /// Sets this CPU's timer to the earlier of the next tick and the earliest timeout.
-    /// A timer that is set too early is left alone: it goes off once for nothing, which
-    /// costs less than setting it at every switch.
-    ///
-    /// CPU timers want ticks where a thread runs; an idle CPU has no use for them.
-    #[inline(always)]
-    pub(crate) fn set_timer(&self, cpu: CpuId) {
-        let c = self.cpu(cpu);
-        let tick = (self.sched.tick_needed(cpu) || self.cputime.is_armed()) && !c.ticking.load(Relaxed);
-        if tick || c.earliest.load(Relaxed) < c.armed.load(Relaxed) {
-            self.set_timer_slow(cpu, tick);
-        }
-    }
-
-    /// The same for a CPU without a thread.
+    /// [`Here::set_timer`](crate::brief::Here::set_timer) for a CPU without a thread.
     pub(crate) fn set_idle_timer(&self, cpu: CpuId) {
         let c = self.cpu(cpu);
-        let tick = self.sched.tick_needed(cpu) && !c.ticking.load(Relaxed);
-        if tick || c.earliest.load(Relaxed) < c.armed.load(Relaxed) {
+        let tick = self.sched.tick_needed(cpu) && !c.is_ticking();
+        if tick || c.must_arm() {
             self.set_timer_slow(cpu, tick);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn set_timer_slow(&self, cpu: CpuId, tick: bool) {
+    pub(crate) fn set_timer_slow(&self, cpu: CpuId, tick: bool) {
         let c = self.cpu(cpu);
         let mut want = Nanos(c.earliest.load(Relaxed)).min(Nanos(c.armed.load(Relaxed)));
         let mut then = None;

@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod brief;
 mod carried;
 pub mod cpu;
 mod cputime;
@@ -45,13 +46,14 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
+pub use brief::{Brief, Chosen, Here};
 pub use carried::Carried;
 pub use describe::{Moment, SNAPSHOT_PACE};
 pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
 pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use thread::{Thread, ThreadTable};
-pub use trap::{Brief, Chosen, Next, Process, Trap};
+pub use trap::{Next, Process, Trap};
 
 /// The most wake-ups in one go (law 4).
 pub const WAKES_MAX: usize = 64;

@@ -10,7 +10,7 @@
 use crate::cpu::Ticked;
 use crate::machine::{Call, Machine};
 use crate::wait::Wait;
-use crate::{Kernel, Now, Thread, cpu, thread::hint};
+use crate::{Chosen, Kernel, Thread, cpu, thread::hint};
 use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
@@ -72,39 +72,6 @@ pub enum Next {
     /// Something only the machine can do with the whole process. The thread stays current.
     Process(Process),
 }
-
-/// Who has the CPU next, small enough for registers: [`Next`] goes through memory, and to read what was just written
-/// there in other pieces costs more than the choice itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Chosen {
-    /// This thread, at once.
-    Run(ThreadIdx),
-    /// This thread, when what is due on its way out has been seen to.
-    Leave(ThreadIdx),
-    /// Somebody else: this one waits on. Or nobody was found.
-    Search(Option<ThreadIdx>),
-    /// Nothing has been chosen yet: somebody wants to see every choice.
-    Watched(Prev),
-}
-
-/// What one of the commonest calls came to ([`Kernel::next`] says more).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Brief {
-    /// The CPU goes to somebody.
-    Chosen(Chosen),
-    /// The same, but the thread that waits now may have been given a signal meanwhile.
-    Hinted(ThreadIdx, Chosen),
-    /// The thread has its result, and somebody else shall have the CPU.
-    GiveUp(ThreadIdx),
-    /// The thread waits, and may have a signal.
-    Block(ThreadIdx),
-    /// Nothing has been done yet: one of the rarer operations of `futex(2)`.
-    Futex(ThreadIdx),
-}
-
-const _: () = assert!(size_of::<Brief>() <= 16);
 
 /// What concerns the whole process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,69 +137,6 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The current thread of `cpu` makes a system call.
-    pub fn call(&self, cpu: CpuId, call: &Call) -> Next {
-        let brief = match call.nr {
-            abi::nr::SCHED_YIELD => self.call_yield(cpu),
-            abi::nr::FUTEX => self.call_futex(cpu, call),
-            _ => return self.call_other(cpu, call),
-        };
-        self.next(cpu, call, brief)
-    }
-
-    /// `sched_yield(2)`. This and [`Kernel::call_futex`] are the calls by which programs hand a CPU over: each is one
-    /// straight piece of code, with the choice of the next thread in it.
-    #[inline(always)]
-    pub fn call_yield(&self, cpu: CpuId) -> Brief {
-        let t = self.current(cpu);
-        self.m.answer(t, 0);
-        self.m.save(t);
-        Brief::Chosen(self.choose(cpu, Prev::Yield))
-    }
-
-    /// `futex(2)`.
-    #[inline(always)]
-    pub fn call_futex(&self, cpu: CpuId, call: &Call) -> Brief {
-        let t = self.current(cpu);
-        match self.futex_at_once(cpu, t, call) {
-            Some(Out::Done(result)) => {
-                self.m.answer(t, result);
-                if self.sched.need_resched(cpu) {
-                    return Brief::GiveUp(t);
-                }
-                Brief::Chosen(self.try_exit(cpu, t, self.thread(t)))
-            }
-            // The two looks at the hint are those of `block`.
-            Some(Out::Blocked) => {
-                let thread = self.thread(t);
-                if thread.hint.load(Acquire) != 0 {
-                    return Brief::Block(t);
-                }
-                let chosen = self.choose(cpu, Prev::Block);
-                if thread.hint.load(Acquire) != 0 { Brief::Hinted(t, chosen) } else { Brief::Chosen(chosen) }
-            }
-            _ => Brief::Futex(t),
-        }
-    }
-
-    /// What a [`Brief`] stands for. `call` is the one that it came from.
-    #[inline(never)]
-    pub fn next(&self, cpu: CpuId, call: &Call, brief: Brief) -> Next {
-        match brief {
-            Brief::Chosen(chosen) => self.carry_on(cpu, chosen),
-            Brief::Hinted(t, chosen) => {
-                let next = self.carry_on(cpu, chosen);
-                self.look_after(cpu, t, next)
-            }
-            Brief::GiveUp(t) => self.give_up(cpu, t, Prev::Preempted),
-            Brief::Block(t) => self.block(cpu, t),
-            Brief::Futex(t) => {
-                let out = self.futex_rare(cpu, t, call);
-                self.after_call(cpu, t, call.nr, out)
-            }
-        }
-    }
-
     /// All other system calls.
     #[inline(always)]
     pub fn call_other(&self, cpu: CpuId, call: &Call) -> Next {
@@ -241,30 +145,13 @@ impl<M: Machine> Kernel<M> {
         self.after_call(cpu, t, call.nr, out)
     }
 
-    /// Makes a call of the current thread of `cpu` if it is one that the host answers at once, whatever its
-    /// arguments are and whatever state the process is in: the result.
-    ///
-    /// It is as if the thread had made the call itself in user code: nothing here has changed by it, and who wants
-    /// something of this CPU meanwhile kicks it, which the machine notices on the way out.
     #[inline(always)]
-    pub fn call_at_once(&self, cpu: CpuId, call: &Call) -> Option<isize> {
-        if !crate::host_call::is_answered_at_once(call.nr) {
-            return None;
-        }
-        cpu::bump(&self.cpu(cpu).count.passed);
-        Some(self.m.host(*call))
-    }
-
-    /// The thread that runs on `cpu`.
-    #[inline(always)]
-    pub fn current(&self, cpu: CpuId) -> ThreadIdx {
-        self.sched.current(cpu).expect("a trap from a thread, but the CPU is idle")
-    }
-
-    #[inline(always)]
-    fn after_call(&self, cpu: CpuId, t: ThreadIdx, nr: usize, out: Out) -> Next {
+    pub(crate) fn after_call(&self, cpu: CpuId, t: ThreadIdx, nr: usize, out: Out) -> Next {
         match out {
-            Out::Done(result) => self.done(cpu, t, result),
+            Out::Done(result) => match self.here(cpu).done(t, result) {
+                Some(chosen) => self.carry_on(cpu, chosen),
+                None => self.give_up(cpu, t, Prev::Preempted),
+            },
             Out::Blocked => self.block(cpu, t),
             Out::Yield(result) => {
                 self.m.set_result(t, result);
@@ -295,19 +182,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The current thread has its result.
-    #[inline(always)]
-    fn done(&self, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
-        self.m.answer(t, result);
-        if self.sched.need_resched(cpu) {
-            return self.give_up(cpu, t, Prev::Preempted);
-        }
-        self.exit(cpu, t)
-    }
-
     /// The current thread waits.
     #[inline(never)]
-    fn block(&self, cpu: CpuId, t: ThreadIdx) -> Next {
+    pub(crate) fn block(&self, cpu: CpuId, t: ThreadIdx) -> Next {
         // With a signal it does not wait at all, and keeps its place among its equals
         // (`signal_pending_state` in `__schedule`).
         self.look_again(cpu, t);
@@ -317,7 +194,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The second look at the hint of `t`, after the choice of who comes after it.
     #[inline(always)]
-    fn look_after(&self, cpu: CpuId, t: ThreadIdx, next: Next) -> Next {
+    pub(crate) fn look_after(&self, cpu: CpuId, t: ThreadIdx, next: Next) -> Next {
         let woken = self.look_again(cpu, t);
         if woken && self.sched.need_resched(cpu) { self.choose_again(cpu, next) } else { next }
     }
@@ -380,7 +257,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Puts the current thread back in line and chooses.
     #[inline(always)]
-    fn give_up(&self, cpu: CpuId, t: ThreadIdx, prev: Prev) -> Next {
+    pub(crate) fn give_up(&self, cpu: CpuId, t: ThreadIdx, prev: Prev) -> Next {
         self.m.save(t);
         self.schedule(cpu, prev)
     }
@@ -388,61 +265,36 @@ impl<M: Machine> Kernel<M> {
     /// Chooses the next thread of this CPU, passing over those that were woken for nothing.
     #[inline(never)]
     fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
-        let chosen = self.choose(cpu, prev);
+        let chosen = self.here(cpu).choose(prev);
         self.carry_on(cpu, chosen)
-    }
-
-    /// The first choice, which nearly always is a thread that can go on.
-    #[inline(always)]
-    fn choose(&self, cpu: CpuId, prev: Prev) -> Chosen {
-        if self.watched {
-            return Chosen::Watched(prev);
-        }
-        let (chosen, now) = self.choose_once::<false>(cpu, prev);
-        if let Some(t) = chosen {
-            let thread = self.thread(t);
-            if self.is_ready(t, thread) {
-                self.cputime.cpu.run(cpu, now);
-                return self.try_exit(cpu, t, thread);
-            }
-        }
-        Chosen::Search(chosen)
-    }
-
-    #[inline(always)]
-    fn carry_on(&self, cpu: CpuId, chosen: Chosen) -> Next {
-        match chosen {
-            Chosen::Run(t) => Next::Run(t),
-            Chosen::Leave(t) => self.exit(cpu, t),
-            Chosen::Search(last) => self.search(cpu, last),
-            Chosen::Watched(prev) => self.schedule_watched(cpu, prev),
-        }
     }
 
     /// Nobody was chosen, or `last`, who waits on: until the CPU is idle or has a thread that can go on.
     #[inline(never)]
-    fn search(&self, cpu: CpuId, last: Option<ThreadIdx>) -> Next {
-        let (mut last, mut now) = (last, Nanos::ZERO);
+    pub(crate) fn search(&self, cpu: CpuId, last: Option<ThreadIdx>) -> Next {
+        let mut last = last;
         while last.is_some() {
-            (last, now) = self.choose_once::<false>(cpu, Prev::Block);
-            if let Some(t) = last
-                && self.ready(t)
-            {
-                self.cputime.cpu.run(cpu, now);
-                return self.exit(cpu, t);
+            match self.here(cpu).choose(Prev::Block) {
+                Chosen::Search(next) => last = next,
+                chosen => return self.carry_on(cpu, chosen),
             }
         }
-        self.rest(cpu, if now == Nanos::ZERO { self.m.now() } else { now })
+        self.go_idle(cpu)
     }
 
     /// The same where every switch is looked at: for limits, for a trace.
     #[cold]
     #[inline(never)]
-    fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {
+    pub(crate) fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {
         let mut prev = prev;
         loop {
-            let (chosen, now) = self.choose_once::<true>(cpu, prev);
-            let Some(t) = chosen else { return self.rest(cpu, now) };
+            let last = self.sched.current(cpu);
+            let (chosen, now) = self.here(cpu).choose_once(prev);
+            self.switched(cpu, last, chosen, prev, now);
+            let Some(t) = chosen else {
+                self.cputime.cpu.rest(cpu, now);
+                return self.go_idle(cpu);
+            };
             if self.ready(t) && !(self.limits.holds && self.hold_back(cpu, t, now)) {
                 self.cputime.cpu.run(cpu, now);
                 return self.exit(cpu, t);
@@ -452,21 +304,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The CPU has nothing to run.
-    fn rest(&self, cpu: CpuId, now: Nanos) -> Next {
-        self.cputime.cpu.rest(cpu, now);
+    fn go_idle(&self, cpu: CpuId) -> Next {
         self.cpu(cpu).host_time.forget();
         self.set_idle_timer(cpu);
         Next::Idle { until: self.earliest(cpu) }
-    }
-
-    #[inline(always)]
-    fn choose_once<const WATCHED: bool>(&self, cpu: CpuId, prev: Prev) -> (Option<ThreadIdx>, Nanos) {
-        let last = if WATCHED { self.sched.current(cpu) } else { None };
-        let (chosen, now) = self.sched.schedule_by(cpu, Now(&self.m), prev, &mut self.kicks(cpu));
-        if WATCHED {
-            self.switched(cpu, last, chosen, prev, now);
-        }
-        (chosen, now)
     }
 
     /// A watched CPU has chosen: who had it before is counted, and the switch is told.
@@ -497,7 +338,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn is_ready(&self, t: ThreadIdx, thread: &Thread) -> bool {
+    pub(crate) fn is_ready(&self, t: ThreadIdx, thread: &Thread) -> bool {
         match thread.wait.kind() {
             Wait::None => true,
             // The commonest wait: it is over when somebody has taken the thread out of its queue.
@@ -571,29 +412,15 @@ impl<M: Machine> Kernel<M> {
 
     /// The last station before user code.
     #[inline(always)]
-    fn exit(&self, cpu: CpuId, t: ThreadIdx) -> Next {
-        if self.must_look(cpu, self.thread(t))
+    pub(crate) fn exit(&self, cpu: CpuId, t: ThreadIdx) -> Next {
+        let here = self.here(cpu);
+        if here.must_look(self.thread(t))
             && let Some(next) = self.exit_slow(cpu, t)
         {
             return next;
         }
-        self.set_timer(cpu);
+        here.set_timer();
         Next::Run(t)
-    }
-
-    /// `exit`, unless there is something to see to.
-    #[inline(always)]
-    fn try_exit(&self, cpu: CpuId, t: ThreadIdx, thread: &Thread) -> Chosen {
-        if self.must_look(cpu, thread) {
-            return Chosen::Leave(t);
-        }
-        self.set_timer(cpu);
-        Chosen::Run(t)
-    }
-
-    #[inline(always)]
-    fn must_look(&self, cpu: CpuId, thread: &Thread) -> bool {
-        thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(cpu.0) + 1
     }
 
     #[inline(never)]

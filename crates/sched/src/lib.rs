@@ -132,6 +132,33 @@ pub struct Scheduler {
     config: Config,
 }
 
+/// One CPU of a scheduler, looked up once by who asks it several things in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    s: &'a Scheduler,
+    id: CpuId,
+    cpu: &'a Cpu,
+}
+
+impl<'a> At<'a> {
+    /// The thread that has the CPU.
+    #[inline(always)]
+    pub fn current(self) -> Option<ThreadIdx> {
+        self.cpu.current()
+    }
+
+    /// [`Scheduler::need_resched`].
+    #[inline(always)]
+    pub fn need_resched(self) -> bool {
+        self.cpu.need_resched()
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(self) -> Held<'a> {
+        Held { s: self.s, id: self.id, cpu: self.cpu, rq: self.cpu.queue.lock() }
+    }
+}
+
 impl Scheduler {
     /// A scheduler with all CPUs present and idle.
     pub fn new(config: &Config) -> Result<Scheduler, OutOfMemory> {
@@ -177,16 +204,22 @@ impl Scheduler {
         }
     }
 
+    /// This CPU, looked up.
+    #[inline(always)]
+    pub fn at(&self, cpu: CpuId) -> At<'_> {
+        At { s: self, id: cpu, cpu: &self.cpus[cpu.index()] }
+    }
+
     /// The thread that has `cpu`.
     #[inline]
     pub fn current(&self, cpu: CpuId) -> Option<ThreadIdx> {
-        self.cpus[cpu.index()].current()
+        self.at(cpu).current()
     }
 
     /// Whether `cpu` must call `schedule`. One load.
     #[inline(always)]
     pub fn need_resched(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].need_resched()
+        self.at(cpu).need_resched()
     }
 
     /// How many threads wait on `cpu`, runnable. Lock-free.
@@ -279,8 +312,7 @@ impl Scheduler {
 
     #[inline(always)]
     pub(crate) fn lock(&self, id: CpuId) -> Held<'_> {
-        let cpu = &self.cpus[id.index()];
-        Held { s: self, id, cpu, rq: cpu.queue.lock() }
+        self.at(id).lock()
     }
 
     /// Both run queues, locked in the order of their ids.

@@ -7,7 +7,7 @@ use crate::fair::Placement;
 use crate::planted::Fault;
 use crate::queue::Held;
 use crate::rank::Rank;
-use crate::{Clock, Kick, Prev, Scheduler};
+use crate::{At, Clock, Kick, Prev, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
@@ -20,34 +20,7 @@ impl Scheduler {
     #[must_use]
     #[inline]
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
-        self.schedule_by(cpu, now, prev, k).0
-    }
-
-    /// `schedule`, with a clock that is read once the lock is held. Answers with what it said, too.
-    #[must_use]
-    #[inline(always)]
-    pub fn schedule_by(
-        &self,
-        cpu: CpuId,
-        clock: impl Clock,
-        prev: Prev,
-        k: &mut impl Kick,
-    ) -> (Option<ThreadIdx>, Nanos) {
-        let mut h = self.lock(cpu);
-        let now = clock.read();
-        h.cpu.seen.need_resched.store(false, Ordering::Release);
-        let Some(e) = h.current() else { return (self.schedule_any(h, now, prev, k), now) };
-        if !h.has_only_fair() || h.rq.exile {
-            h.account_for(e, now);
-            return (self.schedule_any(h, now, prev, k), now);
-        }
-        h.account_fair(e, now);
-        let next = h.schedule_fair(e, now, prev);
-        if next.is_some() {
-            return (next, now);
-        }
-        drop(h);
-        (self.pull_fair(cpu, now), now)
+        self.at(cpu).schedule_by(now, prev, k).0
     }
 
     #[inline(never)]
@@ -89,6 +62,29 @@ impl Scheduler {
             self.push(cpu, now, k);
         }
         next.or_else(|| self.pull_fair(cpu, now))
+    }
+}
+
+impl At<'_> {
+    /// [`Scheduler::schedule`], with a clock that is read once the lock is held. Answers with what it said, too.
+    #[must_use]
+    #[inline(always)]
+    pub fn schedule_by(self, clock: impl Clock, prev: Prev, k: &mut impl Kick) -> (Option<ThreadIdx>, Nanos) {
+        let (s, mut h) = (self.s, self.lock());
+        let now = clock.read();
+        h.cpu.seen.need_resched.store(false, Ordering::Release);
+        let Some(e) = h.current() else { return (s.schedule_any(h, now, prev, k), now) };
+        if !h.has_only_fair() || h.rq.exile {
+            h.account_for(e, now);
+            return (s.schedule_any(h, now, prev, k), now);
+        }
+        h.account_fair(e, now);
+        let next = h.schedule_fair(e, now, prev);
+        if next.is_some() {
+            return (next, now);
+        }
+        drop(h);
+        (s.pull_fair(self.id, now), now)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::entity::{Class, Entity};
 use crate::planted::Fault;
 use crate::queue::Held;
 use crate::weight::to_virtual;
-use crate::{Kick, Scheduler};
+use crate::{At, Kick, Scheduler};
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
 
 impl Scheduler {
@@ -44,7 +44,7 @@ impl Scheduler {
     /// Whether `cpu` needs ticks: something waits, or a budget runs. Lock-free.
     #[inline]
     pub fn tick_needed(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].seen.tick.get() != 0
+        self.at(cpu).tick_needed()
     }
 
     /// When at the latest `tick` must be called for this CPU because a budget ends or begins; `None` if no
@@ -56,6 +56,14 @@ impl Scheduler {
         let replenishment = h.rq.deadline.next_replenishment(&self.table);
         let server = h.rq.server.next_event().filter(|_| h.rq.fair.waiting() > 0);
         [budget, replenishment, server].into_iter().flatten().min()
+    }
+}
+
+impl At<'_> {
+    /// [`Scheduler::tick_needed`].
+    #[inline(always)]
+    pub fn tick_needed(self) -> bool {
+        self.cpu.seen.tick.get() != 0
     }
 }
 

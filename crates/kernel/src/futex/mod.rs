@@ -59,6 +59,7 @@ impl<M: Machine> Kernel<M> {
     /// What every operation checks about every word it names (`get_futex_key`): EINVAL if it
     /// is not aligned, EFAULT if it lies outside user space, or, for a word that is not
     /// declared private, if it cannot be written (here it is one of memory of our own: FOLL_WRITE).
+    #[inline(always)]
     pub(crate) fn check_word(&self, addr: u64, private: bool) -> Result<(), Errno> {
         if !addr.is_multiple_of(4) {
             return Err(Errno::EINVAL);
@@ -67,12 +68,6 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::EFAULT);
         }
         Ok(())
-    }
-
-    /// Whether `check_word` says yes to a word that is declared private.
-    #[inline(always)]
-    pub(crate) fn is_word(&self, addr: u64) -> bool {
-        addr.is_multiple_of(4) && addr < ADDRESS_END
     }
 
     fn is_writable(&self, addr: u64) -> bool {

@@ -15,7 +15,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub(crate) fn futex_at_once(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Option<Out> {
         let [addr, op, val, timeout, ..] = call.args;
-        if !self.is_word(addr) {
+        if self.check_word(addr, true).is_err() {
             return None;
         }
         match op as u32 {
