@@ -73,7 +73,7 @@ pub struct ThreadTable {
     chunks: alloc::boxed::Box<[OnceBox<[Thread; CHUNK]>; CHUNKS]>,
     slots: Lock<Slots>,
     ids: crate::tid::TidMap,
-    /// How many threads live.
+    /// How many threads live. This and the next two are written under the lock of the slots and read without it.
     live: AtomicU32,
     /// The most that lived at once.
     peak: AtomicU32,
@@ -152,7 +152,7 @@ impl ThreadTable {
     pub fn allocate(&self) -> Option<ThreadIdx> {
         let t = {
             let mut slots = self.slots.lock();
-            match slots.free.pop() {
+            let t = match slots.free.pop() {
                 Some(i) => i,
                 None if (slots.fresh as usize) < THREADS_MAX => {
                     // Room for every slot on the free list now, so that `free` cannot fail.
@@ -165,7 +165,12 @@ impl ThreadTable {
                     slots.fresh - 1
                 }
                 None => return None,
-            }
+            };
+            let live = self.live.load(Relaxed) + 1;
+            self.live.store(live, Relaxed);
+            self.peak.store(live.max(self.peak.load(Relaxed)), Relaxed);
+            self.started.store(self.started.load(Relaxed) + 1, Relaxed);
+            t
         };
         let chunk = &self.chunks[t as usize / CHUNK];
         if chunk.get().is_none() {
@@ -174,9 +179,6 @@ impl ThreadTable {
             let Ok(made) = made.try_into() else { unreachable!("as many as there are") };
             let _ = chunk.set(made);
         }
-        let live = self.live.fetch_add(1, Relaxed) + 1;
-        self.peak.fetch_max(live, Relaxed);
-        self.started.fetch_add(1, Relaxed);
         Some(ThreadIdx(t))
     }
 
@@ -184,8 +186,9 @@ impl ThreadTable {
     pub fn free(&self, t: ThreadIdx) {
         let tid = Tid(self.get(t).tid.swap(0, Relaxed));
         self.ids.release(tid);
-        self.live.fetch_sub(1, Relaxed);
-        self.slots.lock().free.push(t.0);
+        let mut slots = self.slots.lock();
+        self.live.store(self.live.load(Relaxed) - 1, Relaxed);
+        slots.free.push(t.0);
     }
 
     /// Gives `t` an id of ours; `None` if a new block of ids was needed and refused.

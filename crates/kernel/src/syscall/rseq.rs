@@ -50,9 +50,11 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn rseq_resume(&self, cpu: CpuId, t: ThreadIdx) {
         let thread = self.thread(t);
         let seen = u32::from(cpu.0) + 1;
-        if thread.rseq_cpu.swap(seen, Relaxed) == seen {
+        // Written by the CPU that has the thread only, so there is nobody to exchange it with.
+        if thread.rseq_cpu.load(Relaxed) == seen {
             return;
         }
+        thread.rseq_cpu.store(seen, Relaxed);
         let area = thread.rseq.load(Relaxed);
         if area == 0 {
             return;
