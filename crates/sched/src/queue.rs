@@ -56,11 +56,10 @@ impl<'a> Held<'a> {
     /// `account_for` where the running thread is known to be fair.
     #[inline(always)]
     pub(crate) fn account_fair(&mut self, e: &Entity, now: Nanos) {
-        let delta = now.0.saturating_sub(self.rq.accounted);
+        let delta = self.rq.elapsed(now);
         if delta == 0 {
             return;
         }
-        self.rq.accounted = now.0;
         e.runtime.add(delta);
         self.rq.fair.charge(e, delta);
         if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
@@ -71,11 +70,10 @@ impl<'a> Held<'a> {
 
     #[inline(never)]
     fn account_urgent(&mut self, e: &Entity, now: Nanos) {
-        let delta = now.0.saturating_sub(self.rq.accounted);
+        let delta = self.rq.elapsed(now);
         if delta == 0 {
             return;
         }
-        self.rq.accounted = now.0;
         e.runtime.add(delta);
         if e.class() == Class::Deadline && !self.s.table.plants(Fault::FreeBudget) {
             deadline::charge(e, delta);
