@@ -1,5 +1,6 @@
 //! `programs/torture`: threads that hold patterns in every register over computations and system calls, and mix
-//! them with everything that moves threads about: locks, waiting calls, signals, timers, fork and exec. Four seconds, or `ENTRESOL_TORTURE_SECS`.
+//! them with everything that moves threads about: locks, waiting calls, signals, timers, fork and exec. Meanwhile the order
+//! of real-time threads is sampled (`crates/host/src/order.rs`). Four seconds, or `ENTRESOL_TORTURE_SECS`.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ fn torture(cpus: &str) -> Result<(), String> {
     let outcome = Run::new(program)
         .args([seconds, THREADS, seed].map(|number| number.to_string()))
         .timeout(Duration::from_secs(seconds) + GRACE)
-        .under_entresol_as_nobody(&["--cpus", cpus, "--hz", HZ])?;
+        .under_entresol_as_nobody(&["--cpus", cpus, "--hz", HZ, "--check-order"])?;
     let last_line = String::from_utf8_lossy(&outcome.stdout).lines().last().unwrap_or_default().to_owned();
     if outcome.succeeded() && last_line.ends_with(" 0 corruptions") {
         println!("{cpus} CPUs, {seconds} s, seed {seed}: {last_line}");

@@ -107,6 +107,9 @@ pub struct RunArguments {
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub watchdog: Option<u32>,
+    /// End the program with a report if a real-time thread stays where it waits though it could run: for tests
+    #[arg(long, hide = true)]
+    pub check_order: bool,
     /// Whether the host's limit on pending signals, which POSIX timers count against, holds [default: host]
     #[arg(long, value_name = "RULE")]
     pub pending_signals: Option<PendingSignals>,

@@ -66,6 +66,9 @@ pub fn options(
     if let Some(seconds) = request.watchdog {
         add("watchdog", seconds.to_string().as_bytes());
     }
+    if request.check_order {
+        add("order", b"check");
+    }
     if request.pending_signals == Some(PendingSignals::Unlimited) {
         add("pending", b"unlimited");
     }
@@ -165,6 +168,7 @@ mod tests {
             hz: None,
             rt: None,
             watchdog: None,
+            check_order: false,
             pending_signals: None,
             stats: false,
             fallback: None,

@@ -68,6 +68,54 @@ fn a_cpu_that_stands_still_is_reported() {
     }
 }
 
+/// FIFO 10 preempts FIFO 5, which may then go to the other CPU, where an ordinary thread spins.
+const ORDER: &str = "
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdatomic.h>
+    #include <unistd.h>
+    static atomic_int ready, tid, end;
+    static void bind(int tid, int first, int second) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(first, &set);
+        CPU_SET(second, &set);
+        sched_setaffinity(tid, sizeof set, &set);
+    }
+    static void *spin(void *priority) {
+        bind(0, priority ? 0 : 1, priority ? 0 : 1);
+        struct sched_param p = {(int)(long)priority};
+        if (priority && sched_setscheduler(0, SCHED_FIFO, &p) != 0) _exit(1);
+        if (p.sched_priority == 5) tid = gettid();
+        ready++;
+        while (!end) {}
+        return 0;
+    }
+    int main(void) {
+        pthread_t t[3];
+        long priorities[] = {0, 5, 10};
+        for (int i = 0; i < 3; i++) {
+            pthread_create(&t[i], 0, spin, (void *)priorities[i]);
+            while (ready <= i) usleep(1000);
+        }
+        bind(tid, 0, 1);
+        usleep(1500000);
+        end = 1;
+        for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+        return 0;
+    }
+";
+
+#[test]
+fn an_urgent_thread_that_is_left_waiting_is_found() {
+    let options = ["--cpus", "2", "--check-order"];
+    let right = run(ORDER, "", &options);
+    assert_eq!((right.status.code(), String::from_utf8_lossy(&right.stderr)), (Some(0), "".into()));
+    let answer = run(ORDER, "skip-push", &options);
+    ends_with_report(&answer, &["waits for CPU 0 over several ticks", "CPU 1 runs something less urgent", "FIFO 5"]);
+}
+
 /// Gives its rights up while four threads are under way.
 const DROPS: &str = "
     #define _GNU_SOURCE

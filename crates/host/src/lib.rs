@@ -33,6 +33,7 @@ mod identity;
 mod ids_file;
 mod left;
 pub mod machine;
+pub mod order;
 pub mod os;
 pub mod page;
 pub mod place;

@@ -29,6 +29,13 @@ pub fn plant(name: &[u8]) {
     FAULT.store(fault, Relaxed);
 }
 
+/// Plants the scheduler's fault of that name: `skip-push` pushes nothing, so that a preempted thread waits where it is.
+pub fn plant_in(scheduler: &mut sched::Scheduler, name: &[u8]) {
+    if name == b"skip-push" {
+        scheduler.plant(sched::Fault::SkipPush);
+    }
+}
+
 /// `t` is about to be resumed: who is resumed instead.
 pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
     let fault = FAULT.load(Relaxed);

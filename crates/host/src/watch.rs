@@ -13,6 +13,7 @@
 //! Time is counted in rounds, so that a process that was stopped, with this thread, has not been stuck.
 
 use crate::machine::kernel;
+use crate::order::Order;
 use crate::seat::Seat;
 use crate::{os, report, service, survey, takeover};
 use alloc::boxed::Box;
@@ -72,12 +73,13 @@ pub(crate) struct Watch {
     next: Option<Nanos>,
     /// Rounds in which nothing was queued.
     quiet: u32,
+    order: Order,
 }
 
 impl Watch {
     pub(crate) fn new(cpus: usize) -> Watch {
         ON.store(false, SeqCst);
-        Watch { cpus: (0..cpus).map(|_| Seen::default()).collect(), next: None, quiet: 0 }
+        Watch { cpus: (0..cpus).map(|_| Seen::default()).collect(), next: None, quiet: 0, order: Order::new(cpus) }
     }
 
     /// It has been called.
@@ -123,6 +125,7 @@ impl Watch {
                 continue;
             }
             competing = true;
+            self.order.look(cpu);
             seen.round(cpu);
         }
         competing

@@ -72,6 +72,9 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     if let Some(seconds) = options.watchdog {
         host::watch::set_limit(seconds);
     }
+    if options.check_order {
+        host::order::check();
+    }
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
@@ -90,9 +93,12 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     let ignored = ignored_signals();
     let pid = config.pid.0;
     let kernel = Host::new(cpus, handover).and_then(|host| Kernel::new(host, config).ok());
-    let Some(kernel) = kernel else {
+    #[cfg_attr(not(feature = "planted"), allow(unused_mut, reason = "nothing is planted then"))]
+    let Some(mut kernel) = kernel else {
         host::report::fatal(format_args!("no memory to start"));
     };
+    #[cfg(feature = "planted")]
+    host::planted::plant_in(&mut kernel.sched, options.plant);
     machine::set_kernel(Box::new(kernel));
     summary::begin(options.stats);
     host::recorder::begin(options.records);

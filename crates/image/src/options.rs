@@ -17,6 +17,8 @@ pub struct Options<'a> {
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
     pub watchdog: Option<u32>,
+    /// The order of real-time threads is sampled (`--check-order`).
+    pub check_order: bool,
     /// Switches are written down (`--trace`).
     pub trace: bool,
     /// The time between two samples (`entresol profile`).
@@ -54,6 +56,7 @@ impl<'a> Options<'a> {
             pending_unlimited: false,
             stats: false,
             watchdog: None,
+            check_order: false,
             trace: false,
             sample: None,
             sample_wall: false,
@@ -81,6 +84,7 @@ impl<'a> Options<'a> {
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
                 b"sample" => o.sample = number(value).filter(|&ns| ns > 0).map(Nanos),
+                b"order" => o.check_order = value == b"check",
                 b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,

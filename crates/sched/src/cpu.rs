@@ -191,6 +191,16 @@ impl Cpu {
 }
 
 impl RunQueue {
+    /// What has passed of the running thread's time since it was accounted; from now on it is.
+    #[inline(always)]
+    pub(crate) fn elapsed(&mut self, now: Nanos) -> u64 {
+        let delta = now.0.saturating_sub(self.accounted);
+        if delta != 0 {
+            self.accounted = now.0;
+        }
+        delta
+    }
+
     /// Runnable threads that wait.
     pub(crate) fn waiting(&self, current: Option<&Entity>) -> u32 {
         let rt_runs = current.is_some_and(|e| e.in_rt_queue());

@@ -44,6 +44,7 @@ mod entity;
 mod fair;
 mod field;
 mod life;
+mod order;
 mod planted;
 mod presence;
 mod push_pull;
@@ -62,6 +63,7 @@ pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
 pub use audit::{Damage, Place};
 pub use config::{Config, OutOfMemory};
 pub use cpu::{CpuStats, Idle, RtLatency};
+pub use order::Misplaced;
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 

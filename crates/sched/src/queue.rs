@@ -56,11 +56,10 @@ impl<'a> Held<'a> {
     /// `account_for` where the running thread is known to be fair.
     #[inline(always)]
     pub(crate) fn account_fair(&mut self, e: &Entity, now: Nanos) {
-        let delta = now.0.saturating_sub(self.rq.accounted);
+        let delta = self.rq.elapsed(now);
         if delta == 0 {
             return;
         }
-        self.rq.accounted = now.0;
         e.runtime.add(delta);
         self.rq.fair.charge(e, delta);
         if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
@@ -71,11 +70,10 @@ impl<'a> Held<'a> {
 
     #[inline(never)]
     fn account_urgent(&mut self, e: &Entity, now: Nanos) {
-        let delta = now.0.saturating_sub(self.rq.accounted);
+        let delta = self.rq.elapsed(now);
         if delta == 0 {
             return;
         }
-        self.rq.accounted = now.0;
         e.runtime.add(delta);
         if e.class() == Class::Deadline && !self.s.table.plants(Fault::FreeBudget) {
             deadline::charge(e, delta);
@@ -296,15 +294,21 @@ impl<'a> Held<'a> {
         Some(t)
     }
 
+    /// `t` has the CPU from `now` on: what begins with any class.
+    #[inline(always)]
+    fn become_current(&mut self, t: ThreadIdx, e: &Entity, now: Nanos) {
+        self.rq.current = t;
+        e.waited.add(now.since(Nanos(e.queued_at.get())).0);
+        self.cpu.seen.current.store(t.0, Ordering::Release);
+        self.cpu.seen.usual_run.set(e.usual_run.get());
+    }
+
     /// `begin` where a fair thread follows a fair one whose time has been accounted.
     #[inline(always)]
     pub(crate) fn begin_fair(&mut self, t: ThreadIdx, now: Nanos) {
         let e = self.s.table.get(t);
         self.rq.stats.switches += 1;
-        self.rq.current = t;
-        e.waited.add(now.since(Nanos(e.queued_at.get())).0);
-        self.cpu.seen.current.store(t.0, Ordering::Release);
-        self.cpu.seen.usual_run.set(e.usual_run.get());
+        self.become_current(t, e, now);
         self.rq.fair.begin(e);
     }
 
@@ -312,10 +316,7 @@ impl<'a> Held<'a> {
     #[inline(always)]
     pub(crate) fn begin(&mut self, t: ThreadIdx, e: &Entity, now: Nanos) {
         self.rq.accounted = now.0;
-        self.rq.current = t;
-        e.waited.add(now.since(Nanos(e.queued_at.get())).0);
-        self.cpu.seen.current.store(t.0, Ordering::Release);
-        self.cpu.seen.usual_run.set(e.usual_run.get());
+        self.become_current(t, e, now);
         if e.is_fair() {
             self.rq.chosen = Rank::FAIR;
             self.rq.fair.begin(e);

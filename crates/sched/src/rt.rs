@@ -155,7 +155,7 @@ impl RtQueue {
     /// Nobody is in it, running or waiting.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        !BUILT || self.len == 0
+        self.count() == 0
     }
 
     /// How many are in it, running or waiting.

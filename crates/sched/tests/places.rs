@@ -22,6 +22,17 @@ fn all(n: usize) -> CpuMask {
     CpuMask::first(n)
 }
 
+/// Thread 0 waits, was on CPU 1 last and may run on both of two busy CPUs.
+fn waits_after_c1(m: &mut Scene) {
+    m.start(0, Attr::DEFAULT, CpuMask::only(C1), C1);
+    while m.current(C1) != Some(0) {
+        m.now += 3 * MS;
+        let _ = m.run(C1, Prev::Yield);
+    }
+    m.s.set_affinity(t(0), all(2), Nanos(m.now), &mut m.kicks).unwrap();
+    let _ = m.block(C1);
+}
+
 #[test]
 fn a_woken_fair_thread_goes_to_its_last_cpu_if_that_looks_for_work() {
     let mut m = Scene::new(2);
@@ -67,13 +78,7 @@ fn between_two_busy_cpus_the_shorter_queue_counts() {
     for (more, expected) in [(C0, C1), (C1, C0)] {
         let mut m = busy(2);
         (10..13).for_each(|n| m.start(n, Attr::DEFAULT, CpuMask::only(more), more));
-        m.start(0, Attr::DEFAULT, CpuMask::only(C1), C1);
-        while m.current(C1) != Some(0) {
-            m.now += 3 * MS;
-            let _ = m.run(C1, Prev::Yield);
-        }
-        m.s.set_affinity(t(0), all(2), Nanos(m.now), &mut m.kicks).unwrap();
-        let _ = m.block(C1);
+        waits_after_c1(&mut m);
         m.now += 3 * MS;
         m.s.tick(C0, Nanos(m.now), &mut m.kicks);
         assert!(m.wake(0, C0));
@@ -85,13 +90,7 @@ fn between_two_busy_cpus_the_shorter_queue_counts() {
 #[test]
 fn fair_threads_avoid_cpus_with_real_time_threads() {
     let mut m = busy(2);
-    m.start(0, Attr::DEFAULT, CpuMask::only(C1), C1);
-    while m.current(C1) != Some(0) {
-        m.now += 3 * MS;
-        let _ = m.run(C1, Prev::Yield);
-    }
-    m.s.set_affinity(t(0), all(2), Nanos(m.now), &mut m.kicks).unwrap();
-    let _ = m.block(C1);
+    waits_after_c1(&mut m);
     m.start(1, Attr::fifo(5), CpuMask::only(C1), C1);
     assert_eq!(m.run(C1, Prev::Preempted), Some(1));
     (10..13).for_each(|n| m.start(n, Attr::DEFAULT, CpuMask::only(C0), C0));

@@ -93,3 +93,22 @@ fn woken_workers_of_schbench_wait_for_a_slice_of_each_other_at_most() {
         assert!(p99 <= bound, "{workers} workers: {of_seeds:?}, at most {bound} µs");
     }
 }
+
+/// Why Linux turned the pull round: where many CPUs become less urgent together, those that pull keep the locks that
+/// who is woken needs. On a small machine it makes no difference.
+#[test]
+fn where_cpus_are_many_a_roaming_push_spares_the_locks() {
+    let run = scenario("rt-storm").expect("registered").run;
+    let of = |policy, cpus| {
+        let cost = Cost::profile("smp2007").expect("in the file");
+        let report = run(1, cpus, &Options { policy, cost, rounds: Some(5), ..Options::default() });
+        assert_eq!(report.failure, None, "{policy:?} on {cpus} CPUs");
+        assert!(report.get("work of low priority").is_some_and(|ms| ms > 0.0), "{policy:?} on {cpus} CPUs");
+        let value = |name| report.get(name).expect("measured");
+        (value("waiting for locks, a wake-up"), value("wake-up p99"))
+    };
+    let [pull, push] = [Policy::Active, Policy::Roaming].map(|policy| of(policy, 256));
+    assert!(pull.0 > 10.0 * push.0 && pull.1 > 1.5 * push.1, "pull {pull:?}, roaming push {push:?}");
+    let [pull, push] = [Policy::Active, Policy::Roaming].map(|policy| of(policy, 4));
+    assert!(pull.0 < 1.0 && push.0 < 1.0 && pull.1 < 2.0 * push.1, "pull {pull:?}, roaming push {push:?}");
+}

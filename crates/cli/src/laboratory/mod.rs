@@ -18,6 +18,7 @@ mod procfs;
 mod race;
 mod rt_live;
 mod rt_migrate;
+mod rt_scale;
 mod text;
 
 use anyhow::Context;

@@ -5,7 +5,7 @@ use sim::{Cost, Options, Policy, Report};
 
 use super::args::RtMigrateArguments;
 use super::page::{Cell, Curve, Lines, Page, Part, Plot, Point, Row, Table, quoted};
-use super::rt_live;
+use super::{rt_live, rt_scale};
 use crate::bench::table::number;
 use crate::style;
 
@@ -77,7 +77,9 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
             parts.extend([Part::Table(table), Part::Plot(plot)]);
         }
     }
+    parts.extend(rt_scale::storms(request)?);
     if !request.no_live {
+        parts.push(rt_scale::decisions());
         parts.extend(rt_live::both(request.rounds)?);
     }
     Ok(Page {
@@ -94,6 +96,11 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
                 .to_owned(),
             "The patch read every run queue to find the least urgent CPU: with very many CPUs and threads that takes \
              longer than the waiting that it ends. The index that Entresol has, too, came a year later (cpupri)."
+                .to_owned(),
+            "RT_PUSH_IPI, which Linux has where CPUs are many, leaves the pull to the overloaded CPUs, which push one after \
+             the other. On machines of their own size both are simulated with the time for which a lock is held; Entresol's \
+             kernel takes one lock fewer, because it looks at what a queue publishes first, but its simulated machine does \
+             not make others wait for it."
                 .to_owned(),
             format!("Simulated from seed {}; equal seeds give equal figures.", request.seed),
         ],
@@ -120,6 +127,7 @@ fn about(policy: Policy) -> &'static str {
         Policy::Passive => "before the patch, rebuilt",
         Policy::Active => "the patch, rebuilt",
         Policy::Both => "the patch with the old balance left on, rebuilt",
+        Policy::Roaming => "the patch, the pull turned round (RT_PUSH_IPI, 2015), rebuilt",
     }
 }
 

@@ -62,7 +62,7 @@ impl RtBalance for Both {
 
 /// Gives waiting threads away, the most urgent first, until one finds no place: then the less urgent ones most
 /// likely find none either (`push_rt_tasks`).
-fn push(q: &mut Queues, cpu: CpuId, moves: &mut Vec<Move>) {
+pub(super) fn push(q: &mut Queues, cpu: CpuId, moves: &mut Vec<Move>) {
     loop {
         let Some(t) = q.waiting(cpu).find(|&t| !q.is_pinned(t)) else { return };
         // One that beats what runs here is about to run here.
@@ -102,6 +102,8 @@ fn pull(q: &mut Queues, cpu: CpuId, moves: &mut Vec<Move>) {
     let sources: Vec<CpuId> = q.overloaded().iter().filter(|&c| c != cpu).collect();
     q.look(sources.len() as u64);
     for src in sources {
+        // Whether there is something is only known under the lock.
+        q.lock(src);
         let Some(t) = q.waiting(src).find(|&t| q.allows(t, cpu)) else { continue };
         let here = Some(q.rank(t)) > q.best_rank(cpu);
         // One that beats what runs there is about to run there.

@@ -37,6 +37,10 @@ pub struct Queues {
     arrivals: i64,
     /// Run queues of other CPUs that were looked at.
     looks: u64,
+    /// Run queues whose locks were taken, in order.
+    locked: Vec<CpuId>,
+    /// CPUs that were called to do an errand.
+    called: Vec<CpuId>,
 }
 
 impl Queues {
@@ -48,6 +52,8 @@ impl Queues {
             overloaded: CpuMask::empty(),
             arrivals: 0,
             looks: 0,
+            locked: Vec::new(),
+            called: Vec::new(),
         }
     }
 
@@ -128,6 +134,26 @@ impl Queues {
         core::mem::take(&mut self.looks)
     }
 
+    /// Notes that the lock of `cpu`'s queue was taken.
+    pub fn lock(&mut self, cpu: CpuId) {
+        self.locked.push(cpu);
+    }
+
+    /// Whose locks were taken since this was asked last.
+    pub fn take_locked(&mut self) -> Vec<CpuId> {
+        core::mem::take(&mut self.locked)
+    }
+
+    /// Interrupts `cpu`: there [`super::RtBalance::called`] follows.
+    pub fn call(&mut self, cpu: CpuId) {
+        self.called.push(cpu);
+    }
+
+    /// Who was called since this was asked last.
+    pub fn take_called(&mut self) -> Vec<CpuId> {
+        core::mem::take(&mut self.called)
+    }
+
     /// Queues a thread that waits nowhere: behind its equals, or before them if it was preempted.
     pub fn enqueue(&mut self, t: Thread, cpu: CpuId, preempted: bool) {
         self.arrivals += 1;
@@ -167,6 +193,11 @@ impl Queues {
     /// Moves a waiting thread.
     pub fn shift(&mut self, t: Thread, to: CpuId, moves: &mut Vec<Move>) {
         let from = self.threads[t].cpu;
+        // Both locks are held for a move; the mover may have noted that of the source already.
+        if self.locked.last() != Some(&from) {
+            self.lock(from);
+        }
+        self.lock(to);
         self.dequeue(t);
         self.enqueue(t, to, false);
         moves.push(Move { thread: t, from, to });

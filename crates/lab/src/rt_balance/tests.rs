@@ -91,3 +91,32 @@ fn the_head_alone_is_tried() {
     Active.woken(&mut q, CPU0, &mut moves);
     assert_eq!(moves, []);
 }
+
+/// A tour calls each overloaded CPU once, and a second one follows only if somebody has asked meanwhile.
+#[test]
+fn a_roaming_push_goes_round_once_for_all_who_ask() {
+    let (mut q, t) = scene();
+    // Rank 5 may run on CPU 0 only for now, so that the tour finds nothing to do; on CPU 1 rank 1 waits.
+    q.set_mask(t, CpuMask::only(CPU0));
+    let low = q.spawn(1, CPU1);
+    q.enqueue(low, CPU1, false);
+    let (mut roaming, mut moves) = (Roaming::default(), Vec::new());
+    let ran = Some(3);
+    roaming.before_choice(&mut q, CPU1, ran, &mut moves);
+    assert_eq!((q.take_called(), moves.len()), (vec![CPU0], 0), "nothing is fetched");
+    roaming.before_choice(&mut q, CPU1, ran, &mut moves);
+    assert_eq!(q.take_called(), [], "one is on its way");
+    let (mut visited, mut next) = (Vec::new(), vec![CPU0]);
+    while let Some(cpu) = next.pop() {
+        visited.push(cpu);
+        roaming.called(&mut q, cpu, &mut moves);
+        next = q.take_called();
+    }
+    assert_eq!(visited, [CPU0, CPU1, CPU0, CPU1], "a second round for who asked during the first");
+    // Now rank 5 may go: CPU 0 pushes it.
+    q.set_mask(t, CpuMask::first(2));
+    roaming.before_choice(&mut q, CPU1, ran, &mut moves);
+    assert_eq!(q.take_called(), [CPU0]);
+    roaming.called(&mut q, CPU0, &mut moves);
+    assert_eq!(moves, [Move { thread: t, from: CPU0, to: CPU1 }]);
+}

@@ -17,6 +17,23 @@ impl History {
         }
     }
 
+    /// An interrupt that the balance sent: whatever the CPU does, it is done at once.
+    pub(super) fn errand(&mut self, cpu: CpuId) {
+        self.stats.kicks += 1;
+        self.note(cpu, What::Kick, 0, 0);
+        let at_rest = self.cpus[cpu.index()].mode != Mode::Kernel;
+        if at_rest {
+            self.stop_user(cpu);
+        }
+        self.decide(|b, q, m| b.called(q, cpu, m));
+        let spent = self.config.cost.interrupt + self.settle_moves(cpu);
+        if at_rest {
+            self.reschedule(cpu, spent);
+        } else {
+            self.cpus[cpu.index()].pending = true;
+        }
+    }
+
     pub(super) fn tick(&mut self, cpu: CpuId) {
         self.events.at(self.now + self.config.tick, Event::Timer(cpu, 0));
         self.stats.ticks += 1;
@@ -44,6 +61,8 @@ impl History {
 
     /// Gives the CPU to whoever should have it; it leaves the kernel `spent` nanoseconds and the switch later.
     pub(super) fn reschedule(&mut self, cpu: CpuId, mut spent: u64) {
+        // Its own queue's lock; it is at hand unless others hold it.
+        spent += self.wait_for(cpu, spent);
         let running = self.q.running(cpu);
         let asleep = running.is_some_and(|t| matches!(self.actors[t].work, Work::Asleep | Work::Gone));
         let best = self.q.waiting(cpu).next().map(|t| self.q.rank(t));
@@ -93,8 +112,15 @@ impl History {
     pub(super) fn settle_moves(&mut self, cpu: CpuId) -> u64 {
         let cost = &self.config.cost;
         let mut spent = self.q.take_looks() * cost.line;
+        for c in self.q.take_locked() {
+            spent += self.wait_for(c, spent) + self.config.cost.lock;
+            self.locked_until[c.index()] = self.now + Nanos(spent);
+        }
+        for c in self.q.take_called() {
+            spent += self.config.cost.kick_send;
+            self.send_errand(c, spent);
+        }
         for m in std::mem::take(&mut self.moves) {
-            spent += 2 * self.config.cost.lock;
             let wins = Some(self.q.rank(m.thread)) > self.q.running_rank(m.to);
             if m.to != cpu && wins {
                 spent += self.config.cost.kick_send;
@@ -102,6 +128,13 @@ impl History {
             }
         }
         spent
+    }
+
+    /// How long a CPU that has spent so much waits for the lock of `queue`.
+    fn wait_for(&mut self, queue: CpuId, spent: u64) -> u64 {
+        let wait = self.locked_until[queue.index()].since(self.now + Nanos(spent));
+        self.lock_waits += wait;
+        wait.0
     }
 
     /// What it costs until `t` runs.

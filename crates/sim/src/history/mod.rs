@@ -23,6 +23,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Ids of the threads, from this one.
 const FIRST_TID: i32 = 1;
 
+/// The generation of kicks that bring an errand.
+const ERRAND: u32 = u32::MAX;
+
 /// What a CPU does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
@@ -86,6 +89,10 @@ pub(crate) struct History {
     user_rng: Rng,
     trace: Trace,
     moves: Vec<Move>,
+    /// By CPU: until when its queue's lock is held.
+    locked_until: Vec<Nanos>,
+    /// What CPUs waited for locks, in sum.
+    pub lock_waits: Nanos,
     stats: kernel::stats::Stats,
     handled: u64,
     alive: usize,
@@ -120,6 +127,8 @@ impl History {
             user_rng: seed.fork(3),
             trace: Trace::new(config.record),
             moves: Vec::new(),
+            locked_until: vec![Nanos::ZERO; cpus],
+            lock_waits: Nanos::ZERO,
             stats: kernel::stats::Stats::default(),
             handled: 0,
             alive: threads.len(),
@@ -181,6 +190,7 @@ impl History {
         match event {
             Event::UserEnd(cpu, n) if self.cpus[cpu.index()].generation == n => self.user_end(cpu),
             Event::KernelExit(cpu, n) if self.cpus[cpu.index()].generation == n => self.kernel_exit(cpu),
+            Event::Kick(cpu, ERRAND) => self.errand(cpu),
             Event::Kick(cpu, _) => self.kick_arrives(cpu),
             Event::Timer(cpu, _) => self.tick(cpu),
             Event::HostDone(t, n) if self.actors[t.index()].generation == n => self.sleep_ends(t.index()),
@@ -218,6 +228,16 @@ impl History {
         let [low, high] = if c.mode == Mode::Idle { self.config.cost.kick_parked } else { self.config.cost.kick };
         let delay = self.rng.between(low, high);
         self.events.at(self.now + Nanos(after + delay), Event::Kick(to, 0));
+    }
+
+    /// Interrupts a CPU so that it does what the balance wants there.
+    fn send_errand(&mut self, to: CpuId, after: u64) {
+        let [low, high] = match self.cpus[to.index()].mode {
+            Mode::Idle => self.config.cost.kick_parked,
+            _ => self.config.cost.kick,
+        };
+        let delay = self.rng.between(low, high);
+        self.events.at(self.now + Nanos(after + delay), Event::Kick(to, ERRAND));
     }
 
     fn sleep_ends(&mut self, t: Thread) {

@@ -3,6 +3,7 @@
 pub mod hackbench;
 pub mod periodic;
 pub mod rt_migrate;
+pub mod rt_storm;
 pub mod rtapp;
 pub mod schbench;
 
@@ -43,11 +44,13 @@ pub enum Policy {
     Active,
     /// The patch with the old balance left on.
     Both,
+    /// The patch with a push that goes around instead of the pull, as from 2015 (RT_PUSH_IPI).
+    Roaming,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 4] = [Policy::Entresol, Policy::Passive, Policy::Active, Policy::Both];
+    pub const ALL: [Policy; 5] = [Policy::Entresol, Policy::Passive, Policy::Active, Policy::Both, Policy::Roaming];
 
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
@@ -56,6 +59,7 @@ impl Policy {
             Policy::Passive => "2007-passive",
             Policy::Active => "2007-push-pull",
             Policy::Both => "2007-both",
+            Policy::Roaming => "2015-roaming-push",
         }
     }
 
@@ -66,6 +70,7 @@ impl Policy {
             Policy::Passive => Some(Box::new(lab::rt_balance::Passive)),
             Policy::Active => Some(Box::new(lab::rt_balance::Active)),
             Policy::Both => Some(Box::new(lab::rt_balance::Both)),
+            Policy::Roaming => Some(Box::new(lab::rt_balance::Roaming::default())),
         }
     }
 }
@@ -124,6 +129,16 @@ pub fn scenarios() -> &'static [Scenario] {
             historic: true,
             machine: true,
             run: rt_migrate::run,
+        },
+        Scenario {
+            name: "rt-storm",
+            about: "All CPUs wake for the same timer and wait again at the same moment, while threads of lower priority \
+                    queue on a few of them: what pulling costs who has nothing to do with it",
+            threads: Some("CPUs / 4 that queue"),
+            rounds: Some("20 of 1 ms"),
+            historic: true,
+            machine: true,
+            run: rt_storm::run,
         },
         Scenario {
             name: "periodic",

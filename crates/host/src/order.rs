@@ -1,0 +1,85 @@
+//! A sample of the promise that the most urgent threads have the CPUs, for tests (`run --check-order`): the watcher looks
+//! in each round, and the process ends with a report if a thread stays where it should not be.
+//!
+//! Between a wake-up and its kick, and between a change of priority and the next trap of its CPU, somebody may wait
+//! unjustly. Each tick makes up for what was lost on the way, so the bound is in ticks of the CPU where the thread
+//! waits, which do not count what the host takes from it: the same wait, unjust in [`LOOKS`] looks that follow each other,
+//! with [`TICKS`] ticks between any two, breaks the promise.
+
+use crate::machine::kernel;
+use crate::report::Line;
+use crate::{process, survey};
+use alloc::boxed::Box;
+use core::fmt::Write;
+use ids::{CpuId, Nanos, ThreadIdx};
+use sync::atomic::{AtomicBool, Ordering::*};
+
+const LOOKS: u32 = 3;
+const TICKS: u64 = 4;
+
+static CHECKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on it is looked at.
+pub fn check() {
+    CHECKED.store(true, Relaxed);
+}
+
+/// A wait that looked unjust.
+#[derive(Debug, Clone, Copy)]
+struct Suspect {
+    thread: ThreadIdx,
+    since: Nanos,
+    /// The ticks of its CPU when it was looked at last.
+    ticks: u64,
+    looks: u32,
+}
+
+/// What was seen, by CPU.
+#[derive(Debug)]
+pub(crate) struct Order {
+    suspects: Box<[Option<Suspect>]>,
+}
+
+impl Order {
+    pub(crate) fn new(cpus: usize) -> Order {
+        Order { suspects: (0..cpus).map(|_| None).collect() }
+    }
+
+    /// Looks at those that wait for `cpu`.
+    pub(crate) fn look(&mut self, cpu: CpuId) {
+        if !CHECKED.load(Relaxed) {
+            return;
+        }
+        let suspect = &mut self.suspects[cpu.index()];
+        let Some(found) = kernel().sched.misplaced(cpu) else {
+            *suspect = None;
+            return;
+        };
+        let ticks = kernel().cpu(cpu).count.ticks.load(Relaxed);
+        match suspect {
+            Some(s) if (s.thread, s.since) == (found.thread, found.since) => {
+                if ticks.wrapping_sub(s.ticks) >= TICKS {
+                    (s.looks, s.ticks) = (s.looks + 1, ticks);
+                }
+                if s.looks >= LOOKS {
+                    end(cpu, &found);
+                }
+            }
+            _ => *suspect = Some(Suspect { thread: found.thread, since: found.since, ticks, looks: 1 }),
+        }
+    }
+}
+
+fn end(cpu: CpuId, found: &sched::Misplaced) -> ! {
+    let mut out = Line::default();
+    let _ = writeln!(
+        out,
+        "entresol: thread {} waits for CPU {} over several ticks, although CPU {} runs something less urgent; the process ends",
+        kernel().tid(found.thread).0,
+        cpu.0,
+        found.instead.0
+    );
+    survey::all(&mut out);
+    out.flush();
+    process::abort()
+}

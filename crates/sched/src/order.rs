@@ -1,0 +1,59 @@
+//! What push and pull promise, looked at from outside while everything goes on: the most urgent threads have the CPUs.
+//!
+//! One look proves nothing, because a thread may be on its way: a kick flies, a CPU is in the kernel. Whoever samples looks
+//! again; what stays as it is over several ticks of its CPU will stay.
+
+use crate::entity::Class;
+use crate::rank::Rank;
+use crate::{Held, Scheduler};
+use ids::{CpuId, Nanos, ThreadIdx};
+
+/// A real-time thread that waits while something less urgent runs where it may run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Misplaced {
+    /// The thread.
+    pub thread: ThreadIdx,
+    /// Since when it has been waiting: with the thread and its CPU, which wait that is.
+    pub since: Nanos,
+    /// The CPU that runs something less urgent: the one it waits on, or another.
+    pub instead: CpuId,
+}
+
+impl Scheduler {
+    /// A real-time thread that waits on `cpu` and should not: its most urgent one, if something less urgent runs here, or
+    /// the head of those that could go elsewhere, if something less urgent runs there (the head-only rule). `None` as well
+    /// while somebody holds the queue's lock.
+    pub fn misplaced(&self, cpu: CpuId) -> Option<Misplaced> {
+        let c = &self.cpus[cpu.index()];
+        let h = Held { s: self, id: cpu, cpu: c, rq: c.queue.try_lock()? };
+        let (rq, table) = (&h.rq, &self.table);
+        if rq.absent {
+            return None;
+        }
+        let is = |t: ThreadIdx, instead| Misplaced { thread: t, since: Nanos(table.get(t).queued_at.get()), instead };
+        let running = rq.running_rank(h.current());
+        let waits = |t, e: &crate::entity::Entity| t != rq.current && e.class() == Class::Rt;
+        let first = rq.rt.active.find(table, 2, waits);
+        if let Some(t) = first.filter(|&t| Rank::of(table.get(t)) < running) {
+            return Some(is(t, cpu));
+        }
+        if rq.deadline.first_movable(table).is_some() {
+            return None;
+        }
+        let head = rq.rt.pushable.first()?;
+        let e = table.get(head);
+        let less_urgent = |c: &CpuId| {
+            let seen = &self.cpus[c.index()].seen;
+            // What is about to run there counts as well.
+            Rank(seen.running.get()) > Rank::of(e) && Rank(seen.best.get()) > Rank::of(e)
+        };
+        let others = (0..self.cpus.len()).map(|i| CpuId(i as u16)).filter(|&c| c != cpu && self.suits(head, e, c));
+        others.filter(less_urgent).map(|c| is(head, c)).next()
+    }
+
+    /// Plants a fault in a scheduler that was made without one.
+    #[cfg(feature = "planted")]
+    pub fn plant(&mut self, fault: crate::Fault) {
+        self.table.fault = Some(fault);
+    }
+}
