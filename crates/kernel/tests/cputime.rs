@@ -201,6 +201,31 @@ fn a_profiling_timer_goes_off_by_what_all_have_consumed() {
     assert_eq!(w.handled.len(), 19);
 }
 
+/// Its turn would come again when a thousand others have had theirs.
+#[test]
+fn who_is_given_a_signal_by_its_tick_keeps_the_cpu_until_the_next() {
+    for interval in [7 * MS, MS] {
+        let (mut w, main) = (World::new(1), ThreadIdx(0));
+        let other = w.spawn(main);
+        w.handle(main, SIGPROF, 0);
+        set_itimer(&mut w, main, ITIMER_PROF, interval, interval);
+        let (mut switches, mut last) = (0, w.on(0));
+        for _ in 0..1000 {
+            let before = w.handled.len();
+            w.advance(MS);
+            let handled = w.handled.len() > before;
+            assert!(!handled || interval == MS || w.on(0) == w.handled.last().copied());
+            switches += usize::from(w.on(0) != last);
+            last = w.on(0);
+        }
+        let clock = clock_of(&w, other);
+        let reader = w.on(0).unwrap();
+        let theirs = read(&mut w, reader, clock);
+        assert!((400 * MS..=600 * MS).contains(&theirs), "{theirs} of a second, {switches} switches");
+        assert!(switches > 100, "nobody keeps it for good: {switches}");
+    }
+}
+
 #[test]
 fn nothing_ticks_unless_something_is_armed() {
     let (mut w, t) = World::with_threads(2);
