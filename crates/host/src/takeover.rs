@@ -111,7 +111,7 @@ pub(crate) fn take(cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
         m.carriers.give_spare(spare);
         return false;
     }
-    if let Some(t) = kernel().set_aside(cpu) {
+    if let Some(t) = kernel().set_aside(cpu, os::cpu_time_of(carrier.tid.load(Relaxed))) {
         // From now on a signal for the thread ends its call; one that came before does so here.
         host_carrier(t).store(carrier.number + 1, SeqCst);
         if kernel().host_interrupted(t) {

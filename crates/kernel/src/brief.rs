@@ -192,7 +192,7 @@ impl<M: Machine> Here<'_, M> {
                     return self.try_exit(t, thread);
                 }
             }
-            None => k.cputime.cpu.rest(self.id, now),
+            None => k.turn_idle(self.id, now),
         }
         Chosen::Search(chosen)
     }

@@ -22,6 +22,8 @@ pub struct Cpu {
     ticked: AtomicU64,
     /// Somebody has asked this CPU to look at its tick since it last did.
     pub(crate) asked: AtomicBool,
+    /// The last tick did not look whose turn it is. Written by the CPU.
+    favoured: AtomicBool,
     /// When a thread was sampled here last. Written by the CPU.
     pub(crate) sampled: AtomicU64,
     /// Somebody has asked for a sample of whoever runs here.
@@ -58,8 +60,7 @@ pub const LIBRARIES_MAX: usize = 32;
 pub(crate) enum Ticked {
     /// Nothing but the time.
     Quietly,
-    /// It has a signal and handles it first, even if its time is up: it gives way when the handler returns, or at the
-    /// next tick.
+    /// It has a signal and handles it first: if its time is up, it gives way at the next tick ([`Kernel::favour`]).
     Signalled,
     /// It has a signal, but somebody more urgent waits: it is made to begin with the handler when its turn comes.
     SignalledUrgently,
@@ -209,10 +210,25 @@ impl<M: Machine> Kernel<M> {
                 Ticked::Signalled if urgent => Ticked::SignalledUrgently,
                 ticked => ticked,
             };
-            self.sched.tick(cpu, now, &mut self.kicks(cpu));
+            if !self.favour(cpu, ticked) {
+                self.sched.tick(cpu, now, &mut self.kicks(cpu));
+            }
         }
         // Timeouts left over by the bound are due already: the exit sets the timer for them.
         ticked
+    }
+
+    /// Whether the current thread keeps its CPU until the next tick even if its time is up: it has a signal, and a
+    /// handler that asks what time it is enters the kernel, where it would give way. Not twice running, and not where
+    /// this tick is that of a budget.
+    fn favour(&self, cpu: CpuId, ticked: Ticked) -> bool {
+        let c = self.cpu(cpu);
+        let favoured = c.favoured.load(Relaxed);
+        let favour = ticked == Ticked::Signalled && !favoured && self.sched.next_event(cpu).is_none();
+        if favour != favoured {
+            c.favoured.store(favour, Relaxed);
+        }
+        favour
     }
 
     /// A CPU that runs without a tick has just been given something to compete with:

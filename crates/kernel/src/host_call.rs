@@ -11,7 +11,7 @@ use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
 use abi::{Errno, Signal, nr};
-use ids::{CpuId, ThreadIdx};
+use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
@@ -365,7 +365,7 @@ impl<M: Machine> Kernel<M> {
         }
         match next {
             Some(_) => self.cputime.cpu.run(cpu, now),
-            None => self.cputime.cpu.rest(cpu, now),
+            None => self.turn_idle(cpu, now),
         }
         // A CPU whose carrier is away does not look around: whoever has work for it must kick.
         next.is_some() || self.earliest(cpu).is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
@@ -390,13 +390,14 @@ impl<M: Machine> Kernel<M> {
     /// The current thread of `cpu` is in a host call of [`Next::Inline`] on a carrier that loses the CPU:
     /// from now on it waits for that call. Its state is still on that carrier, which saves it and
     /// then says [`Kernel::host_returned`]. The caller has the CPU to itself and gives it
-    /// to a carrier that begins with [`crate::Trap::Seated`].
-    pub fn set_aside(&self, cpu: CpuId) -> Option<ThreadIdx> {
+    /// to a carrier that begins with [`crate::Trap::Seated`]. The carrier has consumed `host` so far.
+    pub fn set_aside(&self, cpu: CpuId, host: Nanos) -> Option<ThreadIdx> {
         let t = self.sched.current(cpu)?;
         let wait = &self.thread(t).wait;
         wait.begin(Wait::Host);
         wait.a.store(0, Relaxed);
-        self.thread(t).time.forget_carrier();
+        self.compare_with(cpu, t, self.m.now(), host);
+        self.thread(t).time.call_began_at(Some(host));
         // If it is a close, its descriptor is free already.
         self.numbers_may_be_free();
         Some(t)
@@ -405,7 +406,7 @@ impl<M: Machine> Kernel<M> {
     /// A host call has returned on a carrier without a CPU; `from` is the CPU that it had
     /// when it made the call.
     pub fn host_returned(&self, from: CpuId, t: ThreadIdx, result: isize) {
-        self.host_result(from, t, result);
+        let _ = self.host_result(from, t, result);
         // The wake-up takes `from` for the caller's own CPU, which looks around before it leaves the
         // kernel: at its queue, and at its timer (a deadline thread may have to wait for its budget).
         if self.sched.cpu_of(t) == from {
@@ -413,13 +414,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The result of a host call: the thread can go on.
-    pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) {
-        self.return_carrier(t);
+    /// The result of a host call: the thread can go on. What the host has counted of the carrier that made the call.
+    pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) -> Option<Nanos> {
+        let host = self.return_carrier(t);
         let wait = &self.thread(t).wait;
         wait.value.store(result as i64, Relaxed);
         wait.set_done();
         self.wake(from, t);
+        host
     }
 
     /// The host's result; after a part that was done at once, the sum, or the part alone if

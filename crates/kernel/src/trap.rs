@@ -130,7 +130,8 @@ impl<M: Machine> Kernel<M> {
             Trap::Call(call) => self.call(cpu, &call),
             Trap::Interrupt { timer, kick } => self.on_interrupt(cpu, timer, kick),
             Trap::HostReturn { thread, result } => {
-                self.host_result(cpu, thread, result);
+                let host = self.host_result(cpu, thread, result);
+                self.carrier_is_back(cpu, host);
                 self.schedule(cpu, Prev::Block)
             }
             Trap::Seated => self.on_seat(cpu),
@@ -210,6 +211,7 @@ impl<M: Machine> Kernel<M> {
     /// and has not been loaded: nothing of it may be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
         self.forget_timer(cpu);
+        self.know_carrier(cpu, self.m.now());
         let _ = self.on_timer(cpu);
         self.answer_asked(cpu);
         self.go_on(cpu)
@@ -221,7 +223,8 @@ impl<M: Machine> Kernel<M> {
         match self.sched.current(cpu) {
             Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
             Some(t) if self.ready(t) => self.exit(cpu, t),
-            _ => self.schedule(cpu, Prev::Block),
+            Some(_) => self.schedule(cpu, Prev::Block),
+            None => self.schedule_from_idle(cpu),
         }
     }
 
@@ -251,7 +254,7 @@ impl<M: Machine> Kernel<M> {
                 true => self.exit(cpu, t),
                 false => self.schedule(cpu, Prev::Block),
             },
-            None => self.schedule(cpu, Prev::Block),
+            None => self.schedule_from_idle(cpu),
         }
     }
 
@@ -267,6 +270,16 @@ impl<M: Machine> Kernel<M> {
     fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
         let chosen = self.here(cpu).choose(prev);
         self.carry_on(cpu, chosen)
+    }
+
+    /// The same on a CPU that is idle.
+    fn schedule_from_idle(&self, cpu: CpuId) -> Next {
+        self.idle_over(cpu, self.m.now());
+        let next = self.schedule(cpu, Prev::Block);
+        if let Next::Run(t) = next {
+            self.bear_idle(cpu, t);
+        }
+        next
     }
 
     /// Nobody was chosen, or `last`, who waits on: until the CPU is idle or has a thread that can go on.
@@ -292,7 +305,7 @@ impl<M: Machine> Kernel<M> {
             let (chosen, now) = self.here(cpu).choose_once(prev);
             self.switched(cpu, last, chosen, prev, now);
             let Some(t) = chosen else {
-                self.cputime.cpu.rest(cpu, now);
+                self.turn_idle(cpu, now);
                 return self.go_idle(cpu);
             };
             if self.ready(t) && !(self.limits.holds && self.hold_back(cpu, t, now)) {
@@ -305,7 +318,6 @@ impl<M: Machine> Kernel<M> {
 
     /// The CPU has nothing to run.
     fn go_idle(&self, cpu: CpuId) -> Next {
-        self.cpu(cpu).host_time.forget();
         self.set_idle_timer(cpu);
         Next::Idle { until: self.earliest(cpu) }
     }
@@ -405,7 +417,7 @@ impl<M: Machine> Kernel<M> {
     fn choose_again(&self, cpu: CpuId, next: Next) -> Next {
         match next {
             Next::Run(_) => self.schedule(cpu, Prev::Preempted),
-            Next::Idle { .. } => self.schedule(cpu, Prev::Block),
+            Next::Idle { .. } => self.schedule_from_idle(cpu),
             Next::Host { .. } | Next::Inline { .. } | Next::Process(_) => next,
         }
     }
@@ -440,7 +452,9 @@ impl<M: Machine> Kernel<M> {
     pub fn idle_look(&self, cpu: CpuId) -> Option<Next> {
         let now = self.m.now();
         let t = self.sched.idle_pull(cpu, now, &mut self.kicks(cpu))?;
+        self.idle_over(cpu, now);
         self.cputime.cpu.run(cpu, now);
+        self.bear_idle(cpu, t);
         if self.watched {
             self.switched(cpu, None, Some(t), Prev::Block, now);
         }

@@ -4,7 +4,8 @@ mod common;
 
 use abi::{Errno, nr};
 use common::{World, err, word};
-use ids::{CpuId, ThreadIdx};
+use entresol_kernel::{Next, Trap};
+use ids::{CpuId, Nanos, ThreadIdx};
 
 const MS: u64 = 1_000_000;
 const PROCESS: i32 = 2;
@@ -63,6 +64,110 @@ fn a_host_call_is_charged_with_what_its_own_carrier_consumes() {
     assert_eq!(read(&mut w, main, clock) - before, MS);
 }
 
+/// Time passes, of which the host gives `given` to the carrier that is looked at.
+fn pass(w: &mut World, nanos: u64, given: u64) {
+    let before = w.kernel.m.state().given.unwrap_or_default();
+    w.kernel.m.state().given = Some(before + Nanos(given));
+    w.advance(nanos);
+}
+
+/// One CPU, whose carrier has slept and so is known to the kernel, and whose thread has read the process's clock.
+fn alone() -> (World, ThreadIdx, u64) {
+    let (mut w, main) = (World::new(1), ThreadIdx(0));
+    w.kernel.m.state().given = Some(Nanos::ZERO);
+    sleep_for(&mut w, main, MS, 0);
+    // Whatever was stolen before is settled.
+    pass(&mut w, 20 * MS, 20 * MS);
+    let start = read(&mut w, main, PROCESS);
+    (w, main, start)
+}
+
+/// The CPU is idle for so long, in which its carrier consumes `given`.
+fn sleep_for(w: &mut World, t: ThreadIdx, span: u64, given: u64) {
+    let request = w.timespec(span);
+    assert_eq!(w.call(t, nr::NANOSLEEP, [request, 0, 0, 0, 0, 0]), None);
+    pass(w, span, given);
+    assert_eq!(w.result(t), Some(0));
+}
+
+#[test]
+fn what_another_carrier_consumed_in_a_host_call_stays_charged() {
+    let mut w = World::new(1);
+    let main = ThreadIdx(0);
+    w.kernel.m.state().given_percent = Some(100);
+    // So that the CPU ticks, and compares.
+    set_limit(&mut w, main, 1000, u64::MAX);
+    let t = w.spawn(main);
+    w.advance(10 * MS);
+    let before = read(&mut w, main, PROCESS);
+    assert_eq!(w.call(t, nr::ACCEPT, [3, 0, 0, 0, 0, 0]), None);
+    w.kernel.change_carrier(t);
+    w.advance(10 * MS);
+    w.kernel.host_returned(CpuId(0), t, 7);
+    w.settle();
+    w.advance(20 * MS);
+    assert_eq!(read(&mut w, main, PROCESS) - before, 40 * MS, "30 ms here and 10 ms in the call");
+}
+
+#[test]
+fn what_was_stolen_before_a_cpu_turns_idle_is_taken_back() {
+    let (mut w, main, start) = alone();
+    for _ in 0..4 {
+        pass(&mut w, 5 * MS, MS);
+        sleep_for(&mut w, main, 10 * MS, 0);
+    }
+    pass(&mut w, 20 * MS, 20 * MS);
+    assert_eq!(read(&mut w, main, PROCESS) - start, 24 * MS);
+    assert_eq!(read(&mut w, main, PROCESS), read(&mut w, main, THREAD));
+}
+
+#[test]
+fn what_an_idle_cpu_consumes_is_charged_to_who_runs_next() {
+    let (mut w, main, start) = alone();
+    let thread = read(&mut w, main, THREAD);
+    for _ in 0..10 {
+        // Looking around, going to sleep and waking up; and a sleep that is over before it has begun.
+        sleep_for(&mut w, main, MS, MS / 20);
+        sleep_for(&mut w, main, MS / 50, MS / 50);
+    }
+    pass(&mut w, 20 * MS, 20 * MS);
+    assert_eq!(read(&mut w, main, PROCESS) - start, 20 * MS + 10 * (MS / 20 + MS / 50));
+    assert_eq!(read(&mut w, main, THREAD) - thread, 20 * MS + 10 * (MS / 20 + MS / 50));
+}
+
+#[test]
+fn a_life_shorter_than_a_tick_gives_back_what_was_stolen_of_it() {
+    let (mut w, main, start) = alone();
+    let t = w.spawn(main);
+    let request = w.timespec(10 * MS);
+    assert_eq!(w.call(main, nr::NANOSLEEP, [request, 0, 0, 0, 0, 0]), None);
+    pass(&mut w, 5 * MS, MS);
+    w.later(t, nr::EXIT, [0; 6]);
+    w.settle();
+    assert!(w.is_gone(t));
+    pass(&mut w, 5 * MS, 0);
+    assert_eq!(read(&mut w, main, PROCESS) - start, MS);
+}
+
+#[test]
+fn a_call_whose_cpu_is_taken_over_is_charged_with_both_parts() {
+    let (mut w, main, start) = alone();
+    pass(&mut w, 5 * MS, MS);
+    assert_eq!(w.kernel.set_aside(CpuId(0), Nanos(21 * MS)), Some(main), "of which 1 ms since the start");
+    // Another carrier sits down, with a count of its own, and finds nothing to do.
+    w.kernel.m.state().given = Some(Nanos(777 * MS));
+    let next = w.kernel.trap(CpuId(0), Trap::Seated);
+    assert!(matches!(next, Next::Idle { .. }), "{next:?}");
+    w.follow(0, next);
+    w.kernel.m.state().given = Some(Nanos(24 * MS));
+    w.advance(30 * MS);
+    w.kernel.host_returned(CpuId(0), main, 0);
+    w.kernel.m.state().given = Some(Nanos(777 * MS));
+    w.settle();
+    pass(&mut w, 20 * MS, 20 * MS);
+    assert_eq!(read(&mut w, main, PROCESS) - start, MS + 3 * MS + 20 * MS);
+}
+
 #[test]
 fn the_process_has_consumed_what_its_threads_have() {
     let (mut w, t) = World::with_threads(2);
@@ -94,6 +199,31 @@ fn a_profiling_timer_goes_off_by_what_all_have_consumed() {
     set_itimer(&mut w, t[0], ITIMER_PROF, 0, 0);
     w.advance(50 * MS);
     assert_eq!(w.handled.len(), 19);
+}
+
+/// Its turn would come again when a thousand others have had theirs.
+#[test]
+fn who_is_given_a_signal_by_its_tick_keeps_the_cpu_until_the_next() {
+    for interval in [7 * MS, MS] {
+        let (mut w, main) = (World::new(1), ThreadIdx(0));
+        let other = w.spawn(main);
+        w.handle(main, SIGPROF, 0);
+        set_itimer(&mut w, main, ITIMER_PROF, interval, interval);
+        let (mut switches, mut last) = (0, w.on(0));
+        for _ in 0..1000 {
+            let before = w.handled.len();
+            w.advance(MS);
+            let handled = w.handled.len() > before;
+            assert!(!handled || interval == MS || w.on(0) == w.handled.last().copied());
+            switches += usize::from(w.on(0) != last);
+            last = w.on(0);
+        }
+        let clock = clock_of(&w, other);
+        let reader = w.on(0).unwrap();
+        let theirs = read(&mut w, reader, clock);
+        assert!((400 * MS..=600 * MS).contains(&theirs), "{theirs} of a second, {switches} switches");
+        assert!(switches > 100, "nobody keeps it for good: {switches}");
+    }
 }
 
 #[test]

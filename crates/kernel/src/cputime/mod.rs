@@ -9,16 +9,19 @@
 //! |---|---|
 //! | user code, and our own work on its behalf | the time it has a CPU |
 //! | a host call made with the CPU, up to [`SHORT_CALL`] | the same |
-//! | a longer one | no more than the host counts for the carrier ([`Kernel::compare_with_host`]) |
+//! | a longer one | what the host counts for the carrier ([`host_time`]) |
 //! | a host call made off the CPU | what the host counts for the carrier, as system time |
-//! | time that the host gave to others | nothing, from the next tick or long call on |
+//! | time that the host gave to others | nothing, from the next comparison on ([`host_time`]) |
+//! | looking around, sleeping and waking up while a CPU is idle | who runs there next, from the same moment on |
 //!
 //! [`expire`] is what a tick does while something is armed; [`queues`] is who waits for it.
 
 mod expire;
+mod host_time;
 mod queues;
 mod sleep;
 
+pub(crate) use host_time::HostTime;
 pub(crate) use sleep::SleepClock;
 
 use crate::cpu::Ticked;
@@ -34,9 +37,6 @@ use time::cpu::{Adjuster, CpuItimerKind, Cputime, Mode, ProcessCputime, ProcessT
 
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
-
-/// So much may be charged before the host's count is asked for again, unless something is armed.
-const COMPARED_FOR: Nanos = Nanos::from_millis(10);
 
 /// No reading.
 const UNKNOWN: u64 = u64::MAX;
@@ -159,62 +159,13 @@ impl ThreadTime {
         *self.shown.lock() = Adjuster::new();
     }
 
-    /// Nobody knows what the carrier of its host call had consumed when the call began.
-    pub(crate) fn forget_carrier(&self) {
-        self.since.store(UNKNOWN, Relaxed);
+    /// What the carrier of its host call had consumed when the call began; `None` if nobody knows.
+    pub(crate) fn call_began_at(&self, host: Option<Nanos>) {
+        self.since.store(host.map_or(UNKNOWN, |n| n.0), Relaxed);
     }
 
     fn add_extra(&self, span: Nanos) {
         self.extra.store(self.extra.load(Relaxed) + span.0 as i64, Relaxed);
-    }
-}
-
-/// The host's count of a carrier's time against ours of its CPU, at one moment. Written by the CPU.
-#[derive(Debug)]
-pub(crate) struct HostTime {
-    host: AtomicU64,
-    ours: AtomicU64,
-    hit_kernel: AtomicBool,
-}
-
-impl Default for HostTime {
-    fn default() -> HostTime {
-        HostTime { host: AtomicU64::new(UNKNOWN), ours: AtomicU64::new(0), hit_kernel: AtomicBool::new(false) }
-    }
-}
-
-impl HostTime {
-    /// The carrier is another, or will do something that is nobody's.
-    #[inline(always)]
-    pub(crate) fn forget(&self) {
-        self.host.store(UNKNOWN, Relaxed);
-    }
-
-    fn is_known(&self) -> bool {
-        self.host.load(Relaxed) != UNKNOWN
-    }
-
-    fn set(&self, host: Nanos, ours: Nanos) {
-        self.host.store(host.0, Relaxed);
-        self.ours.store(ours.0, Relaxed);
-    }
-
-    /// What the host must have counted when we have counted `ours`, had it taken nothing.
-    fn expected(&self, ours: Nanos) -> Option<Nanos> {
-        self.is_known().then(|| Nanos(self.host.load(Relaxed)) + (ours - Nanos(self.ours.load(Relaxed))))
-    }
-
-    pub(crate) fn tick_hit_kernel(&self) {
-        self.hit_kernel.store(true, Relaxed);
-    }
-
-    /// Where it hit.
-    pub(crate) fn mode(&self) -> Mode {
-        let kernel = self.hit_kernel.load(Relaxed);
-        if kernel {
-            self.hit_kernel.store(false, Relaxed);
-        }
-        if kernel { Mode::System } else { Mode::User }
     }
 }
 
@@ -304,61 +255,12 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
-    /// others or spent waiting. It is `t`'s, the current thread's: who else ran here meanwhile is not known.
-    pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        self.follow(t, now);
-        let Some(host) = self.m.carrier_time() else { return };
-        let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
-        let base = &self.cpu(cpu).host_time;
-        if let Some(expected) = base.expected(process.on(cpu, now)) {
-            let consumed = self.consumed(t, now);
-            let over = (expected - host).min(consumed).min(process.on(cpu, now));
-            // A clock that has been read stands still until it has caught up, and so long the process's has that
-            // time, too: it is never less than its threads' clocks.
-            let ahead = time.cpu.shown() - (consumed - over);
-            let before = Nanos(time.ahead.load(Relaxed));
-            time.ahead.store(ahead.0, Relaxed);
-            time.extra.store(time.extra.load(Relaxed) - over.0 as i64, Relaxed);
-            process.take_back_on(cpu, over + before - ahead, now);
-            self.follow(t, now);
-        }
-        base.set(host, process.on(cpu, now));
-    }
-
-    /// The current thread reads a clock: the moment of the reading. A thread that computes alone has no ticks, and what
-    /// the host gave to others is taken back when it asks.
-    #[inline]
-    pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
-        let now = self.m.now();
-        let since = self.cputime.cpu.on(cpu, now) - Nanos(self.cpu(cpu).host_time.ours.load(Relaxed));
-        if since >= COMPARED_FOR {
-            self.compare_with_host(cpu, t, now);
-        }
-        now
-    }
-
-    /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.
-    fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        let base = &self.cpu(cpu).host_time;
-        let since = self.cputime.cpu.on(cpu, now) - Nanos(base.ours.load(Relaxed));
-        if since >= COMPARED_FOR {
-            self.compare_with_host(cpu, t, now);
-        } else {
-            self.follow(t, now);
-        }
-    }
-
     /// The current thread makes a host call and keeps its CPU.
     #[inline(never)]
     pub(crate) fn begin_inline(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
         self.thread(t).time.since.store(now.0, Relaxed);
-        if !self.cpu(cpu).host_time.is_known()
-            && let Some(host) = self.m.carrier_time()
-        {
-            self.cpu(cpu).host_time.set(host, self.cputime.cpu.on(cpu, now));
-        }
+        self.know_carrier(cpu, now);
     }
 
     /// That call is over. A long one is system time, and only as much of it as the host counts.
@@ -378,27 +280,22 @@ impl<M: Machine> Kernel<M> {
         self.cputime.cpu.attribute(cpu, &self.thread(t).time.cpu, span, Mode::System);
     }
 
-    /// The current thread leaves its CPU, and the calling carrier makes a host call for it.
-    pub(crate) fn leave_carrier(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        let expected = self.cpu(cpu).host_time.expected(self.cputime.cpu.on(cpu, now));
-        let since = expected.or_else(|| self.m.carrier_time());
-        self.thread(t).time.since.store(since.map_or(UNKNOWN, |n| n.0), Relaxed);
-    }
-
     /// The calling carrier makes the host call of `t`, which it did not run before.
     pub fn change_carrier(&self, t: ThreadIdx) {
         self.thread(t).time.since.store(self.m.carrier_time().map_or(UNKNOWN, |n| n.0), Relaxed);
     }
 
-    /// The call has returned on the calling carrier: what it has consumed is owed.
-    pub(crate) fn return_carrier(&self, t: ThreadIdx) {
+    /// The call has returned on the calling carrier: what it has consumed is owed. The host's count of the carrier, if it
+    /// was asked for.
+    pub(crate) fn return_carrier(&self, t: ThreadIdx) -> Option<Nanos> {
         let time = &self.thread(t).time;
         let since = time.since.load(Relaxed);
-        if since != UNKNOWN
-            && let Some(host) = self.m.carrier_time()
-        {
-            time.owed.store((host - Nanos(since)).0, Relaxed);
+        if since == UNKNOWN {
+            return None;
         }
+        let host = self.m.carrier_time()?;
+        time.owed.store((host - Nanos(since)).0, Relaxed);
+        Some(host)
     }
 
     /// The thread has been chosen again after a host call.
@@ -416,13 +313,14 @@ impl<M: Machine> Kernel<M> {
         let time = &self.thread(t).time;
         self.follow(t, self.m.now());
         self.cputime.cpu.charge(cpu, &time.cpu, span, mode);
+        self.cpu(cpu).host_time.charged(span);
         time.add_extra(span);
     }
 
     /// The current thread has come to its end: sleepers on its clock wait for nothing.
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
-        self.compare_now_and_then(cpu, t, now);
+        self.compare_at_exit(cpu, t, now);
         self.sample_at_exit(cpu, t, now);
         self.leave_group(t);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
@@ -436,6 +334,7 @@ impl<M: Machine> Kernel<M> {
         let times = self.m.take_over_times();
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
+        self.know_carrier(cpu, self.m.now());
         self.set_time_limit(cpu, TimeLimit::Cpu, times.limit);
         self.set_time_limit(cpu, TimeLimit::RtTime, times.rttime);
         let kinds = [CpuItimerKind::Virtual, CpuItimerKind::Prof];

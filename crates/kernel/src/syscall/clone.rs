@@ -174,6 +174,7 @@ impl<M: Machine> Kernel<M> {
         self.sched.wake_new(t, cpu, now, &mut self.kicks(cpu));
         let chosen = self.sched.schedule(cpu, now, sched::Prev::Block, &mut self.kicks(cpu));
         self.cputime.cpu.run(cpu, now);
+        self.know_carrier(cpu, now);
         (chosen == Some(t)).then_some(t)
     }
 

@@ -45,6 +45,8 @@ pub struct State {
     pub interference: Option<(u64, u32)>,
     /// How much of each 100 ns the host gives to a carrier, if it counts.
     pub given_percent: Option<u64>,
+    /// What the host has given to the carriers, if it is told.
+    pub given: Option<Nanos>,
     /// What every resource is limited to, if not to a mebi.
     pub soft_limit: Option<u64>,
     next_id: i32,
@@ -225,7 +227,7 @@ impl Machine for TestMachine {
     }
     fn carrier_time(&self) -> Option<Nanos> {
         let s = self.state();
-        s.given_percent.map(|percent| Nanos(s.now / 100 * percent))
+        s.given.or(s.given_percent.map(|percent| Nanos(s.now / 100 * percent)))
     }
     fn sample(&self, _cpu: CpuId, t: ThreadIdx, value: Nanos) {
         self.state().samples.push((t, value));

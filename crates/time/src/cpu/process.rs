@@ -146,6 +146,14 @@ impl ProcessCputime {
         self.slots[cpu.index()].clock.take_back(span, now);
     }
 
+    /// The group consumed `span` on `cpu` beside what was counted, for a thread whose clock is counted elsewhere.
+    pub fn add_on(&self, cpu: CpuId, span: Nanos) {
+        if span != Nanos::ZERO {
+            self.slots[cpu.index()].clock.add(span);
+            self.expiry.disturb();
+        }
+    }
+
     /// `thread` has run for the last time, on `cpu`: what no tick has told apart counts
     /// as user time. The process keeps all of it.
     pub fn exit(&self, cpu: CpuId, thread: &ThreadCputime, now: Nanos) {

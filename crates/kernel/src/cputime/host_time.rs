@@ -1,0 +1,275 @@
+//! The host's count of a carrier's time against ours of the CPU that it serves.
+//!
+//! We count by the clock: a CPU that runs threads consumes. The host counts what it gives the carrier. They differ by
+//! what the host gives to others meanwhile, and by what a carrier does for an idle CPU: looking around, going to sleep and
+//! being woken. To ask the host is a system call, so a CPU remembers what both had counted at one moment, and asks
+//! where a difference may have arisen:
+//!
+//! | when | asked |
+//! |---|---|
+//! | a carrier takes a seat, or wakes up | always: it has just been in the host |
+//! | the CPU turns idle | if it was busy for [`BURST`] and more: time that was stolen makes a burst long |
+//! | it turns busy while its carrier still looks around | if that lasted [`LOOKED`] and more |
+//! | a long host call ends, another carrier takes over in the middle of one | always |
+//! | a tick, a reading of an own clock | after [`COMPARED_FOR`]; each tick while something is armed |
+//! | a thread exits | after [`BURST`] |
+//!
+//! The difference is kept until a thread can bear it: what was stolen is taken back from who runs when the host is
+//! asked, and what an idle CPU consumed is charged to who runs there next, by [`BORNE`] and more at a time. Who it was otherwise is not known:
+//! a switch notes nothing.
+
+use crate::machine::Machine;
+use crate::{Kernel, ThreadIdx};
+use ids::{CpuId, Nanos};
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use time::cpu::Mode;
+
+/// So much may be charged before the host's count is asked for again, unless something is armed.
+const COMPARED_FOR: Nanos = Nanos::from_millis(10);
+
+/// Nothing worth asking for was stolen in a shorter time.
+const BURST: Nanos = Nanos::from_micros(20);
+
+/// An idle carrier looks around for some 20 µs. If it took longer, it was kept from it.
+const LOOKED: Nanos = Nanos::from_micros(50);
+
+/// So much is charged to who comes at once, not only when the host is asked.
+const BORNE: Nanos = Nanos::from_micros(100);
+
+/// No reading, no moment.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What both had counted at one moment. Written by the CPU.
+#[derive(Debug)]
+pub(crate) struct HostTime {
+    host: AtomicU64,
+    ours: AtomicU64,
+    /// The CPU is idle since this moment, which is the moment of the counts.
+    rested: AtomicU64,
+    /// What we have counted too much (stolen) or too little (idle), up to that moment.
+    debt: AtomicI64,
+    hit_kernel: AtomicBool,
+}
+
+impl Default for HostTime {
+    fn default() -> HostTime {
+        HostTime {
+            host: AtomicU64::new(UNKNOWN),
+            ours: AtomicU64::new(0),
+            rested: AtomicU64::new(UNKNOWN),
+            debt: AtomicI64::new(0),
+            hit_kernel: AtomicBool::new(false),
+        }
+    }
+}
+
+impl HostTime {
+    /// The carrier is another.
+    pub(crate) fn forget(&self) {
+        self.host.store(UNKNOWN, Relaxed);
+        self.rested.store(UNKNOWN, Relaxed);
+    }
+
+    fn is_known(&self) -> bool {
+        self.host.load(Relaxed) != UNKNOWN
+    }
+
+    fn set(&self, host: Nanos, ours: Nanos) {
+        self.host.store(host.0, Relaxed);
+        self.ours.store(ours.0, Relaxed);
+        self.rested.store(UNKNOWN, Relaxed);
+    }
+
+    /// What we have counted since that moment.
+    fn since(&self, ours: Nanos) -> Nanos {
+        ours - Nanos(self.ours.load(Relaxed))
+    }
+
+    /// What the host must have counted when we have counted `ours`, had it taken nothing.
+    fn expected(&self, ours: Nanos) -> Option<Nanos> {
+        self.is_known().then(|| Nanos(self.host.load(Relaxed)) + self.since(ours))
+    }
+
+    /// So much of what is counted here was consumed by others than the carrier.
+    pub(super) fn charged(&self, span: Nanos) {
+        self.taken(-(span.0 as i64));
+    }
+
+    /// So much was taken from our count, and the host's is what it was.
+    fn taken(&self, back: i64) {
+        self.ours.store(self.ours.load(Relaxed).wrapping_sub(back as u64), Relaxed);
+    }
+
+    /// Somebody should bear the difference soon.
+    fn owes_much(&self) -> bool {
+        self.debt.load(Relaxed).unsigned_abs() >= BORNE.0
+    }
+
+    /// What the host has counted when we have counted `ours`: the difference is kept.
+    fn settle(&self, host: Nanos, ours: Nanos) {
+        if self.rested.load(Relaxed) == UNKNOWN
+            && let Some(expected) = self.expected(ours)
+        {
+            let over = expected.0.wrapping_sub(host.0) as i64;
+            self.debt.store(self.debt.load(Relaxed).saturating_add(over), Relaxed);
+        }
+        self.set(host, ours);
+    }
+
+    pub(crate) fn tick_hit_kernel(&self) {
+        self.hit_kernel.store(true, Relaxed);
+    }
+
+    /// Where it hit.
+    pub(crate) fn mode(&self) -> Mode {
+        let kernel = self.hit_kernel.load(Relaxed);
+        if kernel {
+            self.hit_kernel.store(false, Relaxed);
+        }
+        if kernel { Mode::System } else { Mode::User }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
+    /// others or spent waiting, or charges what was missed. It is `t`'s, the current thread's.
+    pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        match self.m.carrier_time() {
+            Some(host) => self.compare_with(cpu, t, now, host),
+            None => self.follow(t, now),
+        }
+    }
+
+    /// The same, where the host's count of the CPU's carrier is known.
+    pub(crate) fn compare_with(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, host: Nanos) {
+        self.cpu(cpu).host_time.settle(host, self.cputime.cpu.on(cpu, now));
+        self.bear_debt(cpu, t, now);
+    }
+
+    /// What was counted too much or too little on this CPU is `t`'s, the current thread's, as far as it can bear it.
+    fn bear_debt(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        self.follow(t, now);
+        let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
+        let base = &self.cpu(cpu).host_time;
+        let consumed = self.consumed(t, now);
+        let debt = base.debt.load(Relaxed);
+        let over = debt.min(consumed.min(process.on(cpu, now)).0 as i64);
+        base.debt.store(debt - over, Relaxed);
+        // A clock that has been read stands still until it has caught up, and so long the process's has that
+        // time, too: it is never less than its threads' clocks.
+        let ahead = time.cpu.shown().0.saturating_sub(consumed.0.saturating_add_signed(-over)) as i64;
+        let before = time.ahead.load(Relaxed) as i64;
+        time.ahead.store(ahead as u64, Relaxed);
+        time.extra.store(time.extra.load(Relaxed) - over, Relaxed);
+        match over + before - ahead {
+            back @ 1.. => process.take_back_on(cpu, Nanos(back as u64), now),
+            missed => process.add_on(cpu, Nanos(missed.unsigned_abs())),
+        }
+        self.follow(t, now);
+        base.taken(over + before - ahead);
+    }
+
+    /// `t` has been chosen on a CPU that was idle.
+    #[inline]
+    pub(crate) fn bear_idle(&self, cpu: CpuId, t: ThreadIdx) {
+        if self.cpu(cpu).host_time.owes_much() {
+            self.bear_debt(cpu, t, self.m.now());
+        }
+    }
+
+    /// The current thread reads a clock: the moment of the reading. A thread that computes alone has no ticks, and what
+    /// the host gave to others is taken back when it asks.
+    #[inline]
+    pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
+        let now = self.m.now();
+        if self.cpu(cpu).host_time.since(self.cputime.cpu.on(cpu, now)) >= COMPARED_FOR {
+            self.compare_with_host(cpu, t, now);
+        }
+        now
+    }
+
+    /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.
+    pub(super) fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        self.compare_after(COMPARED_FOR, cpu, t, now);
+    }
+
+    /// The current thread has come to its end: what was stolen of a longer life is known to have been its.
+    pub(super) fn compare_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        self.compare_after(BURST, cpu, t, now);
+        self.bear_idle(cpu, t);
+    }
+
+    fn compare_after(&self, span: Nanos, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        if self.cpu(cpu).host_time.since(self.cputime.cpu.on(cpu, now)) >= span {
+            self.compare_with_host(cpu, t, now);
+        } else {
+            self.follow(t, now);
+        }
+    }
+
+    /// Asks the host what it has counted of the carrier of this busy CPU, if nobody has.
+    pub(crate) fn know_carrier(&self, cpu: CpuId, now: Nanos) {
+        let base = &self.cpu(cpu).host_time;
+        if !base.is_known()
+            && let Some(host) = self.m.carrier_time()
+        {
+            base.set(host, self.cputime.cpu.on(cpu, now));
+        }
+    }
+
+    /// The CPU turns idle, or stays so.
+    pub(crate) fn turn_idle(&self, cpu: CpuId, now: Nanos) {
+        let (base, ours) = (&self.cpu(cpu).host_time, self.cputime.cpu.on(cpu, now));
+        self.cputime.cpu.rest(cpu, now);
+        if base.rested.load(Relaxed) != UNKNOWN {
+            // It was busy in between and nobody said so: what its carrier has consumed since is not known.
+            if base.since(ours) != Nanos::ZERO {
+                base.forget();
+            }
+            return;
+        }
+        let Some(expected) = base.expected(ours) else { return };
+        match self.m.carrier_time().filter(|_| base.since(ours) >= BURST) {
+            Some(host) => base.settle(host, ours),
+            None => base.set(expected, ours),
+        }
+        base.rested.store(now.0, Relaxed);
+    }
+
+    /// The CPU, which may have been idle, looks for work because it was woken or has found some: what its carrier has
+    /// consumed meanwhile will be charged to who runs next.
+    pub(crate) fn idle_over(&self, cpu: CpuId, now: Nanos) {
+        let base = &self.cpu(cpu).host_time;
+        let rested = base.rested.load(Relaxed);
+        if rested == UNKNOWN {
+            return self.know_carrier(cpu, now);
+        }
+        let before = base.host.load(Relaxed);
+        let idle = now - Nanos(rested);
+        let host = if idle < LOOKED { None } else { self.m.carrier_time() };
+        let host = host.unwrap_or(Nanos(before) + idle);
+        let missed = host.0.saturating_sub(before) as i64;
+        base.debt.store(base.debt.load(Relaxed).saturating_sub(missed), Relaxed);
+        base.set(host, Nanos(base.ours.load(Relaxed)));
+    }
+
+    /// The current thread leaves its CPU for a host call.
+    pub(crate) fn leave_carrier(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let (base, ours) = (&self.cpu(cpu).host_time, self.cputime.cpu.on(cpu, now));
+        let expected = base.expected(ours).filter(|_| base.since(ours) < BURST);
+        if expected.is_none() {
+            self.compare_with_host(cpu, t, now);
+        }
+        let since = expected.or_else(|| base.expected(self.cputime.cpu.on(cpu, now)));
+        self.thread(t).time.call_began_at(since);
+    }
+
+    /// The carrier of this CPU is back from the host, where it had consumed so much.
+    pub(crate) fn carrier_is_back(&self, cpu: CpuId, host: Option<Nanos>) {
+        let base = &self.cpu(cpu).host_time;
+        match host {
+            Some(host) => base.set(host, self.cputime.cpu.on(cpu, self.m.now())),
+            None => base.forget(),
+        }
+    }
+}
