@@ -19,16 +19,9 @@ pub(super) struct Arena<T> {
     top: OnceBox<Top<T>>,
 }
 
-impl<T> Arena<T> {
-    /// Nothing, and no memory.
-    pub const fn new() -> Arena<T> {
-        Arena { top: OnceBox::new() }
-    }
-}
-
 impl<T> Default for Arena<T> {
     fn default() -> Arena<T> {
-        Arena::new()
+        Arena { top: OnceBox::new() }
     }
 }
 

@@ -19,10 +19,11 @@
 
 use crate::planted::{self, Fault};
 use crate::posix::Timer;
-use crate::posix::arena::Arena;
+use crate::posix::arena::{Arena, array};
 use crate::posix::ids::{BLOCK_BITS, ID_MASK, IdCounter};
 use crate::posix::trie::{FreeNodes, Insert, Trie};
 use crate::{Error, Heap, OutOfMemory, Places};
+use alloc::boxed::Box;
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use sync::{CachePadded, Guard, Lock};
@@ -115,14 +116,14 @@ impl Default for Slot {
 }
 
 /// From some of the ids to their slots.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shard {
     free: Lock<FreeNodes>,
     trie: Trie,
 }
 
 /// What a pool's lock guards.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FreeSlots {
     /// A list through `next`: 0 ends it, else the number plus one.
     head: u32,
@@ -132,7 +133,7 @@ struct FreeSlots {
 }
 
 /// The slots of the timers of some CPUs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pool {
     free: Lock<FreeSlots>,
     slots: Arena<Slot>,
@@ -199,27 +200,21 @@ pub struct Listed {
 /// All timers of one process.
 #[derive(Debug)]
 pub struct TimerTable {
-    shards: [CachePadded<Shard>; SHARDS],
-    pools: [CachePadded<Pool>; POOLS],
+    shards: Box<[CachePadded<Shard>; SHARDS]>,
+    pools: Box<[CachePadded<Pool>; POOLS]>,
     ids: IdCounter,
     restoring: AtomicBool,
 }
 
-impl Default for TimerTable {
-    fn default() -> TimerTable {
-        TimerTable::new()
-    }
-}
-
 impl TimerTable {
-    /// No timers; ids begin at 0.
-    pub const fn new() -> TimerTable {
-        TimerTable {
-            shards: [const { CachePadded(Shard::new()) }; SHARDS],
-            pools: [const { CachePadded(Pool::new()) }; POOLS],
+    /// No timers; ids begin at 0. (Shards and pools lie apart: a kernel that is being built is moved on a small stack.)
+    pub fn new() -> Result<TimerTable, OutOfMemory> {
+        Ok(TimerTable {
+            shards: array(CachePadded::<Shard>::default)?,
+            pools: array(CachePadded::<Pool>::default)?,
             ids: IdCounter::new(),
             restoring: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Makes what the first timer with this home needs, so that it costs little more than the next ones.
@@ -420,17 +415,7 @@ impl TimerTable {
     }
 }
 
-impl Shard {
-    const fn new() -> Shard {
-        Shard { free: Lock::new(FreeNodes::new()), trie: Trie::new() }
-    }
-}
-
 impl Pool {
-    const fn new() -> Pool {
-        Pool { free: Lock::new(FreeSlots { head: 0, used: 0, free: 0 }), slots: Arena::new() }
-    }
-
     fn take(&self) -> Result<u32, OutOfMemory> {
         let mut free = self.free.lock();
         if let Some(slot) = free.head.checked_sub(1) {

@@ -44,10 +44,6 @@ pub(super) struct FreeNodes {
 }
 
 impl FreeNodes {
-    pub const fn new() -> FreeNodes {
-        FreeNodes { head: 0, used: 0, free: 0 }
-    }
-
     /// How many nodes are in use.
     pub fn in_use(&self) -> u32 {
         self.used - self.free
@@ -80,11 +76,6 @@ fn height_for(key: u32) -> u32 {
 }
 
 impl Trie {
-    /// Nothing is in, and no memory is used: the first key needs none either.
-    pub const fn new() -> Trie {
-        Trie { root: AtomicU32::new(NOTHING), nodes: Arena::new() }
-    }
-
     /// The bytes of one node.
     pub const NODE_BYTES: usize = size_of::<Node>();
 
