@@ -136,7 +136,7 @@ impl<M: Machine> Kernel<M> {
             threads: ThreadTable::new(),
             cpus: (0..config.cpus).map(|_| cpu::Cpu::new()).collect(),
             futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
-            process: signals::ProcessState::new(),
+            process: signals::ProcessState::new()?,
             memory: memory::Memory::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
             descriptors: signalfd::Descriptors::default(),

@@ -6,7 +6,7 @@
 use crate::machine::{Fatal, Machine};
 use crate::thread::hint;
 use crate::wait::Wait;
-use crate::{Kernel, Thread};
+use crate::{Kernel, SetUpFailed, Thread};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
 use ids::{CpuId, ThreadIdx};
@@ -33,12 +33,10 @@ impl core::fmt::Debug for ProcessState {
 }
 
 impl ProcessState {
-    pub(crate) fn new() -> ProcessState {
-        ProcessState {
-            signals: Lock::new(ProcessSignals::new(Dispositions::DEFAULT)),
-            exit_status: AtomicI32::new(0),
-            continued: AtomicU32::new(0),
-        }
+    pub(crate) fn new() -> Result<ProcessState, SetUpFailed> {
+        let mut signals = ProcessSignals::new(Dispositions::DEFAULT);
+        signals.prepare_timers().map_err(|_| SetUpFailed)?;
+        Ok(ProcessState { signals: Lock::new(signals), exit_status: AtomicI32::new(0), continued: AtomicU32::new(0) })
     }
 
     pub(crate) fn exit_status(&self) -> i32 {

@@ -5,8 +5,8 @@ mod common;
 use abi::checkpoint::{TimerRecord, call};
 use abi::{Errno, nr};
 use common::{World, err, word};
-use entresol_kernel::Machine;
-use ids::ThreadIdx;
+use entresol_kernel::{Machine, Trap};
+use ids::{CpuId, ThreadIdx};
 
 const MONOTONIC: u64 = 1;
 
@@ -122,6 +122,25 @@ fn a_cpu_timer_expires_by_what_is_consumed_and_counts_its_periods() {
     }
     w.advance(100 * MS);
     assert_eq!(take_alarm(&mut w, t[0]), None);
+}
+
+/// As Linux's `check signal distribution`: whoever consumes the time is told of it, not the main thread that sleeps, though
+/// the CPU that it has left gets a tick that was set before, and finds the expiry first.
+#[test]
+fn a_cpu_timer_tells_who_runs_and_not_who_sleeps() {
+    let (mut w, t) = World::with_threads(2);
+    w.handle(t[0], 14, 0);
+    assert_eq!(w.call(t[1], nr::TIMER_CREATE, [2, 0, word(20), 0, 0, 0]), Some(0));
+    let id = w.peek(word(20));
+    assert_eq!(w.futex(t[0], 0, [word(30), 0, 0, 0, 0]), None);
+    assert_eq!((w.on(0), w.on(1)), (None, Some(t[1])));
+    set(&mut w, t[1], id, 0, MS, MS);
+    for _ in 0..10 {
+        w.kernel.m.state().now += 3 * MS;
+        let next = w.kernel.trap(CpuId(0), Trap::Interrupt { timer: true, kick: false });
+        w.follow(0, next);
+    }
+    assert_eq!(w.handled, [t[1]; 10]);
 }
 
 #[test]

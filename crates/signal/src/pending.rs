@@ -87,6 +87,11 @@ impl Pool {
         (self.timers_alive + self.timers_stale).saturating_sub(self.timers_queued) as usize
     }
 
+    /// Makes the first entries, which the first timers keep.
+    pub fn prepare_timers(&mut self) -> Result<(), NoMemory> {
+        self.entries.reserve(1)
+    }
+
     /// Makes sure that so many more timers can always queue their signals.
     pub fn add_timers(&mut self, count: u32) -> Result<(), NoMemory> {
         self.entries.reserve(self.kept_for_timers() + count as usize)?;

@@ -260,6 +260,11 @@ impl ProcessSignals {
         self.pool.charged()
     }
 
+    /// Room for the signals of the first timers, so that making them does not wait for memory. EAGAIN without any.
+    pub fn prepare_timers(&mut self) -> Result<(), Errno> {
+        self.pool.prepare_timers().map_err(|_| Errno::EAGAIN)
+    }
+
     /// `timer_create(2)` with a signal: keeps room so that its signal can always be queued.
     /// EAGAIN at the limit or without memory.
     pub fn add_timer(&mut self, quota: Quota) -> Result<(), Errno> {

@@ -1,6 +1,9 @@
 //! The page on POSIX timer ids (2025): the message's seven tests in its own figures, in the cost model, raced here,
 //! and live.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
 use ids::CpuId;
 use lab::cost::Machine;
 use lab::posix_timers::modelled::{CPUS, Design, Test};
@@ -207,8 +210,15 @@ impl Work {
         }
     }
 
-    /// Creates the design anew and does it there: milliseconds of a CPU for each owner, as [`Work::figures`] has them.
-    fn race(self, design: Design, cpus: usize) -> anyhow::Result<Vec<f64>> {
+    /// How much of it each owner does.
+    fn each(self) -> usize {
+        match self {
+            Work::Alone(each) | Work::Many { each, .. } | Work::Pairs { each, .. } => each,
+        }
+    }
+
+    /// Creates the design anew and does it there, for so long at most: what each step took, as [`Work::figures`] has them.
+    fn race(self, design: Design, cpus: usize, most: Duration) -> anyhow::Result<Vec<Step>> {
         let (owners, one_process) = match self {
             Work::Alone(_) => (1, true),
             Work::Many { one_process, .. } | Work::Pairs { one_process, .. } => (OWNERS, one_process),
@@ -220,33 +230,70 @@ impl Work {
             Work::Pairs { .. } => owners,
         };
         let ids = rebuilt(design, processes, timers, cpus)?;
-        // CPUs take owners in turn, each doing all of one owner's work.
-        let turn = |one: &(dyn Fn(usize, CpuId) + Sync)| {
+        // CPUs take owners in turn, each doing all of one owner's work, or what it has time for.
+        let turn = |one: &(dyn Fn(usize, CpuId, Instant) -> usize + Sync)| {
+            let until = Instant::now() + most;
             let took = race::together(cpus, |cpu| {
                 let start = race::consumed();
-                (cpu.index()..owners).step_by(cpus).for_each(|owner| one(if one_process { 0 } else { owner }, cpu));
-                race::consumed() - start
+                let done: usize = (cpu.index()..owners).step_by(cpus).map(|owner| one(owner, cpu, until)).sum();
+                (race::consumed() - start, done)
             });
-            took.iter().map(|took| took.as_secs_f64()).sum::<f64>() * 1e3 / owners as f64
+            let ms = took.iter().map(|(took, _)| took.as_secs_f64()).sum::<f64>() * 1e3 / owners as f64;
+            Step { ms, each: took.iter().map(|(_, done)| done).sum::<usize>() / owners }
         };
+        let process = |owner| if one_process { 0 } else { owner };
         Ok(match self {
-            Work::Pairs { each, .. } => vec![turn(&|process, cpu| {
-                for _ in 0..each {
-                    let id = ids.create(process, cpu).expect("there is room for one timer each");
-                    std::hint::black_box(ids.delete(process, id));
-                }
+            Work::Pairs { each, .. } => vec![turn(&|owner, cpu, until| {
+                repeat(each, until, |_| {
+                    let id = ids.create(process(owner), cpu).expect("there is room for one timer each");
+                    std::hint::black_box(ids.delete(process(owner), id));
+                })
             })],
             Work::Alone(each) | Work::Many { each, .. } => {
-                let create = turn(&|process, cpu| (0..each).for_each(|_| _ = ids.create(process, cpu)));
-                // All ids below the number of creations exist, and each owner asks for as many.
-                let ask = turn(&|process, cpu| {
-                    let first = if one_process { cpu.index() } else { 0 } * each;
-                    (first..first + each).for_each(|id| _ = std::hint::black_box(ids.look_up(process, id as u32)));
+                let made: Vec<AtomicUsize> = (0..owners).map(|_| AtomicUsize::new(0)).collect();
+                let create = turn(&|owner, cpu, until| {
+                    let done = repeat(each, until, |_| _ = ids.create(process(owner), cpu));
+                    made[owner].store(done, Relaxed);
+                    done
+                });
+                // All ids below the number of creations exist, and each owner asks for as many as it made.
+                let ask = turn(&|owner, cpu, until| {
+                    let first = if one_process { cpu.index() * create.each } else { 0 };
+                    repeat(made[owner].load(Relaxed), until, |id| {
+                        std::hint::black_box(ids.look_up(process(owner), (first + id) as u32));
+                    })
                 });
                 vec![create, ask]
             }
         })
     }
+}
+
+/// What one step of a race took, in milliseconds of a CPU for each owner, and how often each did it.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    ms: f64,
+    each: usize,
+}
+
+/// So long a design may take for a step: chains of 2,500 timers, as the message's tests 4 and 5 make them in 512 buckets,
+/// take a processor of today minutes.
+const STEP_MAX: Duration = Duration::from_secs(10);
+
+/// Does `step` so often, or until then: how often it did.
+fn repeat(times: usize, until: Instant, mut step: impl FnMut(usize)) -> usize {
+    for at in 0..times {
+        if at % 32 == 0 && Instant::now() >= until {
+            return at;
+        }
+        step(at);
+    }
+    times
+}
+
+/// Where less was done than asked for, it says for how many.
+fn for_fewer(cell: Cell, each: usize) -> Cell {
+    Cell { text: format!("{} (for {})", cell.text, whole(each as f64)), ..cell }.with("each", each as f64)
 }
 
 fn rebuilt(design: Design, processes: usize, timers: usize, cpus: usize) -> anyhow::Result<Box<dyn TimerIds>> {
@@ -268,8 +315,10 @@ fn here(request: &PosixTimersArguments) -> anyhow::Result<(Table, Plot)> {
     notes.extend(obstacle.iter().map(|why| format!("Live runs: {why}.")));
     notes.push(format!(
         "The rebuilt designs are raced as bare structures on {cpus} CPUs, without system calls: ms of a CPU for each \
-         owner; the scaled hash is as large as on {CPUS} CPUs. Linux and Entresol are asked by system calls: CPU time \
-         by the host's count, for each owner."
+         owner; the scaled hash is as large as on {CPUS} CPUs; after {} s a step ends as far as it has come (\u{201c}for\u{201d}: \
+         so many each). Linux and Entresol are asked by system calls: CPU time \
+         by the host's count, for each owner.",
+        STEP_MAX.as_secs()
     ));
     let mut rows = Vec::new();
     let mut curves: Vec<Curve> = Vec::new();
@@ -277,8 +326,11 @@ fn here(request: &PosixTimersArguments) -> anyhow::Result<(Table, Plot)> {
         let mut columns: Vec<Vec<Cell>> = Vec::new();
         for (design, name) in DESIGNS {
             style::progress(&format!("{}: {name}", work.title()));
-            let took = work.race(design, cpus)?;
-            columns.push(took.into_iter().map(|ms| Cell::figure("ms", ms)).collect());
+            let cell = |step: Step| {
+                let cell = Cell::figure("ms", step.ms);
+                if step.each < work.each() { for_fewer(cell, step.each) } else { cell }
+            };
+            columns.push(work.race(design, cpus, STEP_MAX)?.into_iter().map(cell).collect());
         }
         let live = if obstacle.is_none() { live_columns(work, allowed)? } else { Vec::new() };
         columns.extend(live);
@@ -316,7 +368,7 @@ fn live_columns(work: Work, allowed: usize) -> anyhow::Result<Vec<Vec<Cell>>> {
             let cell = live::cell(outcome, name, side, Probe::TimerIds, parameters);
             let less = parameters.iter().find(|words| !whole_work.contains(words));
             match less.and_then(|words| words.split_once('=')).and_then(|(_, each)| each.parse().ok()) {
-                Some(each) => Cell { text: format!("{} (for {})", cell.text, whole(each)), ..cell }.with("each", each),
+                Some(each) => for_fewer(cell, each),
                 None => cell,
             }
         };
@@ -416,9 +468,25 @@ mod tests {
     fn every_design_can_be_raced() {
         for (design, name) in DESIGNS {
             for work in [Work::Alone(100), Work::Many { each: 10, one_process: false }] {
-                assert_eq!(work.race(design, 2).unwrap().len(), work.figures().len(), "{name}");
+                let steps = work.race(design, 2, STEP_MAX).unwrap();
+                assert_eq!(steps.len(), work.figures().len(), "{name}");
+                assert!(steps.iter().all(|step| step.each == work.each()), "{name}: {steps:?}");
             }
-            assert!(Work::Pairs { each: 10, one_process: true }.race(design, 2).unwrap()[0] > 0.0, "{name}");
+            let pairs = Work::Pairs { each: 10, one_process: true };
+            assert!(pairs.race(design, 2, STEP_MAX).unwrap()[0].ms > 0.0, "{name}");
         }
+    }
+
+    #[test]
+    fn a_race_ends_when_its_time_is_up_and_says_how_far_it_came() {
+        let many = Work::Many { each: 100, one_process: true };
+        let steps = many.race(Design::DoubleWalk, 2, Duration::ZERO).unwrap();
+        assert!(steps.iter().all(|step| step.each < 100), "{steps:?}");
+        assert!(steps[1].each <= steps[0].each, "asked for what was made only: {steps:?}");
+        let hour = Instant::now() + Duration::from_secs(3_600);
+        let mut done = Vec::new();
+        assert_eq!((repeat(100, hour, |at| done.push(at)), done.len()), (100, 100));
+        let cell = for_fewer(Cell::figure("ms", 1.0), 1_523);
+        assert!(cell.text.ends_with(" (for 1,523)") && cell.figures["each"] == 1_523.0, "{cell:?}");
     }
 }

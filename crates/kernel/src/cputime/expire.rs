@@ -47,7 +47,7 @@ impl<M: Machine> Kernel<M> {
                 timers.process.expire(claim, process, now, places, |event, _| events.push(event));
                 self.cputime.note_armed(&timers);
             }
-            self.carry_out(cpu, current, events);
+            self.carry_out(cpu, current.or_else(|| self.any_running()), events);
         }
         if let Some(t) = current {
             self.expire_timers_of(cpu, t, now);
@@ -75,6 +75,14 @@ impl<M: Machine> Kernel<M> {
         self.carry_out(cpu, Some(t), events);
     }
 
+    /// A thread that has a CPU. Who consumes the time is told of it first: on Linux a process's CPU timers expire at ticks of
+    /// its running threads only (`run_posix_cpu_timers`), so a thread that sleeps is not interrupted while others run. Ours
+    /// may be found by a CPU that is idle again, and whose last tick is still to come.
+    fn any_running(&self) -> Option<ThreadIdx> {
+        (0..self.config.cpus).find_map(|cpu| self.sched.current(CpuId(cpu as u16)))
+    }
+
+    /// `t` is told first, if anybody was found who runs.
     fn carry_out(&self, cpu: CpuId, t: Option<ThreadIdx>, events: Events) {
         for event in events.list.into_iter().flatten() {
             let signal = match event {
@@ -83,7 +91,7 @@ impl<M: Machine> Kernel<M> {
                 CpuEvent::SoftLimit | CpuEvent::SoftRtTime => Signal::XCPU,
                 CpuEvent::HardLimit => Signal::KILL,
                 CpuEvent::Timer(item, _) if item & SLEEPER == 0 => {
-                    self.fire_timer(cpu, TimerKey(item));
+                    self.fire_timer(cpu, TimerKey(item), t.unwrap_or(ThreadIdx(0)));
                     continue;
                 }
                 CpuEvent::Timer(item, _) => {

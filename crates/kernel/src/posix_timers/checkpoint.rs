@@ -131,7 +131,7 @@ impl<M: Machine> Kernel<M> {
             self.serve_expiry(cpu, first);
         }
         if let Some(key) = fire {
-            self.fire_timer(cpu, key);
+            self.fire_timer(cpu, key, self.first_choice(cpu));
         }
         Ok(())
     }

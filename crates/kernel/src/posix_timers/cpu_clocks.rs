@@ -60,7 +60,7 @@ impl<M: Machine> CpuClocksOf<'_, M> {
             self.kernel.ask_for_ticks(cpu);
         }
         if let Some(timer) = self.due {
-            self.kernel.fire_timer(cpu, timer);
+            self.kernel.fire_timer(cpu, timer, self.kernel.first_choice(cpu));
         }
     }
 }

@@ -55,13 +55,12 @@ impl<M: Machine> Kernel<M> {
         let now = self.wall_clocks();
         for _ in 0..WAKES_MAX {
             let Some(key) = self.posix.timers.pop_due(cpu, &now) else { return };
-            self.fire_timer(cpu, key);
+            self.fire_timer(cpu, key, self.first_choice(cpu));
         }
     }
 
-    /// A timer has left its queue because it was due.
-    pub(crate) fn fire_timer(&self, cpu: CpuId, key: TimerKey) {
-        let first = self.first_choice(cpu);
+    /// A timer has left its queue because it was due. If it tells the process, `first` is asked first.
+    pub(crate) fn fire_timer(&self, cpu: CpuId, key: TimerKey, first: ThreadIdx) {
         let sent = {
             let mut process = self.process.signals.lock();
             let mut ignored = self.posix.ignored.lock();

@@ -1,5 +1,5 @@
 //! Things that are found by number without a lock and never move: chunks of 64, made on
-//! demand, kept until the whole arena goes.
+//! demand, kept until the whole arena goes. An arena of nothing is one word.
 
 use crate::OutOfMemory;
 use alloc::boxed::Box;
@@ -11,16 +11,17 @@ const MIDDLE: usize = 128;
 const TOP: usize = 256;
 
 type Middle<T> = [OnceBox<[T; CHUNK]>; MIDDLE];
+type Top<T> = [OnceBox<Middle<T>>; TOP];
 
 /// Up to 2 Mi things.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
-    top: [OnceBox<Middle<T>>; TOP],
+    top: OnceBox<Top<T>>,
 }
 
 impl<T> Default for Arena<T> {
     fn default() -> Arena<T> {
-        Arena { top: [const { OnceBox::new() }; TOP] }
+        Arena { top: OnceBox::new() }
     }
 }
 
@@ -32,14 +33,15 @@ impl<T: Default> Arena<T> {
     #[inline(always)]
     pub fn get(&self, index: u32) -> Option<&T> {
         let index = index as usize;
-        let middle = self.top.get(index / (CHUNK * MIDDLE))?.get()?;
+        let middle = self.top.get()?.get(index / (CHUNK * MIDDLE))?.get()?;
         Some(&middle[index / CHUNK % MIDDLE].get()?[index % CHUNK])
     }
 
     /// Makes sure that `index` exists. Called under a lock.
     pub fn ensure(&self, index: u32) -> Result<(), OutOfMemory> {
         let index = index as usize;
-        let middle = self.top.get(index / (CHUNK * MIDDLE)).ok_or(OutOfMemory)?;
+        let top = self.top.get_or_try_init(|| array(OnceBox::new))?;
+        let middle = top.get(index / (CHUNK * MIDDLE)).ok_or(OutOfMemory)?;
         let middle = middle.get_or_try_init(|| array(OnceBox::new))?;
         middle[index / CHUNK % MIDDLE].get_or_try_init(|| array(T::default))?;
         Ok(())

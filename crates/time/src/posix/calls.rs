@@ -119,7 +119,7 @@ impl PosixTimers {
     /// No timers, on `cpus` CPUs; room for a few on the first one, where programs begin.
     pub fn new(cpus: usize) -> Result<PosixTimers, OutOfMemory> {
         const FIRST: CpuId = CpuId(0);
-        let timers = PosixTimers { table: TimerTable::new(), queues: ExpiryQueues::new(cpus)? };
+        let timers = PosixTimers { table: TimerTable::new()?, queues: ExpiryQueues::new(cpus)? };
         timers.table.prepare(FIRST)?;
         timers.queues.reserve(FIRST, Base::Monotonic)?;
         timers.queues.unreserve(FIRST, Base::Monotonic);

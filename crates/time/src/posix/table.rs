@@ -23,8 +23,8 @@ use crate::posix::arena::{Arena, array};
 use crate::posix::ids::{BLOCK_BITS, ID_MASK, IdCounter};
 use crate::posix::trie::{FreeNodes, Insert, Trie};
 use crate::{Error, Heap, OutOfMemory, Places};
+use alloc::boxed::Box;
 use ids::{CpuId, Nanos};
-use once_cell::race::OnceBox;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use sync::{CachePadded, Guard, Lock};
 
@@ -139,12 +139,6 @@ struct Pool {
     slots: Arena<Slot>,
 }
 
-type Lazy<T> = OnceBox<[CachePadded<T>; 1]>;
-
-fn lazy<T: Default>(at: &Lazy<T>) -> Result<&T, OutOfMemory> {
-    Ok(&at.get_or_try_init(|| array(CachePadded::<T>::default))?[0])
-}
-
 /// The right to an id that nobody can use yet. It ends by [`TimerTable::publish`] or
 /// [`TimerTable::abandon`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,32 +200,26 @@ pub struct Listed {
 /// All timers of one process.
 #[derive(Debug)]
 pub struct TimerTable {
-    shards: [Lazy<Shard>; SHARDS],
-    pools: [Lazy<Pool>; POOLS],
+    shards: Box<[CachePadded<Shard>; SHARDS]>,
+    pools: Box<[CachePadded<Pool>; POOLS]>,
     ids: IdCounter,
     restoring: AtomicBool,
 }
 
-impl Default for TimerTable {
-    fn default() -> TimerTable {
-        TimerTable::new()
-    }
-}
-
 impl TimerTable {
-    /// No timers; ids begin at 0.
-    pub const fn new() -> TimerTable {
-        TimerTable {
-            shards: [const { OnceBox::new() }; SHARDS],
-            pools: [const { OnceBox::new() }; POOLS],
+    /// No timers; ids begin at 0. (Shards and pools lie apart: a kernel that is being built is moved on a small stack.)
+    pub fn new() -> Result<TimerTable, OutOfMemory> {
+        Ok(TimerTable {
+            shards: array(CachePadded::<Shard>::default)?,
+            pools: array(CachePadded::<Pool>::default)?,
             ids: IdCounter::new(),
             restoring: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Makes what the first timer with this home needs, so that it costs little more than the next ones.
     pub(super) fn prepare(&self, home: CpuId) -> Result<(), OutOfMemory> {
-        lazy(&self.pools[home.index() % POOLS])?.slots.ensure(0)
+        self.pools[home.index() % POOLS].slots.ensure(0)
     }
 
     /// Whether `timer_create(2)` takes wanted ids: `PR_TIMER_CREATE_RESTORE_IDS`.
@@ -288,9 +276,9 @@ impl TimerTable {
     }
 
     fn try_reserve(&self, id: u32, home: CpuId) -> Result<Option<Reserved>, OutOfMemory> {
-        let shard = lazy(&self.shards[shard_of(id)])?;
+        let shard = &self.shards[shard_of(id)];
         let pool = home.index() % POOLS;
-        let key = TimerKey::new(pool, lazy(&self.pools[pool])?.take()?);
+        let key = TimerKey::new(pool, self.pools[pool].take()?);
         let slot = self.slot(key);
         slot.id.store(id, Relaxed);
         slot.home.store(home.0 as u32, Relaxed);
@@ -319,9 +307,9 @@ impl TimerTable {
     #[inline]
     pub(super) fn lock(&self, id: i32) -> Result<(TimerKey, &Slot, Guard<'_, State>), Error> {
         let id = u32::try_from(id).map_err(|_| Error::Invalid)?;
-        let found = self.shard(shard_of(id)).and_then(|shard| {
-            let key = TimerKey(shard.trie.find(key_in_shard(id))?);
-            let slot = self.pool(key.pool())?.slots.get(key.slot())?;
+        let found = self.shards[shard_of(id)].trie.find(key_in_shard(id)).and_then(|key| {
+            let key = TimerKey(key);
+            let slot = self.pools[key.pool()].slots.get(key.slot())?;
             Some((key, slot, slot.state.lock()))
         });
         found.filter(|(_, _, state)| state.life == Life::Live && state.id == id).ok_or(Error::Invalid)
@@ -350,8 +338,7 @@ impl TimerTable {
 
     #[inline(always)]
     pub(super) fn slot(&self, key: TimerKey) -> &Slot {
-        let pool = self.pool(key.pool());
-        pool.and_then(|pool| pool.slots.get(key.slot())).expect("a key names a slot")
+        self.pools[key.pool()].slots.get(key.slot()).expect("a key names a slot")
     }
 
     /// The timer with this locked state answers no calls any more, and its id is free.
@@ -375,15 +362,12 @@ impl TimerTable {
     }
 
     fn forget(&self, id: u32) {
-        if let Some(shard) = self.shard(shard_of(id)) {
-            shard.trie.remove(key_in_shard(id), &mut shard.free.lock());
-        }
+        let shard = &self.shards[shard_of(id)];
+        shard.trie.remove(key_in_shard(id), &mut shard.free.lock());
     }
 
     fn free(&self, key: TimerKey) {
-        if let Some(pool) = self.pool(key.pool()) {
-            pool.give(key.slot());
-        }
+        self.pools[key.pool()].give(key.slot());
     }
 
     /// Lists up to `most` slots from cursor `from` on and says where to go on; `None` at
@@ -392,18 +376,18 @@ impl TimerTable {
     /// were ever used. Start at 0.
     pub fn list(&self, from: u64, most: u32, mut show: impl FnMut(Listed)) -> Option<u64> {
         let (mut number, mut slot) = ((from >> 32) as usize, from as u32);
-        let used_of = |number| self.pool(number).map_or(0, |pool| pool.free.lock().used);
-        let mut used = if number < POOLS { used_of(number) } else { 0 };
+        let used_of = |number: usize| self.pools.get(number).map_or(0, |pool| pool.free.lock().used);
+        let mut used = used_of(number);
         for _ in 0..most {
             let found = loop {
-                if number == POOLS {
+                if number >= POOLS {
                     return None;
                 }
-                match self.pool(number).filter(|_| slot < used).and_then(|pool| pool.slots.get(slot)) {
+                match self.pools[number].slots.get(slot).filter(|_| slot < used) {
                     Some(found) => break found,
                     None => {
                         (number, slot) = (number + 1, 0);
-                        used = if number < POOLS { used_of(number) } else { 0 };
+                        used = used_of(number);
                     }
                 }
             };
@@ -418,8 +402,7 @@ impl TimerTable {
 
     /// How many slots are in use, and the bytes of all slots and of the index.
     pub fn usage(&self) -> (usize, usize) {
-        let pools = (0..POOLS).filter_map(|number| self.pool(number));
-        pools.fold((0, self.index_bytes()), |(timers, bytes), pool| {
+        self.pools.iter().fold((0, self.index_bytes()), |(timers, bytes), pool| {
             let free = pool.free.lock();
             (timers + (free.used - free.free) as usize, bytes + free.used as usize * size_of::<Slot>())
         })
@@ -427,18 +410,8 @@ impl TimerTable {
 
     /// The bytes of the index: what finding timers by their ids takes.
     pub fn index_bytes(&self) -> usize {
-        let nodes = |shard: &Shard| shard.free.lock().in_use() as usize * Trie::NODE_BYTES;
-        (0..SHARDS).filter_map(|number| self.shard(number)).map(nodes).sum()
-    }
-
-    #[inline(always)]
-    fn shard(&self, number: usize) -> Option<&Shard> {
-        self.shards[number].get().map(|shard| &*shard[0])
-    }
-
-    #[inline(always)]
-    fn pool(&self, number: usize) -> Option<&Pool> {
-        self.pools[number].get().map(|pool| &*pool[0])
+        let nodes = |shard: &CachePadded<Shard>| shard.free.lock().in_use() as usize * Trie::NODE_BYTES;
+        self.shards.iter().map(nodes).sum()
     }
 }
 

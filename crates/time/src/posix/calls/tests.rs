@@ -112,7 +112,7 @@ fn b3_the_search_for_an_id_is_bounded_and_goes_on() {
 
 #[test]
 fn b3_prctl() {
-    let table = TimerTable::new();
+    let table = TimerTable::new().unwrap();
     let prctl = |op, rest| table.restore_ids(op, rest);
     assert_eq!(prctl(2, [0; 3]), Ok(0));
     assert_eq!(prctl(1, [0; 3]), Ok(0));
