@@ -128,7 +128,10 @@ impl<M: Machine> Kernel<M> {
     fn proc_tree(&self) -> &Tree {
         self.proc
             .tree
-            .get_or_init(|| Box::new(Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL)))
+            .get_or_init(|| {
+                let tree = Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL);
+                Box::new(tree.with_barrier(self.m.barrier()))
+            })
     }
 
     /// Whose the process is: at most [`FACTS_LAST`] ago.
