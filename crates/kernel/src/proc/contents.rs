@@ -139,7 +139,7 @@ impl<M: Machine> Kernel<M> {
             begun: (begun != 0).then_some(begun + boot.0),
             scheduling: of.slot.map(|t| self.scheduling_of(t)),
             waits_in: self.waits_in(of),
-            signals: of.slot.map(|t| self.signal_sets(t)),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
         };
         facts.write_stat(line, to)
     }
@@ -173,7 +173,7 @@ impl<M: Machine> Kernel<M> {
             tgid: self.config.pid.0,
             pid: of.id,
             threads: self.threads().live(),
-            signals: Some(of.slot.map_or([0; 5], |t| self.signal_sets(t))),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
             cpus: &cpus[..allowed],
             cpus_possible: self.config.cpus as u32,
             switches: of.slot.map_or([0; 2], |t| self.switches(t)),
@@ -182,7 +182,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Pending for the thread and for the process, blocked, ignored, caught.
-    fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
+    pub(crate) fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
         let process = self.process.signals.lock();
         let thread = self.thread(t).signals.0.lock();
         let actions = process.actions();

@@ -126,12 +126,10 @@ impl ProcRoom {
 
 impl<M: Machine> Kernel<M> {
     fn proc_tree(&self) -> &Tree {
-        self.proc
-            .tree
-            .get_or_init(|| {
-                let tree = Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL);
-                Box::new(tree.with_barrier(self.m.barrier()))
-            })
+        self.proc.tree.get_or_init(|| {
+            let tree = Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL);
+            Box::new(tree.with_barrier(self.m.barrier()))
+        })
     }
 
     /// Whose the process is: at most [`FACTS_LAST`] ago.

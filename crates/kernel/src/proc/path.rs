@@ -28,9 +28,7 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
         let first = if at % PAGE <= PAGE - 8 { self.m.load_u64(at) } else { self.word_at_end(at) };
-        let is = |word: u64| {
-            word & PREFIX_MASK == PREFIX_WORD || word as u8 != b'/' && self.proc.files.has_folders()
-        };
+        let is = |word: u64| word & PREFIX_MASK == PREFIX_WORD || word as u8 != b'/' && self.proc.files.has_folders();
         first.is_ok_and(is)
     }
 
