@@ -33,9 +33,19 @@ pub struct Moment {
     pub real: Nanos,
 }
 
-/// After a snapshot no other is made until so many times the CPU time that it took have passed: being watched costs the program no
+/// After a snapshot no other is made until so many times what it took have passed: being watched costs the program no
 /// more than a hundredth of a processor, whatever its size and however many watch.
-pub const SNAPSHOT_PACE: u64 = 100;
+const SNAPSHOT_PACE: u64 = 100;
+/// What a snapshot takes besides its own CPU time: a signal, a host thread that wakes and is switched to and from, and
+/// cache lines that the program finds elsewhere afterwards.
+const SNAPSHOT_AROUND: Nanos = Nanos::from_micros(50);
+
+/// How long none is made after a snapshot that took so much CPU time.
+#[must_use]
+pub fn snapshot_rest(cost: Nanos) -> Nanos {
+    Nanos((cost + SNAPSHOT_AROUND).0.saturating_mul(SNAPSHOT_PACE))
+}
+
 /// A thread that begins to wait more often than this while it is looked at is described as it was last.
 const TRIES: usize = 4;
 
@@ -164,7 +174,7 @@ impl<M: Machine> Kernel<M> {
         page.finish(&Process {
             taken: at.monotonic,
             cost,
-            next: end + Nanos(cost.0.saturating_mul(SNAPSHOT_PACE)),
+            next: end + snapshot_rest(cost),
             threads: 0,
             living: self.threads.live(),
             peak,

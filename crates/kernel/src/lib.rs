@@ -46,7 +46,7 @@ use sched::Scheduler;
 use sync::CachePadded;
 
 pub use carried::Carried;
-pub use describe::{Moment, SNAPSHOT_PACE};
+pub use describe::{Moment, snapshot_rest};
 pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
 pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
