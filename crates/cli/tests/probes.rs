@@ -67,7 +67,9 @@ fn computing() {
 
 #[test]
 fn looking_threads_up() {
-    check("procfs", &["proc_stat_1", "proc_access_2", "proc_readlink_64", "proc_read_64"], false);
+    check("procfs-scan", &["proc_scan"], true);
+    check("watched", &[], false);
+    check("procfs", &["proc_stat_scaling", "proc_stat_1", "proc_access_2", "proc_readlink_64", "proc_read_64"], false);
 }
 
 /// The laboratory's programs do on both sides what they are told, and nothing that they do not know.

@@ -14,7 +14,7 @@ use crate::report::Text;
 use arch::{syscall, user};
 use core::fmt::Write;
 use ids::{Nanos, THREADS_MAX};
-use kernel::SNAPSHOT_PACE;
+use kernel::snapshot_rest;
 use state::{Full, Header, Memory, Writer, page_words};
 use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
@@ -230,7 +230,7 @@ impl Publisher {
             self.page = None;
         }
         let spent = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID).since(before);
-        self.next = os::clock_gettime(1) + Nanos(spent.0.saturating_mul(SNAPSHOT_PACE));
+        self.next = os::clock_gettime(1) + snapshot_rest(spent);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can be said of a thread, a CPU and the process without disturbing them: for the state page.
 //!
 //! Whoever describes may be any host thread, at any moment. Nothing is locked but the run queue of a CPU, for a few loads
-//! and only where a thread runs, and the process's timers once. What belongs to one moment of a thread is told apart from
+//! and only where a thread runs, a thread's signals, for two loads, and the process's signals and timers once. What belongs to one moment of a thread is told apart from
 //! what belongs to the next, or to another thread in its slot, by counts that are there anyway:
 //!
 //! | what | changes whenever | because |
@@ -33,9 +33,19 @@ pub struct Moment {
     pub real: Nanos,
 }
 
-/// After a snapshot no other is made until so many times the CPU time that it took have passed: being watched costs the program no
+/// After a snapshot no other is made until so many times what it took have passed: being watched costs the program no
 /// more than a hundredth of a processor, whatever its size and however many watch.
-pub const SNAPSHOT_PACE: u64 = 100;
+const SNAPSHOT_PACE: u64 = 100;
+/// What a snapshot takes besides its own CPU time: a signal, a host thread that wakes and is switched to and from, and
+/// cache lines that the program finds elsewhere afterwards.
+const SNAPSHOT_AROUND: Nanos = Nanos::from_micros(50);
+
+/// How long none is made after a snapshot that took so much CPU time.
+#[must_use]
+pub fn snapshot_rest(cost: Nanos) -> Nanos {
+    Nanos((cost + SNAPSHOT_AROUND).0.saturating_mul(SNAPSHOT_PACE))
+}
+
 /// A thread that begins to wait more often than this while it is looked at is described as it was last.
 const TRIES: usize = 4;
 
@@ -73,6 +83,7 @@ impl<M: Machine> Kernel<M> {
         let waits = if place == Place::Waiting { waits(thread, at) } else { Waits::default() };
         let parked = if place == Place::Running { [0; 3] } else { self.m.parked(t) };
         let (attr, counts) = (self.sched.attr(t), self.sched.counts(t, at.now));
+        let [pending, blocked] = self.signals_of(t);
         let (mask, usage) = (self.sched.affinity(t), Adjuster::new().adjust(self.thread_sample(t)));
         let described = state::Thread {
             tid,
@@ -91,6 +102,8 @@ impl<M: Machine> Kernel<M> {
             user: usage.utime,
             system: usage.stime,
             queued: counts.queued,
+            pending,
+            blocked,
             voluntary: u64::from(thread.wait.begun()),
             involuntary: u64::from(counts.involuntary),
             migrations: u64::from(counts.migrations),
@@ -98,6 +111,20 @@ impl<M: Machine> Kernel<M> {
         };
         fence(Acquire);
         (thread.tid.load(Relaxed) == tid).then_some(described)
+    }
+
+    /// Signals pending for a thread alone, and those that it blocks. What is pending may have been dropped with all of
+    /// its kind, which the process knows: that is asked only where there is something.
+    fn signals_of(&self, t: ThreadIdx) -> [u64; 2] {
+        let [pending, blocked] = {
+            let thread = self.thread(t).signals.0.lock();
+            [thread.queued_set().0, thread.blocked().0]
+        };
+        if pending == 0 {
+            return [0, blocked];
+        }
+        let [pending, _, blocked, ..] = self.signal_sets(t);
+        [pending, blocked]
     }
 
     /// That CPU.
@@ -136,6 +163,10 @@ impl<M: Machine> Kernel<M> {
             }
         }
         let (usage, (peak, started)) = (self.process_usage(), self.threads.totals());
+        let [pending, ignored, caught] = {
+            let signals = self.process.signals.lock();
+            [signals.shared_set(), signals.actions().ignored(), signals.actions().caught()].map(|set| set.0)
+        };
         let end = self.m.clock(Clock::Monotonic);
         // The host may have served others meanwhile.
         let spent = before.zip(self.m.carrier_time()).map(|(before, after)| after - before);
@@ -143,13 +174,16 @@ impl<M: Machine> Kernel<M> {
         page.finish(&Process {
             taken: at.monotonic,
             cost,
-            next: end + Nanos(cost.0.saturating_mul(SNAPSHOT_PACE)),
+            next: end + snapshot_rest(cost),
             threads: 0,
             living: self.threads.live(),
             peak,
             started,
             user: usage.utime,
             system: usage.stime,
+            pending,
+            ignored,
+            caught,
         })
     }
 }

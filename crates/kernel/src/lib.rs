@@ -48,7 +48,7 @@ use sync::CachePadded;
 
 pub use brief::{Brief, Chosen, Here};
 pub use carried::Carried;
-pub use describe::{Moment, SNAPSHOT_PACE};
+pub use describe::{Moment, snapshot_rest};
 pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
 pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};

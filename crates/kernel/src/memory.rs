@@ -37,6 +37,8 @@ const MADV_DONTNEED: u64 = 4;
 const MADV_NOHUGEPAGE: u64 = 15;
 const MADV_GUARD_INSTALL: u64 = 102;
 const MADV_GUARD_REMOVE: u64 = 103;
+const PR_SET_VMA: u64 = 0x5356_4d41;
+const PR_SET_VMA_ANON_NAME: u64 = 0;
 
 /// What a stack of the arena is like.
 #[derive(Clone, Copy, Debug)]
@@ -178,6 +180,9 @@ impl<M: Machine> Kernel<M> {
         let at = self.m.host(Call { nr: nr::MMAP, args: [0, len, PROT_READ_WRITE, flags, u64::MAX, 0] });
         let at = u64::try_from(at).ok()?;
         self.madvise(at, len, MADV_NOHUGEPAGE);
+        // For `maps`, where the host can (CONFIG_ANON_VMA_NAME): a mapping has one name, and many stacks.
+        let name = c"stacks of threads".as_ptr() as u64;
+        self.m.host(Call { nr: nr::PRCTL, args: [PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, len, name, 0] });
         let m = &self.memory;
         if m.highest.load(Relaxed) == 0 {
             m.lowest.store(at, Relaxed);

@@ -65,6 +65,29 @@ fn each_waits_for_what_it_waits_for() {
 }
 
 #[test]
+fn signal_sets_are_the_threads_and_the_processes() {
+    let (mut w, all) = World::with_threads(2);
+    let set = |signal: u64| 1_u64 << (signal - 1);
+    let (usr1, usr2) = (10, 12);
+    w.handle(all[0], usr1, 0);
+    w.poke_u64(word(0), set(usr1) | set(usr2));
+    assert_eq!(w.call(all[1], nr::RT_SIGPROCMASK, [0, word(0), 0, 8, 0, 0]), Some(0));
+    w.signal(all[0], all[1], usr1);
+    let s = snapshot(&w, 10);
+    assert_eq!((s.threads[0].pending, s.threads[0].blocked), (0, 0));
+    assert_eq!((s.threads[1].pending, s.threads[1].blocked), (set(usr1), set(usr1) | set(usr2)));
+    assert_eq!((s.process.pending, s.process.ignored, s.process.caught), (0, 0, set(usr1)));
+    // What is ignored from now on is dropped, also from the queue of a thread that has not looked since: SIG_IGN.
+    w.poke_u64(word(0), 1);
+    w.poke_u64(word(0) + 8, 0);
+    w.poke_u64(word(0) + 16, 0);
+    w.poke_u64(word(0) + 24, 0);
+    assert_eq!(w.call(all[0], nr::RT_SIGACTION, [usr1, word(0), 0, 8, 0, 0]), Some(0));
+    let s = snapshot(&w, 10);
+    assert_eq!((s.threads[1].pending, s.process.ignored, s.process.caught), (0, set(usr1), 0));
+}
+
+#[test]
 fn a_dead_thread_is_not_described() {
     let (mut w, all) = World::with_threads(2);
     w.futex(all[1], 0, [word(3), 1, 0, 0, 0]);

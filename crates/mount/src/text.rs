@@ -140,8 +140,15 @@ impl Told<'_> {
             times,
             scheduling: self.thread.map(scheduling),
             waits_in: self.waits_in(),
-            signals: None,
+            signals: self.signals(),
         }
+    }
+
+    /// Pending for the thread and for the process, blocked, ignored, caught.
+    fn signals(&self) -> [u64; 5] {
+        let process = &self.program.snapshot().process;
+        self.thread
+            .map_or([0; 5], |thread| [thread.pending, process.pending, thread.blocked, process.ignored, process.caught])
     }
 
     fn write_status(&self, base: &[u8], to: &mut Room<'_>) -> std::fmt::Result {
@@ -155,7 +162,7 @@ impl Told<'_> {
             tgid: self.of.process.pid,
             pid: self.of.tid,
             threads: self.count(),
-            signals: None,
+            signals: self.signals(),
             cpus: &cpus,
             cpus_possible: possible,
             switches: self.thread.map_or([0; 2], |thread| [thread.voluntary, thread.involuntary]),

@@ -45,10 +45,12 @@ fn snapshot() -> Snapshot {
     let threads = vec![
         Thread { policy: fifo.0, rt: fifo.1, ..waiting(Wait::Futex) },
         Thread { place: Place::Queued, ..thread(FIRST, "queued") },
-        Thread { tid: own(), ..waiting(Wait::Host) },
+        Thread { tid: own(), pending: 1 << 9, blocked: 1 << 40 | 2, ..waiting(Wait::Host) },
         Thread { tid: FIRST + 3, ..waiting(Wait::Throttled) },
     ];
-    let process = Process { user: Nanos(9_000_000_000), threads: 4, living: 4, ..Process::default() };
+    let user = Nanos(9_000_000_000);
+    let (pending, ignored, caught) = (1 << 10, 1 << 12, 1 << 14 | 1 << 50);
+    let process = Process { user, threads: 4, living: 4, pending, ignored, caught, ..Process::default() };
     Snapshot { number: 1, process, cpus: vec![Cpu::default(); 2], threads }
 }
 
@@ -113,6 +115,22 @@ fn threads_are_listed_where_the_host_has_carriers() {
     std::thread::sleep(Duration::from_millis(15));
     let stat = read(&tree, &format!("{task}/{}/stat", own())).unwrap();
     assert_eq!((fields(&stat)[0], fields(&stat)[17]), ("Z", "4"), "{stat}");
+}
+
+#[test]
+fn signal_sets_are_the_threads_own() {
+    let (tree, _) = tree(Options::default());
+    let sets = |path: &str| -> Vec<u64> {
+        let text = read(&tree, &format!("{}/{path}status", own())).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("Sig") || line.starts_with("Shd"));
+        lines.filter_map(|line| u64::from_str_radix(line.split_once(":\t")?.1, 16).ok()).collect()
+    };
+    let process = [1 << 12, 1 << 14 | 1 << 50];
+    assert_eq!(sets(""), [&[1 << 9, 1 << 10, 1 << 40 | 2], &process[..]].concat());
+    assert_eq!(sets(&format!("task/{FIRST}/")), [&[0, 1 << 10, 0], &process[..]].concat(), "another thread");
+    let stat = read(&tree, &format!("{}/stat", own())).unwrap();
+    let first = |at: usize| fields(&stat)[at - 3].parse::<u64>().unwrap();
+    assert_eq!([31, 32, 33, 34].map(first), [1 << 9 | 1 << 10, 2, 1 << 12, 1 << 14], "of those the first 31");
 }
 
 #[test]

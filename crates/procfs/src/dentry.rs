@@ -230,10 +230,14 @@ impl Cache {
     /// A dentry for use: one whose readers are gone, or one that was never used; else others are
     /// taken out for the next one who asks.
     fn room(&self, writer: &mut Writer, rcu: &Rcu) -> Option<Number> {
-        if let Some(number) = writer.limbo.take(rcu) {
+        let has_fresh = (writer.fresh as usize) < self.capacity();
+        // Asking whether readers are gone may interrupt all CPUs: once for many.
+        if (!has_fresh || writer.limbo.len() >= LOOKED_AT)
+            && let Some(number) = writer.limbo.take(rcu)
+        {
             return Some(number);
         }
-        if (writer.fresh as usize) < self.capacity() {
+        if has_fresh {
             self.make(writer.fresh);
             writer.fresh += 1;
             return Some(writer.fresh - 1);

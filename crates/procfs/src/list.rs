@@ -47,7 +47,7 @@ pub fn list<T: Threads>(
     }
     let mut at = cursor;
     for _ in 0..most {
-        let mut digits = [0; 11];
+        let digits;
         let listed = if at < FIRST_THREAD {
             let Some(listed) = fixed(threads, node, dir, at) else {
                 at = if matches!(dir, Dir::Root | Dir::Tasks) { FIRST_THREAD } else { END };
@@ -66,7 +66,8 @@ pub fn list<T: Threads>(
                 at = next;
                 continue;
             }
-            Listed { name: decimal(thread.id as u32, &mut digits), inode: child.inode(), kind: DT_DIR, next }
+            digits = decimal(thread.id as u32);
+            Listed { name: &digits.0[..digits.1], inode: child.inode(), kind: DT_DIR, next }
         } else {
             return Ok(END);
         };

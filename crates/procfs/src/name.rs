@@ -27,10 +27,33 @@ impl Name {
         Name { words, len: bytes.len() }
     }
 
+    /// The name that a path begins with, to its first slash or its end.
+    #[inline(always)]
+    pub(crate) fn first(path: &[u8]) -> Name {
+        let mut words = [0; WORDS];
+        for (i, to) in words.iter_mut().enumerate() {
+            let rest = path.get(8 * i..).unwrap_or_default();
+            let (word, len) = match rest.first_chunk() {
+                Some(all) => (u64::from_le_bytes(*all), 8),
+                None => (rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), rest.len()),
+            };
+            let slash = first_slash(word);
+            let len = slash.unwrap_or(len);
+            if len < 8 {
+                *to = word & ((1 << (8 * len)) - 1);
+                return Name { words, len: 8 * i + len };
+            }
+            *to = word;
+        }
+        let rest = path.get(LEN_MAX..).unwrap_or_default();
+        let more = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+        Name { words, len: LEN_MAX + more }
+    }
+
     /// The name of a thread's directory.
     pub fn of_id(id: i32) -> Name {
-        let mut text = [0; 11];
-        Name::new(decimal(id as u32, &mut text))
+        let (text, len) = decimal(id as u32);
+        Name::new(&text[..len])
     }
 
     /// Whether anything can have this name.
@@ -89,6 +112,16 @@ impl Name {
     }
 }
 
+/// Which byte of a word is the first slash.
+#[inline(always)]
+fn first_slash(word: u64) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let other = word ^ ONES * b'/' as u64;
+    // The lowest byte that is none of the others, and perhaps some above it, has its highest bit set.
+    let slashes = other.wrapping_sub(ONES) & !other & (ONES << 7);
+    (slashes != 0).then(|| slashes.trailing_zeros() as usize / 8)
+}
+
 /// The id that a name writes (`name_to_int`): decimal, no leading zero, no sign, not too large. Zero is nobody's.
 pub fn id_of(bytes: &[u8]) -> Option<i32> {
     if bytes.is_empty() || bytes.len() > 10 || bytes[0] == b'0' {
@@ -98,15 +131,17 @@ pub fn id_of(bytes: &[u8]) -> Option<i32> {
     i32::try_from(id).ok()
 }
 
-/// A number's digits, at the end of `text`.
-pub(crate) fn decimal(mut n: u32, text: &mut [u8; 11]) -> &[u8] {
-    let mut at = text.len();
+/// A number's digits, and how many there are. They are made in registers, because bytes that are stored one by one and
+/// loaded together are waited for.
+#[inline(always)]
+pub(crate) fn decimal(mut n: u32) -> ([u8; 16], usize) {
+    let (mut text, mut len) = (0_u128, 0);
     loop {
-        at -= 1;
-        text[at] = b'0' + (n % 10) as u8;
+        text = text << 8 | u128::from(b'0' + (n % 10) as u8);
+        len += 1;
         n /= 10;
         if n == 0 {
-            return &text[at..];
+            return (text.to_le_bytes(), len);
         }
     }
 }
@@ -125,6 +160,17 @@ mod tests {
         }
         assert_eq!(Name::of_id(4_194_305).id(), Some(4_194_305));
         assert!(Name::of_id(1000).is(b"1000"));
+    }
+
+    #[test]
+    fn a_name_ends_at_a_slash() {
+        let text = b"abcdefghijklmnopqrstuvwxyz\x2e\x30\xaf0123456789";
+        for len in 0..text.len() {
+            for rest in ["", "/", "//x", "/abcdefghijklmnopqrstuvwxyz"] {
+                let path = [&text[..len], rest.as_bytes()].concat();
+                assert_eq!(Name::first(&path), Name::new(&text[..len]), "{len}, then {rest}");
+            }
+        }
     }
 
     #[test]

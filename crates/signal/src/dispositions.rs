@@ -4,6 +4,9 @@ use abi::{Errno, SIG_DFL, SIG_IGN, SaFlags, SigAction, SigSet, Signal};
 #[derive(Clone, Debug)]
 pub struct Dispositions {
     actions: [SigAction; Signal::MAX as usize],
+    /// Those whose handler is [`SIG_IGN`], and those that have one of the program's: `/proc` asks for them all the time.
+    ignored: SigSet,
+    caught: SigSet,
     /// Signals that were forced to end the process: their action can no longer be changed
     /// (SA_IMMUTABLE).
     immutable: SigSet,
@@ -50,8 +53,12 @@ pub struct ChildRule {
 
 impl Dispositions {
     /// All signals at their default action.
-    pub const DEFAULT: Dispositions =
-        Dispositions { actions: [SigAction::DEFAULT; Signal::MAX as usize], immutable: SigSet::EMPTY };
+    pub const DEFAULT: Dispositions = Dispositions {
+        actions: [SigAction::DEFAULT; Signal::MAX as usize],
+        ignored: SigSet::EMPTY,
+        caught: SigSet::EMPTY,
+        immutable: SigSet::EMPTY,
+    };
 
     /// The action of `signal`.
     #[inline]
@@ -67,12 +74,23 @@ impl Dispositions {
             return Err(Errno::EINVAL);
         }
         let new = SigAction { flags: action.flags & SaFlags::KNOWN, mask: action.mask.blockable(), ..action };
-        Ok(core::mem::replace(&mut self.actions[signal.index()], new))
+        Ok(self.put(signal, new))
+    }
+
+    /// Puts an action in its place, and the signal into the sets that it belongs to; what was there.
+    fn put(&mut self, signal: Signal, new: SigAction) -> SigAction {
+        for (set, is_in) in [(&mut self.ignored, new.handler == SIG_IGN), (&mut self.caught, new.is_handler())] {
+            set.remove(signal);
+            if is_in {
+                set.insert(signal);
+            }
+        }
+        core::mem::replace(&mut self.actions[signal.index()], new)
     }
 
     /// Back to the default action; flags and mask stay (SA_RESETHAND, `force_sig_info_to_task`).
     pub(crate) fn reset(&mut self, signal: Signal) {
-        self.actions[signal.index()].handler = SIG_DFL;
+        self.put(signal, SigAction { handler: SIG_DFL, ..self.get(signal) });
     }
 
     /// Forbids changes of the action from now on.
@@ -99,12 +117,12 @@ impl Dispositions {
 
     /// The set of signals whose handler is [`SIG_IGN`], as `/proc` shows it.
     pub fn ignored(&self) -> SigSet {
-        Signal::all().filter(|&s| self.get(s).handler == SIG_IGN).collect()
+        self.ignored
     }
 
     /// The set of signals with a handler of the program, as `/proc` shows it.
     pub fn caught(&self) -> SigSet {
-        Signal::all().filter(|&s| self.get(s).is_handler()).collect()
+        self.caught
     }
 
     /// What SIGCHLD's action says about children (`do_notify_parent`).
@@ -128,7 +146,7 @@ impl Dispositions {
     pub fn without_handlers(&self) -> Dispositions {
         let mut new = Dispositions::DEFAULT;
         for signal in self.ignored().iter() {
-            new.actions[signal.index()].handler = SIG_IGN;
+            new.put(signal, SigAction { handler: SIG_IGN, ..SigAction::DEFAULT });
         }
         new
     }

@@ -97,6 +97,12 @@ impl ThreadSignals {
         self.blocked
     }
 
+    /// What was sent to it alone and not received. Of those the process may have dropped some
+    /// ([`ProcessSignals::private_set`](crate::ProcessSignals::private_set)).
+    pub fn queued_set(&self) -> SigSet {
+        self.private.set()
+    }
+
     /// The mask to store in a signal frame: the one before a call with a mask of its own
     /// (`sigmask_to_save`).
     pub const fn mask_to_save(&self) -> SigSet {

@@ -4,7 +4,7 @@ use crate::read::Error;
 use ids::{CPUS_MAX, Nanos, THREADS_MAX};
 
 /// The version of the layout: a reader takes no other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The first word of every page: `entresol`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"entresol");
 
@@ -13,7 +13,7 @@ pub(crate) const HEADER_WORDS: usize = 16;
 /// Words of the process's part of an area.
 pub const AREA_WORDS: usize = 16;
 /// Words of a CPU's or a thread's record.
-pub const RECORD_WORDS: usize = 16;
+pub const RECORD_WORDS: usize = 18;
 
 /// Where the counts are.
 pub(crate) const BEGUN: usize = 5;

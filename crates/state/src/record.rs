@@ -25,6 +25,12 @@ pub struct Process {
     pub user: Nanos,
     /// CPU time in the kernel, those that are gone included.
     pub system: Nanos,
+    /// Signals sent to the process that nobody has received, a bit each.
+    pub pending: u64,
+    /// Signals that are ignored (SIG_IGN).
+    pub ignored: u64,
+    /// Signals that have a handler.
+    pub caught: u64,
 }
 
 impl Process {
@@ -38,6 +44,7 @@ impl Process {
         words[5] = self.started;
         words[6] = self.user.0;
         words[7] = self.system.0;
+        words[8..11].copy_from_slice(&[self.pending, self.ignored, self.caught]);
         words
     }
 
@@ -54,6 +61,9 @@ impl Process {
             started: words[5],
             user: Nanos(words[6]),
             system: Nanos(words[7]),
+            pending: words[8],
+            ignored: words[9],
+            caught: words[10],
         })
     }
 }

@@ -137,6 +137,10 @@ pub struct Thread {
     pub system: Nanos,
     /// How long it has waited for a CPU.
     pub queued: Nanos,
+    /// Signals sent to it alone that it has not received, a bit each.
+    pub pending: u64,
+    /// Signals that it blocks.
+    pub blocked: u64,
     /// How often it left its CPU to wait.
     pub voluntary: u64,
     /// How often it left its CPU and could have gone on: preempted, or by `sched_yield(2)`.
@@ -166,6 +170,8 @@ impl Default for Thread {
             user: Nanos::ZERO,
             system: Nanos::ZERO,
             queued: Nanos::ZERO,
+            pending: 0,
+            blocked: 0,
             voluntary: 0,
             involuntary: 0,
             migrations: 0,
@@ -206,6 +212,7 @@ impl Thread {
         let shorts = [self.cpu, self.allowed, self.wait as u16, self.call];
         words[3] = shorts.iter().rev().fold(0, |word, &short| word << 16 | u64::from(short));
         words[13..16].copy_from_slice(&self.parked);
+        words[16..18].copy_from_slice(&[self.pending, self.blocked]);
         words[4..13].copy_from_slice(&[
             self.address,
             self.until.0,
@@ -250,6 +257,8 @@ impl Thread {
             user: Nanos(words[6]),
             system: Nanos(words[7]),
             queued: Nanos(words[8]),
+            pending: words[16],
+            blocked: words[17],
             voluntary: words[9],
             involuntary: words[10],
             migrations: words[11],

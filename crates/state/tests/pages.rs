@@ -38,6 +38,8 @@ fn thread(n: i32) -> Thread {
         user: Nanos(1),
         system: Nanos(2),
         queued: Nanos(3),
+        pending: 10,
+        blocked: u64::MAX,
         voluntary: 4,
         involuntary: 5,
         migrations: 6,
@@ -72,6 +74,9 @@ fn process(n: u64) -> Process {
         started: 500,
         user: Nanos(3),
         system: Nanos(4),
+        pending: 5,
+        ignored: 6,
+        caught: 7,
     }
 }
 

@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use super::cargo_build;
 use super::child::{self, Outcome, Side};
 use super::figures::Spread;
+use super::watched;
 use crate::probe::Probe;
 
 /// Tasks that belong together.
@@ -54,6 +55,8 @@ enum Kind {
     Xz,
     /// `cargo build` of a small program that we write.
     CargoBuild,
+    /// A program that computes while others watch it.
+    Watched,
 }
 
 /// All groups.
@@ -147,25 +150,30 @@ const ACCURACY: &[Task] = &[
     probe(Probe::ClockSum, "clocks beside the host's, mixed", &["clock_sum_off", "clock_threads_off"], "%"),
 ];
 
-const PROCFS: &[Task] = &[probe(
-    Probe::Procfs,
-    "looking threads up in /proc",
-    &[
-        "proc_stat_1",
-        "proc_stat_2",
-        "proc_stat_64",
-        "proc_access_1",
-        "proc_access_2",
-        "proc_access_64",
-        "proc_readlink_1",
-        "proc_readlink_2",
-        "proc_readlink_64",
-        "proc_read_1",
-        "proc_read_2",
-        "proc_read_64",
-    ],
-    "ns",
-)];
+const PROCFS: &[Task] = &[
+    probe(Probe::Procfs, "looking threads up in /proc", LOOKED_UP, "ns"),
+    probe(Probe::ProcfsScan, "128 scans of 2,000 threads in /proc", &["proc_scan"], "ms"),
+    Task { about: "a program with four watchers", figures: &["proc_watched"], unit: "alone", kind: Kind::Watched },
+];
+
+const LOOKED_UP: &[&str] = &[
+    "proc_stat_1",
+    "proc_stat_2",
+    "proc_stat_64",
+    "proc_stat_scaling",
+    "proc_access_1",
+    "proc_access_2",
+    "proc_access_64",
+    "proc_access_scaling",
+    "proc_readlink_1",
+    "proc_readlink_2",
+    "proc_readlink_64",
+    "proc_readlink_scaling",
+    "proc_read_1",
+    "proc_read_2",
+    "proc_read_64",
+    "proc_read_scaling",
+];
 
 const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {
     Task { about, figures, unit, kind: Kind::Probe(probe) }
@@ -190,6 +198,7 @@ pub struct Prepared {
 enum Action {
     Probe(Probe, Vec<String>),
     Startup,
+    Watched,
     Xz { program: PathBuf, input: PathBuf },
     CargoBuild { program: PathBuf, folder: PathBuf },
 }
@@ -205,6 +214,7 @@ impl Task {
             name if name.ends_with("_instructions") => "instr",
             name if name.ends_with("_soft") || name.ends_with("_hard") => "s",
             name if name.ends_with("_off") => "%",
+            name if name.ends_with("_scaling") => "x",
             _ => self.unit,
         }
     }
@@ -215,7 +225,7 @@ impl Task {
         match self.kind {
             Kind::Xz => super::on_path("xz").is_some(),
             Kind::CargoBuild => super::on_path("cargo").is_some(),
-            Kind::Probe(_) | Kind::Told(..) | Kind::Startup => true,
+            Kind::Probe(_) | Kind::Told(..) | Kind::Startup | Kind::Watched => true,
         }
     }
 
@@ -225,6 +235,7 @@ impl Task {
             Kind::Probe(probe) => Action::Probe(probe, Vec::new()),
             Kind::Told(probe, told) => Action::Probe(probe, vec![told.to_owned()]),
             Kind::Startup => Action::Startup,
+            Kind::Watched => Action::Watched,
             Kind::Xz => {
                 let input = folder.join("words");
                 write_words(&input).context("no room for 25 MB of temporary data")?;
@@ -247,6 +258,7 @@ impl Prepared {
         match &self.action {
             Action::Probe(probe, told) => child::run_probe(side, *probe, told, self.quick, &mut |_, _, _| {}),
             Action::Startup => startup(side, if self.quick { 20 } else { 50 }),
+            Action::Watched => watched::run(side, self.quick),
             Action::Xz { program, input } => xz(side, program, input),
             Action::CargoBuild { program, folder } => cargo_build::run(side, program, folder),
         }

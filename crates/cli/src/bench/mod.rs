@@ -8,6 +8,7 @@ pub mod child;
 pub mod figures;
 pub mod groups;
 pub mod table;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -51,6 +51,10 @@ pub enum Column {
     Invol,
     /// Changes of CPU
     Mig,
+    /// Signals sent to it alone that it has not received, as in /proc/PID/status
+    Pending,
+    /// Signals that it blocks, as in /proc/PID/status
+    Blocked,
     /// What it waits for
     Wait,
 }
@@ -76,6 +80,8 @@ impl Column {
             Self::Vol => "VOL",
             Self::Invol => "INVOL",
             Self::Mig => "MIG",
+            Self::Pending => "PENDING",
+            Self::Blocked => "BLOCKED",
             Self::Wait => "WAITS FOR",
         }
     }
@@ -120,6 +126,8 @@ impl Column {
             Self::Vol => write_count(to, t.voluntary),
             Self::Invol => write_count(to, t.involuntary),
             Self::Mig => write_count(to, t.migrations),
+            Self::Pending => write_set(to, t.pending),
+            Self::Blocked => write_set(to, t.blocked),
             Self::Wait => write_wait(to, t, row.process.snapshot.process.taken),
         }
     }
@@ -142,6 +150,8 @@ impl Column {
             Self::Vol => json!(t.voluntary),
             Self::Invol => json!(t.involuntary),
             Self::Mig => json!(t.migrations),
+            Self::Pending => json!(t.pending),
+            Self::Blocked => json!(t.blocked),
             Self::Name | Self::State | Self::Policy | Self::Wait => json!(self.text(row)),
         }
     }
@@ -168,6 +178,8 @@ impl Column {
             Self::Vol => s.voluntary.cmp(&t.voluntary),
             Self::Invol => s.involuntary.cmp(&t.involuntary),
             Self::Mig => s.migrations.cmp(&t.migrations),
+            Self::Pending => s.pending.cmp(&t.pending),
+            Self::Blocked => s.blocked.cmp(&t.blocked),
             Self::Wait => (s.wait, s.call, s.address).cmp(&(t.wait, t.call, t.address)),
         }
     }
@@ -237,6 +249,12 @@ fn write_count(to: &mut String, n: u64) {
         rest /= 10;
     }
     to.extend(digits[at..].iter().map(|&digit| char::from(digit)));
+}
+
+/// A set of signals: signal 1 is the lowest bit.
+fn write_set(to: &mut String, set: u64) {
+    use std::fmt::Write;
+    let _ = write!(to, "{set:016x}");
 }
 
 fn write_seconds(to: &mut String, time: Nanos) {

@@ -18,6 +18,7 @@ mod pipe_wakeup;
 mod preemption;
 pub(crate) mod primes;
 mod procfs;
+mod procfs_scan;
 mod profile;
 pub(crate) mod pthread;
 pub mod report;
@@ -29,6 +30,7 @@ mod tick;
 mod timer_ids;
 mod timer_scale;
 mod timers;
+mod watched;
 
 use clap::ValueEnum;
 
@@ -96,6 +98,10 @@ pub enum Probe {
     ClockSum,
     /// Threads of the process are looked up in /proc
     Procfs,
+    /// 128 loops scan /proc for 2,000 threads of the process
+    ProcfsScan,
+    /// A thread computes as long as it is asked to, beside others that wait
+    Watched,
     /// 100,000 threads of Rust's standard library talk to each other
     Talk,
     /// Threads compute primes under timers and limits on CPU time
@@ -163,6 +169,8 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::CpuLimit => host_time::at_limits(&parameters),
         Probe::ClockSum => host_time::sum(&parameters, quick),
         Probe::Procfs => procfs::measure(quick),
+        Probe::ProcfsScan => procfs_scan::measure(quick),
+        Probe::Watched => watched::measure(),
         Probe::Talk => talk::measure(),
         Probe::Primes => primes::measure(&parameters),
         Probe::TimerIds => timer_ids::measure(&parameters),

@@ -34,7 +34,7 @@ fn readlink(_: &CString) -> bool {
     unsafe { libc::readlink(c"/proc/thread-self".as_ptr(), text.as_mut_ptr().cast(), text.len()) > 0 }
 }
 
-fn read(path: &CString) -> bool {
+pub(super) fn read(path: &CString) -> bool {
     let mut text = [0_u8; 1024];
     // SAFETY: the path ends with a zero, the text is as long as said, and the descriptor was just opened.
     unsafe {
@@ -43,9 +43,8 @@ fn read(path: &CString) -> bool {
     }
 }
 
-/// Nanoseconds of CPU for each, at each number of threads.
+/// Nanoseconds of CPU for each, at each number of threads, and how many times as many two CPUs do as one.
 pub(super) fn measure(quick: bool) -> Measured {
-    // Long enough that two threads which begin on one CPU do not end there.
     let rounds = if quick { 40_000 } else { 200_000 };
     let tasks: [(&str, Look, usize); 4] = [
         ("proc_stat", stat, rounds),
@@ -54,22 +53,30 @@ pub(super) fn measure(quick: bool) -> Measured {
         ("proc_read", read, rounds / 4),
     ];
     for (name, look, rounds) in tasks {
-        for threads in CROWDS {
-            let mut spans = Vec::new();
-            for _ in 0..SPANS {
+        let mut spans = CROWDS.map(|_| Vec::new());
+        for _ in 0..SPANS {
+            for (spans, threads) in spans.iter_mut().zip(CROWDS) {
                 spans.push(crowd(threads, rounds / threads.min(8), look)?);
             }
-            report::figure(&format!("{name}_{threads}"), "ns", super::clock::percentile(&mut spans, 50));
         }
+        let medians = spans.map(|mut spans| super::clock::percentile(&mut spans, 50));
+        for (median, threads) in medians.into_iter().zip(CROWDS) {
+            report::figure(&format!("{name}_{threads}"), "ns", median);
+        }
+        let [one, two, _] = medians;
+        let cpus = super::pthread::cpus().len().min(2) as f64;
+        report::figure(&format!("{name}_scaling"), "x", cpus * one / two);
     }
     Ok(())
 }
 
-/// All look each other up in turn, each so often.
+/// All look each other up in turn, each so often. Each keeps to a CPU, by turns: it would take the host longer than a
+/// span to part two that begin on the same.
 fn crowd(threads: usize, rounds: usize, look: Look) -> Result<f64, String> {
     let (gate, ids) = (Barrier::new(threads), Mutex::new(Vec::new()));
-    let cpus = super::pthread::cpus().len().min(threads);
-    let work = || {
+    let cpus = super::pthread::cpus();
+    let work = |at: usize| {
+        super::pthread::pin(cpus[at % cpus.len()])?;
         // SAFETY: it takes nothing and cannot fail.
         let id = unsafe { libc::gettid() };
         ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
@@ -88,10 +95,15 @@ fn crowd(threads: usize, rounds: usize, look: Look) -> Result<f64, String> {
         Ok(span)
     };
     let spans: Result<Vec<(u64, u64)>, String> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads).map(|at| scope.spawn(move || work(at))).collect();
         workers.into_iter().map(|worker| worker.join().map_err(|_| "a thread has died".to_owned())?).collect()
     });
-    let (begins, ends): (Vec<u64>, Vec<u64>) = spans?.into_iter().unzip();
-    let span = ends.into_iter().max().unwrap_or(0) - begins.into_iter().min().unwrap_or(0);
-    Ok(span as f64 * cpus as f64 / (threads * rounds) as f64)
+    Ok(span_ns(&spans?) * cpus.len().min(threads) as f64 / (threads * rounds) as f64)
+}
+
+/// From the first beginning to the last end.
+pub(super) fn span_ns(spans: &[(u64, u64)]) -> f64 {
+    let begin = spans.iter().map(|span| span.0).min().unwrap_or(0);
+    let end = spans.iter().map(|span| span.1).max().unwrap_or(0);
+    (end - begin) as f64
 }

@@ -25,19 +25,19 @@ impl<M: Machine> Kernel<M> {
         if !self.proc.files.may_be_bare() {
             return None;
         }
-        let mut frees = self.proc.files.frees();
+        let mut since = self.proc.files.moment();
         let duplicate =
             |blank: i32| self.m.host(Call { nr: nr::FCNTL, args: [blank as u64, F_DUPFD_CLOEXEC, 0, 0, 0, 0] });
         let fd = match self.proc.files.blank().map(duplicate) {
             Some(fd) if fd != Errno::EBADF.to_ret() => fd,
             // The program has closed it, or has not got it yet. Until there is one, nobody says what is freed.
             _ => {
-                frees = frees.wrapping_sub(1);
+                since = None;
                 duplicate(self.new_blank()?)
             }
         };
         if fd >= 0 {
-            self.proc.files.insert_new(fd as i32, file, frees);
+            self.proc.files.insert_new(fd as i32, file, since);
         }
         Some(fd)
     }

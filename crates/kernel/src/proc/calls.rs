@@ -1,7 +1,7 @@
 //! System calls that ask about a path: answered in the trap, by a walk that writes nothing shared.
 
 use super::how::{self, CACHED, How, NO_MAGICLINKS, NO_SYMLINKS, WITHIN};
-use super::path::{PATH_MAX, ProcPath, first_names};
+use super::path::{PATH_MAX, PATH_SHORT, ProcPath, first_names};
 use super::view::View;
 use super::{AT_FDCWD, STATX_SIZE};
 use crate::machine::{Call, Machine};
@@ -103,12 +103,15 @@ impl<M: Machine> Kernel<M> {
         };
         if let Some(asked) = asked {
             let dirfd = asked.dirfd.map_or(AT_FDCWD, |at| call.args[at]);
-            if self.may_be_proc(call.args[asked.path]) {
-                let mut bytes = [0; PATH_MAX];
-                if let Some(path) = self.proc_path(dirfd, call.args[asked.path], &mut bytes)
-                    && !asked.leaves(&path)
-                {
-                    return self.proc_call(cpu, t, call, &asked, &path);
+            let at = call.args[asked.path];
+            if self.may_be_proc(at) {
+                let mut short = [0; PATH_SHORT];
+                let out = match self.copy_path(at, &mut short) {
+                    Some(len) => self.proc_call_by(cpu, t, call, &asked, dirfd, &short[..len]),
+                    None => self.proc_call_by_long(cpu, t, call, &asked, dirfd),
+                };
+                if let Some(out) = out {
+                    return out;
                 }
             }
             // By another name, as /dev/fd, the host would find what is behind a bare file.
@@ -122,6 +125,29 @@ impl<M: Machine> Kernel<M> {
             }
         }
         self.pass(cpu, call)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn proc_call_by_long(&self, cpu: CpuId, t: ThreadIdx, call: &Call, asked: &Asked, dirfd: u64) -> Option<Out> {
+        let mut bytes = [0; PATH_MAX];
+        let len = self.copy_path(call.args[asked.path], &mut bytes)?;
+        self.proc_call_by(cpu, t, call, asked, dirfd, &bytes[..len])
+    }
+
+    /// `None`: the path is not ours.
+    #[inline]
+    fn proc_call_by(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        call: &Call,
+        asked: &Asked,
+        dirfd: u64,
+        path: &[u8],
+    ) -> Option<Out> {
+        let path = self.proc_path(dirfd, path).filter(|path| !asked.leaves(path))?;
+        Some(self.proc_call(cpu, t, call, asked, &path))
     }
 
     #[inline(never)]

@@ -19,8 +19,10 @@ use procfs::text::{Room, State, sched};
 use sync::atomic::Ordering::Relaxed;
 use time::posix::ProcTimer;
 
-/// The longest text: `status` on a machine with many CPUs, `timers` of many.
+/// The longest text: `timers` of many.
 const SIZE: usize = 16 << 10;
+/// `status` on a machine with many CPUs.
+const MEDIUM: usize = 12 << 10;
 /// Those of one line: 52 numbers of 20 digits at the worst.
 const SMALL: usize = 1200;
 /// Timer slots looked at for one text (law 4).
@@ -43,6 +45,10 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn proc_text<R>(&self, node: &Node, file: File, using: impl FnOnce(&[u8]) -> R) -> Result<R, Errno> {
         if matches!(file, File::Stat | File::Comm | File::Schedstat | File::Wchan | File::TimerSlack) {
             let mut bytes = [0; SMALL];
+            return self.text_in(&mut bytes, node, file).map(using);
+        }
+        if file == File::Status {
+            let mut bytes = [0; MEDIUM];
             return self.text_in(&mut bytes, node, file).map(using);
         }
         let mut bytes = Vec::new();
@@ -139,7 +145,7 @@ impl<M: Machine> Kernel<M> {
             begun: (begun != 0).then_some(begun + boot.0),
             scheduling: of.slot.map(|t| self.scheduling_of(t)),
             waits_in: self.waits_in(of),
-            signals: of.slot.map(|t| self.signal_sets(t)),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
         };
         facts.write_stat(line, to)
     }
@@ -157,7 +163,6 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_status(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let base = self.read_host_file(c"/proc/self/status");
         let (name, len) = self.name_of(of);
         let mut cpus = [0; CPUS_SHOWN];
         let mut allowed = 0;
@@ -173,16 +178,16 @@ impl<M: Machine> Kernel<M> {
             tgid: self.config.pid.0,
             pid: of.id,
             threads: self.threads().live(),
-            signals: Some(of.slot.map_or([0; 5], |t| self.signal_sets(t))),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
             cpus: &cpus[..allowed],
             cpus_possible: self.config.cpus as u32,
             switches: of.slot.map_or([0; 2], |t| self.switches(t)),
         };
-        procfs::text::status::write(&base, &ours, to)
+        self.host_status(of.whole, |base| procfs::text::status::write(base, &ours, to))
     }
 
     /// Pending for the thread and for the process, blocked, ignored, caught.
-    fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
+    pub(crate) fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
         let process = self.process.signals.lock();
         let thread = self.thread(t).signals.0.lock();
         let actions = process.actions();

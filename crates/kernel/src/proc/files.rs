@@ -17,18 +17,17 @@
 //!
 //! A forked child has the descriptors and not the table: it reads what was there (CAVEATS).
 
+use super::frees::Frees;
+use super::table::Table;
 use super::vacant::{Taken, Vacant};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use procfs::Node;
-use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*, fence};
 use sync::{Guard, Lock};
 
 /// The most bare files, and numbers kept: more are backed from the beginning.
 pub(super) const BARE_MAX: u32 = 64;
 const NO_BLANK: i32 = -1;
-/// No descriptor.
-const NOBODYS: i32 = -1;
 
 /// What a descriptor stands for.
 #[derive(Clone, Debug)]
@@ -78,15 +77,15 @@ pub(super) enum Closed {
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
-    open: Lock<BTreeMap<i32, OpenFile>>,
+    open: Lock<Table>,
     /// How many there are, how many of them are directories, and how many are bare, numbers that are kept included.
     /// Most programs never have any, and look no further.
     count: AtomicU32,
     folders: AtomicU32,
     bare: AtomicU32,
     vacant: Vacant,
-    /// Changes when a number is freed, once there was a blank; 0 before.
-    frees: AtomicU32,
+    /// Numbers freed, once there was a blank.
+    frees: Frees,
     /// A number may have been freed that nobody has told of.
     doubt: AtomicBool,
     /// The empty file.
@@ -101,7 +100,7 @@ impl Default for OpenFiles {
             folders: AtomicU32::new(0),
             bare: AtomicU32::new(0),
             vacant: Vacant::default(),
-            frees: AtomicU32::new(0),
+            frees: Frees::default(),
             doubt: AtomicBool::new(false),
             blank: AtomicI32::new(NO_BLANK),
         }
@@ -136,7 +135,7 @@ impl OpenFiles {
 
     /// Another blank; what there was before.
     pub(super) fn set_blank(&self, fd: Option<i32>) -> Option<i32> {
-        self.frees.store(self.frees.load(Relaxed) | 1, Relaxed);
+        self.frees.begin();
         Some(self.blank.swap(fd.unwrap_or(NO_BLANK), AcqRel)).filter(|&fd| fd != NO_BLANK)
     }
 
@@ -154,15 +153,15 @@ impl OpenFiles {
         self.vacant.has(fd as i32)
     }
 
-    /// Differs when numbers were freed meanwhile, for [`OpenFiles::insert_new`].
-    pub(super) fn frees(&self) -> u32 {
-        self.frees.load(Acquire)
+    /// This moment, for [`OpenFiles::insert_new`].
+    pub(super) fn moment(&self) -> Option<u64> {
+        self.frees.moment()
     }
 
     /// Whether any file was ever bare.
     #[inline]
     pub(super) fn was_used(&self) -> bool {
-        self.frees.load(Relaxed) != 0
+        self.frees.are_counted()
     }
 
     /// What is kept is to be asked about before it is used ([`OpenFiles::doubted`]).
@@ -182,32 +181,30 @@ impl OpenFiles {
         let fd = self.vacant.reuse()?;
         self.add(&self.bare, u32::MAX);
         self.count_one(file, 1);
-        if open.is_empty() {
-            // So that the map keeps its memory when the only file is closed, and opened again.
-            open.insert(NOBODYS, OpenFile::new(Node::ROOT, false, false, true));
-        }
         open.insert(fd, OpenFile { lowest: true, ..file.clone() });
         Some(fd)
     }
 
-    /// A bare file with a number that the host has just given: the lowest, if none was freed since `frees`.
-    pub(super) fn insert_new(&self, fd: i32, file: OpenFile, frees: u32) {
+    /// A bare file with a number that the host has given after `since`: the lowest, if none below was freed meanwhile.
+    pub(super) fn insert_new(&self, fd: i32, file: OpenFile, since: Option<u64>) {
         let mut open = self.open.lock();
         self.count_one(&file, 1);
-        let lowest = self.frees.load(Acquire) == frees;
+        // Either we see what is freed, or whoever frees it sees that there is a bare file (`freed`).
+        fence(SeqCst);
+        let lowest = since.is_some_and(|since| !self.frees.below(fd, since));
         if let Some(old) = open.insert(fd, OpenFile { lowest, ..file }) {
             self.count_one(&old, u32::MAX);
         }
     }
 
     /// The table when nobody holds one of these. It is held for a few host calls that do not wait at most.
-    fn settled(&self, first: i32, last: i32) -> Guard<'_, BTreeMap<i32, OpenFile>> {
+    fn settled(&self, first: i32, last: i32) -> Guard<'_, Table> {
         let mut round = 0;
         loop {
             let open = self.open.lock();
             let is_held = match first == last {
-                true => open.get(&first).is_some_and(|file| file.held),
-                false => first < last && open.range(first..=last).any(|(_, file)| file.held),
+                true => open.get(first).is_some_and(|file| file.held),
+                false => open.range(first, last).any(|(_, file)| file.held),
             };
             if !is_held {
                 return open;
@@ -221,8 +218,7 @@ impl OpenFiles {
     /// A bare file to be read, backed or moved in: nobody else does until it is given back by [`OpenFiles::put`].
     pub(super) fn hold(&self, fd: i32) -> Option<OpenFile> {
         let mut open = self.settled(fd, fd);
-        // Nobody's is backed.
-        let file = open.get_mut(&fd).filter(|file| !file.backed)?;
+        let file = open.get_mut(fd).filter(|file| !file.backed)?;
         file.held = true;
         let text = file.text.take();
         Some(OpenFile { text, ..file.clone() })
@@ -231,7 +227,7 @@ impl OpenFiles {
     /// Gives back what [`OpenFiles::hold`] gave.
     pub(super) fn put(&self, fd: i32, file: OpenFile) {
         let mut open = self.open.lock();
-        if let Some(place) = open.get_mut(&fd) {
+        if let Some(place) = open.get_mut(fd) {
             if file.backed {
                 self.add(&self.bare, u32::MAX);
             }
@@ -247,7 +243,7 @@ impl OpenFiles {
             return Closed::Other;
         }
         let mut open = self.settled(fd, fd);
-        let Some(file) = open.remove(&fd) else { return Closed::Other };
+        let Some(file) = open.remove(fd) else { return Closed::Other };
         self.count_one(&file, u32::MAX);
         if file.backed {
             Closed::Other
@@ -269,13 +265,12 @@ impl OpenFiles {
 
     /// The host has closed a number: those above it are not the lowest. Those of them that were kept, to be closed.
     pub(super) fn freed(&self, number: i32) -> Option<Taken> {
-        // Not exact: that it changes is enough.
-        self.frees.store(self.frees.load(Relaxed).wrapping_add(2) | 1, Release);
+        self.frees.add(number);
         if !self.has_bare() {
             return None;
         }
         let mut open = self.open.lock();
-        open.range_mut(number..).for_each(|(_, file)| file.lowest = false);
+        open.each_from(number, |file| file.lowest = false);
         let taken = self.vacant.take(number, i32::MAX);
         self.add(&self.bare, taken.len().wrapping_neg());
         Some(taken)
@@ -290,7 +285,7 @@ impl OpenFiles {
     }
 
     pub(super) fn find(&self, fd: i32) -> Option<OpenFile> {
-        if self.is_empty() || fd < 0 { None } else { self.open.lock().get(&fd).cloned() }
+        if self.is_empty() || fd < 0 { None } else { self.open.lock().get(fd).cloned() }
     }
 
     /// The directory of ours that a descriptor stands for.
@@ -304,13 +299,13 @@ impl OpenFiles {
     /// The lowest descriptor above this one that is bare.
     pub(super) fn next_bare(&self, after: i32) -> Option<i32> {
         let open = self.open.lock();
-        let mut above = open.range(after.saturating_add(1)..);
-        above.find(|(_, file)| !file.backed).map(|(&fd, _)| fd)
+        let mut above = open.range(after.saturating_add(1), i32::MAX);
+        above.find(|(_, file)| !file.backed).map(|(fd, _)| fd)
     }
 
     /// Changes what is known of one.
     pub(super) fn change(&self, fd: i32, change: impl FnOnce(&mut OpenFile)) {
-        if let Some(file) = self.open.lock().get_mut(&fd) {
+        if let Some(file) = self.open.lock().get_mut(fd) {
             self.count_one(file, u32::MAX);
             change(file);
             self.count_one(file, 1);
@@ -320,14 +315,13 @@ impl OpenFiles {
     /// These descriptors are something else from now on.
     pub(super) fn forget(&self, first: u32, last: u32) {
         let most = i32::MAX as u32;
-        let mut open = self.settled(first.min(most) as i32, last.min(most) as i32);
-        open.retain(|&fd, file| {
-            let stays = fd < 0 || !(first..=last).contains(&(fd as u32));
-            if !stays {
-                self.count_one(file, u32::MAX);
-            }
-            stays
-        });
+        let (first, last) = (first.min(most) as i32, last.min(most) as i32);
+        let mut open = self.settled(first, last);
+        loop {
+            let next = open.range(first, last).next().map(|(fd, _)| fd);
+            let Some(file) = next.and_then(|fd| open.remove(fd)) else { return };
+            self.count_one(&file, u32::MAX);
+        }
     }
 
     /// Adds one to the counts that a file is part of, or takes it away. Their lock is held.

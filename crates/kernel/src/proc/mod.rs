@@ -4,10 +4,10 @@
 //! * [`path`]: which paths are ours. What does not begin with `/proc/` costs a look at its first bytes.
 //! * [`calls`]: `stat`, `access`, `readlink` and their kin are answered in the trap, by a walk of `procfs::Tree` that
 //!   writes nothing shared.
-//! * [`open`], [`files`], [`bare`], [`vacant`]: an open file of ours has a number of the host's. While it is only read it is
+//! * [`open`], [`files`], [`bare`], [`table`], [`vacant`], [`frees`]: an open file of ours has a number of the host's. While it is only read it is
 //!   nothing else; before it can be shown to anybody it becomes an anonymous file with the text in it, so that polling,
 //!   duplicating and passing it on are what they are natively.
-//! * [`contents`]: the texts, made from the host's own and what we know better.
+//! * [`contents`]: the texts, made from the host's own ([`stat`], [`status`]) and what we know better.
 //! * [`view`]: the thread table as the tree asks for it.
 //!
 //! What all threads share (`maps`, `exe`, `fd/`, …) the host answers, under the process's own id when it is asked for
@@ -17,11 +17,14 @@ mod bare;
 mod calls;
 mod contents;
 mod files;
+mod frees;
 mod how;
 mod list;
 mod open;
 mod path;
 mod stat;
+mod status;
+mod table;
 mod vacant;
 mod view;
 
@@ -38,6 +41,7 @@ use sync::{Lock, SeqCount};
 
 pub(crate) use files::OpenFiles;
 use stat::KnownStat;
+use status::KnownStatus;
 
 /// Names remembered: 128 bytes each, in memory that is taken as they come.
 const NAMES: usize = 1 << 13;
@@ -61,6 +65,7 @@ pub(crate) struct ProcRoom {
     facts: KnownFacts,
     /// What the host said of the process last.
     stat: KnownStat,
+    status: KnownStatus,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
 }
@@ -126,9 +131,10 @@ impl ProcRoom {
 
 impl<M: Machine> Kernel<M> {
     fn proc_tree(&self) -> &Tree {
-        self.proc
-            .tree
-            .get_or_init(|| Box::new(Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL)))
+        self.proc.tree.get_or_init(|| {
+            let tree = Tree::new(self.config.cpus, NAMES, Options::default(), Policy::ENTRESOL);
+            Box::new(tree.with_barrier(self.m.barrier()))
+        })
     }
 
     /// Whose the process is: at most [`FACTS_LAST`] ago.

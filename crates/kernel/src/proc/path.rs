@@ -2,12 +2,16 @@
 
 use super::view::View;
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Fault, Machine};
 use procfs::{Node, Threads};
 
 /// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
 pub(super) const PATH_MAX: usize = 320;
+/// Most are shorter than this: a buffer for the others is some cycles of zeros.
+pub(super) const PATH_SHORT: usize = 64;
 const PREFIX: &[u8] = b"/proc/";
+const PREFIX_WORD: u64 = u64::from_le_bytes(*b"/proc/\0\0");
+const PREFIX_MASK: u64 = (1 << 48) - 1;
 const PAGE: u64 = 4096;
 
 /// A path of the program's that may be ours: where it begins, and what follows.
@@ -23,29 +27,48 @@ impl<M: Machine> Kernel<M> {
     /// nothing may be there.
     #[inline]
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
-        let (mut first, len) = ([0; PREFIX.len()], PREFIX.len().min((PAGE - at % PAGE) as usize));
-        self.m.read(at, &mut first[..len]).is_ok()
-            && (first[..len] == PREFIX[..len] || first[0] != b'/' && self.proc.files.has_folders())
+        let first = if at % PAGE <= PAGE - 8 { self.m.load_u64(at) } else { self.word_at_end(at) };
+        let is = |word: u64| word & PREFIX_MASK == PREFIX_WORD || word as u8 != b'/' && self.proc.files.has_folders();
+        first.is_ok_and(is)
+    }
+
+    /// What is left of a page at its end.
+    #[cold]
+    fn word_at_end(&self, at: u64) -> Result<u64, Fault> {
+        let mut word = [0; 8];
+        self.m.read(at, &mut word[..(PAGE - at % PAGE).min(8) as usize])?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// A path of the program's: how long it is. `None` if it does not fit, or cannot be read, which the host will say.
+    pub(super) fn copy_path(&self, at: u64, to: &mut [u8]) -> Option<usize> {
+        let mut len = 0;
+        loop {
+            let at = at.wrapping_add(len as u64);
+            let room = to.get_mut(len..).filter(|room| !room.is_empty())?;
+            match room.first_chunk_mut() {
+                Some(bytes) if at % PAGE <= PAGE - 8 => {
+                    let word = self.m.load_u64(at).ok()?;
+                    *bytes = word.to_le_bytes();
+                    if let Some(zero) = first_zero(word) {
+                        return Some(len + zero);
+                    }
+                    len += 8;
+                }
+                _ => {
+                    self.m.read(at, &mut room[..1]).ok()?;
+                    if room[0] == 0 {
+                        return Some(len);
+                    }
+                    len += 1;
+                }
+            }
+        }
     }
 
     /// A path that is ours to look at: below `/proc` with a first name of ours, or relative to a directory of ours.
-    #[inline(never)]
-    pub(super) fn proc_path<'b>(&self, dirfd: u64, at: u64, bytes: &'b mut [u8; PATH_MAX]) -> Option<ProcPath<'b>> {
-        let (mut len, mut seen) = (0, 0);
-        let end = loop {
-            if let Some(end) = first_zero(&bytes[seen..len]) {
-                break seen + end;
-            }
-            seen = len;
-            let at = at.wrapping_add(len as u64);
-            let more = ((PAGE - at % PAGE) as usize).min(64).min(PATH_MAX - len);
-            if more == 0 {
-                return None;
-            }
-            self.m.read(at, &mut bytes[len..len + more]).ok()?;
-            len += more;
-        };
-        let path = &bytes[..end];
+    #[inline]
+    pub(super) fn proc_path<'b>(&self, dirfd: u64, path: &'b [u8]) -> Option<ProcPath<'b>> {
         if let Some(rest) = path.strip_prefix(PREFIX) {
             return self.begins_with_ours(rest).then_some(ProcPath { from: Node::ROOT, rest, absolute: true });
         }
@@ -72,20 +95,12 @@ pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Where the first zero is, eight bytes at a time.
-fn first_zero(bytes: &[u8]) -> Option<usize> {
+/// Which byte of a word is the first zero.
+fn first_zero(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let mut at = 0;
-    while let Some(part) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let word = u64::from_le_bytes(*part);
-        // The lowest byte that is zero, and perhaps some above it, has its highest bit set.
-        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        if zeros != 0 {
-            return Some(at + zeros.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    bytes[at..].iter().position(|&byte| byte == 0).map(|n| at + n)
+    // The lowest byte that is zero, and perhaps some above it, has its highest bit set.
+    let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+    (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
 #[cfg(test)]
@@ -94,17 +109,20 @@ mod tests {
 
     #[test]
     fn zeros_are_found_wherever_they_are() {
-        for len in 0..40 {
-            for at in 0..=len {
-                let mut bytes = [0x80_u8; 41];
-                bytes[at..].iter_mut().skip(1).step_by(3).for_each(|byte| *byte = 0);
-                bytes[at] = u8::from(at == len) * 7;
-                let wanted = bytes[..len].iter().position(|&byte| byte == 0);
-                assert_eq!(first_zero(&bytes[..len]), wanted, "{at} of {len}");
-                let mut ones = [1_u8; 41];
-                ones[at.min(39)] = 0;
-                assert_eq!(first_zero(&ones[..len]), (at < len).then_some(at));
+        for first in 0..=8 {
+            for other in [0_u8, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = [0x80_u8, 1, 0xff, 0x7f, 1, 0x80, 1, 0xff];
+                bytes.iter_mut().skip(first).for_each(|byte| *byte = other);
+                bytes.iter_mut().skip(first).take(1).for_each(|byte| *byte = 0);
+                let wanted = bytes.iter().position(|&byte| byte == 0);
+                assert_eq!(first_zero(u64::from_le_bytes(bytes)), wanted, "{bytes:x?}");
             }
         }
+    }
+
+    #[test]
+    fn the_prefix_is_a_word() {
+        assert_eq!(PREFIX_WORD.to_le_bytes()[..PREFIX.len()], *PREFIX);
+        assert_eq!(PREFIX_MASK.count_ones() as usize, 8 * PREFIX.len());
     }
 }

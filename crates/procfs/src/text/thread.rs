@@ -52,8 +52,8 @@ pub struct Facts<'a> {
     pub scheduling: Option<Scheduling>,
     /// Linux's name of the function in which it waits.
     pub waits_in: Option<&'static str>,
-    /// Signals pending for the thread, for the process, blocked, ignored, caught; `None`: the host's.
-    pub signals: Option<[u64; 5]>,
+    /// Signals pending for the thread, for the process, blocked, ignored, caught.
+    pub signals: [u64; 5],
 }
 
 impl Facts<'_> {
@@ -81,12 +81,11 @@ impl Facts<'_> {
         stat.set(Field::Policy, i64::from(scheduling.policy));
         stat.set(Field::Processor, i64::from(scheduling.cpu));
         stat.set(Field::Wchan, i64::from(self.waits_in.is_some()));
-        if let Some([pending, shared, blocked, ignored, caught]) = self.signals {
-            let first = |set: u64| (set & 0x7fff_ffff) as i64;
-            stat.set(Field::Signal, first(if self.whole { pending | shared } else { pending }));
-            for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
-                stat.set(field, first(set));
-            }
+        let [pending, shared, blocked, ignored, caught] = self.signals;
+        let first = |set: u64| (set & 0x7fff_ffff) as i64;
+        stat.set(Field::Signal, first(if self.whole { pending | shared } else { pending }));
+        for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
+            stat.set(field, first(set));
         }
         write(stat, to)
     }
@@ -120,7 +119,7 @@ mod tests {
             begun: Some(5_010_000_000),
             scheduling: Some(Scheduling { policy: 1, is_rt: true, rt: 33, cpu: 1, ..Scheduling::default() }),
             waits_in: Some("futex_do_wait"),
-            signals: None,
+            signals: [1 << 9, 1 << 10, 1 << 40 | 2, 1 << 12, 1 << 14],
         }
     }
 
@@ -141,11 +140,12 @@ mod tests {
         assert_eq!(fields.map(|field| ours.get(field)), [123, 2, 3, -34, 1, -1]);
         assert_eq!((ours.get(Field::Minflt), ours.get(Field::Wchan)), (0, 1));
         assert_eq!(ours.get(Field::StartTime), 501);
-        for kept in [Field::Ppid, Field::Vsize, Field::Blocked, Field::SigCatch] {
+        let signals = [Field::Signal, Field::Blocked, Field::SigIgnore, Field::SigCatch].map(|field| ours.get(field));
+        assert_eq!(signals, [1 << 9, 2, 1 << 12, 1 << 14], "its own, and of those the first 31");
+        for kept in [Field::Ppid, Field::Vsize] {
             assert_eq!(ours.get(kept), base.get(kept), "{kept:?}");
         }
-        let whole =
-            Facts { whole: true, id: 7, name: base.name(), begun: None, signals: Some([1, 2, 4, 8, 16]), ..facts() };
+        let whole = Facts { whole: true, id: 7, name: base.name(), begun: None, signals: [1, 2, 4, 8, 16], ..facts() };
         let ours = Stat::parse(text(|to| whole.write_stat(&mut Template::new(&base), to)).as_bytes()).unwrap();
         assert_eq!((ours.name(), ours.get(Field::Minflt)), (base.name(), base.get(Field::Minflt)));
         assert_eq!(ours.get(Field::StartTime), base.get(Field::StartTime));
