@@ -207,6 +207,14 @@ pub fn read(fd: i32, to: &mut [u8]) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
+/// The beginning of a file, by its path with a zero at the end; nothing if it cannot be read.
+pub fn read_file<'a>(path: &[u8], to: &'a mut [u8]) -> &'a [u8] {
+    let Ok(fd) = open(path, 0, 0) else { return &[] };
+    let len = read(fd, to);
+    close(fd);
+    to.get(..len).unwrap_or_default()
+}
+
 /// Gives a descriptor back.
 pub fn close(fd: i32) {
     // SAFETY: the descriptor is the caller's.
