@@ -495,12 +495,15 @@ impl Carrier {
 
     /// Wants it back from a host call that waits: its CPU has other work, and the host gives us no other carrier. The
     /// thread makes its call again.
-    pub(crate) fn recall(&self, pid: i32) {
-        if self.waits.load(SeqCst) {
+    /// Says whether it is in one.
+    pub(crate) fn recall(&self, pid: i32) -> bool {
+        let waits = self.waits.load(SeqCst);
+        if waits {
             self.recalled.store(true, SeqCst);
             self.gs.interrupt.store(1, SeqCst);
             os::signal_thread(pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
         }
+        waits
     }
 
     /// Makes it carry out what it has been given ([`Delegated`]): a spare, out of the list.

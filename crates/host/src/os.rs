@@ -98,6 +98,18 @@ pub fn gettid() -> i32 {
     unsafe { syscall!(nr::GETTID) as i32 }
 }
 
+/// Whether `poll(2)` finds `fd` ready, or finds fault with it. A negative one, which it passes over, is a fault.
+pub fn is_ready(fd: u64, for_writing: bool) -> bool {
+    const POLLIN: u64 = 1;
+    const POLLOUT: u64 = 4;
+    if (fd as i32) < 0 {
+        return true;
+    }
+    let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
+    // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
+    unsafe { syscall!(nr::POLL, &raw mut one, 1, 0) > 0 }
+}
+
 /// Whether `fd` is a socket with SO_SNDTIMEO, or SO_RCVTIMEO.
 pub fn socket_times_out(fd: u64, sending: bool) -> bool {
     const SOL_SOCKET: usize = 1;

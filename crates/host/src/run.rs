@@ -5,7 +5,7 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{delegate, handlers, identity, os, process, report, survey, takeover};
+use crate::{delegate, handlers, identity, os, process, report, survey, takeover, watch};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -198,7 +198,14 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
                 kernel().go_on(me.cpu())
             }
-            Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
+            Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
+                true if kernel().would_wait(&call) => kernel::TRY_AGAIN,
+                true => {
+                    watch::turn_on();
+                    waiting_call(me, thread, call)
+                }
+                false => waiting_call(me, thread, call),
+            }),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
                 let next = process::carry_out(me, what);
@@ -330,20 +337,24 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
 
 /// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
 /// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
-pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce() -> isize) -> Next {
+///
+/// `wait` is told whether it keeps a CPU that others want, because there is no spare and the host gives us no carrier.
+pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce(bool) -> isize) -> Next {
     let k = kernel();
     let cpu = me.cpu();
-    let mut seated = !busy;
+    let (mut seated, mut kept) = (!busy, false);
     if seated {
         k.m.seats.leave_for_host(cpu, me);
         let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
         if wanted && k.m.seats.return_from_host(cpu, me) {
-            seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
+            kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
+            seated = kept;
         }
     } else {
-        seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
+        kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
+        seated = kept;
     }
-    let result = wait();
+    let result = wait(kept);
     if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
         return k.trap(cpu, Trap::HostReturn { thread: t, result });
     }

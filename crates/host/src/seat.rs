@@ -156,7 +156,7 @@ impl Seats {
                 _ => {
                     let Some(spare) = all.spare_or_new() else {
                         if now & 3 == HOST {
-                            all.get(now >> 2).recall(self.pid);
+                            let _ = all.get(now >> 2).recall(self.pid);
                         }
                         return;
                     };
