@@ -70,7 +70,7 @@ impl Seats {
     /// The first carrier sits down.
     pub fn take_first(&self, cpu: CpuId, me: &Carrier) {
         me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
-        crate::place::take(me, cpu);
+        crate::place::begin(cpu);
         self.of(cpu).store(word(RUNNING, me.number), SeqCst);
     }
 
