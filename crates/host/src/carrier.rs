@@ -52,6 +52,8 @@ pub struct Carrier {
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
+    /// How often it looks around, when its CPU is idle, before it sleeps (`run::idle`).
+    pub(crate) idle_looks: AtomicU32,
     /// Its host timers.
     pub(crate) alarms: Alarms,
     /// It is in a host call that waits. Its own.
@@ -310,6 +312,7 @@ impl Carrier {
                 owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
+                idle_looks: AtomicU32::new(crate::run::IDLE_LOOKS),
                 alarms: Alarms::default(),
                 waits: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),

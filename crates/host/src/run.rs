@@ -10,15 +10,19 @@ use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Brief, Call, Chosen, Next, Trap};
+use kernel::{Brief, Call, Chosen, Machine, Next, Trap};
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
 /// The library number of calls that came by dispatch.
 pub const DISPATCHED: u32 = 0;
 
-/// How often an idle CPU looks around before its carrier sleeps: about 20 µs.
-const IDLE_LOOKS: u32 = 300;
+/// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
+pub(crate) const IDLE_LOOKS: u32 = 300;
+/// The same after sleeps that were all longer than it would have looked around.
+const IDLE_LOOKS_MIN: u32 = 20;
+/// A sleep that looking around would nearly have spared.
+const SHORT_SLEEP: Nanos = Nanos::from_micros(40);
 
 /// Tells the entries where to go on.
 pub(crate) fn set_up() {
@@ -304,7 +308,8 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     let cpu = me.cpu();
     let k = kernel();
-    for _ in 0..IDLE_LOOKS {
+    let looks = me.idle_looks.load(Relaxed);
+    for _ in 0..looks {
         if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
             return interrupted(me);
         }
@@ -321,10 +326,15 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let due = |until: Option<Nanos>| until.map(|at| at.since(os::clock_gettime(1)));
     let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
     let mut left = due(until);
+    let asleep = k.m.now();
     while !look && left != Some(Nanos::ZERO) && me.park.load(SeqCst) == 0 && me.gs.pending.load(SeqCst) == 0 {
         os::futex_wait(&me.park, 0, left);
         left = due(until);
     }
+    // Where sleeps are long, looking around spares none, and the host takes a carrier that does nothing else for one that
+    // computes: on a busy machine it comes late to the work that it slept for (the haltpoll governor of Linux's cpuidle).
+    let short = k.m.now().since(asleep) < SHORT_SLEEP;
+    me.idle_looks.store(if short { IDLE_LOOKS } else { (looks / 2).max(IDLE_LOOKS_MIN) }, Relaxed);
     if k.m.seats.unpark(cpu, me) {
         k.sched.idle_state(cpu, Idle::Spinning);
         let timer = left == Some(Nanos::ZERO) || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
