@@ -473,7 +473,7 @@ fn answered(call: &Call, result: isize) -> Out {
 }
 
 /// Which calls a handler with SA_RESTART starts over (`signal(7)`).
-fn restarts(call: usize) -> bool {
+pub(crate) fn restarts(call: usize) -> bool {
     !matches!(
         call,
         // Its descriptor is gone at the first try.

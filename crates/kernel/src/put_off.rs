@@ -7,12 +7,11 @@
 //! - Where a look at the host says whether the call would still wait ([`Kernel::would_wait`]), it is not made before.
 //!   `poll(2)` and `epoll_wait(2)`, which have a time of their own, are looked at in place, as their time would begin anew.
 //! - Any other is made on the CPU's own carrier, is called back after some 20 to 40 ms (the machine gives
-//!   [`TRY_AGAIN`] as its result), and sleeps longer the more threads there are like it: so they hold the CPU for half
+//!   [`crate::TRY_AGAIN`] as its result), and sleeps longer the more threads there are like it: so they hold the CPU for half
 //!   of the time at most. One with a time of its own answers EINTR then.
 
-use crate::host_call::TRY_AGAIN;
+use crate::host_call::restarts;
 use crate::machine::{Call, Machine};
-use crate::thread::hint;
 use crate::wait::{Deadline, Wait};
 use crate::{Clock, Kernel};
 use abi::{Errno, nr};
@@ -171,9 +170,8 @@ impl<M: Machine> Kernel<M> {
         if timed {
             return Errno::EINTR.to_ret();
         }
-        // On the way to user code it is seen that the call starts over.
-        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
-        TRY_AGAIN
+        // It starts over, unless there is a signal by then: that ends it as it ends one that waits.
+        if restarts(call) { Errno::ERESTARTSYS.to_ret() } else { Errno::ERESTARTNOHAND.to_ret() }
     }
 }
 
