@@ -21,8 +21,8 @@ pub const DISPATCHED: u32 = 0;
 pub(crate) const IDLE_LOOKS: u32 = 300;
 /// The same after sleeps that were all longer than it would have looked around.
 const IDLE_LOOKS_MIN: u32 = 20;
-/// A sleep that looking around would nearly have spared.
-const SHORT_SLEEP: Nanos = Nanos::from_micros(40);
+/// How long a look takes, about.
+const LOOK_NS: u64 = 66;
 
 /// Tells the entries where to go on.
 pub(crate) fn set_up() {
@@ -331,10 +331,13 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
         os::futex_wait(&me.park, 0, left);
         left = due(until);
     }
-    // Where sleeps are long, looking around spares none, and the host takes a carrier that does nothing else for one that
-    // computes: on a busy machine it comes late to the work that it slept for (the haltpoll governor of Linux's cpuidle).
-    let short = k.m.now().since(asleep) < SHORT_SLEEP;
-    me.idle_looks.store(if short { IDLE_LOOKS } else { (looks / 2).max(IDLE_LOOKS_MIN) }, Relaxed);
+    // Where looking around spares no sleep, the host takes a carrier that does nothing else for one that computes, and
+    // who could run instead waits for it: so it is done for as long as it would have spared the last ones (the haltpoll
+    // governor of Linux's cpuidle).
+    let idle = k.m.now().since(asleep).0 + u64::from(looks) * LOOK_NS;
+    let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
+    let next = if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) };
+    me.idle_looks.store(next, Relaxed);
     if k.m.seats.unpark(cpu, me) {
         k.sched.idle_state(cpu, Idle::Spinning);
         let timer = left == Some(Nanos::ZERO) || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
