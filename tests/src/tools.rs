@@ -32,6 +32,8 @@ pub fn trials() -> Vec<Trial> {
         }
     }
     trials.push(trial("nested", &needs(&[]), nested));
+    trials.push(trial("strace", &needs(&[("strace", STRACE), ("python3", PYTHON)]), strace));
+    trials.push(trial("gdb", &needs(&[("gdb", GDB), ("python3", PYTHON)]), gdb));
     let rt_tests = Conditions { alone: true, ..needs(&[("rt-tests", "rt-migrate-test")]) };
     trials.push(trial("rt-migrate-test", &rt_tests, rt_migrate_test));
     trials.push(trial("cyclictest", &rt_tests, cyclictest));
@@ -42,6 +44,8 @@ const WAYS: [(&str, &[&str]); 3] = [("", &[]), ("@1", &["--cpus", "1"]), ("@4", 
 /// Debian's own: another one on the search path may be a script around it.
 const PYTHON: &str = "/usr/bin/python3";
 const XZ: &str = "/usr/bin/xz";
+const STRACE: &str = "/usr/bin/strace";
+const GDB: &str = "/usr/bin/gdb";
 
 fn needs(packages: &[(&str, &str)]) -> Conditions {
     let needs = packages.iter().map(|(name, file)| Requirement::package(name, file)).collect();
@@ -54,6 +58,32 @@ fn full() -> bool {
 
 fn same_outcome(run: &Run, options: &[&str]) -> Result<(), String> {
     compare(&run.natively()?, &run.under_entresol(options)?, true)
+}
+
+/// A program with threads whose end says that all of them have done their part.
+const TRACED: &str = "
+import sys, threading
+count, lock = [0], threading.Lock()
+def work():
+    for _ in range(500):
+        with lock: count[0] += 1
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(count[0])
+sys.exit(7 if count[0] == 3000 else 8)
+";
+
+/// Tracer and tracee are both under Entresol.
+fn strace() -> Result<(), String> {
+    same_outcome(&Run::new(STRACE).args(["-f", "-o", "/dev/null", PYTHON, "-c", TRACED]), &[])
+}
+
+/// What gdb says of threads differs: it sees host threads. The program must run to its end.
+fn gdb() -> Result<(), String> {
+    let quiet = "handle SIGSYS SIG32 SIG33 nostop noprint pass";
+    let script = r#"exec "$0" -q -batch -return-child-result -ex "$1" -ex run --args "$2" -c "$3" >/dev/null 2>&1"#;
+    same_outcome(&Run::new("/bin/sh").args(["-c", script, GDB, quiet, PYTHON, TRACED]), &[])
 }
 
 fn rustmix() -> Result<Run, String> {

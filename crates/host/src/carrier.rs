@@ -52,6 +52,8 @@ pub struct Carrier {
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
+    /// How often it looks around, when its CPU is idle, before it sleeps (`run::idle`).
+    pub(crate) idle_looks: AtomicU32,
     /// Its host timers.
     pub(crate) alarms: Alarms,
     /// It is in a host call that waits. Its own.
@@ -310,6 +312,7 @@ impl Carrier {
                 owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
+                idle_looks: AtomicU32::new(crate::run::IDLE_LOOKS),
                 alarms: Alarms::default(),
                 waits: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),
@@ -495,12 +498,15 @@ impl Carrier {
 
     /// Wants it back from a host call that waits: its CPU has other work, and the host gives us no other carrier. The
     /// thread makes its call again.
-    pub(crate) fn recall(&self, pid: i32) {
-        if self.waits.load(SeqCst) {
+    /// Says whether it is in one.
+    pub(crate) fn recall(&self, pid: i32) -> bool {
+        let waits = self.waits.load(SeqCst);
+        if waits {
             self.recalled.store(true, SeqCst);
             self.gs.interrupt.store(1, SeqCst);
             os::signal_thread(pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
         }
+        waits
     }
 
     /// Makes it carry out what it has been given ([`Delegated`]): a spare, out of the list.

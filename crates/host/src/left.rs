@@ -50,6 +50,6 @@ pub(crate) fn pending() -> SigSet {
 pub(crate) fn pending_for_carrier() -> SigSet {
     let mut bytes = [0; 4096];
     let status = survey::read(os::gettid() as u32, "status", &mut bytes);
-    let set = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
-    SigSet(set.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0))
+    let set = survey::labelled(status, "SigPnd:").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    SigSet(set.unwrap_or(0))
 }

@@ -219,6 +219,10 @@ impl Machine for Host {
         r == 0 && stat[6] & S_IFMT == S_IFIFO
     }
 
+    fn is_ready(&self, fd: u64, for_writing: bool) -> bool {
+        os::is_ready(fd, for_writing)
+    }
+
     fn socket_times_out(&self, fd: u64, sending: bool) -> bool {
         os::socket_times_out(fd, sending)
     }

@@ -106,6 +106,18 @@ pub fn gettid() -> i32 {
     unsafe { syscall!(nr::GETTID) as i32 }
 }
 
+/// Whether `poll(2)` finds `fd` ready, or finds fault with it. A negative one, which it passes over, is a fault.
+pub fn is_ready(fd: u64, for_writing: bool) -> bool {
+    const POLLIN: u64 = 1;
+    const POLLOUT: u64 = 4;
+    if (fd as i32) < 0 {
+        return true;
+    }
+    let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
+    // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
+    unsafe { syscall!(nr::POLL, &raw mut one, 1, 0) > 0 }
+}
+
 /// Whether `fd` is a socket with SO_SNDTIMEO, or SO_RCVTIMEO.
 pub fn socket_times_out(fd: u64, sending: bool) -> bool {
     const SOL_SOCKET: usize = 1;
@@ -213,6 +225,14 @@ pub fn read(fd: i32, to: &mut [u8]) -> usize {
     // SAFETY: the buffer is the caller's.
     let n = unsafe { syscall!(nr::READ, fd, to.as_mut_ptr(), to.len()) };
     usize::try_from(n).unwrap_or(0)
+}
+
+/// The beginning of a file, by its path with a zero at the end; nothing if it cannot be read.
+pub fn read_file<'a>(path: &[u8], to: &'a mut [u8]) -> &'a [u8] {
+    let Ok(fd) = open(path, 0, 0) else { return &[] };
+    let len = read(fd, to);
+    close(fd);
+    to.get(..len).unwrap_or_default()
 }
 
 /// Gives a descriptor back.

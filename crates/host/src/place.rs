@@ -5,19 +5,29 @@
 //! waits. So where we have as many CPUs as the host lets us use, each seat has a host CPU of
 //! its own, and whoever takes the seat goes there. With fewer or more CPUs the host chooses.
 //!
+//! So it does while only one seat is in use, and the places of several follow from where the second one's carrier
+//! is then: the host knows of other processes, we do not. If the first seat always had the first host CPU, programs of
+//! one thread each would all run there, and of many programs all main threads.
+//!
 //! The program never sees this: affinity calls are answered by the kernel, and a new
 //! program starts with the mask that this process had.
 
 use crate::carrier::Carrier;
+use crate::machine::kernel;
 use crate::os::nr;
+use crate::seat::Seat;
 use arch::syscall;
 use ids::CpuId;
-use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 const WORDS: usize = 128;
 
 static MASK: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static PLACED: AtomicBool = AtomicBool::new(false);
+/// The process's first seat.
+static FIRST: AtomicU32 = AtomicU32::new(0);
+/// Each seat's place among the host's CPUs is its number and this less one; 0: no second seat has been in use.
+static SHIFT: AtomicU32 = AtomicU32::new(0);
 
 /// Notes the host CPUs of the process; for `cpus` of ours.
 pub fn set_up(cpus: usize) {
@@ -37,25 +47,76 @@ pub fn host_cpus() -> usize {
     MASK.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum::<usize>().max(1)
 }
 
+/// The process, maybe a forked child, begins with this seat.
+pub(crate) fn begin(cpu: CpuId) {
+    FIRST.store(u32::from(cpu.0), Relaxed);
+    // The parent's carrier may have had a place.
+    release();
+    SHIFT.store(0, SeqCst);
+}
+
 /// The carrier, the caller, takes the seat of `cpu`.
 pub(crate) fn take(me: &Carrier, cpu: CpuId) {
-    let wanted = u32::from(cpu.0) + 1;
-    if PLACED.load(Relaxed) && me.placed.swap(wanted, Relaxed) != wanted {
-        let mut left = cpu.index();
-        let mut mask = [0u64; WORDS];
-        for (word, all) in mask.iter_mut().zip(&MASK) {
-            let mut bits = all.load(Relaxed);
-            while bits != 0 && left > 0 {
-                bits &= bits - 1;
-                left -= 1;
-            }
-            if bits != 0 {
-                *word = bits & bits.wrapping_neg();
-                break;
-            }
-        }
-        set(&mask);
+    if !PLACED.load(Relaxed) {
+        return;
     }
+    let shift = match SHIFT.load(SeqCst) {
+        0 if FIRST.load(Relaxed) == u32::from(cpu.0) => return,
+        0 => spread(cpu),
+        shift => shift - 1,
+    };
+    let wanted = u32::from(cpu.0) + 1;
+    if me.placed.swap(wanted, Relaxed) != wanted {
+        set(0, &place_of(cpu, shift));
+    }
+}
+
+/// A second seat is in use: says by how much places are shifted, and gives the first seat's carrier its own.
+#[cold]
+fn spread(cpu: CpuId) -> u32 {
+    let mut here = 0u32;
+    // SAFETY: the host fills the word.
+    unsafe { syscall!(nr::GETCPU, &raw mut here, 0, 0) };
+    let here = here as usize;
+    let below = |word: usize| match (here / 64).cmp(&word) {
+        core::cmp::Ordering::Less => 0,
+        core::cmp::Ordering::Equal => (1u64 << (here % 64)) - 1,
+        core::cmp::Ordering::Greater => u64::MAX,
+    };
+    let place: u32 = MASK.iter().enumerate().map(|(i, word)| (word.load(Relaxed) & below(i)).count_ones()).sum();
+    let count = host_cpus() as u32;
+    let shift = (place + count - u32::from(cpu.0) % count) % count;
+    if let Err(others) = SHIFT.compare_exchange(0, shift + 1, SeqCst, SeqCst) {
+        return others - 1;
+    }
+    // Whoever takes the seat from now on goes there by itself.
+    let m = &kernel().m;
+    let first = CpuId(FIRST.load(Relaxed) as u16);
+    let (seat, carrier) = m.seats.look(first);
+    let carrier = (seat != Seat::Empty).then(|| m.carriers.get(carrier));
+    if let Some(tid) = carrier.map(|c| c.tid.load(Acquire)).filter(|&tid| tid != 0)
+        && carrier.is_some_and(|c| c.placed.swap(u32::from(first.0) + 1, Relaxed) == 0)
+    {
+        set(tid, &place_of(first, shift));
+    }
+    shift
+}
+
+fn place_of(cpu: CpuId, shift: u32) -> [u64; WORDS] {
+    let mut left = (cpu.index() + shift as usize) % host_cpus();
+    let mut mask = [0u64; WORDS];
+    for (word, all) in mask.iter_mut().zip(&MASK) {
+        let mut bits = all.load(Relaxed);
+        while bits != 0 && left > 0 {
+            bits &= bits - 1;
+            left -= 1;
+        }
+        if bits != 0 {
+            *word = bits & bits.wrapping_neg();
+            break;
+        }
+    }
+    mask
 }
 
 /// The carrier, the caller, has no seat and may wake up wherever a host CPU is free.
@@ -65,14 +126,10 @@ pub(crate) fn leave(me: &Carrier) {
     }
 }
 
-/// Before a new program: the mask that the process had.
+/// Before a new program, and for who has no seat: the mask that the process had.
 pub(crate) fn release() {
-    if PLACED.load(Relaxed) {
-        let mut mask = [0u64; WORDS];
-        for (to, from) in mask.iter_mut().zip(&MASK) {
-            *to = from.load(Relaxed);
-        }
-        set(&mask);
+    if SHIFT.load(SeqCst) != 0 {
+        set(0, &MASK.each_ref().map(|word| word.load(Relaxed)));
     }
 }
 
@@ -85,7 +142,8 @@ pub(crate) fn resume() {
     }
 }
 
-fn set(mask: &[u64; WORDS]) {
-    // SAFETY: this host thread's own mask. A refusal (the cpuset has changed) leaves the old one.
-    unsafe { syscall!(nr::SCHED_SETAFFINITY, 0, size_of_val(mask), mask.as_ptr()) };
+/// Gives a host thread, 0 for the caller, these CPUs.
+fn set(tid: u32, mask: &[u64; WORDS]) {
+    // SAFETY: a host thread of ours. A refusal (the cpuset has changed) leaves its old mask.
+    unsafe { syscall!(nr::SCHED_SETAFFINITY, tid, size_of_val(mask), mask.as_ptr()) };
 }

@@ -228,7 +228,7 @@ fn lend_memory(me: &'static Carrier, args: &CloneArgs) -> Next {
     let t = k.current(cpu);
     let Some(child) = Carrier::borrowed(t, k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
     let busy = k.leave_for_host(cpu, t, 0);
-    run::away(me, t, busy, || vfork(me, t, args, child))
+    run::away(me, t, busy, |_| vfork(me, t, args, child))
 }
 
 /// The clone itself. The thread has been saved, and its registers are in its context; its FS base and

@@ -5,20 +5,24 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{Host, delegate, handlers, identity, os, process, report, survey, takeover};
+use crate::{Host, delegate, handlers, identity, os, process, report, survey, takeover, watch};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Brief, Call, Chosen, Here, Next, Trap};
+use kernel::{Brief, Call, Chosen, Here, Machine, Next, Trap};
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
 /// The library number of calls that came by dispatch.
 pub const DISPATCHED: u32 = 0;
 
-/// How often an idle CPU looks around before its carrier sleeps: about 20 µs.
-const IDLE_LOOKS: u32 = 300;
+/// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
+pub(crate) const IDLE_LOOKS: u32 = 300;
+/// The same after sleeps that were all longer than it would have looked around.
+const IDLE_LOOKS_MIN: u32 = 20;
+/// How long a look takes, about.
+const LOOK_NS: u64 = 66;
 
 /// Tells the entries where to go on.
 pub(crate) fn set_up() {
@@ -189,7 +193,14 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
                 kernel().go_on(me.cpu())
             }
-            Next::Host { thread, call, busy } => away(me, thread, busy, || waiting_call(me, thread, call)),
+            Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
+                true if kernel().would_wait(&call) => kernel::TRY_AGAIN,
+                true => {
+                    watch::turn_on();
+                    waiting_call(me, thread, call)
+                }
+                false => waiting_call(me, thread, call),
+            }),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
                 let next = process::carry_out(me, what);
@@ -288,7 +299,8 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     let cpu = me.cpu();
     let k = kernel();
-    for _ in 0..IDLE_LOOKS {
+    let looks = me.idle_looks.load(Relaxed);
+    for _ in 0..looks {
         if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
             return interrupted(me);
         }
@@ -305,10 +317,18 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let due = |until: Option<Nanos>| until.map(|at| at.since(os::clock_gettime(1)));
     let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
     let mut left = due(until);
+    let asleep = k.m.now();
     while !look && left != Some(Nanos::ZERO) && me.park.load(SeqCst) == 0 && me.gs.pending.load(SeqCst) == 0 {
         os::futex_wait(&me.park, 0, left);
         left = due(until);
     }
+    // Where looking around spares no sleep, the host takes a carrier that does nothing else for one that computes, and
+    // who could run instead waits for it: so it is done for as long as it would have spared the last ones (the haltpoll
+    // governor of Linux's cpuidle).
+    let idle = k.m.now().since(asleep).0 + u64::from(looks) * LOOK_NS;
+    let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
+    let next = if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) };
+    me.idle_looks.store(next, Relaxed);
     if k.m.seats.unpark(cpu, me) {
         k.sched.idle_state(cpu, Idle::Spinning);
         let timer = left == Some(Nanos::ZERO) || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
@@ -321,20 +341,24 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
 
 /// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
 /// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
-pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce() -> isize) -> Next {
+///
+/// `wait` is told whether it keeps a CPU that others want, because there is no spare and the host gives us no carrier.
+pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce(bool) -> isize) -> Next {
     let k = kernel();
     let cpu = me.cpu();
-    let mut seated = !busy;
+    let (mut seated, mut kept) = (!busy, false);
     if seated {
         k.m.seats.leave_for_host(cpu, me);
         let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
         if wanted && k.m.seats.return_from_host(cpu, me) {
-            seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
+            kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
+            seated = kept;
         }
     } else {
-        seated = !k.m.seats.hand_over(cpu, &k.m.carriers);
+        kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
+        seated = kept;
     }
-    let result = wait();
+    let result = wait(kept);
     if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
         return k.trap(cpu, Trap::HostReturn { thread: t, result });
     }

@@ -70,7 +70,7 @@ impl Seats {
     /// The first carrier sits down.
     pub fn take_first(&self, cpu: CpuId, me: &Carrier) {
         me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
-        crate::place::take(me, cpu);
+        crate::place::begin(cpu);
         self.of(cpu).store(word(RUNNING, me.number), SeqCst);
     }
 
@@ -156,7 +156,7 @@ impl Seats {
                 _ => {
                     let Some(spare) = all.spare_or_new() else {
                         if now & 3 == HOST {
-                            all.get(now >> 2).recall(self.pid);
+                            let _ = all.get(now >> 2).recall(self.pid);
                         }
                         return;
                     };

@@ -13,7 +13,7 @@
 
 use crate::machine::kernel;
 use crate::os;
-use crate::{handlers, left, process, service};
+use crate::{handlers, left, process, service, survey};
 use abi::Signal;
 use kernel::Fatal;
 use sync::atomic::{AtomicU64, Ordering::*};
@@ -84,14 +84,9 @@ pub(crate) fn ask(signal: i32, continued: u32) {
 
 /// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.
 fn is_traced() -> bool {
-    const LABEL: &[u8] = b"\nTracerPid:\t";
-    let Ok(fd) = os::open(b"/proc/thread-self/status\0", 0, 0) else { return false };
-    let mut text = [0u8; 1024];
-    let len = os::read(fd, &mut text);
-    os::close(fd);
-    let text = text.get(..len).unwrap_or_default();
-    let at = text.windows(LABEL.len()).position(|part| part == LABEL);
-    at.and_then(|at| text.get(at + LABEL.len())).is_some_and(|&digit| digit != b'0')
+    let mut bytes = [0; 1024];
+    let status = survey::read(os::gettid() as u32, "status", &mut bytes);
+    survey::labelled(status, "TracerPid:").is_some_and(|tracer| tracer != "0")
 }
 
 /// By the service thread, before it asks the host for a signal; `left` is what it does not ask for.

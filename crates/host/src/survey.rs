@@ -63,7 +63,8 @@ pub fn cpu(out: &mut Line, cpu: CpuId) {
     }
     for what in ["wchan", "syscall"] {
         let mut bytes = [0; 160];
-        let _ = write!(out, ", {what} {}", read(tid, what, &mut bytes));
+        let text = core::str::from_utf8(read(tid, what, &mut bytes)).unwrap_or("");
+        let _ = write!(out, ", {what} {}", text.trim_end());
     }
     let _ = writeln!(out);
 }
@@ -131,27 +132,49 @@ pub fn host_thread(cpu: CpuId) -> Option<HostThread> {
     }
     let mut bytes = [0; 512];
     let text = read(m.carriers.get(carrier).tid.load(Relaxed), "stat", &mut bytes);
-    // The name, in parentheses, may hold anything.
-    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let mut fields = after_name(text)?.split(' ');
     let state = *fields.next()?.as_bytes().first()?;
     let mut times = fields.skip(10).map(|f| f.parse().unwrap_or(0));
     Some(HostThread { state, user: times.next()?, system: times.next()? })
 }
 
 /// A file of `/proc/self/task/TID`; empty if it cannot be read.
-pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a str {
+pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a [u8] {
     let mut path = Text::<64>::default();
     let _ = write!(path, "/proc/self/task/{tid}/{file}\0");
-    let Ok(fd) = os::open(path.as_bytes(), 0, 0) else { return "" };
-    let n = os::read(fd, bytes).min(bytes.len());
-    os::close(fd);
-    core::str::from_utf8(&bytes[..n]).unwrap_or("").trim_end()
+    os::read_file(path.as_bytes(), bytes)
+}
+
+/// What a `stat` says behind the name, which is in brackets and may hold any bytes.
+pub(crate) fn after_name(stat: &[u8]) -> Option<&str> {
+    let end = stat.iter().rposition(|&b| b == b')')?;
+    Some(core::str::from_utf8(stat.get(end + 1..)?).ok()?.trim())
+}
+
+/// What a line of a `status` says behind its label. The line of the name may hold any bytes, but it is one line.
+pub(crate) fn labelled<'a>(status: &'a [u8], label: &str) -> Option<&'a str> {
+    let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(label.as_bytes()))?;
+    Some(core::str::from_utf8(line).ok()?.trim())
 }
 
 /// How long the host let this host thread wait for a processor (run delay, the second figure of
 /// `schedstat`).
 pub(crate) fn run_delay(tid: u32) -> Nanos {
     let mut bytes = [0; 96];
-    let figure = read(tid, "schedstat", &mut bytes).split(' ').nth(1).and_then(|f| f.parse().ok());
-    Nanos(figure.unwrap_or(0))
+    let text = core::str::from_utf8(read(tid, "schedstat", &mut bytes)).unwrap_or("");
+    Nanos(text.split(' ').nth(1).and_then(|figure| figure.parse().ok()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat = b"7 (a\xff) b) S 1 2 3\n";
+        assert_eq!(after_name(stat), Some("S 1 2 3"));
+        let status = b"Name:\t\xff\xfe\\nTracerPid:\t9\nState:\tR (running)\nTracerPid:\t12\n";
+        assert_eq!((labelled(status, "TracerPid:"), labelled(status, "SigPnd:")), (Some("12"), None));
+        assert_eq!((after_name(b""), labelled(b"", "TracerPid:")), (None, None));
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::os::{self, nr};
 use crate::report::Text;
+use crate::survey;
 use arch::syscall;
 use core::fmt::Write;
 use kernel::Background;
@@ -57,14 +58,9 @@ fn is_orphaned(group: i32) -> bool {
 fn ids_of(pid: i32) -> Option<[i32; 3]> {
     let mut path = Text::<32>::default();
     let _ = write!(path, "/proc/{pid}/stat\0");
-    let fd = os::open(path.as_bytes(), 0, 0).ok()?;
-    let mut bytes = [0u8; 512];
-    let n = os::read(fd, &mut bytes);
-    os::close(fd);
-    let bytes = bytes.get(..n)?;
-    // After the name in brackets, which may hold anything: state, parent, group, session.
-    let end = bytes.iter().rposition(|&b| b == b')')?;
-    let text = core::str::from_utf8(&bytes[end + 1..]).ok()?;
-    let mut fields = text.split_ascii_whitespace().skip(1).map(|field| field.parse().ok());
-    Some([fields.next()??, fields.next()??, fields.next()??])
+    let mut bytes = [0; 512];
+    // State, parent, group, session.
+    let mut fields = survey::after_name(os::read_file(path.as_bytes(), &mut bytes))?.split(' ').skip(1);
+    let mut id = || fields.next()?.parse().ok();
+    Some([id()?, id()?, id()?])
 }

@@ -43,8 +43,9 @@ pub(crate) fn want(cpu: CpuId) {
     }
 }
 
+/// Called, too, by who waits in the host and keeps its CPU meanwhile.
 #[cold]
-fn turn_on() {
+pub(crate) fn turn_on() {
     if !ON.swap(true, SeqCst) && !service::call() {
         // No service thread yet: the next tick asks again.
         ON.store(false, SeqCst);
@@ -122,6 +123,8 @@ impl Watch {
             let seen = &mut self.cpus[i];
             if kernel().sched.queued(cpu) == 0 {
                 *seen = Seen { progress: seen.progress, ..Seen::default() };
+                // Nobody is queued, but sleepers of that CPU may be late.
+                competing |= recall(cpu);
                 continue;
             }
             competing = true;
@@ -148,7 +151,7 @@ impl Seen {
             *self = Seen { progress, ..Seen::default() };
             return;
         }
-        recall(cpu);
+        let _ = recall(cpu);
         help(cpu);
         self.judge(cpu);
     }
@@ -204,12 +207,11 @@ fn inline_call(cpu: CpuId) -> Option<(u32, u32)> {
     Some((carrier, m.carriers.get(carrier).inline.current()?))
 }
 
-/// The carrier of `cpu` may be in a host call that waits, because there was no spare to leave the CPU to.
-fn recall(cpu: CpuId) {
+/// The carrier of `cpu` may be in a host call that waits, because there was no spare to leave the CPU to. Says whether it is.
+fn recall(cpu: CpuId) -> bool {
     let m = &kernel().m;
-    if let (Seat::Running, carrier) = m.seats.look(cpu) {
-        m.carriers.get(carrier).recall(m.pid);
-    }
+    let (Seat::Running, carrier) = m.seats.look(cpu) else { return false };
+    m.carriers.get(carrier).recall(m.pid)
 }
 
 /// An idle CPU shall fetch what waits on `cpu`.

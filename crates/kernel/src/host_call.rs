@@ -6,7 +6,6 @@
 
 use crate::machine::{Call, Machine};
 use crate::terminal::changes_terminal;
-use crate::thread::hint;
 use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
@@ -25,7 +24,7 @@ const SEEK_CUR: u64 = 1;
 const CURRENT: u64 = u64::MAX;
 
 /// The result of a host call that was given up because its CPU was wanted and the host had no other thread for us
-/// (RLIMIT_NPROC, memory): it is made again.
+/// (RLIMIT_NPROC, memory): it is made again (`put_off`).
 pub const TRY_AGAIN: isize = Errno::ERESTARTNOINTR.to_ret();
 
 /// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
@@ -358,6 +357,7 @@ impl<M: Machine> Kernel<M> {
         self.begin_wait(t, Wait::Host);
         self.thread(t).wait.a.store(done as u64, Relaxed);
         let now = self.m.now();
+        self.thread(t).wait.b.store(now.0, Relaxed);
         self.leave_carrier(cpu, t, now);
         let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
         if self.watched {
@@ -428,13 +428,18 @@ impl<M: Machine> Kernel<M> {
     /// the rest failed, as a write that was cut short says.
     pub(crate) fn host_finished(&self, t: ThreadIdx) -> Option<isize> {
         let wait = &self.thread(t).wait;
-        if !wait.done() {
-            return None;
-        }
-        self.charge_host_call(t);
-        let (result, part) = (wait.value.load(Relaxed) as isize, wait.a.load(Relaxed) as isize);
         let call = wait.call.load(Relaxed) as usize;
-        let result = if result == TRY_AGAIN { self.given_up(t, call) } else { result };
+        let result = if !wait.done() {
+            wait.armed()?;
+            self.put_off_finished(t)?
+        } else {
+            self.charge_host_call(t);
+            match wait.value.load(Relaxed) as isize {
+                TRY_AGAIN => self.put_off(t, call)?,
+                result => result,
+            }
+        };
+        let part = wait.a.load(Relaxed) as isize;
         Some(match result {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::futex::shared_wait_ended(part, r),
@@ -448,27 +453,8 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What becomes of a call that was given up. One with a time of its own is interrupted, as its time would begin anew.
-    fn given_up(&self, t: ThreadIdx, call: usize) -> isize {
-        let r = self.m.registers(t);
-        let timed = match call {
-            nr::POLL => r.rdx as i32 >= 0,
-            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => r.r10 as i32 >= 0,
-            nr::PPOLL => r.rdx != 0,
-            nr::EPOLL_PWAIT2 | nr::SEMTIMEDOP => r.r10 != 0,
-            nr::SELECT | nr::PSELECT6 | nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => r.r8 != 0,
-            _ => false,
-        };
-        if timed {
-            return Errno::EINTR.to_ret();
-        }
-        // On the way to user code it is seen that the call starts over.
-        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
-        TRY_AGAIN
-    }
-
     /// A call on a socket that gives up after a time does not begin anew (`sock_intr_errno`).
-    fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
+    pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
         let sending = match call {
             nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => false,
             nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => true,
@@ -489,7 +475,7 @@ fn answered(call: &Call, result: isize) -> Out {
 }
 
 /// Which calls a handler with SA_RESTART starts over (`signal(7)`).
-fn restarts(call: usize) -> bool {
+pub(crate) fn restarts(call: usize) -> bool {
     !matches!(
         call,
         // Its descriptor is gone at the first try.

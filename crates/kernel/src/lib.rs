@@ -31,6 +31,7 @@ mod memory;
 mod posix_timers;
 mod proc;
 mod profile;
+mod put_off;
 mod signalfd;
 mod signals;
 pub mod stats;
@@ -115,6 +116,8 @@ pub struct Kernel<M: Machine> {
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
     proc: proc::ProcRoom,
+    /// Threads whose host call sleeps instead of waiting, for want of a carrier.
+    put_off: sync::atomic::AtomicU32,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -143,6 +146,7 @@ impl<M: Machine> Kernel<M> {
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
             proc: proc::ProcRoom::default(),
+            put_off: sync::atomic::AtomicU32::new(0),
             config,
         })
     }

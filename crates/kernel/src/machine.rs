@@ -78,6 +78,8 @@ pub trait Machine: Sync + Sized {
     fn opens_fifo(&self, call: &Call) -> bool;
     /// Whether `fd` is a socket with a time limit for sending, or for receiving.
     fn socket_times_out(&self, fd: u64, sending: bool) -> bool;
+    /// Whether `poll(2)` finds `fd` ready for reading or writing, or finds fault with it.
+    fn is_ready(&self, fd: u64, for_writing: bool) -> bool;
     /// ITIMER_REAL, which is the host's: what is left, and the period.
     fn real_itimer(&self) -> [Nanos; 2] {
         [Nanos::ZERO; 2]

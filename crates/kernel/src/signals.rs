@@ -173,7 +173,8 @@ impl<M: Machine> Kernel<M> {
         if thread.hint.fetch_or(hint::SIGNAL, AcqRel) & hint::SIGNAL != 0 {
             return;
         }
-        if thread.wait.kind() == Wait::Host {
+        // One that is put off is in no host call: it sleeps.
+        if thread.wait.kind() == Wait::Host && thread.wait.armed().is_none() {
             return self.m.interrupt(t);
         }
         if !self.wake(cpu, t) {

@@ -149,6 +149,10 @@ impl Machine for SimMachine {
         false
     }
 
+    fn is_ready(&self, _fd: u64, _for_writing: bool) -> bool {
+        false
+    }
+
     fn socket_times_out(&self, _fd: u64, _sending: bool) -> bool {
         false
     }

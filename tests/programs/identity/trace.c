@@ -1,5 +1,6 @@
 /* A program that traces others: its requests come from the thread that attached, wherever that runs. */
 #include "../check.h"
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
@@ -78,6 +79,12 @@ static void *attach(void *argument) {
 }
 
 CASE(child) { trace_a_child(); }
+
+/* The name is any bytes, which the status in /proc shows as they are. */
+CASE(child_with_a_strange_name) {
+  need(prctl(PR_SET_NAME, "\xff\n\\) \xfe") == 0);
+  trace_a_child();
+}
 
 CASE(seized) { attach(NULL); }
 

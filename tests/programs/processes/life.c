@@ -119,6 +119,7 @@ static void report_pending(void) {
   while ((got = sigtimedwait(&set, &info, &(struct timespec){0})) > 0)
     say("signal %d, code %d, value %d, own %d", got, info.si_code, info.si_value.sival_int, info.si_pid == getpid());
 }
+static const char *next_program = "/proc/self/exe";
 static void send_and_exec(bool by_thread, bool fail_first) {
   block(SIGUSR1, SIGUSR2, SIGRTMIN + 3);
   kill(getpid(), SIGUSR1);
@@ -139,7 +140,7 @@ static void send_and_exec(bool by_thread, bool fail_first) {
     say("first %d", sigtimedwait(&set, &info, &zero) == SIGRTMIN + 3 ? info.si_value.sival_int : -1);
   }
   if (by_thread) finish(start(exec_in_thread, arguments));
-  else execv("/proc/self/exe", arguments);
+  else execv(next_program, arguments);
   _exit(9);
 }
 static void of_main(void) { send_and_exec(false, false); }
@@ -147,6 +148,14 @@ static void after_a_failure(void) { send_and_exec(false, true); }
 CASE(exec_with_pending_signals) {
   in_child("main thread", of_main);
   in_child("after a failed exec", after_a_failure);
+  /* The name of a process is any bytes, which its status in /proc shows as they are. */
+  static char link[64], program[PATH_MAX];
+  need(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+  snprintf(link, sizeof link, "/tmp/life-%d-\xff\xfe", getpid());
+  need(symlink(program, link) == 0);
+  next_program = link;
+  in_child("under a strange name", of_main);
+  unlink(link);
 }
 
 /* The mask and ignored signals, too; handlers are gone. */

@@ -1,6 +1,7 @@
 /* Which CPUs a thread may use. Masks are shown relative to the one at the start, so that any number of CPUs
  * gives the same lines. */
 #include "../check.h"
+#include <ctype.h>
 
 static unsigned long start_mask[128];
 static long mask_bytes;
@@ -157,4 +158,46 @@ CASE(getcpu) {
   say("with nothing %s", result(syscall(SYS_getcpu, NULL, NULL, NULL)));
   say("bad place %s", result(syscall(SYS_getcpu, (void *)8, NULL, NULL)));
   must(start_mask[cpu / 64] >> cpu % 64 & 1);
+}
+
+/* Processes of one thread each are left to the host: they do not all run on one CPU while others are idle. */
+static void *compute_a_little(void *argument) {
+  for (volatile int i = 0; i < 3000000; i++) {}
+  return argument;
+}
+static int cpus_of(pid_t process) {
+  char path[64], line[256];
+  snprintf(path, sizeof path, "/proc/%d/status", process);
+  FILE *file = fopen(path, "r");
+  need(file);
+  int count = -1;
+  while (fgets(line, sizeof line, file))
+    if (strncmp(line, "Cpus_allowed:", 13) == 0) {
+      count = 0;
+      for (char *digit = line + 13; *digit; digit++)
+        if (isxdigit(*digit)) count += __builtin_popcount(isdigit(*digit) ? *digit - '0' : *digit - 'a' + 10);
+    }
+  fclose(file);
+  return count;
+}
+CASE(child_of_one_thread_runs_anywhere) {
+  cpu_set_t mine;
+  need(sched_getaffinity(0, sizeof mine, &mine) == 0);
+  /* Its parent's threads have run on all CPUs by then. */
+  pthread_t threads[8];
+  for (int i = 0; i < COUNT(threads); i++) threads[i] = start(compute_a_little, NULL);
+  for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
+  int ends[2];
+  need(pipe(ends) == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    compute_a_little(NULL);
+    need(write(ends[1], "x", 1) == 1);
+    for (;;) pause();
+  }
+  char byte;
+  need(read(ends[0], &byte, 1) == 1);
+  say("has one CPU of many: %d", cpus_of(child) == 1 && CPU_COUNT(&mine) > 1);
+  kill(child, SIGKILL);
+  need(waitpid(child, NULL, 0) == child);
 }

@@ -74,3 +74,43 @@ CASE(handlers) { storm("one number", 1, false, INT64_C(1000000000), LONG_MAX); }
 /* The host's own queue is slow where many numbers are mixed in it. */
 CASE(numbers) { storm("eight numbers", NUMBERS, false, INT64_C(500000000), 500); }
 CASE(waits) { storm("sigtimedwait", 1, true, INT64_C(500000000), LONG_MAX); }
+
+/* A steady storm: so many a second, each at its time. STORM_RATE and STORM_SECONDS make it another one, told of on the error
+ * stream: what the sender reached, and how many the host refused for want of room. */
+static void pace(pid_t to, long rate, int64_t span_ns) {
+  int64_t begin = now_ns(CLOCK_MONOTONIC), now = begin;
+  for (long value = 1; now - begin < span_ns;) {
+    now = now_ns(CLOCK_MONOTONIC);
+    if ((now - begin) / 1000 * rate / 1000000 < shared->sent + shared->refused) continue;
+    union sigval word = {.sival_ptr = (void *)(intptr_t)value};
+    if (sigqueue(to, SIGRTMIN, word) == 0) {
+      value++;
+      shared->sent++;
+    } else {
+      shared->refused++;
+    }
+  }
+  shared->done = true;
+}
+CASE(steady) {
+  const char *rate = getenv("STORM_RATE"), *seconds = getenv("STORM_SECONDS");
+  int64_t span_ns = seconds ? atol(seconds) * INT64_C(1000000000) : INT64_C(300000000);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  need(shared != MAP_FAILED);
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART};
+  need(sigaction(SIGRTMIN, &action, NULL) == 0);
+  pid_t receiver = getpid(), child = fork();
+  need(child != -1);
+  if (child == 0) {
+    pace(receiver, rate ? atol(rate) : 100000, span_ns);
+    _exit(0);
+  }
+  while (!shared->done || shared->got != shared->sent) nanosleep(&(struct timespec){0, 5000000}, NULL);
+  need(waitpid(child, NULL, 0) == child);
+  must(shared->got > 1000);
+  say("all that was accepted arrived, %ld out of order", shared->out_of_order);
+  if (seconds)
+    fprintf(stderr, "%ld accepted (%.0f a second), %ld refused, %ld arrived\n", shared->sent,
+            (double)shared->sent / ((double)span_ns / 1e9), shared->refused, shared->got);
+  munmap(shared, sizeof *shared);
+}

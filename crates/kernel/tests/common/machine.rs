@@ -123,6 +123,10 @@ impl Machine for TestMachine {
     fn opens_fifo(&self, _call: &Call) -> bool {
         false
     }
+    fn is_ready(&self, _fd: u64, _for_writing: bool) -> bool {
+        false
+    }
+
     fn socket_times_out(&self, _fd: u64, _sending: bool) -> bool {
         false
     }
