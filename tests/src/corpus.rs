@@ -98,9 +98,11 @@ impl Program {
         if !self.directives.any_status && !native.succeeded() {
             return Err(format!("fails natively: {}", native.describe()));
         }
+        let options: Vec<&str> =
+            options.iter().copied().chain(self.directives.options.iter().map(String::as_str)).collect();
         let ours = match self.directives.privileged {
-            true => run.under_entresol_as_nobody(options)?,
-            false => run.under_entresol(options)?,
+            true => run.under_entresol_as_nobody(&options)?,
+            false => run.under_entresol(&options)?,
         };
         compare(&native, &ours, self.directives.compare_stderr)
     }

@@ -7,6 +7,7 @@
 //! | `//@ shared: late.c` | also built, as a shared library; the variable `LIBRARY` holds its path |
 //! | `//@ needs: libasan8 libasan.so` | a Debian package, and the command or library that shows it is there |
 //! | `//@ privileged` | natively as root, under Entresol as nobody: what Linux allows root, Entresol allows all |
+//! | `//@ options: --rt=host` | how `entresol run` is told to run it |
 //! | `//@ root` | needs root both natively and under Entresol: it gives rights up |
 //! | `//@ status: any` | may natively end otherwise than with status 0 |
 //! | `//@ stderr: ignore` | holds addresses or process ids |
@@ -29,6 +30,8 @@ pub struct Directives {
     pub libs: Vec<String>,
     /// Source of a shared library to build beside the program.
     pub shared: Option<String>,
+    /// Options of `entresol run`.
+    pub options: Vec<String>,
     /// What must be installed.
     pub needs: Vec<Requirement>,
     /// Natively as root, under Entresol as user nobody.
@@ -56,6 +59,7 @@ impl Default for Directives {
         Self {
             flags: Vec::new(),
             libs: Vec::new(),
+            options: Vec::new(),
             shared: None,
             needs: Vec::new(),
             privileged: false,
@@ -90,6 +94,7 @@ impl Directives {
         match (key, value) {
             ("flags", _) => self.flags.extend(words()),
             ("libs", _) => self.libs.extend(words()),
+            ("options", _) => self.options.extend(words()),
             ("shared", _) => self.shared = Some(value.to_owned()),
             ("by", _) => self.by = Some(value.to_owned()),
             ("needs", _) => self.needs.push(Requirement::parse(value)?),

@@ -135,7 +135,7 @@ fn as_nobody() -> Option<Command> {
     (!keep && rustix::process::geteuid().is_root()).then_some(command)
 }
 
-fn public(file: &Path) -> Result<PathBuf, String> {
+pub(crate) fn public(file: &Path) -> Result<PathBuf, String> {
     places::public_copy(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 
+use crate::compile::compile;
+use crate::directives::Directives;
 use crate::outcome::compare;
 use crate::requirement::Requirement;
-use crate::run::Run;
+use crate::run::{Run, public};
 use crate::trial::{Conditions, trial};
 use crate::{cargo, entresol, places};
 
@@ -197,15 +199,29 @@ fn rt_migrate_test() -> Result<(), String> {
     Ok(())
 }
 
-/// Its figures are printed and not judged.
+/// Its figures are printed and not judged: alone, and with two threads that spin in its own process, which a library
+/// brings in (`tests/programs/sched/spinners.c`).
 fn cyclictest() -> Result<(), String> {
+    let spinners = places::programs().join("sched/spinners.c");
+    let directives = Directives { flags: vec!["-fPIC".to_owned(), "-shared".to_owned()], ..Directives::default() };
+    let library = compile(&spinners, &directives)?.program;
+    measure_cyclictest("idle", Run::new("/usr/bin/cyclictest"))?;
+    let preload = format!("LD_PRELOAD={}", public(&library)?.display());
+    measure_cyclictest("beside two spinning threads", Run::new("/usr/bin/env").args([&preload, "/usr/bin/cyclictest"]))
+}
+
+fn measure_cyclictest(how: &str, run: Run) -> Result<(), String> {
     let args = ["--quiet", "--default-system", "--threads=2", "--priority=80", "--interval=1000", "--loops=1000"];
-    let outcome = Run::new("/usr/bin/cyclictest").args(args).under_entresol_as_nobody(&["--cpus", "2"])?;
-    if !outcome.succeeded() {
+    let outcome = run.args(args).under_entresol_as_nobody(&["--cpus", "2", "--stats"])?;
+    let errors = String::from_utf8_lossy(&outcome.stderr);
+    if !outcome.succeeded() || errors.contains("cannot be preloaded") {
         return Err(outcome.describe());
     }
     for line in String::from_utf8_lossy(&outcome.stdout).lines().filter(|line| line.starts_with("T:")) {
-        println!("cyclictest {line}");
+        println!("cyclictest, {how}: {line}");
+    }
+    for line in errors.lines().filter(|line| line.contains("stolen")) {
+        println!("cyclictest, {how}:{line}");
     }
     Ok(())
 }

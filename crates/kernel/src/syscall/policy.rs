@@ -95,9 +95,13 @@ impl<M: Machine> Kernel<M> {
         }
         let raised = u64::from(new.rt.0) > u64::from(old.rt.0) && u64::from(new.rt.0) > limit(RLIMIT_RTPRIO);
         let entered = new.policy.is_rt() && new.policy != old.policy && limit(RLIMIT_RTPRIO) == 0;
-        let nicer = new.nice < old.nice && (20 - i64::from(new.nice.0)) as u64 > limit(RLIMIT_NICE);
+        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= limit(RLIMIT_NICE);
+        let nicer = new.nice < old.nice && !may_have(new.nice);
+        // SCHED_IDLE counts as nice 20.
+        let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle && !may_have(old.nice);
         let unreset = old.reset_on_fork && !new.reset_on_fork;
-        if raised || entered || nicer || unreset || new.policy == Policy::Deadline { Err(Errno::EPERM) } else { Ok(()) }
+        let refused = raised || entered || nicer || wakes || unreset || new.policy == Policy::Deadline;
+        if refused { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     pub(crate) fn sys_sched_getscheduler(&self, t: ThreadIdx, call: &Call) -> Out {
