@@ -120,6 +120,14 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
+    /// The current thread takes a signal that is pending for the process, if it wants it, whoever was asked first: with
+    /// a thousand threads the turn of that one comes in seconds, and until then all of the kind would be one.
+    pub(crate) fn take_pending(&self, cpu: CpuId, t: ThreadIdx, signal: Signal) {
+        if self.candidate_for(t).is_some_and(|candidate| candidate.wants(signal)) {
+            self.notify(cpu, t);
+        }
+    }
+
     pub(crate) fn after_sending(&self, cpu: CpuId, sent: Sent, info: SigInfo, first: ThreadIdx) {
         if sent.fate == Fate::Ignored {
             return;

@@ -227,6 +227,25 @@ fn who_is_given_a_signal_by_its_tick_keeps_the_cpu_until_the_next() {
 }
 
 #[test]
+fn who_runs_takes_a_signal_that_was_meant_for_one_that_waits() {
+    let (mut w, main) = (World::new(1), ThreadIdx(0));
+    w.handle(main, SIGPROF, 0);
+    let others = [w.spawn(main), w.spawn(main), w.spawn(main)];
+    // While this one runs others are asked.
+    w.poke_u64(word(12), 1 << (SIGPROF - 1));
+    let blocked = others[1];
+    assert_eq!(w.call(blocked, nr::RT_SIGPROCMASK, [0, word(12), 0, 8, 0, 0]), Some(0));
+    set_itimer(&mut w, main, ITIMER_PROF, MS, MS);
+    w.advance(3 * MS);
+    for _ in 0..200 {
+        let (before, running) = (w.handled.len(), w.on(0));
+        w.advance(MS);
+        let handled = &w.handled[before..];
+        assert!(running == Some(blocked) || handled.first().copied() == running, "{handled:?} while {running:?} ran");
+    }
+}
+
+#[test]
 fn nothing_ticks_unless_something_is_armed() {
     let (mut w, t) = World::with_threads(2);
     w.advance(5 * MS);

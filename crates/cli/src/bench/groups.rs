@@ -107,6 +107,7 @@ const CPU_TIME: &[Task] = &[
     probe(Probe::Profile8, "profiling ticks over 8 threads", &["profile_tick_8"], "ms"),
     probe(Probe::Profile1k, "profiling ticks over 1,000 threads", &["profile_tick_1k"], "ms"),
     probe(Probe::Profile20k, "profiling ticks over 20,000 threads", &["profile_tick_20k"], "ms"),
+    probe(Probe::Profile100k, "profiling ticks over 100,000 threads", &["profile_tick_100k"], "ms"),
 ];
 
 const TIMERS: &[Task] = &[

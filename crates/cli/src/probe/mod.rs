@@ -72,6 +72,8 @@ pub enum Probe {
     Profile1k,
     /// 20,000 threads compute under a profiling timer
     Profile20k,
+    /// 100,000 threads compute under a profiling timer
+    Profile100k,
     /// 20,000 POSIX timers are created, asked and deleted
     Timers20k,
     /// 96,000 of them
@@ -156,6 +158,7 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::Profile8 => profile::measure(8, "profile_tick_8", quick),
         Probe::Profile1k => profile::measure(1_000, "profile_tick_1k", quick),
         Probe::Profile20k => profile::measure(20_000, "profile_tick_20k", quick),
+        Probe::Profile100k => profile::measure(100_000, "profile_tick_100k", quick),
         Probe::Timers20k => timers::many(20_000, "20k", quick),
         Probe::Timers96k => timers::many(96_000, "96k", quick),
         Probe::Timers1m => timers::many(1_000_000, "1m", quick),

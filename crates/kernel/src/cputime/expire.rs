@@ -101,6 +101,9 @@ impl<M: Machine> Kernel<M> {
             };
             // A standard signal that is pending already is not lost, but the same.
             let _ = self.send_to_process(cpu, t, SigInfo::kernel(signal));
+            if let Some(t) = t {
+                self.take_pending(cpu, t, signal);
+            }
         }
     }
 

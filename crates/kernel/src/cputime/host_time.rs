@@ -133,11 +133,17 @@ impl HostTime {
 impl<M: Machine> Kernel<M> {
     /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
     /// others or spent waiting, or charges what was missed. It is `t`'s, the current thread's.
-    pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        match self.m.carrier_time() {
+    ///
+    /// The moment is taken after the host was asked, and answered: hosts like to give the processor to others at the end
+    /// of a system call, and what they take there is still `t`'s.
+    pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
+        let host = self.m.carrier_time();
+        let now = self.m.now();
+        match host {
             Some(host) => self.compare_with(cpu, t, now, host),
             None => self.follow(t, now),
         }
+        now
     }
 
     /// The same, where the host's count of the CPU's carrier is known.
@@ -183,28 +189,29 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let now = self.m.now();
         if self.cpu(cpu).host_time.since(self.cputime.cpu.on(cpu, now)) >= COMPARED_FOR {
-            self.compare_with_host(cpu, t, now);
+            return self.compare_with_host(cpu, t);
         }
         now
     }
 
     /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.
-    pub(super) fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        self.compare_after(COMPARED_FOR, cpu, t, now);
+    pub(super) fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> Nanos {
+        self.compare_after(COMPARED_FOR, cpu, t, now)
     }
 
     /// The current thread has come to its end: what was stolen of a longer life is known to have been its.
-    pub(super) fn compare_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
-        self.compare_after(BURST, cpu, t, now);
+    pub(super) fn compare_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> Nanos {
+        let now = self.compare_after(BURST, cpu, t, now);
         self.bear_idle(cpu, t);
+        now
     }
 
-    fn compare_after(&self, span: Nanos, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+    fn compare_after(&self, span: Nanos, cpu: CpuId, t: ThreadIdx, now: Nanos) -> Nanos {
         if self.cpu(cpu).host_time.since(self.cputime.cpu.on(cpu, now)) >= span {
-            self.compare_with_host(cpu, t, now);
-        } else {
-            self.follow(t, now);
+            return self.compare_with_host(cpu, t);
         }
+        self.follow(t, now);
+        now
     }
 
     /// Asks the host what it has counted of the carrier of this busy CPU, if nobody has.
@@ -258,9 +265,10 @@ impl<M: Machine> Kernel<M> {
         let (base, ours) = (&self.cpu(cpu).host_time, self.cputime.cpu.on(cpu, now));
         let expected = base.expected(ours).filter(|_| base.since(ours) < BURST);
         if expected.is_none() {
-            self.compare_with_host(cpu, t, now);
+            let _ = self.compare_with_host(cpu, t);
         }
-        let since = expected.or_else(|| base.expected(self.cputime.cpu.on(cpu, now)));
+        // What has been counted since is the way there.
+        let since = expected.or_else(|| base.is_known().then(|| Nanos(base.host.load(Relaxed))));
         self.thread(t).time.call_began_at(since);
     }
 

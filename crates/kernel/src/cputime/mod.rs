@@ -231,12 +231,12 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> Ticked {
         let current = self.sched.current(cpu);
+        let mut now = now;
         if let Some(t) = current {
-            if self.cputime.is_armed() {
-                self.compare_with_host(cpu, t, now);
-            } else {
-                self.compare_now_and_then(cpu, t, now);
-            }
+            now = match self.cputime.is_armed() {
+                true => self.compare_with_host(cpu, t),
+                false => self.compare_now_and_then(cpu, t, now),
+            };
             self.cputime.cpu.tick(cpu, &self.thread(t).time.cpu, mode, now);
         }
         if !self.cputime.is_armed() {
@@ -275,7 +275,7 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     fn end_long_inline(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, took: Nanos) {
         let before = self.consumed(t, now) - took;
-        self.compare_with_host(cpu, t, now);
+        let now = self.compare_with_host(cpu, t);
         let span = self.consumed(t, now) - before;
         self.cputime.cpu.attribute(cpu, &self.thread(t).time.cpu, span, Mode::System);
     }
@@ -320,7 +320,7 @@ impl<M: Machine> Kernel<M> {
     /// The current thread has come to its end: sleepers on its clock wait for nothing.
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
-        self.compare_at_exit(cpu, t, now);
+        let now = self.compare_at_exit(cpu, t, now);
         self.sample_at_exit(cpu, t, now);
         self.leave_group(t);
         self.cputime.cpu.exit(cpu, &self.thread(t).time.cpu, now);
