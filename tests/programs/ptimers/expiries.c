@@ -1,3 +1,4 @@
+//@ stderr: ignore
 //@ alone
 //@ seconds: 240
 /* Periodic timers under load, counted: no expiry is early, and each one is a delivery or an overrun of one, through

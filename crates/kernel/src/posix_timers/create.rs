@@ -161,10 +161,17 @@ impl<M: Machine> Kernel<M> {
         Ok((Timer::new(base, notify, value, wanted.clock_raw), whose))
     }
 
-    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`.
-    pub(crate) fn restore_timer_ids(&self, a: &[u64; 6]) -> Out {
-        match self.posix.timers.table.restore_ids(a[1], [a[2], a[3], a[4]]) {
-            Ok(answer) => Out::Done(answer as isize),
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`. Who asks for exact ids is about to create timers: some are charged now.
+    pub(crate) fn restore_timer_ids(&self, cpu: CpuId, a: &[u64; 6]) -> Out {
+        let table = &self.posix.timers.table;
+        match table.restore_ids(a[1], [a[2], a[3], a[4]]) {
+            Ok(answer) => {
+                // At the limit `timer_create` says so itself.
+                if table.is_restoring() && self.charge_timer(cpu).is_ok() {
+                    self.uncharge_timer(cpu);
+                }
+                Out::Done(answer as isize)
+            }
             Err(e) => errno(e).into(),
         }
     }

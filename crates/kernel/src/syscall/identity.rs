@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
         if tid == 0 { Some(t) } else { self.threads.find(Tid(tid)) }
     }
 
-    pub(crate) fn sys_prctl(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_prctl(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let thread = self.thread(t);
         let a = &call.args;
         match a[0] {
@@ -85,7 +85,7 @@ impl<M: Machine> Kernel<M> {
                 let word = thread.clear_child_tid.load(Relaxed);
                 if self.m.store_u64(a[1], word).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
             }
-            PR_TIMER_CREATE_RESTORE_IDS => self.restore_timer_ids(a),
+            PR_TIMER_CREATE_RESTORE_IDS => self.restore_timer_ids(cpu, a),
             PR_SET_KEEPCAPS | PR_CAPBSET_DROP | PR_SET_SECUREBITS | PR_SET_NO_NEW_PRIVS | PR_CAP_AMBIENT => {
                 Out::Process(Process::Rights(*call))
             }

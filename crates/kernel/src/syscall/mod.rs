@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
             }
             nr::SET_TID_ADDRESS => self.sys_set_tid_address(t, a),
             nr::GET_ROBUST_LIST => self.sys_get_robust_list(t, a),
-            nr::PRCTL => self.sys_prctl(t, call),
+            nr::PRCTL => self.sys_prctl(cpu, t, call),
             nr::ARCH_PRCTL => self.sys_arch_prctl(t, call),
             nr::GETCPU => self.sys_getcpu(cpu, a),
             nr::FUTEX_WAITV => self.sys_futex_waitv(cpu, t, call),
