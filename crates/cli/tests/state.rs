@@ -154,13 +154,13 @@ fn each_thread_is_shown_with_what_it_waits_for() {
     assert_eq!((&find(&rows, fifo)["policy"], &find(&rows, fifo)["pri"]), (&"FF".into(), &33.into()));
     assert_eq!(find(&rows, program.child.id().into())["name"], "main");
     // All block SIGUSR1; who waits for it lets it through.
-    let rows = room.json(&["ps", "--json", "-o", "tid,pending,blocked", &program.pid()]);
+    let rows = room.json(&["ps", "--json", "-o", "tid,pending,blocked", "-p", &program.pid()]);
     for (tid, name) in &program.threads {
         let row = find(&rows, *tid);
         let blocked = if name == "sigwaiter" { 0 } else { 1 << 9 };
         assert_eq!((&row["blocked"], &row["pending"]), (&blocked.into(), &0.into()), "{name}");
     }
-    let answer = room.ask(&["ps", "-o", "name,blocked", &program.pid()]);
+    let answer = room.ask(&["ps", "-o", "name,blocked", "-p", &program.pid()]);
     let text = String::from_utf8(answer.stdout).unwrap();
     assert!(text.contains("fifo      0000000000000200\n"), "{text}");
     // The same for people.

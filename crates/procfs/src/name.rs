@@ -116,7 +116,7 @@ impl Name {
 #[inline(always)]
 fn first_slash(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let other = word ^ (ONES * b'/' as u64);
+    let other = word ^ (ONES * u64::from(b'/'));
     // The lowest byte that is none of the others, and perhaps some above it, has its highest bit set.
     let slashes = other.wrapping_sub(ONES) & !other & (ONES << 7);
     (slashes != 0).then(|| slashes.trailing_zeros() as usize / 8)

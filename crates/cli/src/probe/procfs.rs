@@ -70,13 +70,15 @@ pub(super) fn measure(quick: bool) -> Measured {
     Ok(())
 }
 
-/// All look each other up in turn, each so often. Each keeps to a CPU, by turns: it would take the host longer than a
-/// span to part two that begin on the same.
+/// All look each other up in turn, each so often. Where there is a CPU for each they keep to it: it would take the host
+/// longer than a span to part two that begin on the same.
 fn crowd(threads: usize, rounds: usize, look: Look) -> Result<f64, String> {
     let (gate, ids) = (Barrier::new(threads), Mutex::new(Vec::new()));
     let cpus = super::pthread::cpus();
     let work = |at: usize| {
-        super::pthread::pin(cpus[at % cpus.len()])?;
+        if threads <= cpus.len() {
+            super::pthread::pin(cpus[at])?;
+        }
         // SAFETY: it takes nothing and cannot fail.
         let id = unsafe { libc::gettid() };
         ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
