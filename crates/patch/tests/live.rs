@@ -218,6 +218,10 @@ fn errors() {
 }
 
 fn main() {
+    if std::fs::read_to_string("/proc/self/maps").unwrap().contains("/libentresol") {
+        println!("SKIPPED: this process runs under Entresol, which has patched it already");
+        return;
+    }
     let objects = [base("/libc.so"), base("/ld-linux-x86-64.so"), base("[vdso]")];
     let mut sites = Vec::new();
     for base in objects {
