@@ -17,7 +17,7 @@ use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// The most carriers of a process.
 pub const CARRIERS_MAX: usize = 1 << 15;
-const KERNEL_STACK: usize = 64 << 10;
+pub(crate) const KERNEL_STACK: usize = 128 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
 

@@ -3,8 +3,8 @@
 //!
 //! Between a wake-up and its kick, and between a change of priority and the next trap of its CPU, somebody may wait
 //! unjustly. Each tick makes up for what was lost on the way, so the bound is in ticks of the CPU where the thread
-//! waits, which do not count what the host takes from it: the same wait, unjust in [`LOOKS`] looks that follow each other,
-//! with [`TICKS`] ticks between any two, breaks the promise.
+//! waits, which do not count what the host takes from it: the same wait, unjust in `LOOKS` looks that follow each other,
+//! with `TICKS` ticks between any two, breaks the promise.
 
 use crate::machine::kernel;
 use crate::report::Line;

@@ -1,6 +1,6 @@
 //! What concerns the whole process: its end, its children, the next program.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, KERNEL_STACK};
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
 use crate::{debugger, exec, identity, page, recorder, run, service};
@@ -117,6 +117,8 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let parent = unsafe { core::ptr::read(k.m.contexts.get(t)) };
     let host = Host::new(k.config().cpus, k.m.handover.clone());
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
+    // It is made on this kernel stack, and passed on by value several times before it is in its box.
+    const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
     set_kernel(Box::new(new));
     recorder::begin_child();

@@ -236,7 +236,8 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         let Some(expected) = base.expected(ours) else { return };
-        match self.m.carrier_time().filter(|_| base.since(ours) >= BURST) {
+        let long = base.since(ours) >= BURST;
+        match long.then(|| self.m.carrier_time()).flatten() {
             Some(host) => base.settle(host, ours),
             None => base.set(expected, ours),
         }
