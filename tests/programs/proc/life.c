@@ -24,15 +24,17 @@ static void begin(pthread_t *threads, int n) {
   wait_until(atomic_load(&ready) == n);
 }
 
-static void end(pthread_t *threads, int n) {
-  atomic_store(&leave, 1);
-  for (int i = 0; i < n; i++) finish(threads[i]);
-}
-
 static const char *path_of(pid_t tid, const char *name) {
   static char path[80];
   sprintf(path, "/proc/self/task/%d%s%s", tid, *name ? "/" : "", name);
   return path;
+}
+
+/* Joined is a moment before gone. */
+static void end(pthread_t *threads, int n) {
+  atomic_store(&leave, 1);
+  for (int i = 0; i < n; i++) finish(threads[i]);
+  for (int i = 0; i < n; i++) wait_until(access(path_of(tids[i], ""), F_OK) == -1);
 }
 
 static char text[8192];
@@ -101,9 +103,7 @@ CASE(the_dead) {
   need(folder >= 0 && stat_fd >= 0 && comm >= 0 && status >= 0);
   must(pread(stat_fd, text, sizeof text, 0) > 0);
   end(&thread, 1);
-  /* Joined is a moment before gone. */
   struct stat st;
-  for (int i = 0; i < 1000 && stat(path_of(tid, ""), &st) == 0; i++) sleep_ms(1);
   say("stat %s, open %s", result(stat(path_of(tid, "stat"), &st)), result(open(path_of(tid, "stat"), O_RDONLY)));
   say("access %s", result(access(path_of(tid, ""), F_OK)));
   say("kept: stat %s, status %s, comm %s", result(pread(stat_fd, text, 99, 0)), result(read(status, text, 99)),
