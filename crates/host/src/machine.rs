@@ -364,6 +364,13 @@ impl Machine for Host {
         }
     }
 
+    fn keep(&self, t: ThreadIdx) {
+        let (me, c) = (Carrier::me(), self.context(t));
+        if !c.claim(me.number) {
+            crate::run::resumed_elsewhere(me, t, c.claim.load(Relaxed));
+        }
+    }
+
     #[inline(always)]
     fn set_result(&self, t: ThreadIdx, value: isize) {
         self.context(t).r[reg::RAX] = value as u64;

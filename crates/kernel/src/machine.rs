@@ -132,6 +132,9 @@ pub trait Machine: Sync + Sized {
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>);
     /// Saves what is left of the current thread's state, so that any CPU may resume it.
     fn save(&self, t: ThreadIdx);
+    /// Takes a save of the current thread back: it goes on here after all, and nobody else has seen it wait. Nothing
+    /// to do for a machine that lets threads be saved twice.
+    fn keep(&self, _t: ThreadIdx) {}
     /// The result that was set last.
     fn result(&self, t: ThreadIdx) -> u64;
     /// The result of the thread's system call. The caller has the thread to itself.

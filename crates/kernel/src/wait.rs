@@ -213,6 +213,12 @@ impl<M: Machine> Kernel<M> {
         self.sched.prepare_block(t);
     }
 
+    /// The current thread, which has begun to wait in this call, goes on instead.
+    pub(crate) fn abandon_wait(&self, t: ThreadIdx) {
+        self.cancel_wait(t);
+        self.m.keep(t);
+    }
+
     /// Takes a wait back that was not published.
     pub(crate) fn cancel_wait(&self, t: ThreadIdx) {
         self.thread(t).wait.reset();

@@ -68,7 +68,10 @@ fn all_hundred_and_twenty_eight() {
 fn a_word_that_differs_ends_it_and_leaves_nothing() {
     let (mut w, t) = World::with_threads(2);
     list(&w, &[(word(0), 0, FLAGS), (word(1), 1, FLAGS)]);
+    w.kernel.m.state().saved.clear();
     assert_eq!(waitv(&mut w, t[1], 2, 0, 0), err(Errno::EAGAIN));
+    // It goes on, so its state is where it was. Were it preempted now, it would be saved a second time.
+    assert!(!w.kernel.m.state().saved.contains(&t[1]));
     assert_eq!(wake(&mut w, t[0], word(0), 1), Some(0));
     list(&w, &[(word(0), 0, FLAGS), (0x5000, 1, FLAGS)]);
     assert_eq!(waitv(&mut w, t[1], 2, 0, 0), err(Errno::EFAULT));

@@ -185,6 +185,9 @@ impl Machine for TestMachine {
     fn save(&self, t: ThreadIdx) {
         self.state().saved.push(t);
     }
+    fn keep(&self, t: ThreadIdx) {
+        assert_eq!(self.state().saved.pop(), Some(t));
+    }
     fn result(&self, t: ThreadIdx) -> u64 {
         self.state().contexts[&t.0].rax
     }
