@@ -96,6 +96,8 @@ static void in_shell(void (*body)(void)) {
   if (shell == 0) {
     setsid();
     need(ioctl(slave, TIOCSCTTY, 0) == 0 && dup2(slave, 0) == 0);
+    /* Who started the tests in the background may have had these ignored. */
+    signal(SIGINT, SIG_DFL), signal(SIGQUIT, SIG_DFL);
     body();
     _exit(atomic_load(&check_failed));
   }
