@@ -364,7 +364,7 @@ impl Machine for Host {
         }
     }
 
-    fn keep(&self, t: ThreadIdx) {
+    fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
         let (me, c) = (Carrier::me(), self.context(t));
         if !c.claim(me.number) {
             crate::run::resumed_elsewhere(me, t, c.claim.load(Relaxed));

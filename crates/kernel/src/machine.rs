@@ -130,11 +130,11 @@ pub trait Machine: Sync + Sized {
     /// Makes `child` a copy of `parent`, the caller's current thread, that returns 0 from
     /// its system call on the stack pointer (0: the parent's) and with the FS base given.
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>);
-    /// Saves what is left of the current thread's state, so that any CPU may resume it.
+    /// Saves what is left of the current thread's state, so that any CPU may resume it. Nobody has saved it since it
+    /// was resumed, or the save has been taken back.
     fn save(&self, t: ThreadIdx);
-    /// Takes a save of the current thread back: it goes on here after all, and nobody else has seen it wait. Nothing
-    /// to do for a machine that lets threads be saved twice.
-    fn keep(&self, _t: ThreadIdx) {}
+    /// Takes the save of `cpu`'s current thread back: it goes on here after all, and nobody else has seen it wait.
+    fn keep(&self, cpu: CpuId, t: ThreadIdx);
     /// The result that was set last.
     fn result(&self, t: ThreadIdx) -> u64;
     /// The result of the thread's system call. The caller has the thread to itself.

@@ -214,9 +214,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The current thread, which has begun to wait in this call, goes on instead.
-    pub(crate) fn abandon_wait(&self, t: ThreadIdx) {
+    pub(crate) fn abandon_wait(&self, cpu: CpuId, t: ThreadIdx) {
         self.cancel_wait(t);
-        self.m.keep(t);
+        self.m.keep(cpu, t);
     }
 
     /// Takes a wait back that was not published.

@@ -5,38 +5,14 @@ mod common;
 use abi::nr;
 use common::{World, word};
 use ids::ThreadIdx;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
 const MONOTONIC: u64 = 1;
 
-/// The system's allocator; it counts.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does everything.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 /// How often memory is asked for while the call is made.
-fn allocations(w: &mut World, nr: usize, args: [u64; 6]) -> usize {
-    let before = ALLOCATIONS.load(Relaxed);
-    assert_eq!(w.call(ThreadIdx(0), nr, args), Some(0));
-    ALLOCATIONS.load(Relaxed) - before
+fn allocations(w: &mut World, nr: usize, args: [u64; 6]) -> u64 {
+    let counted = allocation_counter::measure(|| assert_eq!(w.call(ThreadIdx(0), nr, args), Some(0)));
+    counted.count_total
 }
 
 #[test]

@@ -157,7 +157,17 @@ impl<'a> At<'a> {
 
     #[inline(always)]
     pub(crate) fn lock(self) -> Held<'a> {
-        Held { s: self.s, id: self.id, cpu: self.cpu, rq: self.cpu.queue.lock() }
+        self.held(self.cpu.queue.lock())
+    }
+
+    /// `None` while somebody else holds the queue.
+    pub(crate) fn try_lock(self) -> Option<Held<'a>> {
+        self.cpu.queue.try_lock().map(|rq| self.held(rq))
+    }
+
+    #[inline(always)]
+    fn held(self, rq: sync::Guard<'a, cpu::RunQueue>) -> Held<'a> {
+        Held { s: self.s, id: self.id, cpu: self.cpu, rq }
     }
 }
 

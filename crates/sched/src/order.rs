@@ -3,9 +3,9 @@
 //! One look proves nothing, because a thread may be on its way: a kick flies, a CPU is in the kernel. Whoever samples looks
 //! again; what stays as it is over several ticks of its CPU will stay.
 
+use crate::Scheduler;
 use crate::entity::Class;
 use crate::rank::Rank;
-use crate::{Held, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 
 /// A real-time thread that waits while something less urgent runs where it may run.
@@ -24,8 +24,7 @@ impl Scheduler {
     /// the head of those that could go elsewhere, if something less urgent runs there (the head-only rule). `None` as well
     /// while somebody holds the queue's lock.
     pub fn misplaced(&self, cpu: CpuId) -> Option<Misplaced> {
-        let c = &self.cpus[cpu.index()];
-        let h = Held { s: self, id: cpu, cpu: c, rq: c.queue.try_lock()? };
+        let h = self.at(cpu).try_lock()?;
         let (rq, table) = (&h.rq, &self.table);
         if rq.absent {
             return None;

@@ -47,6 +47,8 @@ pub(crate) struct Notes {
     pub births: Vec<(ThreadIdx, u64)>,
     /// A signal that ends or stops the process.
     pub fatal: Option<(ThreadIdx, i32, Fatal)>,
+    /// A law that was broken during the trap.
+    pub broken: Option<String>,
 }
 
 impl Notes {
@@ -102,6 +104,11 @@ impl SimMachine {
 
     pub(crate) fn with<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
         f(&mut self.inner.lock().contexts[t.index()])
+    }
+
+    /// The first law that was broken counts.
+    fn broken(&self, what: String) {
+        self.inner.lock().notes.broken.get_or_insert(what);
     }
 }
 
@@ -234,7 +241,17 @@ impl Machine for SimMachine {
     }
 
     fn save(&self, t: ThreadIdx) {
-        self.with(t, |c| c.claim = None);
+        let claim = self.with(t, |c| c.claim.take());
+        if claim.is_none() {
+            self.broken(format!("{t:?} is saved, but no CPU has it"));
+        }
+    }
+
+    fn keep(&self, cpu: CpuId, t: ThreadIdx) {
+        let claim = self.with(t, |c| c.claim.replace(cpu));
+        if let Some(owner) = claim {
+            self.broken(format!("{cpu:?} takes the save of {t:?} back, but {owner:?} has it"));
+        }
     }
 
     fn result(&self, t: ThreadIdx) -> u64 {

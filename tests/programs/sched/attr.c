@@ -1,19 +1,8 @@
 //@ privileged
 /* sched_setattr and sched_getattr. */
 #include "../check.h"
+#include "attr.h"
 #include <sys/resource.h>
-
-struct attr {
-  uint32_t size, policy;
-  uint64_t flags;
-  int32_t nice;
-  uint32_t priority;
-  uint64_t runtime, deadline, period;
-  uint32_t util_min, util_max;
-  uint8_t beyond[64];
-};
-
-enum { SIZE_0 = 48, SIZE_1 = 56 };
 
 static long set(pid_t pid, void *attr, unsigned flags) { return syscall(SYS_sched_setattr, pid, attr, flags); }
 static long get(pid_t pid, void *attr, unsigned size, unsigned flags) {

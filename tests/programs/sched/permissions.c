@@ -3,16 +3,9 @@
 /* What the host's rules refuse who has no right to set priorities: policy by policy, with and without RLIMIT_RTPRIO and
  * RLIMIT_NICE (sched(7); user_check_sched_setscheduler). The limits are set as root; then the rights are given up. */
 #include "../check.h"
+#include "attr.h"
 #include <grp.h>
 #include <sys/resource.h>
-
-struct attr {
-  uint32_t size, policy;
-  uint64_t flags;
-  int32_t nice;
-  uint32_t priority;
-  uint64_t runtime, deadline, period;
-};
 
 static const char *const names[] = {"other", "fifo", "rr", "batch", NULL, "idle", "deadline"};
 
@@ -65,7 +58,7 @@ CASE(real_time_up_to_10) { as_nobody(10, 0, all_policies); }
 CASE(nice_down_to_minus_5) { as_nobody(0, 25, all_policies); }
 
 static void deadline(void) {
-  struct attr attr = {.size = 48, .policy = 6, .runtime = 1000000, .deadline = 10000000, .period = 10000000};
+  struct attr attr = {.size = SIZE_0, .policy = 6, .runtime = 1000000, .deadline = 10000000, .period = 10000000};
   say("deadline %s", result(syscall(SYS_sched_setattr, 0, &attr, 0)));
 }
 CASE(deadline_needs_the_right) { as_nobody(99, 40, deadline); }
@@ -76,7 +69,7 @@ static void nices(void) {
     say("nice %d: %s", values[i], result(setpriority(PRIO_PROCESS, 0, values[i])));
     errno = 0;
     say("now %d", getpriority(PRIO_PROCESS, 0));
-    struct attr attr = {.size = 48, .nice = values[i]};
+    struct attr attr = {.size = SIZE_0, .nice = values[i]};
     say("by sched_setattr: %s", result(syscall(SYS_sched_setattr, 0, &attr, 0)));
   }
 }

@@ -61,7 +61,7 @@ impl<M: Machine> Kernel<M> {
         wait.a.store(rem, Relaxed);
         wait.b.store(u64::from(absolute), Relaxed);
         if let Err(e) = self.queue_sleeper(cpu, t, clock, at) {
-            self.abandon_wait(t);
+            self.abandon_wait(cpu, t);
             return e.into();
         }
         Out::Blocked

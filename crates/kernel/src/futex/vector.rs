@@ -28,7 +28,7 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).wait.a.store(u64::from(first), Relaxed);
         for (k, i) in self.futexes.pool.siblings(first).enumerate() {
             if let Err(e) = self.queue_word(t, &words[k], i) {
-                self.abandon_wait(t);
+                self.abandon_wait(cpu, t);
                 // A wake-up that has arrived already is worth more than the error.
                 return self.leave_words(first, k).map_or(e.into(), |woken| Out::Done(woken as isize));
             }

@@ -185,7 +185,7 @@ impl Machine for TestMachine {
     fn save(&self, t: ThreadIdx) {
         self.state().saved.push(t);
     }
-    fn keep(&self, t: ThreadIdx) {
+    fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
         assert_eq!(self.state().saved.pop(), Some(t));
     }
     fn result(&self, t: ThreadIdx) -> u64 {

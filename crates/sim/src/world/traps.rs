@@ -149,6 +149,9 @@ impl World {
         {
             self.end = Some(End::Killed(signal));
         }
+        if let Some(law) = &notes.broken {
+            self.fail(law.clone());
+        }
         spent
     }
 
