@@ -11,18 +11,41 @@
 //! | `id` | the host's number; −1: not made yet | the carrier |
 //! | `at` | when it goes off, by CLOCK_MONOTONIC; MAX: it is not set, or its signal has arrived | the carrier, its handler |
 //!
+//! | `rung_at` | when the service thread must ring instead; 0: it has; MAX: it need not | the carrier sets it, the service thread makes a time 0, the carrier's handler MAX of that |
+//!
 //! A timer whose time has come, but whose signal has not, still counts as set: the signal is on its way.
+//!
+//! **Without a timer**, where the user's processes have all that RLIMIT_SIGPENDING allows, the service thread rings: it
+//! sleeps until then and kicks the carrier. That costs it two switches of host threads a tick, and each attempt to get a
+//! timer after all a host call; but everything goes on.
 
+use crate::carrier::Carrier;
+use crate::machine::kernel;
 use crate::os::{self, nr};
+use crate::{report, service};
+use abi::Errno;
 use arch::syscall;
 use ids::Nanos;
-use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 
 /// Both timers of one carrier.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Alarms {
     alarms: [Alarm; 2],
+    rung_at: AtomicU64,
 }
+
+impl Default for Alarms {
+    fn default() -> Alarms {
+        Alarms { alarms: Default::default(), rung_at: AtomicU64::new(NEVER) }
+    }
+}
+
+const NEVER: u64 = u64::MAX;
+const RUNG: u64 = 0;
+
+/// Some carrier of this process has been refused a timer.
+static LACKING: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 struct Alarm {
@@ -48,11 +71,10 @@ impl Alarms {
             (_, y) if y != u64::MAX || b.exists() => (b, a),
             _ => (a, b),
         };
-        if let Err(why) = first.set(tid, at) {
-            crate::report::fatal(format_args!(
-                "the host refused a timer for a carrier (error {why}; 11 means that the user's processes have all the \
-                 timers and pending signals that `ulimit -i` allows)"
-            ));
+        match first.set(tid, at) {
+            Ok(()) => {}
+            Err(why) if why == Errno::EAGAIN => return self.be_rung(at),
+            Err(why) => report::fatal(format_args!("the host refused a timer for a carrier (error {})", why.0)),
         }
         if let Some(then) = then
             && other.at.load(Relaxed) == u64::MAX
@@ -71,6 +93,23 @@ impl Alarms {
         }
     }
 
+    /// Until the service thread has rung, there is no need to call it again for a later time.
+    #[cold]
+    fn be_rung(&self, at: Nanos) {
+        LACKING.store(true, SeqCst);
+        if self.rung_at.fetch_min(at.0.max(RUNG + 1), SeqCst) > at.0 && !service::call() {
+            report::fatal(format_args!(
+                "the host refused a timer for a carrier: the user's processes have all the timers and pending signals \
+                 that `ulimit -i` allows"
+            ));
+        }
+    }
+
+    /// Whether the kick that has arrived stands for a timer: from the handler of the carrier.
+    pub fn was_rung(&self) -> bool {
+        self.rung_at.load(Relaxed) == RUNG && self.rung_at.compare_exchange(RUNG, NEVER, SeqCst, Relaxed).is_ok()
+    }
+
     /// The signal of this timer has arrived: from the handler of the carrier.
     pub fn went_off(&self, id: i32) {
         for alarm in &self.alarms {
@@ -85,6 +124,7 @@ impl Alarms {
         for alarm in &self.alarms {
             let id = alarm.id.swap(-1, Relaxed);
             alarm.at.store(u64::MAX, Relaxed);
+            self.rung_at.store(NEVER, SeqCst);
             if id >= 0 {
                 // SAFETY: the timer is this carrier's.
                 unsafe { syscall!(nr::TIMER_DELETE, id) };
@@ -93,13 +133,38 @@ impl Alarms {
     }
 }
 
+/// How long the service thread may sleep before it must ring; `None`: as long as it likes.
+pub(crate) fn sleep() -> Option<Nanos> {
+    let at = waiting().map(|(_, at)| at).min()?;
+    Some(Nanos(at).since(os::clock_gettime(1)))
+}
+
+/// The service thread rings for whom it is time.
+pub(crate) fn ring() {
+    for (carrier, at) in waiting() {
+        let due = at <= os::clock_gettime(1).0;
+        // If the carrier wants an earlier time meanwhile it is looked at again, for that one has called.
+        if due && carrier.alarms.rung_at.compare_exchange(at, RUNG, SeqCst, Relaxed).is_ok() {
+            let _ = os::signal_thread(kernel().m.pid, carrier.tid.load(Acquire) as i32, os::SIGNAL_TICK);
+        }
+    }
+}
+
+/// The carriers that are to be rung, and when.
+fn waiting() -> impl Iterator<Item = (&'static Carrier, u64)> {
+    let carriers = kernel().m.carriers();
+    let count = if LACKING.load(SeqCst) { carriers.count() } else { 0 };
+    let all = (0..count).map(|i| carriers.get(i)).map(|c| (c, c.alarms.rung_at.load(SeqCst)));
+    all.filter(|&(_, at)| at != RUNG && at != NEVER)
+}
+
 impl Alarm {
     fn exists(&self) -> bool {
         self.id.load(Relaxed) >= 0
     }
 
-    /// Sets it, after making it if need be: the host's error number if it refuses to.
-    fn set(&self, tid: u32, at: Nanos) -> Result<(), isize> {
+    /// Sets it, after making it if need be.
+    fn set(&self, tid: u32, at: Nanos) -> Result<(), Errno> {
         if !self.exists() {
             self.id.store(create(tid)?, Relaxed);
         }
@@ -114,7 +179,7 @@ impl Alarm {
     }
 }
 
-fn create(tid: u32) -> Result<i32, isize> {
+fn create(tid: u32) -> Result<i32, Errno> {
     const SIGEV_THREAD_ID: u32 = 4;
     let mut event = [0u64; 8];
     event[0] = os::COOKIE;
@@ -123,5 +188,5 @@ fn create(tid: u32) -> Result<i32, isize> {
     let mut id = -1i32;
     // SAFETY: the host reads the event and fills the id.
     let r = unsafe { syscall!(nr::TIMER_CREATE, 1, event.as_ptr(), &raw mut id) };
-    if r < 0 { Err(-r) } else { Ok(id) }
+    if r < 0 { Err(Errno(-r as i32)) } else { Ok(id) }
 }

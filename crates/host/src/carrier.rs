@@ -8,6 +8,7 @@ use crate::delegate::{self, Delegated};
 use crate::os::{self, nr};
 use crate::takeover::Inline;
 use crate::{Host, handlers, identity, kernel};
+use arch::context::pending;
 use arch::{Gs, syscall};
 use core::mem::offset_of;
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -478,6 +479,24 @@ impl Carrier {
                 os::futex_wait(&self.park, 0, None);
             }
         }
+    }
+
+    /// Nobody kicks it any more, and no kick is on its way: in a new program, which has no handler for it, a kick that
+    /// arrives late would be the end. The caller, with the signal open.
+    pub(crate) fn refuse_kicks(&self) {
+        for round in 0.. {
+            // Who has set it before us sends, or takes it back: then it is tried again.
+            if !self.kicked.swap(true, SeqCst) {
+                return;
+            }
+            os::relax(round);
+        }
+    }
+
+    /// There is no new program after all: whoever wanted to kick meanwhile is answered.
+    pub(crate) fn accept_kicks(&self) {
+        self.kicked.store(false, SeqCst);
+        self.gs.pending.fetch_or(pending::KICK, SeqCst);
     }
 
     /// It begins a host call that waits.

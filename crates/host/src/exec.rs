@@ -217,13 +217,15 @@ fn has_glibc_loader(head: &[u8]) -> bool {
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let k = kernel();
     k.hand_on_times(false);
-    let mask = k.blocked(t);
+    let (me, mask) = (Carrier::me(), k.blocked(t));
+    me.refuse_kicks();
     let result = with_mask(mask.0, || {
         let signals = k.hand_on_signals(t);
         let result = exec(handover, call, &k.carried(t), &mut Lent::default());
         (result, signals)
     });
     let (result, signals) = result;
+    me.accept_kicks();
     k.take_signals_back(Carrier::me().cpu(), t, signals);
     k.keep_times();
     result

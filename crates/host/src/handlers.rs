@@ -30,8 +30,8 @@ pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) |
 pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
 /// What a carrier blocks in a host call that waits: the tick, too.
 pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
-/// What blocks it from everything but faults while it makes another.
-pub const CLONING_MASK: u64 = !FAULTS;
+/// What blocks it from everything but faults while it makes another: also from what may be one of ours.
+pub const CLONING_MASK: u64 = !FAULTS | bit(os::SIGNAL_NO_ROOM);
 /// What the service thread takes.
 pub const SERVICE_SET: u64 = CARRIER_MASK;
 
@@ -135,6 +135,45 @@ impl HostInfo {
     }
 }
 
+/// Whether it is a signal of ours that went without a cookie ([`os::send`]): from this process or, as there was no room to
+/// say so, from nobody. What the program sends itself is not the host's affair.
+pub(crate) fn is_ours(info: &[u8; 128]) -> bool {
+    const SI_USER: i32 = 0;
+    const SI_TKILL: i32 = -6;
+    let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    match word(8) {
+        SI_TKILL => word(16) == crate::machine::kernel().m.pid,
+        SI_USER => word(16) == 0,
+        _ => false,
+    }
+}
+
+/// It stands for kick and interrupt, and does what either would.
+fn without_room(me: &Carrier, frame: &mut HostFrame) {
+    crate::identity::adopt_here();
+    me.gs.pending.fetch_or(kicked(me), AcqRel);
+    match entry::interrupted(frame.rip()) {
+        Some(to) if me.gs.interrupt.load(SeqCst) != 0 => frame.set_rip(to),
+        _ => look(me, frame),
+    }
+}
+
+/// What the kick that has arrived tells.
+fn kicked(me: &Carrier) -> u32 {
+    me.kicked.store(false, Release);
+    pending::KICK | if me.alarms.was_rung() { pending::TIMER } else { 0 }
+}
+
+/// The carrier looks at what is pending, from wherever it is.
+fn look(me: &Carrier, frame: &mut HostFrame) {
+    let rip = frame.rip();
+    if !in_image(rip) {
+        preempt(me, frame);
+    } else if (entry::resume_start()..entry::resume_end()).contains(&rip) {
+        frame.divert(entry::again(), me.gs.kernel_stack);
+    }
+}
+
 /// Tick and kick.
 unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     // SAFETY: the host passes both.
@@ -147,16 +186,10 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
         me.alarms.went_off(info.timer());
         pending::TIMER
     } else {
-        me.kicked.store(false, Release);
-        pending::KICK
+        kicked(me)
     };
     me.gs.pending.fetch_or(bits, AcqRel);
-    let rip = frame.rip();
-    if !in_image(rip) {
-        preempt(me, frame);
-    } else if (entry::resume_start()..entry::resume_end()).contains(&rip) {
-        frame.divert(entry::again(), me.gs.kernel_stack);
-    }
+    look(me, frame);
 }
 
 /// Takes the thread's state out of the frame; the carrier goes on in the kernel.
@@ -213,6 +246,10 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
 unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
+    let no_room = info.signal == os::SIGNAL_NO_ROOM && is_ours(&info_bytes(info));
+    if no_room && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
+        return without_room(Carrier::me(), frame);
+    }
     fault(info, frame);
 }
 

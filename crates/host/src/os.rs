@@ -9,6 +9,10 @@ use ids::Nanos;
 pub const SIGNAL_TICK: i32 = 32;
 /// The host signal that ends a host call.
 pub const SIGNAL_INTERRUPT: i32 = 33;
+/// What a carrier is sent instead where there is no room to queue one of the two. It is never blocked; and should the
+/// program divide by zero while it is pending, which hides its own signal, the division is tried again. (A system call
+/// that was dispatched by SIGSYS would be gone.)
+pub const SIGNAL_NO_ROOM: i32 = 8;
 /// What our own signals carry, so that nobody else's are mistaken for them.
 pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
 /// What the interrupt signal carries when it ends nothing.
@@ -128,24 +132,40 @@ pub fn socket_times_out(fd: u64, sending: bool) -> bool {
     r == 0 && time != [0; 2]
 }
 
-/// Sends one of our own signals, with the cookie, to a host thread of ours; false if there is none.
+/// Sends one of our own signals, with the cookie, to a carrier; false if there is none.
 pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
-    queue(pid, tid, signal, COOKIE)
+    signal_carrier(pid, tid, signal, COOKIE)
 }
 
-/// Makes a host thread of ours look at what identity it must have.
+/// Makes a carrier look at what identity it must have.
 pub fn signal_for_identity(pid: i32, tid: i32) {
-    queue(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
+    signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
 }
 
-fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
+fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
+    match queue(pid, tid, signal, cookie) {
+        r if r == abi::Errno::EAGAIN.to_ret() => send(pid, tid, SIGNAL_NO_ROOM),
+        r => r == 0,
+    }
+}
+
+/// Sends a signal below 32: the host refuses none of those for lack of room in the queue, but then it does not tell who
+/// sent it (`__send_signal_locked`). False if there is no such host thread.
+pub(crate) fn send(pid: i32, tid: i32, signal: i32) -> bool {
+    // SAFETY: a host thread of ours, which handles or takes it.
+    unsafe { syscall!(nr::TGKILL, pid, tid, signal) == 0 }
+}
+
+/// Queues a signal with a value: 0, or the host's error. EAGAIN: the user's processes have all that RLIMIT_SIGPENDING
+/// allows.
+pub(crate) fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> isize {
     const SI_QUEUE: i32 = -1;
     let mut info = [0u8; 128];
     info[0..4].copy_from_slice(&signal.to_ne_bytes());
     info[8..12].copy_from_slice(&SI_QUEUE.to_ne_bytes());
     info[24..32].copy_from_slice(&cookie.to_ne_bytes());
     // SAFETY: the host copies `info`.
-    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) == 0 }
+    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) }
 }
 
 /// Sets this host thread's mask; gives the old one. `how`: 0 block, 1 unblock, 2 set.

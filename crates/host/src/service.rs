@@ -9,11 +9,11 @@ use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::page::Publisher;
 use crate::watch::Watch;
-use crate::{handlers, identity, recorder, report, request, stops, survey, takeover};
+use crate::{alarms, handlers, identity, recorder, report, request, stops, survey, takeover};
 use abi::{Errno, SigInfo, si_code};
 use arch::syscall;
 use ids::{CpuId, Nanos};
-use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
 /// Signals that are left pending, for descriptors of the program to read.
@@ -62,20 +62,24 @@ pub fn run(_me: &'static Carrier) -> ! {
         stops::serve(left);
         let simple = stops::adopt(left);
         let queueing = if held.is_some() { REAL_TIME } else { 0 };
-        let set = handlers::SERVICE_SET & !left & !queueing & !simple | 1 << (CALL - 1);
+        let called = 1 << (CALL - 1) | u64::from(CALLED.load(SeqCst)) << (CALL_NO_ROOM - 1);
+        let set = handlers::SERVICE_SET & !left & !queueing & !simple | called;
         let patience = held.is_some().then_some(PATIENCE);
-        let sleep = [recorder::sooner(watch.sleep()), page.sleep(), patience].into_iter().flatten().min();
+        let sleep =
+            [recorder::sooner(watch.sleep()), page.sleep(), alarms::sleep(), patience].into_iter().flatten().min();
         let mut info = [0u8; 128];
         let r = order.next(set, sleep, &mut info);
         if r == CALL as isize && Publisher::is_request(&info) {
             page.ask();
-        } else if r == CALL as isize {
+        } else if r == CALL as isize || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
+            CALLED.store(false, SeqCst);
             identity::serve();
             watch.begin();
         } else if r > 0 {
             // Only a real-time signal is ever refused, and there is none in hand if one comes.
             held = SigInfo::from_bytes(&info).ok().and_then(deliver).or(held);
         }
+        alarms::ring();
         watch.look();
         recorder::look();
         page.look();
@@ -132,12 +136,21 @@ const PATIENCE: Nanos = Nanos(1_000_000);
 
 /// By this signal the watcher is called.
 const CALL: i32 = os::SIGNAL_INTERRUPT;
+/// By this one where there is no room to queue it (SIGSTKFLT, which no program uses): the service thread takes it as it
+/// takes the program's, so that no call comes too early for its sleep.
+const CALL_NO_ROOM: i32 = 16;
+/// It may have been called by that one.
+static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Calls the watcher; false if there is no service thread yet.
 pub(crate) fn call() -> bool {
     let tid = SERVICE_TID.load(Relaxed);
     if tid != 0 {
-        os::signal_thread(kernel().m.pid, tid as i32, CALL);
+        let pid = kernel().m.pid;
+        if os::queue(pid, tid as i32, CALL, os::COOKIE) == Errno::EAGAIN.to_ret() {
+            CALLED.store(true, SeqCst);
+            os::send(pid, tid as i32, CALL_NO_ROOM);
+        }
     }
     tid != 0
 }

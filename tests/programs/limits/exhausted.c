@@ -1,7 +1,7 @@
 //@ alone
 //@ cpus: default
 /* What runs out is refused with an errno, and nothing hangs: descriptors, processes, pending signals, memory for stacks. */
-#include "../check.h"
+#include "../realtime.h"
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
@@ -114,3 +114,50 @@ static void without_room_for_signals(void) {
   say("got %d", got);
 }
 CASE(pending_signals) { in_child("child", without_room_for_signals); }
+
+/* Nor does it keep anybody from running: who comes to a CPU where another computes alone, who sleeps, who waits in a call
+ * until there is a signal, and threads that need new carriers. */
+static atomic_bool done;
+static void on_signal(int signal) { (void)signal; }
+static void *compute_until_done(void *argument) {
+  pin_to((int)(intptr_t)argument);
+  awake++;
+  while (!done) {}
+  return NULL;
+}
+static void *come_there(void *argument) {
+  pin_to((int)(intptr_t)argument);
+  sleep_ms(3);
+  done = true;
+  return NULL;
+}
+static void *wait_for_signal(void *argument) {
+  char byte;
+  awake++;
+  return (void *)(intptr_t)(read((int)(intptr_t)argument, &byte, 1) == -1 ? errno : 0);
+}
+static void without_room_for_ours(void) {
+  int ends[2];
+  need(pipe(ends) == 0 && sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL) == 0);
+  cpu_set_t cpus;
+  need(sched_getaffinity(0, sizeof cpus, &cpus) == 0);
+  int last = first_cpu();
+  for (int cpu = last; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &cpus)) last = cpu;
+  limit(RLIMIT_SIGPENDING, 0);
+  for (int round = 0; round < 20; round++) {
+    awake = 0;
+    done = false;
+    pthread_t waits[3], alone = start(compute_until_done, (void *)(intptr_t)last);
+    for (int i = 0; i < COUNT(waits); i++) waits[i] = start(wait_for_signal, (void *)(intptr_t)ends[0]);
+    wait_until(awake == 1 + COUNT(waits));
+    sleep_ms(10);
+    finish(start(come_there, (void *)(intptr_t)last));
+    finish(alone);
+    for (int i = 0; i < COUNT(waits); i++) {
+      need(pthread_kill(waits[i], SIGUSR1) == 0);
+      must((intptr_t)finish(waits[i]) == EINTR);
+    }
+  }
+}
+CASE(signals_of_our_own) { in_child("child", without_room_for_ours); }
