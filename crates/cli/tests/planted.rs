@@ -29,12 +29,15 @@ fn planted(fault: &str, options: &[&str]) -> Output {
 }
 
 fn run(text: &str, fault: &str, options: &[&str]) -> Output {
+    run_by(Command::new(env!("CARGO_BIN_EXE_entresol")), text, fault, options)
+}
+
+fn run_by(mut command: Command, text: &str, fault: &str, options: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("busy.c"), folder.path().join("busy"));
     std::fs::write(&source, text).unwrap();
     let compiled = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).status();
     assert!(compiled.expect("a C compiler is there").success());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
     command.env("ENTRESOL_PLANT", fault).arg("run").args(options).arg("--").arg(program);
     command.output().expect("the command starts")
 }
@@ -148,4 +151,25 @@ fn a_host_thread_that_keeps_old_rights_is_found() {
     let answer = run(DROPS, "old-rights", &["--cpus", "4"]);
     ends_with_report(&answer, &["could not take on the rights of the process", "before it does anything"]);
     assert_eq!(answer.stdout, b"");
+}
+
+/// Gives up what everybody may.
+const GIVES_UP: &str = "
+    #include <stdio.h>
+    #include <sys/prctl.h>
+    int main(void) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 1;
+        puts(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? \"given up\" : \"kept\");
+        return 0;
+    }
+";
+
+/// Who changes rights waits for the service thread, and that one must not wait for whoever changes rights.
+#[test]
+fn rights_are_given_up_while_a_carrier_is_being_made() {
+    // If they do, for ever.
+    let mut limited = Command::new("timeout");
+    limited.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_entresol")]);
+    let answer = run_by(limited, GIVES_UP, "made-meanwhile", &["--cpus", "2"]);
+    assert_eq!((answer.status.code(), answer.stdout.as_slice()), (Some(0), b"given up\n".as_slice()));
 }

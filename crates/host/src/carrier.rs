@@ -77,6 +77,8 @@ pub struct Carrier {
     pub borrowed_from: AtomicU32,
     /// What the vfork child needs of our memory for its exec.
     pub(crate) lent: AtomicPtr<crate::exec::Lent>,
+    /// If a thread is tied to it: the identity that it has but for that; else [`identity::NONE`]. Its own.
+    pub(crate) untied: AtomicU32,
     signal_stack: *mut u8,
 }
 
@@ -194,10 +196,15 @@ impl Carriers {
         *first = carrier.number + 1;
     }
 
-    /// A host thread with this identity, while none is being made.
-    pub(crate) fn find(&self, identity: u32) -> Option<&'static Carrier> {
+    /// The host threads with this identity, at this moment.
+    pub(crate) fn with_identity(&self, identity: u32) -> impl Iterator<Item = &'static Carrier> {
+        (0..self.count()).map(|i| self.get(i)).filter(move |c| c.identity.load(SeqCst) == identity)
+    }
+
+    /// Whether there is a host thread with this identity, while none is being made.
+    pub(crate) fn has_identity(&self, identity: u32) -> bool {
         let _guard = self.cloning.lock();
-        (0..self.count()).map(|i| self.get(i)).find(|c| c.identity.load(SeqCst) == identity)
+        self.with_identity(identity).next().is_some()
     }
 
     /// Takes a spare of that identity out of the list.
@@ -325,6 +332,7 @@ impl Carrier {
                 borrowed_mask: AtomicU64::new(0),
                 borrowed_from: AtomicU32::new(0),
                 lent: AtomicPtr::new(core::ptr::null_mut()),
+                untied: AtomicU32::new(identity::NONE),
                 signal_stack,
             });
             Some(carrier)
@@ -375,12 +383,12 @@ impl Carrier {
         // Until it has its GS base, it has its maker's: a kick in between would be taken for the
         // maker's, and its own would count as on its way for ever. It is open from `settle` on.
         // And its maker's identity must not change before it has it (`identity/adopt.rs`).
-        let me = Carrier::me();
-        let without_tie = identity::without_tie(me.identity.load(SeqCst));
+        #[cfg(feature = "planted")]
+        crate::planted::begin_to_make();
         let before = os::sigprocmask(2, handlers::CLONING_MASK);
         let started = {
             let _guard = all.cloning.lock();
-            self.identity.store(without_tie.unwrap_or_else(|| me.identity.load(SeqCst)), SeqCst);
+            self.identity.store(identity::for_new(Carrier::me()), SeqCst);
             // SAFETY: the block is complete and never freed.
             let started = unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
             if !started {

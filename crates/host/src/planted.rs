@@ -3,12 +3,14 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
+use crate::{os, service};
 use ids::{CpuId, ThreadIdx};
-use sync::atomic::{AtomicU32, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 const RESUME_TWICE: u32 = 1;
 const STUCK: u32 = 2;
 const OLD_RIGHTS: u32 = 3;
+const MADE_MEANWHILE: u32 = 4;
 /// The fault comes when so many threads have been resumed, so that the program is well under way: were its first thread
 /// stopped before it has started the others, nobody would wait for that CPU, and nothing were amiss to the watchdog.
 const AFTER: u32 = 20_000;
@@ -18,12 +20,14 @@ static RESUMED: AtomicU32 = AtomicU32::new(0);
 
 /// Plants the fault of that name: `resume-twice` resumes a thread that another carrier has,
 /// `stuck` stops one carrier in the kernel while threads wait for its CPU, `old-rights` lets one
-/// host thread keep its rights when the process gives them up.
+/// host thread keep its rights when the process gives them up; `made-meanwhile` is no fault but a rare order of events: the
+/// process gives rights up while the service thread is making a carrier.
 pub fn plant(name: &[u8]) {
     let fault = match name {
         b"resume-twice" => RESUME_TWICE,
         b"stuck" => STUCK,
         b"old-rights" => OLD_RIGHTS,
+        b"made-meanwhile" => MADE_MEANWHILE,
         _ => 0,
     };
     FAULT.store(fault, Relaxed);
@@ -55,6 +59,45 @@ pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
 /// What a host thread does of the changes that it shall make.
 pub(crate) fn forget_changes<T>(path: &[T]) -> &[T] {
     if FAULT.compare_exchange(OLD_RIGHTS, 0, Relaxed, Relaxed).is_ok() { &[] } else { path }
+}
+
+/// How far `made-meanwhile` has come.
+static MEETING: AtomicU32 = AtomicU32::new(NOT_YET);
+const NOT_YET: u32 = 0;
+const ASKED: u32 = 1;
+const MAKING: u32 = 2;
+const OUT: u32 = 3;
+
+fn await_meeting(stage: u32) {
+    let mut round = 0;
+    while MEETING.load(SeqCst) != stage {
+        os::relax(round);
+        round += 1;
+    }
+}
+
+/// All host threads are about to be told to change their rights: first the service thread, which finds `missing`, begins to make a
+/// carrier.
+pub(crate) fn before_order(missing: &AtomicBool) {
+    if FAULT.compare_exchange(MADE_MEANWHILE, 0, Relaxed, Relaxed).is_ok() {
+        MEETING.store(ASKED, SeqCst);
+        missing.store(true, SeqCst);
+        assert!(service::call());
+        await_meeting(MAKING);
+    }
+}
+
+/// They have been told.
+pub(crate) fn order_is_out() {
+    let _ = MEETING.compare_exchange(MAKING, OUT, SeqCst, SeqCst);
+}
+
+/// A carrier is about to be made.
+pub(crate) fn begin_to_make() {
+    if Carrier::me().gs.borrowed == service::SERVICE && MEETING.compare_exchange(ASKED, MAKING, SeqCst, SeqCst).is_ok()
+    {
+        await_meeting(OUT);
+    }
 }
 
 /// A thread that runs on another CPU now.

@@ -33,12 +33,17 @@ pub fn start() {
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
+    // What it blocks from the beginning: a call that came before it asks would be a handler's, and lost.
+    let before = os::sigprocmask(2, !handlers::FAULTS);
     // SAFETY: nobody else uses the block; 2 marks it as the service thread's.
     let r = unsafe {
         (*gs).borrowed = SERVICE;
         arch::entry::clone_carrier(FLAGS, gs, SERVICE_TID.as_ptr())
     };
+    os::sigprocmask(2, before);
     if r < 0 {
+        // There is no host thread that could ever follow a change of rights.
+        carrier.identity.store(identity::NONE, Relaxed);
         report::say(format_args!("no service thread (error {}): signals from outside will not arrive", -r));
     }
 }
@@ -48,7 +53,6 @@ pub const SERVICE: u32 = 2;
 
 /// What it does for ever.
 pub fn run(_me: &'static Carrier) -> ! {
-    os::sigprocmask(2, !handlers::FAULTS);
     crate::place::release();
     let mut watch = Watch::new(kernel().config().cpus);
     let mut page = Publisher::default();

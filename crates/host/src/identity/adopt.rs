@@ -1,24 +1,32 @@
 //! Every host thread of the process takes on the identity that all its threads have.
 //!
-//! The caller walks the carriers and signals those that have the old base, until none has: the handler makes
+//! The caller signals the carriers that have the old base and waits until none has: the handler makes
 //! the calls wherever it finds them (parked, in a host call that it cuts short and that is made again, in the kernel),
 //! as glibc does natively. A carrier that cannot, or that has other credentials afterwards than it should,
 //! ends the process: that is better than to run on with old rights.
 //!
 //! **None is missed.** A carrier is cloned, with the number of its maker's identity, under a lock and with
-//! signals blocked, and a walk holds that lock: what it finds is all there is, and a carrier has the
+//! signals blocked, and the last walk holds that lock: what it finds is all there is, and a carrier has the
 //! old base from its maker only.
+//!
+//! **None is waited for that waits for the caller**, who holds the lock of the table of identities all the time.
+//! A carrier waits for that lock with the signal open, and follows the order meanwhile. Three have it blocked: the service
+//! thread, which follows when it asks for its next signal, a carrier that clones, and one that makes an exec. They do not
+//! take that lock (`Identities::lock`), nor wait for anybody who does; so a carrier is made without it (`for_new`).
+//!
+//! **The changes are made once, and in their order.** Who is making them already has the signal blocked (`uninterrupted`).
 
 use super::{Credentials, Identities, Table};
 use crate::carrier::Carrier;
 use crate::identity::credentials::Change;
 use crate::machine::kernel;
-use crate::{os, report, service};
+use crate::{handlers, os, report, service};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::syscall;
+use ids::Nanos;
 use os::nr;
-use sync::atomic::Ordering::*;
+use sync::atomic::{AtomicU32, Ordering::*};
 
 /// What is to be done by each host thread.
 #[derive(Debug)]
@@ -37,27 +45,47 @@ pub(super) fn everywhere(table: &mut Table, all: &Identities, at: usize) {
     };
     let credentials = table.others[at].credentials;
     let order = Box::into_raw(Box::new(Order { from, to, path, credentials }));
+    #[cfg(feature = "planted")]
+    crate::planted::before_order(&all.missing);
     // The order before this one has been carried out by everybody.
     let before = all.order.swap(order, SeqCst);
     if !before.is_null() {
         // SAFETY: it came from `Box::into_raw`, and nobody looks at it after its walk.
         drop(unsafe { Box::from_raw(before) });
     }
-    adopt_here();
-    let mut round = 0;
-    while let Some(late) = kernel().m.carriers.find(from) {
-        if round % 64 == 0 {
-            call(late);
-        }
-        os::relax(round % 64);
-        round += 1;
-    }
+    #[cfg(feature = "planted")]
+    crate::planted::order_is_out();
+    uninterrupted(adopt_here);
+    wait_for_all(from, &all.followed);
     table.base = Some(credentials);
     table.others.clear();
     all.base.store(to, SeqCst);
     kernel().m.set_uid(credentials.users[0]);
     kernel().m.carriers.end_spares_but(to);
 }
+
+/// Comes back when no host thread has the identity `from` any more. `followed` changes whenever one has followed.
+fn wait_for_all(from: u32, followed: &AtomicU32) {
+    let carriers = &kernel().m.carriers;
+    let mut patience = PATIENCE;
+    carriers.with_identity(from).for_each(call);
+    loop {
+        let seen = followed.load(SeqCst);
+        if !carriers.has_identity(from) {
+            return;
+        }
+        os::futex_wait(followed, seen, Some(patience));
+        // The host had no room for the signal, or the carrier was made since.
+        if followed.load(SeqCst) == seen {
+            carriers.with_identity(from).for_each(call);
+            patience = Nanos((2 * patience.0).min(PATIENCE_MAX.0));
+        }
+    }
+}
+
+/// After so long without anybody following, those that are left are called again; and at most after so long.
+const PATIENCE: Nanos = Nanos::from_millis(1);
+const PATIENCE_MAX: Nanos = Nanos::from_millis(100);
 
 fn call(carrier: &Carrier) {
     if carrier.gs.borrowed == service::SERVICE {
@@ -79,7 +107,27 @@ pub(crate) fn adopt_here() {
     if me.identity.load(SeqCst) == order.from {
         make(&order.path, &order.credentials);
         me.identity.store(order.to, SeqCst);
+        let followed = &kernel().m.identities.followed;
+        followed.fetch_add(1, SeqCst);
+        os::futex_wake(followed);
     }
+}
+
+/// The calling carrier, whose identity is `from`, makes these changes for itself and has the identity `to` then;
+/// unless an order has come first.
+pub(super) fn become_one(me: &Carrier, from: u32, to: u32, path: &[Change], credentials: &Credentials) {
+    uninterrupted(|| {
+        if me.identity.load(SeqCst) == from {
+            make(path, credentials);
+            me.identity.store(to, SeqCst);
+        }
+    });
+}
+
+fn uninterrupted(f: impl FnOnce()) {
+    let before = os::sigprocmask(2, handlers::CLONING_MASK);
+    f();
+    os::sigprocmask(2, before);
 }
 
 const PR_GET_DUMPABLE: usize = 3;
@@ -87,7 +135,7 @@ const PR_SET_DUMPABLE: usize = 4;
 
 /// Makes these changes on the calling host thread, which has these credentials then, or the
 /// process ends.
-pub(super) fn make(path: &[Change], credentials: &Credentials) {
+fn make(path: &[Change], credentials: &Credentials) {
     // A change of rights makes the process undumpable once more; the program may have said otherwise
     // since the first (`commit_creds`).
     // SAFETY: only asks.

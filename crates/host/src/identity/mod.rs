@@ -31,8 +31,8 @@ use alloc::vec::Vec;
 use credentials::{Change, Credentials};
 use ids::ThreadIdx;
 use kernel::{Call, Machine, Next};
-use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use sync::{Guard, Lock};
 
 pub(crate) use adopt::adopt_here;
 
@@ -52,6 +52,17 @@ pub(crate) struct Identities {
     /// A spare of the base is missing.
     missing: AtomicBool,
     order: AtomicPtr<adopt::Order>,
+    /// How many host threads have followed orders.
+    followed: AtomicU32,
+}
+
+impl Identities {
+    /// The table. Whoever changes the base has it and waits for all host threads, so it is for carriers only, which follow
+    /// while they wait: the service thread does not (`adopt`).
+    fn lock(&self) -> Guard<'_, Table> {
+        assert!(Carrier::me().gs.borrowed == 0, "the service thread must not wait for the table of identities");
+        self.table.lock()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +169,7 @@ fn is_first(carrier: &Carrier) -> bool {
 /// this carrier for itself.
 fn tie(me: &'static Carrier, t: ThreadIdx) {
     let all = identities();
-    let mut table = all.table.lock();
+    let mut table = all.lock();
     let from = of(t);
     // Without room it stays as it is, and its requests may be refused.
     if table.untied(from).is_some() || table.others.len() >= IDENTITIES_MAX || table.others.try_reserve(1).is_err() {
@@ -171,20 +182,26 @@ fn tie(me: &'static Carrier, t: ThreadIdx) {
     table.others.push(Identity { number, credentials, from, change: None, result: 0, threads: 1 });
     all.mixed.store(true, SeqCst);
     set(t, number);
+    me.untied.store(from, SeqCst);
     me.identity.store(number, SeqCst);
     count(&mut table, from, -1);
 }
 
 /// Before its rights change, a thread is like all others.
 fn untie(me: &'static Carrier, t: ThreadIdx) {
-    let mut table = identities().table.lock();
+    let mut table = identities().lock();
     let number = of(t);
     if let Some(from) = table.untied(number) {
         count(&mut table, from, 1);
         set(t, from);
-        me.identity.store(from, SeqCst);
-        table.others.retain(|i| i.number != number);
+        end_tie(&mut table, me, number, from);
     }
+}
+
+fn end_tie(table: &mut Table, me: &Carrier, number: u32, from: u32) {
+    me.identity.store(from, SeqCst);
+    me.untied.store(NONE, SeqCst);
+    table.others.retain(|i| i.number != number);
 }
 
 fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
@@ -195,7 +212,7 @@ fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
         return Errno::EOPNOTSUPP.to_ret();
     }
     let all = identities();
-    let mut table = all.table.lock();
+    let mut table = all.lock();
     let from = of(t);
     let known = table.others.iter().find(|i| i.from == from && i.change.as_ref() == Some(&change));
     let known = known.map(|i| (i.number, i.result)).filter(|&(number, _)| carriers().has_spare(number));
@@ -276,14 +293,17 @@ fn count(table: &mut Table, number: u32, by: i32) {
     }
 }
 
-/// If this identity is a tied thread's: what another carrier with the same rights has. It cannot change
-/// while the caller has the tie.
-pub(crate) fn without_tie(number: u32) -> Option<u32> {
-    let mixed = identities().mixed.load(Relaxed);
-    mixed.then(|| identities().table.lock().untied(number)).flatten()
+/// What a carrier has that `me`, the caller, makes: its own identity, but for a tie. Without a lock, because the service thread
+/// makes carriers, too. It cannot change while the caller has signals blocked, or a tie.
+pub(crate) fn for_new(me: &Carrier) -> u32 {
+    match me.untied.load(SeqCst) {
+        NONE => me.identity.load(SeqCst),
+        untied => untied,
+    }
 }
 
-/// If all threads have one identity that is not the base, it is the base from now on.
+/// If all threads have one identity that is not the base, it is the base from now on. Not while a carrier is tied: one whose
+/// thread is no longer among the living still has a number of its own, by which nobody would find it.
 ///
 /// The counts alone do not tell: a thread that ends is no longer among the living a moment before it is
 /// uncounted, and two that end at once would stand for one that has another identity. So every living thread is
@@ -292,7 +312,8 @@ fn settle(table: &mut Table, all: &Identities) {
     let threads = kernel().threads();
     let common =
         |i: &Identity| i.change.is_some() && i.threads >= threads.live() && threads.living().all(|t| of(t) == i.number);
-    if let Some(at) = table.others.iter().position(common) {
+    let tied = table.others.iter().any(|i| i.change.is_none());
+    if let Some(at) = table.others.iter().position(|i| !tied && common(i)) {
         adopt::everywhere(table, all, at);
     }
     all.mixed.store(table.others.iter().any(|i| i.threads > 0), SeqCst);
@@ -304,7 +325,7 @@ pub(crate) fn inherit(parent: ThreadIdx, child: ThreadIdx) {
     let mut number = of(parent);
     set(child, number);
     if identities().mixed.load(Relaxed) {
-        let mut table = identities().table.lock();
+        let mut table = identities().lock();
         if let Some(from) = table.untied(number) {
             number = from;
             set(child, from);
@@ -318,11 +339,10 @@ pub(crate) fn inherit(parent: ThreadIdx, child: ThreadIdx) {
 #[inline]
 pub(crate) fn gone(number: u32) {
     if identities().mixed.load(Relaxed) {
-        let mut table = identities().table.lock();
+        let mut table = identities().lock();
         if let Some(from) = table.untied(number) {
             // The caller is the carrier that it was tied to.
-            Carrier::me().identity.store(from, SeqCst);
-            table.others.retain(|i| i.number != number);
+            end_tie(&mut table, Carrier::me(), number, from);
         }
         count(&mut table, number, -1);
         settle(&mut table, identities());
@@ -365,7 +385,7 @@ fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
     // The last thread that had it may have gone while this carrier was no spare.
     let mine = me.identity.load(SeqCst);
     {
-        let table = identities().table.lock();
+        let table = identities().lock();
         let base = identities().base.load(SeqCst);
         if mine != base && !table.others.iter().any(|i| i.number == mine && i.threads > 0) {
             carriers().end_spares(mine);
@@ -377,7 +397,7 @@ fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
 /// The one carrier with this identity, if it is one's that is tied to it. It has no other thread, and is a spare or
 /// about to be one: nobody waits for it here, for it may have to wait for this carrier in the same way.
 fn tied_carrier(wanted: u32) -> Option<&'static Carrier> {
-    identities().table.lock().untied(wanted)?;
+    identities().lock().untied(wanted)?;
     (0..carriers().count()).map(|i| carriers().get(i)).find(|c| c.identity.load(SeqCst) == wanted)
 }
 
@@ -422,18 +442,18 @@ pub(crate) fn serve() {
 pub(crate) fn become_wanted(me: &Carrier, wanted: u32) {
     let all = identities();
     let path = {
-        let table = all.table.lock();
+        let table = all.lock();
         let mine = me.identity.load(SeqCst);
         if mine == wanted {
             return;
         }
         let base = all.base.load(SeqCst);
         let Some(identity) = table.others.iter().find(|i| i.number == wanted) else { return };
-        table.path(base, wanted).filter(|_| mine == base).map(|path| (path, identity.credentials))
+        table.path(base, wanted).filter(|_| mine == base).map(|path| (base, path, identity.credentials))
     };
-    let Some((path, credentials)) = path else { return };
-    adopt::make(&path, &credentials);
-    me.identity.store(wanted, SeqCst);
+    if let Some((base, path, credentials)) = path {
+        adopt::become_one(me, base, wanted, &path, &credentials);
+    }
 }
 
 fn carriers() -> &'static crate::carrier::Carriers {
