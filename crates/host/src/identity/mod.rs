@@ -52,6 +52,8 @@ pub(crate) struct Identities {
     /// A spare of the base is missing.
     missing: AtomicBool,
     order: AtomicPtr<adopt::Order>,
+    /// The base that the order is to leave, plus one; 0: there has been none.
+    left: AtomicU32,
     /// How many host threads have followed orders.
     followed: AtomicU32,
 }
