@@ -197,6 +197,7 @@ fn untie(me: &'static Carrier, t: ThreadIdx) {
         count(&mut table, from, 1);
         set(t, from);
         end_tie(&mut table, me, number, from);
+        settle(&mut table, identities());
     }
 }
 
