@@ -16,7 +16,7 @@
 //!
 //! **The changes are made once, and in their order.** Who is making them already has the signal blocked (`uninterrupted`).
 
-use super::{Credentials, Identities, Table};
+use super::{Credentials, Identities, NONE, Table};
 use crate::carrier::Carrier;
 use crate::identity::credentials::Change;
 use crate::machine::kernel;
@@ -31,7 +31,6 @@ use sync::atomic::{AtomicU32, Ordering::*};
 /// What is to be done by each host thread.
 #[derive(Debug)]
 pub(super) struct Order {
-    from: u32,
     to: u32,
     path: Vec<Change>,
     credentials: Credentials,
@@ -44,13 +43,14 @@ pub(super) fn everywhere(table: &mut Table, all: &Identities, at: usize) {
         report::fatal(format_args!("identity {to} cannot be reached from {from}"));
     };
     let credentials = table.others[at].credentials;
-    let order = Box::into_raw(Box::new(Order { from, to, path, credentials }));
+    let order = Box::into_raw(Box::new(Order { to, path, credentials }));
     #[cfg(feature = "planted")]
     crate::planted::before_order(&all.missing);
-    // The order before this one has been carried out by everybody.
     let before = all.order.swap(order, SeqCst);
+    all.left.store(from + 1, SeqCst);
     if !before.is_null() {
-        // SAFETY: it came from `Box::into_raw`, and nobody looks at it after its walk.
+        // SAFETY: it came from `Box::into_raw`. Whoever has followed it looks at none before he finds that his base is to be
+        // left, and then at this one.
         drop(unsafe { Box::from_raw(before) });
     }
     #[cfg(feature = "planted")]
@@ -101,16 +101,18 @@ fn call(carrier: &Carrier) {
 /// The calling host thread carries the order out if it has the old base. Also called by the
 /// handler of the interrupt signal, so without locks and memory of its own.
 pub(crate) fn adopt_here() {
-    let me = Carrier::me();
-    // SAFETY: an order lives until the next one, which comes when all have carried it out.
-    let Some(order) = (unsafe { kernel().m.identities.order.load(SeqCst).as_ref() }) else { return };
-    if me.identity.load(SeqCst) == order.from {
-        make(&order.path, &order.credentials);
-        me.identity.store(order.to, SeqCst);
-        let followed = &kernel().m.identities.followed;
-        followed.fetch_add(1, SeqCst);
-        os::futex_wake(followed);
+    let (me, all) = (Carrier::me(), &kernel().m.identities);
+    let mine = me.identity.load(SeqCst);
+    if mine == NONE || all.left.load(SeqCst) != mine + 1 {
+        return;
     }
+    // SAFETY: numbers are not given again, so it is the order to leave this base, which lives for as long as anybody has
+    // that base, and the caller has.
+    let order = unsafe { &*all.order.load(SeqCst) };
+    make(&order.path, &order.credentials);
+    me.identity.store(order.to, SeqCst);
+    all.followed.fetch_add(1, SeqCst);
+    os::futex_wake(&all.followed);
 }
 
 /// The calling carrier, whose identity is `from`, makes these changes for itself and has the identity `to` then;

@@ -52,6 +52,8 @@ pub(crate) struct Identities {
     /// A spare of the base is missing.
     missing: AtomicBool,
     order: AtomicPtr<adopt::Order>,
+    /// The base that the order is to leave, plus one; 0: there has been none.
+    left: AtomicU32,
     /// How many host threads have followed orders.
     followed: AtomicU32,
 }
@@ -195,6 +197,7 @@ fn untie(me: &'static Carrier, t: ThreadIdx) {
         count(&mut table, from, 1);
         set(t, from);
         end_tie(&mut table, me, number, from);
+        settle(&mut table, identities());
     }
 }
 
