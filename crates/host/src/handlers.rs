@@ -182,7 +182,7 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.value() == os::IDENTITY_COOKIE && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
-        return crate::identity::adopt_here();
+        return crate::identity::called();
     }
     if info.value() != os::COOKIE {
         return;

@@ -133,9 +133,10 @@ pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
     queue(pid, tid, signal, COOKIE)
 }
 
-/// Makes a host thread of ours look at what identity it must have.
-pub fn signal_for_identity(pid: i32, tid: i32) {
-    queue(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
+/// Makes a host thread of ours look at what identity it must have, and at what it shall do for a tracer; false if the
+/// host could not.
+pub fn signal_for_identity(pid: i32, tid: i32) -> bool {
+    queue(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE)
 }
 
 fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
