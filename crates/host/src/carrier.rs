@@ -65,6 +65,8 @@ pub struct Carrier {
     pub(crate) delegated: Delegated,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
+    /// Whose children's host parent it is, and what it shall do for a tracer.
+    pub(crate) tracing: identity::Tracing,
     /// A buffer for the next preemption. Its own; the handler takes it.
     pub buffer: AtomicPtr<u8>,
     /// The next spare.
@@ -326,6 +328,7 @@ impl Carrier {
                 recalled: AtomicBool::new(false),
                 delegated: Delegated::default(),
                 inline: Inline::default(),
+                tracing: identity::Tracing::default(),
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
                 fault: FaultInfo::default(),
@@ -411,6 +414,7 @@ impl Carrier {
         assert!(self.tid.load(Relaxed) != kernel().m.pid as u32, "the first host thread must outlive the others");
         self.alarms.delete();
         self.placed.store(0, Relaxed);
+        self.tracing.forget();
         self.identity.store(identity::NONE, SeqCst);
         // SAFETY: the host clears the word as the last use of the stack.
         unsafe {

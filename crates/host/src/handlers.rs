@@ -150,7 +150,7 @@ pub(crate) fn is_ours(info: &[u8; 128]) -> bool {
 
 /// It stands for kick and interrupt, and does what either would.
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
-    crate::identity::adopt_here();
+    crate::identity::called();
     me.gs.pending.fetch_or(kicked(me), AcqRel);
     match entry::interrupted(frame.rip()) {
         Some(to) if me.gs.interrupt.load(SeqCst) != 0 => frame.set_rip(to),
@@ -215,7 +215,7 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.value() == os::IDENTITY_COOKIE && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
-        return crate::identity::adopt_here();
+        return crate::identity::called();
     }
     if info.value() != os::COOKIE {
         return;

@@ -41,8 +41,12 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let result = match what {
         Process::Exit(status) => exit(status),
         Process::Exec(call) => {
+            let t = kernel().current(me.cpu());
+            if let Some(next) = identity::to_first(me, t) {
+                return next;
+            }
             recorder::flush();
-            exec::by_thread(&kernel().m.handover, kernel().current(me.cpu()), &call)
+            exec::by_thread(&kernel().m.handover, t, &call)
         }
         Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
         Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
@@ -111,6 +115,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         None => call(),
     }
     if result != 0 {
+        me.tracing.is_parent(t);
         return kernel().process_done(me.cpu(), result);
     }
     // SAFETY: the parent's context, copied; nobody else runs in this process.
@@ -257,6 +262,7 @@ fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier)
         let ptid = if args.flags & cf::PIDFD != 0 { args.pidfd } else { args.parent_tid };
         // Comes back when the child has left our memory.
         let r = arch::entry::clone_carrier(flags, gs, ptid as *mut u32);
+        me.tracing.is_parent(t);
         exec::take_lent(&*child);
         Carrier::free_borrowed(child);
         r

@@ -108,6 +108,11 @@ impl Seats {
         true
     }
 
+    /// Takes the seat of that carrier, who sleeps there, for `me`, who has another one to give it. False if it does not.
+    pub(crate) fn exchange_parked(&self, cpu: CpuId, sleeper: &Carrier, me: &Carrier) -> bool {
+        self.exchange(cpu, word(PARKED, sleeper.number), word(RUNNING, me.number))
+    }
+
     /// Gives the CPU to a spare, for good. The caller sits there. False if there is no
     /// spare and no memory for a new carrier.
     pub fn hand_over(&self, cpu: CpuId, all: &Carriers) -> bool {

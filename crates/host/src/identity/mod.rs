@@ -14,13 +14,14 @@
 //!   calls, too: running, parked, spare or in a host call (`adopt`). What a call of the same kind
 //!   would answer is known then, so a thread whose identity-to-be has a spare carrier goes there instead.
 //! - **An identity that nobody has any more** ends with its carriers.
-//! - **A tracer** has an identity that differs in the number alone, and one carrier with it.
+//! - **A tracer** has an identity that differs in the number alone, and one carrier with it (`tracer`).
 //!
 //! So no carrier keeps an identity that no thread has, but for the base while threads are at odds: the service
 //! thread has it, and clones from it whatever carriers are missing.
 
 mod adopt;
 mod credentials;
+mod tracer;
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
@@ -35,6 +36,7 @@ use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use sync::{Guard, Lock};
 
 pub(crate) use adopt::adopt_here;
+pub(crate) use tracer::{Tracing, to_first};
 
 /// No identity: a carrier that has not begun, or has ended.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -140,9 +142,7 @@ fn set(t: ThreadIdx, number: u32) {
 pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = kernel();
     if call.nr == nr::PTRACE {
-        tie(me, t);
-        let result = credentials::make(call);
-        return k.process_done(me.cpu(), result);
+        return tracer::request(me, t, call);
     }
     untie(me, t);
     // The process's first host thread cannot end before the others without being seen dead, so it
@@ -369,22 +369,25 @@ pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
 
 #[cold]
 fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
-    let k = kernel();
+    let Some(carrier) = tied_carrier(wanted) else { return give_up_seat_to(me, carrier_of(me, wanted)) };
     let cpu = me.cpu();
-    match tied_carrier(wanted) {
-        Some(carrier) => {
-            k.m.seats.pass_on(cpu, carrier);
-            carriers().assign_when_free(carrier, cpu);
-        }
-        None => {
-            let carrier = carrier_of(me, wanted);
-            k.m.seats.pass_on(cpu, carrier);
-            carrier.assign(cpu);
-        }
-    }
+    kernel().m.seats.pass_on(cpu, carrier);
+    carriers().assign_when_free(carrier, cpu);
+    become_spare(me)
+}
+
+/// A carrier that is free, for it was taken out of the list, gets the CPU.
+fn give_up_seat_to(me: &'static Carrier, carrier: &Carrier) -> Next {
+    let cpu = me.cpu();
+    kernel().m.seats.pass_on(cpu, carrier);
+    carrier.assign(cpu);
+    become_spare(me)
+}
+
+fn become_spare(me: &'static Carrier) -> Next {
     me.cpu.store(0, Relaxed);
     me.gs.pending.store(0, Relaxed);
-    k.m.carriers.give_spare(me);
+    carriers().give_spare(me);
     // The last thread that had it may have gone while this carrier was no spare.
     let mine = me.identity.load(SeqCst);
     {
@@ -429,6 +432,12 @@ fn carrier_of(me: &'static Carrier, wanted: u32) -> &'static Carrier {
         os::relax(round);
     }
     unreachable!()
+}
+
+/// This host thread, wherever it is, has got the signal that is about its identity.
+pub(crate) fn called() {
+    adopt_here();
+    tracer::run_errand(Carrier::me());
 }
 
 /// The service thread has been called: it may be for this.

@@ -89,8 +89,7 @@ impl<M: Machine> Kernel<M> {
                 self.proc.rights_change();
                 Out::Process(Process::Rights(*call))
             }
-            // PTRACE_TRACEME is about the caller, not by it.
-            nr::PTRACE if a[0] != 0 => Out::Process(Process::Rights(*call)),
+            nr::PTRACE => Out::Process(Process::Rights(*call)),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
                 self.sys_masked(cpu, t, call)
