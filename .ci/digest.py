@@ -13,7 +13,7 @@ HEAD = re.compile(r"^---- (.+?)(?: stdout)? ----$")
 END = re.compile(r"^(failures:|test result: .*)$")
 # What decides, wherever it stands: how it ended, what we said before the end, and what a thread that hangs does.
 DECIDING = re.compile(
-    r"\bhung\b|ended with|fails natively|panicked at|internal fault|entresol:|no progress|watchdog|signal \d+"
+    r"\bhung\b|\bNOT |ended with|fails natively|panicked at|internal fault|entresol:|no progress|watchdog|signal \d+"
     r"|^[-+] |^\s*thread \d+ .* (?:R \(running\)|D \()",
 )
 # The same on every machine: the way to a backtrace.
@@ -64,6 +64,7 @@ def check():
     """Two kinds of harness, a program that hung, more failures than there is room for, and none."""
     hung = ["natively ended with status 0", "under Entresol hung; its threads:", "/proc/7 program"]
     hung += [f'  thread {id} "spare" S (sleeping) wchan futex' for id in range(9)]
+    hung += ["case: line 7: NOT a == b"]
     hung += ['  thread 99 "program" R (running) wchan 0 ' + "x" * 300]
     log = ["test a ... ok", "failures:", "", "---- folder/hangs::case ----", *hung, "", "---- tests::unit stdout ----"]
     log += ["", "thread 'tests::unit' panicked at src/lib.rs:1:", "left: 1", "", "failures:", "    tests::unit"]
@@ -71,6 +72,7 @@ def check():
     text = digest(log)
     assert text[0] == "why (2 failed):" and text[1] == "folder/hangs::case:", text
     assert "    under Entresol hung; its threads:" in text and any("R (running)" in line for line in text), text
+    assert any("NOT a == b" in line for line in text), text
     assert "tests::unit:" in text and "    left: 1" in text, text
     assert not any("none" in line or "more" in line for line in text), text
     many = digest(["failures:"] + [line for n in range(90) for line in (f"---- t{n} ----", "a", "b")])

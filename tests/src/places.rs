@@ -57,11 +57,18 @@ pub fn public_copy(file: &Path) -> io::Result<PathBuf> {
         }
         // Written beside and renamed: another test may be about to execute the same copy.
         let part = copy_dir.join(format!("part-{:?}", std::thread::current().id()));
-        std::fs::copy(file, &part)?;
+        copy_by_a_child(file, &part)?;
         std::fs::set_permissions(&part, open)?;
         std::fs::rename(&part, &copy)?;
     }
     Ok(copy)
+}
+
+/// Copies in a process of its own. While this one had the copy open for writing, another of its threads might start a
+/// program, whose process has the descriptor, too, until its `execve`: to execute the copy meanwhile is refused (ETXTBSY).
+fn copy_by_a_child(from: &Path, to: &Path) -> io::Result<()> {
+    let status = std::process::Command::new("cp").arg("--").arg(from).arg(to).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("cp: {status}"))) }
 }
 
 /// Removes what [`public_copy`] left.
@@ -74,4 +81,38 @@ pub fn clean() {
 fn ensure(dir: PathBuf) -> PathBuf {
     std::fs::create_dir_all(&dir).unwrap_or_else(|error| panic!("cannot create {}: {error}", dir.display()));
     dir
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering::*};
+
+    /// A program is copied and executed at once, while other threads start programs.
+    #[test]
+    fn a_copy_can_be_executed_at_once() {
+        let folder = std::env::temp_dir().join(format!("entresol-copies-{}", std::process::id()));
+        let folder = ensure(folder);
+        let done = AtomicBool::new(false);
+        let busy: Vec<bool> = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !done.load(Relaxed) {
+                        Command::new("true").status().unwrap();
+                    }
+                });
+            }
+            let copy_and_run = |n: u32| {
+                let copy = folder.join(format!("true-{n}"));
+                copy_by_a_child(Path::new("/bin/true"), &copy).unwrap();
+                !Command::new(&copy).status().is_ok_and(|status| status.success())
+            };
+            let busy = (0..100).map(copy_and_run).collect();
+            done.store(true, Relaxed);
+            busy
+        });
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(busy.iter().filter(|&&busy| busy).count(), 0);
+    }
 }

@@ -102,14 +102,16 @@ CASE(huge_values) {
   disarm();
 }
 
-/* Never early by the clock that the receiver can read. */
+/* Never early, but for the first tick. How much that is by CLOCK_PROCESS_CPUTIME_ID is not promised: on Linux these timers
+ * count whole ticks, for whoever runs when one comes (account_user_time), and on a busy machine that may be twice what the
+ * process consumed. Real time bounds both, and is the same as that on an idle machine. */
 CASE(once) {
   handle();
   struct itimerval once = value_of(50000, 0), now;
-  int64_t before = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  int64_t before = now_ns(CLOCK_MONOTONIC);
   need(setitimer(ITIMER_PROF, &once, NULL) == 0);
   burn_until(&prof, 1);
-  int64_t took = now_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
+  int64_t took = now_ns(CLOCK_MONOTONIC) - before;
   must(took >= 40 * MS);
   say("code %d", atomic_load(&code) == SI_KERNEL);
   use_cpu(30 * MS);
@@ -122,12 +124,12 @@ CASE(again_and_again) {
   handle();
   struct itimerval often = value_of(10000, 10000);
   need(setitimer(ITIMER_PROF, &often, NULL) == 0 && setitimer(ITIMER_VIRTUAL, &often, NULL) == 0);
-  int64_t before = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  int64_t before = now_ns(CLOCK_MONOTONIC);
   burn_until(&prof, 10);
   burn_until(&virt, 5);
   disarm();
-  int64_t took = now_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
-  /* The clock that counts may be behind the one that is read by a tick. */
+  int64_t took = now_ns(CLOCK_MONOTONIC) - before;
+  /* By real time, as above. */
   must(took / (10 * MS) + 3 >= atomic_load(&prof));
   int seen = atomic_load(&prof) + atomic_load(&virt);
   use_cpu(50 * MS);

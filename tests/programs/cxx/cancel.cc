@@ -66,6 +66,7 @@ static void in_join() { pthread_join(forever, nullptr); }
 static void in_child() { waitpid(-1, nullptr, 0); }
 static void in_open() {
   std::string fifo = "/tmp/entresol-cancel-" + std::to_string(getpid());
+  unlink(fifo.c_str());
   must(mkfifo(fifo.c_str(), 0600) == 0, "a fifo");
   struct Remove {
     std::string &name;
@@ -174,11 +175,16 @@ static _Unwind_Reason_Code look(_Unwind_Context *context, void *) {
 static void handler(int, siginfo_t *, void *frame) {
   Dl_info where;
   void *ip = reinterpret_cast<void *>(static_cast<ucontext_t *>(frame)->uc_mcontext.gregs[REG_RIP]);
+  // Signals may come while this runs, however far apart they were sent: the library that they find then is our own
+  // call of it, or the way of the exception, and out of those nobody may throw.
+  if (!waiting.exchange(false)) return;
   // It may have come too early, before the call: the next one will not.
-  if (!waiting || !dladdr(ip, &where) || std::string(where.dli_fname).find("libc.so") == std::string::npos) return;
-  in_library = true;
-  _Unwind_Backtrace(look, nullptr);
-  if (throwing) throw std::runtime_error("out of the handler");
+  if (dladdr(ip, &where) && std::string(where.dli_fname).find("libc.so") != std::string::npos) {
+    _Unwind_Backtrace(look, nullptr);
+    in_library = true;
+    if (throwing) throw std::runtime_error("out of the handler");
+  }
+  waiting = true;
 }
 
 [[gnu::noinline, gnu::noclone]] static void call_it(void (*wait)()) {
@@ -203,7 +209,6 @@ static void *wait_once(void *body) {
   try {
     caller(reinterpret_cast<void (*)()>(body));
   } catch (const std::runtime_error &error) {
-    waiting = false;
     story += std::string(" ") + error.what();
   }
   done = true;
@@ -221,8 +226,9 @@ static void from_handlers(int flags, bool throws, void (*wait)(), const char *na
   pthread_t thread;
   pthread_create(&thread, nullptr, wait_once, reinterpret_cast<void *>(wait));
   while (sem_wait(&ready) == -1) {}
-  // A call that starts over ends when it has been seen; the others end by the signal.
-  while (!done && !(release && flags && in_library)) {
+  // A call that starts over ends when it has been seen; the others end by the signal, and what a handler throws ends
+  // them all. To release those would leave a byte, or a count, to the next who waits.
+  while (!done && !(release && flags && !throws && in_library)) {
     pthread_kill(thread, SIGUSR1);
     usleep(5000);
   }

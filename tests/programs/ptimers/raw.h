@@ -92,12 +92,14 @@ __attribute__((unused)) static bool is_pending(int signal) {
   return sigismember(&set, signal) == 1;
 }
 
-__attribute__((unused)) static atomic_int handled, last_overrun, last_id, last_code;
+__attribute__((unused)) static atomic_int handled, first_overrun, last_overrun, last_id, last_code;
 __attribute__((unused)) static _Atomic(void *) last_value;
 __attribute__((unused)) static _Atomic pid_t last_tid;
 
 __attribute__((unused)) static void note_it(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)context;
+  /* Whoever looks late at the last one may find the next. */
+  if (!handled) first_overrun = info->si_overrun;
   last_overrun = info->si_overrun;
   last_id = info->si_timerid;
   last_code = info->si_code;
