@@ -26,6 +26,8 @@ const GUARD: usize = 4096;
 const END: u32 = u32::MAX;
 /// In place of a seat: a host call shall be made.
 const CALL: u32 = u32::MAX - 1;
+/// In place of a seat: the carrier shall end, unless a tracee or a child needs it.
+const RETIRE: u32 = u32::MAX - 2;
 
 /// One carrier. `gs` is what its GS base points to.
 #[repr(C, align(128))]
@@ -247,18 +249,25 @@ impl Carriers {
         at != 0
     }
 
-    /// No thread has this identity any more: its spares end.
+    /// No thread has this identity any more: its spares end, and those that had been kept when others had come to that, unless
+    /// they are needed.
     pub(crate) fn end_spares(&self, identity: u32) {
         while let Some(spare) = self.take_spare_of(identity) {
-            spare.end();
+            spare.end(RETIRE);
         }
+        self.kept().filter(|c| c.tracing.let_go()).for_each(|c| c.end(RETIRE));
+    }
+
+    fn kept(&self) -> impl Iterator<Item = &'static Carrier> {
+        (0..self.count()).map(|i| self.get(i)).filter(|c| c.tracing.is_kept())
     }
 
     /// All threads have this identity: spares of another end.
     pub(crate) fn end_spares_but(&self, identity: u32) {
         while let Some(spare) = self.take_spare_if(|c| c.identity.load(SeqCst) != identity) {
-            spare.end();
+            spare.end(END);
         }
+        self.kept().filter(|c| c.tracing.let_go()).for_each(|c| c.end(END));
     }
 
     /// Puts a carrier on the list of spares, unless a seat waits for it.
@@ -404,8 +413,8 @@ impl Carrier {
     }
 
     /// Makes it end: a spare, out of the list, that nobody will give a seat.
-    fn end(&self) {
-        self.assigned.store(END, SeqCst);
+    fn end(&self, how: u32) {
+        self.assigned.store(how, SeqCst);
         self.wake();
     }
 
@@ -467,8 +476,11 @@ impl Carrier {
     pub fn wait_for_seat(&'static self) -> Next {
         loop {
             let assigned = self.assigned.swap(0, SeqCst);
-            if assigned == END {
+            if assigned == END || assigned == RETIRE && !identity::keep(self) {
                 self.leave();
+            }
+            if assigned == RETIRE {
+                continue;
             }
             if assigned == CALL {
                 match delegate::carry_out(self) {

@@ -5,7 +5,7 @@
 //! | state | meaning | who may leave it, how |
 //! |---|---|---|
 //! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)`; while c is in a short host call, the watcher, who takes the right from c first (`takeover.rs`) |
-//! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke), or a carrier that returns from a host call and takes the seat; c is then a spare |
+//! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke), or a carrier that returns from a host call and takes the seat, c is then a spare; or one that gives c its own instead |
 //! | `HOST(c)` | the CPU is idle and c is in a host call | anybody, by compare-exchange: c itself (it returned), or a kicker, who gives the seat to a spare; c then returns without a seat |
 //! | `EMPTY` | nobody has been needed yet | a kicker, by compare-exchange, for a spare |
 //!

@@ -13,7 +13,7 @@
 //!   is the new base, and before the last of these calls answers, every host thread of the process has made the
 //!   calls, too: running, parked, spare or in a host call (`adopt`). What a call of the same kind
 //!   would answer is known then, so a thread whose identity-to-be has a spare carrier goes there instead.
-//! - **An identity that nobody has any more** ends with its carriers.
+//! - **An identity that nobody has any more** ends with its carriers, but for those that tracees or children need.
 //! - **A tracer** has an identity that differs in the number alone, and one carrier with it (`tracer`).
 //!
 //! So no carrier keeps an identity that no thread has, but for the base while threads are at odds: the service
@@ -36,7 +36,7 @@ use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use sync::{Guard, Lock};
 
 pub(crate) use adopt::adopt_here;
-pub(crate) use tracer::{Tracing, to_first};
+pub(crate) use tracer::{Tracing, keep, to_first};
 
 /// No identity: a carrier that has not begun, or has ended.
 pub(crate) const NONE: u32 = u32::MAX;

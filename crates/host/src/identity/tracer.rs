@@ -15,9 +15,11 @@
 use super::{carriers, credentials, give_up_seat_to, is_first, of, tie};
 use crate::carrier::Carrier;
 use crate::machine::kernel;
+use crate::os::{self, nr};
 use crate::report::Text;
-use crate::{os, place, run, survey};
+use crate::{place, run, survey};
 use abi::Errno;
+use arch::syscall;
 use core::fmt::Write;
 use core::sync::atomic::AtomicPtr;
 use ids::{CpuId, ThreadIdx};
@@ -27,6 +29,9 @@ use sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering::*};
 const PTRACE_TRACEME: u64 = 0;
 const PTRACE_ATTACH: u64 = 16;
 const PTRACE_SEIZE: u64 = 0x4206;
+
+/// How often a carrier is asked for that other threads may keep busy for ever.
+const ROUNDS_BESIDE_OTHERS: u32 = 10;
 
 /// More than one thread, in [`Tracing::parent`].
 const SEVERAL: i32 = -1;
@@ -38,6 +43,8 @@ pub(crate) struct Tracing {
     parent: AtomicI32,
     /// A request that it shall make.
     errand: AtomicPtr<Errand>,
+    /// It has outlived its identity, and is not among the spares. Under the lock of the identities.
+    kept: AtomicBool,
 }
 
 impl Tracing {
@@ -50,6 +57,15 @@ impl Tracing {
 
     fn may_be_parent(&self, t: ThreadIdx) -> bool {
         [kernel().tid(t).0, SEVERAL].contains(&self.parent.load(Acquire))
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.load(SeqCst)
+    }
+
+    /// It shall be asked again whether it is needed, or end. False if it was not kept.
+    pub(crate) fn let_go(&self) -> bool {
+        self.kept.swap(false, SeqCst)
     }
 
     /// The host thread ends.
@@ -76,10 +92,13 @@ pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     if result == Errno::ESRCH.to_ret()
         && let Some(tracer) = tracer_of(me, t, call)
     {
-        if me.untied.load(Relaxed) == super::NONE
-            && let Some(next) = go_on_at(me, t, tracer)
-        {
-            return next;
+        if me.untied.load(Relaxed) == super::NONE {
+            for round in 0..ROUNDS_BESIDE_OTHERS {
+                if let Some(next) = go_on_at(me, t, tracer) {
+                    return next;
+                }
+                os::relax(round);
+            }
         }
         let busy = k.leave_for_host(me.cpu(), t, 0);
         return run::away(me, t, busy, |_| ask(tracer, call));
@@ -110,8 +129,6 @@ fn tracer_of(me: &Carrier, t: ThreadIdx, call: &Call) -> Option<&'static Carrier
 pub(crate) fn to_first(me: &'static Carrier, t: ThreadIdx) -> Option<Next> {
     /// About a second, more than a host thread without work takes to its sleep.
     const ROUNDS: u32 = 20_000;
-    /// The others may keep it busy for ever.
-    const ROUNDS_BESIDE_OTHERS: u32 = 10;
     let k = kernel();
     if is_first(me) || k.tid(t).0 != k.m.pid {
         return None;
@@ -155,6 +172,33 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
     place::take(me, other);
     k.sched.idle_state(other, sched::Idle::Spinning);
     Some(k.trap(other, Trap::Seated))
+}
+
+/// No thread has the identity of the caller, a spare, any more: whether it must stay all the same, because its end would
+/// set its tracees free, and make another host thread the parent of its children (`exit_ptrace`,
+/// `forget_original_parent`). It is asked again when the next identity ends. When all threads get other rights it ends
+/// anyway: to keep old ones would be worse.
+pub(crate) fn keep(me: &Carrier) -> bool {
+    if me.tracing.parent.load(Acquire) == 0 {
+        return false;
+    }
+    let table = super::identities().lock();
+    let mine = me.identity.load(SeqCst);
+    let keep = table.others.iter().any(|i| i.number == mine) && has_tracees_or_children();
+    me.tracing.kept.store(keep, SeqCst);
+    keep
+}
+
+/// Whether the calling host thread itself has any (`do_wait` with `__WNOTHREAD`).
+fn has_tracees_or_children() -> bool {
+    const WNOHANG: usize = 1;
+    const WEXITED: usize = 4;
+    const WNOWAIT: usize = 0x0100_0000;
+    const WNOTHREAD: usize = 0x2000_0000;
+    const WALL: usize = 0x4000_0000;
+    // SAFETY: takes nothing and writes nothing.
+    let r = unsafe { syscall!(nr::WAITID, 0, 0, 0, WNOHANG | WEXITED | WNOWAIT | WNOTHREAD | WALL, 0) };
+    r != Errno::ECHILD.to_ret()
 }
 
 /// That carrier makes the request, wherever it is. ESRCH if it ends before: then it is nobody's tracer.
