@@ -94,12 +94,18 @@ static void on_signal(int signal) { handled += signal > 0; }
 static long (*transfer_now)(void);
 static void *transfer_once(void *argument) { return argument = (void *)transfer_now(); }
 
+/* Whether what was sent fills what there is room for: the sender is in the middle of the rest. */
+static bool is_full(void) { return poll(&(struct pollfd){.fd = to, .events = POLLOUT}, 1, 0) == 0; }
+static bool is_empty(void) { return poll(&(struct pollfd){.fd = from, .events = POLLIN}, 1, 0) == 0; }
+
 static void cut_short(const char *call, const char *way, long (*transfer)(void), int flags) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
   need(sigaction(SIGUSR1, &action, NULL) == 0);
   handled = 0;
   transfer_now = transfer;
   pthread_t thread = start(transfer_once, NULL);
+  /* A signal before the call would cut nothing short, and nobody reads. */
+  wait_until(is_full());
   settle();
   pthread_kill(thread, SIGUSR1);
   wait_until(handled == 1);
@@ -152,6 +158,7 @@ CASE(all_of_it_but_for_a_signal) {
   handled = 0;
   transfer_now = receive_all;
   pthread_t thread = start(transfer_once, NULL);
+  wait_until(is_empty());
   settle();
   pthread_kill(thread, SIGUSR1);
   wait_until(handled == 1);
