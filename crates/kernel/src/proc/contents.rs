@@ -16,6 +16,7 @@ use procfs::text::sched::Sched;
 use procfs::text::status::{Ours, write_limits};
 use procfs::text::thread::{self, Facts, Scheduling};
 use procfs::text::{Room, State, sched};
+use signal::Sets;
 use sync::atomic::Ordering::Relaxed;
 use time::posix::ProcTimer;
 
@@ -188,11 +189,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Pending for the thread and for the process, blocked, ignored, caught.
     pub(crate) fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
-        let process = self.process.signals.lock();
-        let thread = self.thread(t).signals.0.lock();
-        let actions = process.actions();
-        [process.private_set(&thread), process.shared_set(), thread.blocked(), actions.ignored(), actions.caught()]
-            .map(|set| set.0)
+        let sets = Sets::of(&self.process.signals, &self.thread(t).signals.0);
+        [sets.private, sets.shared, sets.blocked, sets.ignored, sets.caught].map(|set| set.0)
     }
 
     /// How often a thread left its CPU to wait, and how often it could have gone on.
