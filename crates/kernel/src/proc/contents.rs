@@ -126,12 +126,12 @@ impl<M: Machine> Kernel<M> {
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
         let mut host = HostStat::EMPTY;
-        self.host_stat(&mut host);
+        let since = self.host_stat(&mut host);
         let HostStat { boot, line } = &mut host;
         let (name, len) = self.name_of(of);
         let usage = match of.slot {
             _ if of.whole => self.process_usage(),
-            Some(t) => self.thread_usage(t),
+            Some(t) => self.thread_usage_since(t, since),
             None => Default::default(),
         };
         let begun = of.slot.map_or(0, |t| self.thread(t).begun.load(Relaxed));
