@@ -12,15 +12,14 @@ use abi::{Errno, SigInfo, Signal};
 use ids::{CpuId, ThreadIdx};
 use signal::frame::{self, FramePlan};
 use signal::{
-    Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Target,
+    Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Shown, Target,
     ThreadState, Wake,
 };
-use sync::Lock;
 use sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 
 /// What the process knows of signals.
 pub struct ProcessState {
-    pub(crate) signals: Lock<ProcessSignals>,
+    pub(crate) signals: Shown<ProcessSignals>,
     exit_status: AtomicI32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
@@ -36,7 +35,7 @@ impl ProcessState {
     pub(crate) fn new() -> Result<ProcessState, SetUpFailed> {
         let mut signals = ProcessSignals::new(Dispositions::DEFAULT);
         signals.prepare_timers().map_err(|_| SetUpFailed)?;
-        Ok(ProcessState { signals: Lock::new(signals), exit_status: AtomicI32::new(0), continued: AtomicU32::new(0) })
+        Ok(ProcessState { signals: Shown::new(signals), exit_status: AtomicI32::new(0), continued: AtomicU32::new(0) })
     }
 
     pub(crate) fn exit_status(&self) -> i32 {

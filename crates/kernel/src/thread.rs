@@ -5,7 +5,7 @@ use crate::wait::WaitState;
 use core::mem::offset_of;
 use ids::{THREADS_MAX, ThreadIdx, Tid};
 use once_cell::race::OnceBox;
-use signal::ThreadSignals;
+use signal::{Shown, ThreadSignals};
 use sync::Lock;
 use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*, fence};
 
@@ -49,11 +49,11 @@ pub struct Thread {
 
 /// A thread's signals under their lock.
 #[derive(Debug)]
-pub struct SignalState(pub Lock<ThreadSignals>);
+pub struct SignalState(pub Shown<ThreadSignals>);
 
 impl Default for SignalState {
     fn default() -> SignalState {
-        SignalState(Lock::new(ThreadSignals::new(abi::SigSet::EMPTY)))
+        SignalState(Shown::new(ThreadSignals::new(abi::SigSet::EMPTY)))
     }
 }
 

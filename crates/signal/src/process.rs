@@ -97,6 +97,10 @@ impl ProcessSignals {
         self.pool.next_dropped()
     }
 
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
     /// Which signals were flushed since this thread's queue was settled.
     fn flushed_since(&self, thread: &ThreadSignals) -> SigSet {
         if thread.settled == self.flushes {

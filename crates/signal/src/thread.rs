@@ -103,6 +103,11 @@ impl ThreadSignals {
         self.private.set()
     }
 
+    /// The flush of the process's that its queue has last been settled for.
+    pub(crate) const fn settled(&self) -> u64 {
+        self.settled
+    }
+
     /// The mask to store in a signal frame: the one before a call with a mask of its own
     /// (`sigmask_to_save`).
     pub const fn mask_to_save(&self) -> SigSet {

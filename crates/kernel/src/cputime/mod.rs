@@ -20,6 +20,7 @@ mod expire;
 mod host_time;
 mod queues;
 mod sleep;
+mod usage;
 
 pub(crate) use host_time::HostTime;
 pub(crate) use sleep::SleepClock;
@@ -120,7 +121,7 @@ pub(crate) struct ThreadTime {
     since: AtomicU64,
     /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
     owed: AtomicU64,
-    shown: Lock<Adjuster>,
+    shown: usage::ShownUsage,
     /// Its place in a queue of sleepers; written under the lock of [`Timers`].
     place: AtomicU32,
     /// Which queue that is.
@@ -139,7 +140,7 @@ impl Default for ThreadTime {
             ahead: AtomicU64::new(0),
             since: AtomicU64::new(UNKNOWN),
             owed: AtomicU64::new(0),
-            shown: Lock::new(Adjuster::new()),
+            shown: usage::ShownUsage::default(),
             place: AtomicU32::new(time::Heap::ABSENT),
             sleeps_on: AtomicU64::new(0),
             sampled: AtomicU64::new(0),
@@ -156,7 +157,7 @@ impl ThreadTime {
         self.since.store(UNKNOWN, Relaxed);
         self.owed.store(0, Relaxed);
         self.sampled.store(0, Relaxed);
-        *self.shown.lock() = Adjuster::new();
+        self.shown.reset();
     }
 
     /// What the carrier of its host call had consumed when the call began; `None` if nobody knows.
@@ -200,8 +201,14 @@ impl<M: Machine> Kernel<M> {
 
     /// User and system time of a thread, as programs see them.
     pub(crate) fn thread_usage(&self, t: ThreadIdx) -> Usage {
-        let sample = Cputime { exec: self.thread_clock(t), ..self.thread_sample(t) };
-        self.thread(t).time.shown.lock().adjust(sample)
+        let (now, time) = (self.m.now(), &self.thread(t).time);
+        time.shown.show(now, Cputime { exec: self.thread_clock_at(t, now), ..time.cpu.sample(now) })
+    }
+
+    /// The same, or what was shown since then: that writes nothing. Linux's `stat` of a thread that runs is as old as
+    /// its last tick (`task_cputime`).
+    pub(crate) fn thread_usage_since(&self, t: ThreadIdx, since: Nanos) -> Usage {
+        self.thread(t).time.shown.last(since).unwrap_or_else(|| self.thread_usage(t))
     }
 
     /// User and system time of the process, as programs see them.

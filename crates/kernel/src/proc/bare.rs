@@ -1,7 +1,7 @@
 //! Files that the host knows by number only ([`super::files`]): opening, reading, and giving them what they lack.
 
 use super::files::OpenFile;
-use super::vacant::Taken;
+use super::table::Returned;
 use super::{F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR, SEEK_SET};
 use crate::Kernel;
 use crate::machine::{Call, Machine};
@@ -150,6 +150,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     pub(super) fn back_all(&self) {
         self.close_vacant(self.proc.files.take_vacant(0, i32::MAX));
+        self.proc.files.await_given_back();
         let mut after = -1;
         while let Some(fd) = self.proc.files.next_bare(after) {
             if let Some(mut file) = self.proc.files.hold(fd) {
@@ -160,17 +161,16 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives numbers back that were kept.
-    fn close_vacant(&self, numbers: Taken) {
-        let mut lowest = i32::MAX;
-        for fd in numbers {
-            lowest = lowest.min(fd);
-            self.host_close_only(fd);
-        }
-        if lowest < i32::MAX
-            && let Some(kept_meanwhile) = self.proc.files.freed(lowest)
-        {
-            kept_meanwhile.for_each(|fd| self.host_close_only(fd));
+    /// Gives numbers back that were kept, and those that are not the lowest without them.
+    fn close_vacant(&self, first: Returned<'_>) {
+        let mut next = Some(first);
+        while let Some(mut returned) = next {
+            let mut lowest = i32::MAX;
+            for fd in &mut returned.numbers {
+                lowest = lowest.min(fd);
+                self.host_close_only(fd);
+            }
+            next = if lowest < i32::MAX { self.proc.files.freed(lowest) } else { None };
         }
     }
 

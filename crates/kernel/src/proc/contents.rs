@@ -16,6 +16,7 @@ use procfs::text::sched::Sched;
 use procfs::text::status::{Ours, write_limits};
 use procfs::text::thread::{self, Facts, Scheduling};
 use procfs::text::{Room, State, sched};
+use signal::Sets;
 use sync::atomic::Ordering::Relaxed;
 use time::posix::ProcTimer;
 
@@ -125,12 +126,12 @@ impl<M: Machine> Kernel<M> {
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
         let mut host = HostStat::EMPTY;
-        self.host_stat(&mut host);
+        let since = self.host_stat(&mut host);
         let HostStat { boot, line } = &mut host;
         let (name, len) = self.name_of(of);
         let usage = match of.slot {
             _ if of.whole => self.process_usage(),
-            Some(t) => self.thread_usage(t),
+            Some(t) => self.thread_usage_since(t, since),
             None => Default::default(),
         };
         let begun = of.slot.map_or(0, |t| self.thread(t).begun.load(Relaxed));
@@ -188,11 +189,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Pending for the thread and for the process, blocked, ignored, caught.
     pub(crate) fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
-        let process = self.process.signals.lock();
-        let thread = self.thread(t).signals.0.lock();
-        let actions = process.actions();
-        [process.private_set(&thread), process.shared_set(), thread.blocked(), actions.ignored(), actions.caught()]
-            .map(|set| set.0)
+        let sets = Sets::of(&self.process.signals, &self.thread(t).signals.0);
+        [sets.private, sets.shared, sets.blocked, sets.ignored, sets.caught].map(|set| set.0)
     }
 
     /// How often a thread left its CPU to wait, and how often it could have gone on.

@@ -8,7 +8,7 @@
 //! | *bare* | a duplicate of one empty file (the *blank*) | answered here |
 //! | *backed* | an anonymous file with the text in it, or a directory of its own | the host's, but for what must be ours |
 //!
-//! Most files are opened, read and closed and nothing else; they stay bare, and their numbers are kept for the next
+//! Most files are opened, read and closed and nothing else; they stay bare, and their numbers are *kept* for the next
 //! ([`super::vacant`]), so that they cost no host call at all: two threads that make some fight for the host's table of
 //! descriptors, which takes microseconds. Before any
 //! call that could show the host's side to somebody (`poll`, `dup`, `sendmsg`, `fork`, `execve`, opening by
@@ -16,14 +16,41 @@
 //! [`BARE_MAX`] are bare at a time, which bounds that.
 //!
 //! A forked child has the descriptors and not the table: it reads what was there (CAVEATS).
+//!
+//! # Why a kept number is the lowest that is free
+//! A number has, or has not, a *warrant*: "since the host gave it, the host has freed none below". The warrant of an open
+//! file is [`OpenFile::lowest`], that of a closed one is that it is kept. Each number has a lock ([`super::table`]), and
+//! its warrant is made, moved and ended under it, so it never is where nobody finds it:
+//!
+//! | step | under the number's lock |
+//! |---|---|
+//! | [`insert_new`](OpenFiles::insert_new) | made, if nothing below was freed since before the host was asked ([`Frees`]) |
+//! | [`close`](OpenFiles::close) | file → kept; without one the host closes the number |
+//! | [`reuse`](OpenFiles::reuse) | kept → file, in one exchange that finds it the lowest of those kept |
+//! | [`freed`](OpenFiles::freed), for each number above | ended; what was kept is to be closed |
+//! | [`forget`](OpenFiles::forget), [`insert`](OpenFiles::insert), [`take_vacant`](OpenFiles::take_vacant) | ended |
+//!
+//! 1. *A warrant is true until a close below it is under way.* Whoever has the host close `f` then tells `frees` and passes
+//!    over the numbers above. A warrant that is there when he comes by ends. One that is made after he came by is made by
+//!    somebody who took the lock after him and so sees what `frees` was told: it is made only if the host was asked after `f`
+//!    was free, and if that gave a higher number, `f` was taken again. If he does not come by, because he saw no bare file or
+//!    saw the number unused, then that was counted or marked after he told, and again `frees` shows it: all four accesses
+//!    are sequentially consistent.
+//! 2. *Who closes has not closed before he has passed.* So an open that overlaps may still count the number as taken: it
+//!    comes first.
+//! 3. *What is taken out is the lowest.* At the exchange the word is what is expected, so no lower number is kept;
+//!    by 1, what is lower and not kept is taken, or its close is not over, or it was kept and somebody gives it back. While
+//!    that goes on nobody opens: whoever takes kept numbers out raises `giving_back` first, and lowers it
+//!    when they are closed at the host and `freed`; whoever opens looks at it after he saw which numbers are kept.
+//!
+//! Nothing else is written by who opens and closes a kept number, so threads meet only at the word of those that are
+//! kept, twice in a cycle: the counts include the kept ones. `models.rs` tries this on a model checker.
 
 use super::frees::Frees;
-use super::table::Table;
-use super::vacant::{Taken, Vacant};
+use super::table::{Place, Returned, Table};
 use alloc::vec::Vec;
 use procfs::Node;
-use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*, fence};
-use sync::{Guard, Lock};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 
 /// The most bare files, and numbers kept: more are backed from the beginning.
 pub(super) const BARE_MAX: u32 = 64;
@@ -77,13 +104,13 @@ pub(super) enum Closed {
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
-    open: Lock<Table>,
-    /// How many there are, how many of them are directories, and how many are bare, numbers that are kept included.
+    open: Table,
+    /// How many there are, how many of them are directories, and how many are bare, numbers that are kept included in the
+    /// first and the last. Raised before there is one more, lowered when there is one less: 0 is true.
     /// Most programs never have any, and look no further.
     count: AtomicU32,
     folders: AtomicU32,
     bare: AtomicU32,
-    vacant: Vacant,
     /// Numbers freed, once there was a blank.
     frees: Frees,
     /// A number may have been freed that nobody has told of.
@@ -95,11 +122,10 @@ pub(crate) struct OpenFiles {
 impl Default for OpenFiles {
     fn default() -> OpenFiles {
         OpenFiles {
-            open: Lock::default(),
+            open: Table::default(),
             count: AtomicU32::new(0),
             folders: AtomicU32::new(0),
             bare: AtomicU32::new(0),
-            vacant: Vacant::default(),
             frees: Frees::default(),
             doubt: AtomicBool::new(false),
             blank: AtomicI32::new(NO_BLANK),
@@ -122,7 +148,7 @@ impl OpenFiles {
     /// Whether something must be done before the host's side of descriptors shows.
     #[inline(always)]
     pub(crate) fn has_bare(&self) -> bool {
-        self.bare.load(Acquire) != 0
+        self.bare.load(SeqCst) != 0
     }
 
     pub(super) fn may_be_bare(&self) -> bool {
@@ -150,7 +176,7 @@ impl OpenFiles {
     /// Whether the program has closed this number and the host has not.
     #[inline]
     pub(super) fn is_vacant(&self, fd: u64) -> bool {
-        self.vacant.has(fd as i32)
+        self.open.is_kept(fd as i32)
     }
 
     /// This moment, for [`OpenFiles::insert_new`].
@@ -176,40 +202,45 @@ impl OpenFiles {
     }
 
     /// Opens a bare file by the lowest number, if one is kept.
+    #[inline]
     pub(super) fn reuse(&self, file: &OpenFile) -> Option<i32> {
-        let mut open = self.open.lock();
-        let fd = self.vacant.reuse()?;
-        self.add(&self.bare, u32::MAX);
-        self.count_one(file, 1);
-        open.insert(fd, OpenFile { lowest: true, ..file.clone() });
-        Some(fd)
+        self.open.reuse(|| OpenFile { lowest: true, ..file.clone() })
     }
 
     /// A bare file with a number that the host has given after `since`: the lowest, if none below was freed meanwhile.
     pub(super) fn insert_new(&self, fd: i32, file: OpenFile, since: Option<u64>) {
-        let mut open = self.open.lock();
-        self.count_one(&file, 1);
-        // Either we see what is freed, or whoever frees it sees that there is a bare file (`freed`).
-        fence(SeqCst);
-        let lowest = since.is_some_and(|since| !self.frees.below(fd, since));
-        if let Some(old) = open.insert(fd, OpenFile { lowest, ..file }) {
-            self.count_one(&old, u32::MAX);
-        }
+        self.put_in(fd, file, |fd| since.is_some_and(|since| !self.frees.below(fd, since)));
     }
 
-    /// The table when nobody holds one of these. It is held for a few host calls that do not wait at most.
-    fn settled(&self, first: i32, last: i32) -> Guard<'_, Table> {
+    /// A file with a number that the host has given.
+    pub(super) fn insert(&self, fd: i32, file: OpenFile) {
+        self.put_in(fd, file, |_| false);
+    }
+
+    fn put_in(&self, fd: i32, file: OpenFile, lowest: impl FnOnce(i32) -> bool) {
+        self.count_one(&file);
+        let (old, was_kept) = {
+            let mut place = self.open.new_place(fd);
+            // Only after it was counted and marked as used: see above.
+            let lowest = lowest(fd);
+            (place.replace(OpenFile { lowest, ..file }), place.take_kept())
+        };
+        if let Some(old) = old {
+            self.discount(&old);
+        }
+        self.discount_kept(was_kept.into());
+    }
+
+    /// A number when nobody holds it. It is held for a few host calls that do not wait at most.
+    #[inline]
+    fn settled(&self, fd: i32) -> Option<Place<'_>> {
         let mut round = 0;
         loop {
-            let open = self.open.lock();
-            let is_held = match first == last {
-                true => open.get(first).is_some_and(|file| file.held),
-                false => open.range(first, last).any(|(_, file)| file.held),
-            };
-            if !is_held {
-                return open;
+            let place = self.open.place(fd)?;
+            if !place.file().is_some_and(|file| file.held) {
+                return Some(place);
             }
-            drop(open);
+            drop(place);
             sync::relax(round);
             round += 1;
         }
@@ -217,75 +248,66 @@ impl OpenFiles {
 
     /// A bare file to be read, backed or moved in: nobody else does until it is given back by [`OpenFiles::put`].
     pub(super) fn hold(&self, fd: i32) -> Option<OpenFile> {
-        let mut open = self.settled(fd, fd);
-        let file = open.get_mut(fd).filter(|file| !file.backed)?;
+        let mut place = self.settled(fd)?;
+        let file = place.file_mut().filter(|file| !file.backed)?;
         file.held = true;
         let text = file.text.take();
         Some(OpenFile { text, ..file.clone() })
     }
 
-    /// Gives back what [`OpenFiles::hold`] gave.
+    /// Gives back what [`OpenFiles::hold`] gave, unless something else has been put in its place.
     pub(super) fn put(&self, fd: i32, file: OpenFile) {
-        let mut open = self.open.lock();
-        if let Some(place) = open.get_mut(fd) {
-            if file.backed {
-                self.add(&self.bare, u32::MAX);
-            }
-            // It may have ceased to be the lowest meanwhile.
-            let lowest = place.lowest;
-            *place = OpenFile { held: false, lowest, ..file };
+        let is_backed = file.backed;
+        let Some(mut place) = self.open.place(fd) else { return };
+        let Some(old) = place.file_mut().filter(|old| old.held) else { return };
+        // It may have ceased to be the lowest meanwhile.
+        let lowest = old.lowest;
+        *old = OpenFile { held: false, lowest, ..file };
+        drop(place);
+        if is_backed {
+            self.bare.fetch_sub(1, SeqCst);
         }
     }
 
     /// The program closes a number.
     pub(super) fn close(&self, fd: i32) -> Closed {
-        if fd < 0 {
-            return Closed::Other;
+        let Some(mut place) = self.settled(fd) else { return Closed::Other };
+        let Some(file) = place.remove() else { return Closed::Other };
+        let is_kept = !file.backed && file.lowest && place.keep();
+        drop(place);
+        if is_kept {
+            return Closed::Kept;
         }
-        let mut open = self.settled(fd, fd);
-        let Some(file) = open.remove(fd) else { return Closed::Other };
-        self.count_one(&file, u32::MAX);
-        if file.backed {
-            Closed::Other
-        } else if file.lowest && self.vacant.keep(fd) {
-            self.add(&self.bare, 1);
-            Closed::Kept
-        } else {
-            Closed::Bare
-        }
+        self.discount(&file);
+        if file.backed { Closed::Other } else { Closed::Bare }
     }
 
     /// The numbers kept from `first` to `last`, which are kept no longer.
-    pub(super) fn take_vacant(&self, first: i32, last: i32) -> Taken {
-        let _open = self.open.lock();
-        let taken = self.vacant.take(first, last);
-        self.add(&self.bare, taken.len().wrapping_neg());
-        taken
+    pub(super) fn take_vacant(&self, first: i32, last: i32) -> Returned<'_> {
+        let returned = self.open.take_kept(first..=last);
+        self.discount_kept(returned.numbers.len());
+        returned
+    }
+
+    /// Waits until what others have taken out is closed at the host.
+    pub(super) fn await_given_back(&self) {
+        self.open.await_given_back();
     }
 
     /// The host has closed a number: those above it are not the lowest. Those of them that were kept, to be closed.
-    pub(super) fn freed(&self, number: i32) -> Option<Taken> {
+    /// `None`: there are none.
+    pub(super) fn freed(&self, number: i32) -> Option<Returned<'_>> {
         self.frees.add(number);
         if !self.has_bare() {
             return None;
         }
-        let mut open = self.open.lock();
-        open.each_from(number, |file| file.lowest = false);
-        let taken = self.vacant.take(number, i32::MAX);
-        self.add(&self.bare, taken.len().wrapping_neg());
-        Some(taken)
-    }
-
-    pub(super) fn insert(&self, fd: i32, file: OpenFile) {
-        let mut open = self.open.lock();
-        self.count_one(&file, 1);
-        if let Some(old) = open.insert(fd, file) {
-            self.count_one(&old, u32::MAX);
-        }
+        let returned = self.open.sweep(number..=i32::MAX, |file| file.lowest = false);
+        self.discount_kept(returned.numbers.len());
+        Some(returned).filter(|returned| returned.numbers.len() != 0)
     }
 
     pub(super) fn find(&self, fd: i32) -> Option<OpenFile> {
-        if self.is_empty() || fd < 0 { None } else { self.open.lock().get(fd).cloned() }
+        if self.is_empty() { None } else { self.open.place(fd)?.file().cloned() }
     }
 
     /// The directory of ours that a descriptor stands for.
@@ -298,17 +320,15 @@ impl OpenFiles {
 
     /// The lowest descriptor above this one that is bare.
     pub(super) fn next_bare(&self, after: i32) -> Option<i32> {
-        let open = self.open.lock();
-        let mut above = open.range(after.saturating_add(1), i32::MAX);
-        above.find(|(_, file)| !file.backed).map(|(fd, _)| fd)
+        self.open.find(after.saturating_add(1)..=i32::MAX, |file| !file.backed)
     }
 
-    /// Changes what is known of one.
+    /// Changes what is known of one, but for what it is.
     pub(super) fn change(&self, fd: i32, change: impl FnOnce(&mut OpenFile)) {
-        if let Some(file) = self.open.lock().get_mut(fd) {
-            self.count_one(file, u32::MAX);
+        if let Some(mut place) = self.open.place(fd)
+            && let Some(file) = place.file_mut()
+        {
             change(file);
-            self.count_one(file, 1);
         }
     }
 
@@ -316,26 +336,35 @@ impl OpenFiles {
     pub(super) fn forget(&self, first: u32, last: u32) {
         let most = i32::MAX as u32;
         let (first, last) = (first.min(most) as i32, last.min(most) as i32);
-        let mut open = self.settled(first, last);
-        loop {
-            let next = open.range(first, last).next().map(|(fd, _)| fd);
-            let Some(file) = next.and_then(|fd| open.remove(fd)) else { return };
-            self.count_one(&file, u32::MAX);
+        self.discount_kept(self.open.take_kept(first..=last).numbers.len());
+        let mut from = first;
+        while let Some(fd) = self.open.find(from..=last, |_| true) {
+            if let Some(file) = self.settled(fd).and_then(|mut place| place.remove()) {
+                self.discount(&file);
+            }
+            from = fd;
         }
     }
 
-    /// Adds one to the counts that a file is part of, or takes it away. Their lock is held.
-    fn count_one(&self, file: &OpenFile, by: u32) {
-        self.add(&self.count, by);
-        if file.node.dir().is_some() {
-            self.add(&self.folders, by);
-        }
-        if !file.backed {
-            self.add(&self.bare, by);
-        }
+    /// There will be one more.
+    fn count_one(&self, file: &OpenFile) {
+        self.count.fetch_add(1, SeqCst);
+        self.folders.fetch_add(file.node.dir().is_some().into(), SeqCst);
+        self.bare.fetch_add((!file.backed).into(), SeqCst);
     }
 
-    fn add(&self, to: &AtomicU32, by: u32) {
-        to.store(to.load(Relaxed).wrapping_add(by), Release);
+    /// There is one less.
+    fn discount(&self, file: &OpenFile) {
+        self.count.fetch_sub(1, SeqCst);
+        self.folders.fetch_sub(file.node.dir().is_some().into(), SeqCst);
+        self.bare.fetch_sub((!file.backed).into(), SeqCst);
+    }
+
+    /// So many numbers are kept no longer.
+    fn discount_kept(&self, count: u32) {
+        if count != 0 {
+            self.count.fetch_sub(count, SeqCst);
+            self.bare.fetch_sub(count, SeqCst);
+        }
     }
 }

@@ -20,6 +20,8 @@ mod files;
 mod frees;
 mod how;
 mod list;
+#[cfg(all(test, shuttle))]
+mod models;
 mod open;
 mod path;
 mod stat;

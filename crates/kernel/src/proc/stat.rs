@@ -65,14 +65,15 @@ impl KnownStat {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
+    /// The host's line of the process, at most [`FACTS_LAST`] old: its memory and its ancestors. Since when it may be.
     #[inline]
-    pub(super) fn host_stat(&self, to: &mut HostStat) {
+    pub(super) fn host_stat(&self, to: &mut HostStat) -> Nanos {
         let now = self.m.now();
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
         if !self.proc.stat.get(since, to) {
             *to = self.ask_for_stat(now);
         }
+        since
     }
 
     #[cold]
