@@ -19,19 +19,21 @@
 //!
 //! # Why a kept number is the lowest that is free
 //! A number has, or has not, a *warrant*: "since the host gave it, the host has freed none below". The warrant of an open
-//! file is [`OpenFile::lowest`], that of a closed one is that it is kept. Each number has a lock ([`super::table`]), and
-//! its warrant is made, moved and ended under it, so it never is where nobody finds it:
+//! file is [`OpenFile::lowest`], that of a closed one is that it is kept. Each number has a lock ([`super::table`]):
 //!
-//! | step | under the number's lock |
-//! |---|---|
-//! | [`insert_new`](OpenFiles::insert_new) | made, if nothing below was freed since before the host was asked ([`Frees`]) |
-//! | [`close`](OpenFiles::close) | file → kept; without one the host closes the number |
-//! | [`reuse`](OpenFiles::reuse) | kept → file, in one exchange that finds it the lowest of those kept |
-//! | [`freed`](OpenFiles::freed), for each number above | ended; what was kept is to be closed |
-//! | [`forget`](OpenFiles::forget), [`insert`](OpenFiles::insert), [`take_vacant`](OpenFiles::take_vacant) | ended |
+//! | step | the number's warrant | under its lock |
+//! |---|---|---|
+//! | [`insert_new`](OpenFiles::insert_new) | made, if nothing below was freed since before the host was asked ([`Frees`]) | yes |
+//! | [`close`](OpenFiles::close) | file → kept; without one the host closes the number | yes |
+//! | [`reuse`](OpenFiles::reuse) | kept → the opener's hands, by an exchange of the word of those kept | no |
+//! | | his hands → file, unless somebody has begun to end warrants since he looked at the word | yes |
+//! | [`freed`](OpenFiles::freed), for each number above | ended; what was kept is to be closed | yes |
+//! | [`forget`](OpenFiles::forget), [`insert`](OpenFiles::insert), [`take_vacant`](OpenFiles::take_vacant) | ended | yes |
 //!
 //! 1. *A warrant is true until a close below it is under way.* Whoever has the host close `f` then tells `frees` and passes
-//!    over the numbers above. A warrant that is there when he comes by ends. One that is made after he came by is made by
+//!    over the numbers above. A warrant that is there when he comes by ends. One that is in somebody's hands is lost, because its
+//!    opener takes the lock after him and so sees that he has begun (`returns`), which he had not when the opener looked: with
+//!    one under way nobody opens. One that is made after he came by is made by
 //!    somebody who took the lock after him and so sees what `frees` was told: it is made only if the host was asked after `f`
 //!    was free, and if that gave a higher number, `f` was taken again. If he does not come by, because he saw no bare file or
 //!    saw the number unused, then that was counted or marked after he told, and again `frees` shows it: all four accesses
@@ -40,8 +42,9 @@
 //!    comes first.
 //! 3. *What is taken out is the lowest.* At the exchange the word is what is expected, so no lower number is kept;
 //!    by 1, what is lower and not kept is taken, or its close is not over, or it was kept and somebody gives it back. While
-//!    that goes on nobody opens: whoever takes kept numbers out raises `giving_back` first, and lowers it
-//!    when they are closed at the host and `freed`; whoever opens looks at it after he saw which numbers are kept.
+//!    that goes on nobody opens: whoever takes kept numbers out says so in `returns` first, and until they are closed at the host
+//!    and `freed`; whoever opens looks at that after he saw which numbers are kept. What was kept only after that look was
+//!    closed while he opens, and he comes first.
 //!
 //! Nothing else is written by who opens and closes a kept number, so threads meet only at the word of those that are
 //! kept, twice in a cycle: the counts include the kept ones. `models.rs` tries this on a model checker.
@@ -204,7 +207,7 @@ impl OpenFiles {
     /// Opens a bare file by the lowest number, if one is kept.
     #[inline]
     pub(super) fn reuse(&self, file: &OpenFile) -> Option<i32> {
-        self.open.reuse(|| OpenFile { lowest: true, ..file.clone() })
+        self.open.reuse(|lowest| OpenFile { lowest, ..file.clone() })
     }
 
     /// A bare file with a number that the host has given after `since`: the lowest, if none below was freed meanwhile.

@@ -8,7 +8,7 @@
 //! | the near numbers that are kept ([`vacant::Near`]) | whoever opens or closes a bare file, once each |
 //! | `used` | whoever is the first to use a near number, once for good |
 //! | the far ones' lock, all that is under it, and `far_kept` | whoever has to do with a far number |
-//! | `giving_back` | whoever takes kept numbers out to give them back to the host, before and after |
+//! | `returns` | whoever takes kept numbers out to give them back to the host, before and after |
 //!
 //! All these locks are leaves: none is taken under another.
 
@@ -19,11 +19,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use once_cell::race::OnceBox;
-use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use sync::{CachePadded, Guard, Lock};
 
-/// Numbers below this are near: a bit each in a word.
-pub(super) const NEAR: usize = 64;
+/// Numbers below this are near: a bit each in a word. Few for the model checker, so that it comes to far ones.
+const NEAR: usize = if cfg!(shuttle) { 2 } else { 64 };
 
 type Slot = CachePadded<Lock<Option<OpenFile>>>;
 
@@ -39,8 +39,22 @@ pub(super) struct Table {
     far: Lock<Far>,
     /// Whether a far number is kept.
     far_kept: AtomicBool,
-    /// How many give numbers back that were kept.
-    giving_back: AtomicU32,
+    /// | bits | | who changes them |
+    /// |---|---|---|
+    /// | 0–15 | how many take kept numbers out, or give them back | each of them, before and after |
+    /// | 16–63 | how often somebody began to | the same, before |
+    returns: AtomicU64,
+}
+
+const UNDER_WAY: u64 = 1;
+const BEGUN: u64 = 1 << 16;
+
+fn is_under_way(returns: u64) -> bool {
+    returns & (BEGUN - 1) != 0
+}
+
+fn begun(returns: u64) -> u64 {
+    returns / BEGUN
 }
 
 /// Numbers that are kept no longer, to be closed at the host; dropped when they are, and when that was told
@@ -53,11 +67,11 @@ pub(super) struct Returned<'a> {
 }
 
 #[derive(Debug)]
-struct GivingBack<'a>(&'a AtomicU32);
+struct GivingBack<'a>(&'a AtomicU64);
 
 impl Drop for GivingBack<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
+        self.0.fetch_sub(UNDER_WAY, SeqCst);
     }
 }
 
@@ -180,52 +194,47 @@ impl Table {
     /// Opens by the lowest number that is kept, if there is one. Not while somebody gives numbers back: they are
     /// free to the program, and to nobody else yet.
     #[inline]
-    pub(super) fn reuse(&self, file: impl Fn() -> OpenFile) -> Option<i32> {
+    pub(super) fn reuse(&self, file: impl Fn(bool) -> OpenFile) -> Option<i32> {
         let mut round = 0;
         loop {
             // In this order: what was taken out before we looked is seen to be given back.
-            let (lowest, any_far) = (self.near_kept.lowest(), self.far_kept.load(SeqCst));
-            if self.are_given_back() {
+            let (kept, any_far) = (self.near_kept.look(), self.far_kept.load(SeqCst));
+            let returns = self.returns.load(SeqCst);
+            if is_under_way(returns) {
                 sync::relax(round);
                 round += 1;
                 continue;
             }
-            match lowest {
-                Some(fd) => {
-                    // Somebody may take it first, or keep a lower one.
-                    if let Some(Place::Near { mut open, .. }) = self.place(fd)
-                        && self.near_kept.take_lowest(fd)
-                    {
-                        *open = Some(file());
-                        return Some(fd);
-                    }
+            if !kept.is_empty() {
+                // Somebody may take it first, or keep another one.
+                if let Some(fd) = self.near_kept.take_lowest(kept)
+                    && let Some(Place::Near { mut open, .. }) = self.place(fd)
+                {
+                    // It was in our hands, where nobody who passed over it has seen it.
+                    *open = Some(file(begun(self.returns.load(SeqCst)) == begun(returns)));
+                    return Some(fd);
                 }
-                None if any_far => {
-                    let mut far = self.far.lock();
-                    // At this moment no near number is kept, and the lowest of the far ones stays that under their lock.
-                    if !self.are_given_back()
-                        && self.near_kept.is_empty()
-                        && let Some(fd) = far.kept.reuse()
-                    {
-                        self.far_kept.store(!far.kept.is_empty(), SeqCst);
-                        far.open.insert(fd, file());
-                        return Some(fd);
-                    }
+            } else if any_far {
+                let mut far = self.far.lock();
+                // At this moment no near number is kept, and the lowest of the far ones stays that under their lock.
+                if !is_under_way(self.returns.load(SeqCst))
+                    && self.near_kept.look().is_empty()
+                    && let Some(fd) = far.kept.reuse()
+                {
+                    self.far_kept.store(!far.kept.is_empty(), SeqCst);
+                    far.open.insert(fd, file(true));
+                    return Some(fd);
                 }
-                None => return None,
+            } else {
+                return None;
             }
         }
-    }
-
-    #[inline]
-    fn are_given_back(&self) -> bool {
-        self.giving_back.load(SeqCst) != 0
     }
 
     /// Waits until all that was taken out before is closed at the host.
     pub(super) fn await_given_back(&self) {
         let mut round = 0;
-        while self.are_given_back() {
+        while is_under_way(self.returns.load(SeqCst)) {
             sync::relax(round);
             round += 1;
         }
@@ -233,8 +242,8 @@ impl Table {
 
     /// Before numbers are taken out.
     fn give_back(&self) -> GivingBack<'_> {
-        self.giving_back.fetch_add(1, SeqCst);
-        GivingBack(&self.giving_back)
+        self.returns.fetch_add(BEGUN | UNDER_WAY, SeqCst);
+        GivingBack(&self.returns)
     }
 
     /// Whether a number is kept.
@@ -326,7 +335,7 @@ mod tests {
     #[test]
     fn the_lowest_that_is_kept_is_used_again() {
         let table = Table::default();
-        let file = || OpenFile::new(Node::ROOT, true, false, false);
+        let file = |_| OpenFile::new(Node::ROOT, true, false, false);
         assert!(table.reuse(file).is_none());
         for fd in [70, 63, 5, 100] {
             let mut place = table.new_place(fd);

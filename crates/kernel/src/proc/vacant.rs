@@ -14,10 +14,22 @@ const BLOCK: i32 = 64;
 /// | | who may | when |
 /// |---|---|---|
 /// | set bit `n` | whoever has the lock of number `n` | its file was [`lowest`](super::files::OpenFile::lowest) |
-/// | clear bit `n` | whoever has the lock of number `n` | at any time; to open it, only while it is the lowest bit |
-/// | read | anybody | a bit that is seen may be gone; the lowest is known by an exchange of the whole word |
+/// | clear bit `n` | whoever has the lock of number `n` | at any time: the number goes back to the host |
+/// | clear the lowest bit | anybody, in one exchange of the word | the number is his: he opens it |
+/// | read | anybody | a bit that is seen may be gone |
 #[derive(Debug, Default)]
 pub(super) struct Near(AtomicU64);
+
+/// The near numbers that were kept at some moment.
+#[derive(Clone, Copy)]
+pub(super) struct Kept(u64);
+
+impl Kept {
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
 
 impl Near {
     /// Whether it is among them.
@@ -26,16 +38,18 @@ impl Near {
         (0..BLOCK).contains(&fd) && self.0.load(Acquire) >> fd & 1 != 0
     }
 
+    /// All of them.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.load(SeqCst) == 0
+    pub(super) fn look(&self) -> Kept {
+        Kept(self.0.load(SeqCst))
     }
 
-    /// The lowest at this moment.
+    /// Takes the lowest out, if they still are these.
     #[inline]
-    pub(super) fn lowest(&self) -> Option<i32> {
-        let bits = self.0.load(SeqCst);
-        (bits != 0).then(|| bits.trailing_zeros() as i32)
+    pub(super) fn take_lowest(&self, Kept(bits): Kept) -> Option<i32> {
+        let rest = bits & bits.wrapping_sub(1);
+        let lowest = (bits != 0).then_some(bits.trailing_zeros() as i32)?;
+        self.0.compare_exchange(bits, rest, SeqCst, Relaxed).is_ok().then_some(lowest)
     }
 
     /// Keeps a near number, whose lock is held.
@@ -48,13 +62,6 @@ impl Near {
     #[inline]
     pub(super) fn take(&self, fd: i32) -> bool {
         self.has(fd) && self.0.fetch_and(!(1 << fd), SeqCst) >> fd & 1 != 0
-    }
-
-    /// Takes a near number, whose lock is held, out, if it is the lowest of them.
-    #[inline]
-    pub(super) fn take_lowest(&self, fd: i32) -> bool {
-        let is_lowest = |bits: u64| bits & bits.wrapping_neg() == 1 << fd;
-        self.0.fetch_update(SeqCst, SeqCst, |bits| is_lowest(bits).then_some(bits & !(1 << fd))).is_ok()
     }
 }
 
@@ -140,20 +147,19 @@ mod tests {
     #[test]
     fn the_lowest_of_the_near_ones_comes_first() {
         let near = Near::default();
-        assert!(near.is_empty() && near.lowest().is_none() && !near.take(3));
+        assert!(near.look().is_empty() && near.take_lowest(near.look()).is_none() && !near.take(3));
         for fd in [6, 1, 63, 0] {
             assert!(!near.has(fd));
             near.keep(fd);
             assert!(near.has(fd));
         }
         assert!(!near.has(-1) && !near.has(64) && !near.has(i32::MIN) && !near.has(2));
-        assert!(!near.take_lowest(1) && !near.take_lowest(63), "0 is lower");
+        let before = near.look();
         assert!(near.take(1) && !near.take(1));
-        for fd in [0, 6, 63] {
-            assert_eq!(near.lowest(), Some(fd));
-            assert!(near.take_lowest(fd) && !near.take_lowest(fd));
-        }
-        assert!(near.is_empty());
+        assert!(near.take_lowest(before).is_none() && near.has(0), "they are others now");
+        let all: Vec<i32> = core::iter::from_fn(|| near.take_lowest(near.look())).collect();
+        assert_eq!(all, [0, 6, 63]);
+        assert!(near.look().is_empty());
     }
 
     #[test]
