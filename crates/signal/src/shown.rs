@@ -72,7 +72,8 @@ impl<T: Show> Shown<T> {
     #[inline]
     fn show(&self, value: &T) {
         let words = value.words();
-        if words != self.look() {
+        // Word by word, from registers: as arrays they would go through memory on every way out of the lock.
+        if words.iter().zip(&self.words).any(|(word, shown)| *word != shown.load(Relaxed)) {
             let _writing = self.seq.write();
             self.words.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
         }

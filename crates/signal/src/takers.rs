@@ -82,6 +82,10 @@ impl Takers {
 
     /// The same; adds how many words of the index were read.
     fn find_counted(&self, signal: Signal, from: ThreadIdx, steps: &mut usize) -> Option<ThreadIdx> {
+        // What everybody blocks, because somebody waits for it, would be looked for on all levels.
+        if !self.any(signal) {
+            return None;
+        }
         let from = if from.is_some() { from.index() } else { 0 };
         let found = self.from(bit(signal), from, steps);
         let found = if found.is_none() && from != 0 { self.from(bit(signal), 0, steps) } else { found };
