@@ -38,7 +38,13 @@ impl Outcome {
     /// Ended with status 0.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        matches!(&self.end, End::Status(status) if status.success())
+        self.ended_with(0)
+    }
+
+    /// Ended with this status.
+    #[must_use]
+    pub fn ended_with(&self, code: i32) -> bool {
+        matches!(&self.end, End::Status(status) if status.code() == Some(code))
     }
 
     /// Everything, for a person to read.
@@ -83,7 +89,8 @@ pub fn compare(native: &Outcome, ours: &Outcome, with_stderr: bool) -> Result<()
 
 /// Lines that only one side has. A line of the corpus names its case, so position adds nothing; when only the
 /// order differs, both texts are shown whole.
-fn diff(expected: &[u8], got: &[u8]) -> String {
+#[must_use]
+pub fn diff(expected: &[u8], got: &[u8]) -> String {
     let (expected, got) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(got));
     let mut surplus: BTreeMap<&str, i64> = BTreeMap::new();
     for line in expected.lines() {

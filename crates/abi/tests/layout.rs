@@ -1,6 +1,6 @@
 //! Sizes and offsets, compared with what libc says about the same structures.
 
-use abi::frame;
+use abi::{frame, linux};
 use core::mem::{offset_of, size_of};
 use entresol_abi as abi;
 
@@ -65,51 +65,65 @@ fn the_frames_registers_are_libcs() {
     }
 }
 
-/// Reads the bytes as libc's structure would lie in memory.
-fn as_libc<T: Copy>(bytes: &[u8]) -> T {
-    assert_eq!(bytes.len(), size_of::<T>());
-    // SAFETY: `bytes` is as long as `T`, and every `T` used here is plain integers, for
-    // which all bit patterns are valid.
-    unsafe { core::ptr::read_unaligned(bytes.as_ptr().cast()) }
+/// What the bytes say where a structure has that member, which begins so far into them.
+macro_rules! member {
+    ($bytes:expr, $from:expr, $structure:ty, $member:ident as $number:ty) => {{
+        let at = $from + offset_of!($structure, $member);
+        <$number>::from_ne_bytes($bytes[at..at + size_of::<$number>()].try_into().unwrap())
+    }};
 }
 
 #[test]
-fn siginfo_members_are_where_libc_looks() {
-    let i: libc::siginfo_t =
-        as_libc(&abi::SigInfo::queue(abi::Signal::RTMAX, 77, 1000, 0x1122_3344_5566_7788).to_bytes());
-    assert_eq!((i.si_signo, i.si_errno, i.si_code), (64, 0, libc::SI_QUEUE));
-    // SAFETY: the bytes were made as SI_QUEUE, so these members are set.
-    unsafe {
-        assert_eq!((i.si_pid(), i.si_uid(), i.si_value().sival_ptr as u64), (77, 1000, 0x1122_3344_5566_7788));
-    }
-    let i: libc::siginfo_t =
-        as_libc(&abi::SigInfo::child(abi::si_code::CLD_STOPPED, 5, 6, libc::SIGTSTP, 7, 8).to_bytes());
-    // SAFETY: the bytes were made as SIGCHLD's, so these members are set.
-    unsafe {
-        assert_eq!((i.si_code, i.si_status(), i.si_utime(), i.si_stime()), (libc::CLD_STOPPED, libc::SIGTSTP, 7, 8));
-    }
-    let i: libc::siginfo_t =
-        as_libc(&abi::SigInfo::fault(abi::Signal::SEGV, abi::si_code::SEGV_ACCERR, 0xABC).to_bytes());
-    // SAFETY: the bytes were made as a fault's, so the address is set.
-    assert_eq!(unsafe { i.si_addr() } as u64, 0xABC);
+fn siginfo_members_are_where_the_kernel_has_them() {
+    use linux::{
+        __sifields__bindgen_ty_3 as Rt, __sifields__bindgen_ty_4 as Child, __sifields__bindgen_ty_5 as Fault,
+        siginfo__bindgen_ty_1__bindgen_ty_1 as Info,
+    };
+    const FIELDS: usize = offset_of!(Info, _sifields);
+    let i = abi::SigInfo::queue(abi::Signal::RTMAX, 77, 1000, 0x1122_3344_5566_7788).to_bytes();
+    assert_eq!(i.len(), size_of::<linux::siginfo_t>());
+    let head = |i: &[u8]| {
+        let signo = member!(i, 0, libc::siginfo_t, si_signo as i32);
+        (signo, member!(i, 0, libc::siginfo_t, si_errno as i32), member!(i, 0, libc::siginfo_t, si_code as i32))
+    };
+    assert_eq!(head(&i), (64, 0, libc::SI_QUEUE));
+    assert_eq!((member!(i, FIELDS, Rt, _pid as i32), member!(i, FIELDS, Rt, _uid as u32)), (77, 1000));
+    assert_eq!(member!(i, FIELDS, Rt, _sigval as u64), 0x1122_3344_5566_7788);
+    let i = abi::SigInfo::child(abi::si_code::CLD_STOPPED, 5, 6, libc::SIGTSTP, 7, 8).to_bytes();
+    assert_eq!((head(&i).2, member!(i, FIELDS, Child, _status as i32)), (libc::CLD_STOPPED, libc::SIGTSTP));
+    assert_eq!((member!(i, FIELDS, Child, _utime as i64), member!(i, FIELDS, Child, _stime as i64)), (7, 8));
+    let i = abi::SigInfo::fault(abi::Signal::SEGV, abi::si_code::SEGV_ACCERR, 0xABC).to_bytes();
+    assert_eq!(member!(i, FIELDS, Fault, _addr as u64), 0xABC);
 }
 
 #[test]
 fn signalfd_members_are_where_libc_looks() {
-    let read = |info: abi::SigInfo| as_libc::<libc::signalfd_siginfo>(&info.to_signalfd());
+    macro_rules! ssi {
+        ($bytes:expr, $member:ident as $number:ty) => {
+            member!($bytes, 0, libc::signalfd_siginfo, $member as $number)
+        };
+    }
+    let read = |info: abi::SigInfo| {
+        let bytes = info.to_signalfd();
+        assert_eq!(bytes.len(), size_of::<libc::signalfd_siginfo>());
+        bytes
+    };
     let i = read(abi::SigInfo::queue(abi::Signal::RTMIN, 3, 4, 5 << 32 | 6));
-    assert_eq!((i.ssi_signo, i.ssi_code, i.ssi_pid, i.ssi_uid, i.ssi_int), (32, -1, 3, 4, 6));
-    assert_eq!(i.ssi_ptr, 5 << 32 | 6);
+    assert_eq!((ssi!(i, ssi_signo as u32), ssi!(i, ssi_code as i32)), (32, -1));
+    assert_eq!((ssi!(i, ssi_pid as u32), ssi!(i, ssi_uid as u32), ssi!(i, ssi_int as i32)), (3, 4, 6));
+    assert_eq!(ssi!(i, ssi_ptr as u64), 5 << 32 | 6);
     let i = read(abi::SigInfo::timer(abi::Signal::ALRM, 8, 9, 10));
-    assert_eq!((i.ssi_tid, i.ssi_overrun, i.ssi_ptr), (8, 9, 10));
+    assert_eq!((ssi!(i, ssi_tid as u32), ssi!(i, ssi_overrun as u32), ssi!(i, ssi_ptr as u64)), (8, 9, 10));
     let i = read(abi::SigInfo::child(1, 3, 4, 5, 6, 7));
-    assert_eq!((i.ssi_pid, i.ssi_status, i.ssi_utime, i.ssi_stime), (3, 5, 6, 7));
+    assert_eq!((ssi!(i, ssi_pid as u32), ssi!(i, ssi_status as i32)), (3, 5));
+    assert_eq!((ssi!(i, ssi_utime as u64), ssi!(i, ssi_stime as u64)), (6, 7));
     let i = read(abi::SigInfo::poll(abi::Signal::IO, 1, 0x41, 12));
-    assert_eq!((i.ssi_band, i.ssi_fd), (0x41, 12));
+    assert_eq!((ssi!(i, ssi_band as u32), ssi!(i, ssi_fd as i32)), (0x41, 12));
     let i = read(abi::SigInfo::sys(1, 2, 0x99, 202, 0xC000_003E));
-    assert_eq!((i.ssi_errno, i.ssi_call_addr, i.ssi_syscall, i.ssi_arch), (2, 0x99, 202, 0xC000_003E));
+    assert_eq!((ssi!(i, ssi_errno as i32), ssi!(i, ssi_call_addr as u64)), (2, 0x99));
+    assert_eq!((ssi!(i, ssi_syscall as i32), ssi!(i, ssi_arch as u32)), (202, 0xC000_003E));
     let i = read(abi::SigInfo::fault(abi::Signal::BUS, abi::si_code::BUS_MCEERR_AO, 0x1000));
-    assert_eq!((i.ssi_addr, i.ssi_addr_lsb), (0x1000, 0));
+    assert_eq!((ssi!(i, ssi_addr as u64), ssi!(i, ssi_addr_lsb as u16)), (0x1000, 0));
 }
 
 #[test]
@@ -117,10 +131,15 @@ fn clone_args_and_stack_members_are_where_libc_looks() {
     assert_eq!(offset_of!(abi::CloneArgs, exit_signal), offset_of!(libc::clone_args, exit_signal));
     assert_eq!(offset_of!(abi::CloneArgs, tls), offset_of!(libc::clone_args, tls));
     assert_eq!(offset_of!(abi::CloneArgs, cgroup), offset_of!(libc::clone_args, cgroup));
-    let s: libc::stack_t = as_libc(&abi::StackT { sp: 1, flags: 2, size: 3 }.to_bytes());
-    assert_eq!((s.ss_sp as u64, s.ss_flags, s.ss_size), (1, 2, 3));
-    let e: libc::sigevent = as_libc(&abi::SigEvent { value: 1, signo: 2, notify: 4, tid: 5 }.to_bytes());
-    assert_eq!((e.sigev_signo, e.sigev_notify, e.sigev_notify_thread_id), (2, 4, 5));
+    let s = abi::StackT { sp: 1, flags: 2, size: 3 }.to_bytes();
+    assert_eq!(s.len(), size_of::<libc::stack_t>());
+    let (sp, flags) = (member!(s, 0, libc::stack_t, ss_sp as u64), member!(s, 0, libc::stack_t, ss_flags as i32));
+    assert_eq!((sp, flags, member!(s, 0, libc::stack_t, ss_size as u64)), (1, 2, 3));
+    let e = abi::SigEvent { value: 1, signo: 2, notify: 4, tid: 5 }.to_bytes();
+    assert_eq!(e.len(), size_of::<libc::sigevent>());
+    let signo = member!(e, 0, libc::sigevent, sigev_signo as i32);
+    let notify = member!(e, 0, libc::sigevent, sigev_notify as i32);
+    assert_eq!((signo, notify, member!(e, 0, libc::sigevent, sigev_notify_thread_id as i32)), (2, 4, 5));
 }
 
 #[test]

@@ -119,18 +119,33 @@ impl Context {
     pub fn claim(&self, carrier: u32) -> bool {
         let free = self.claim.load(Ordering::Acquire) == 0;
         if free {
-            self.claim.store(carrier + 1, Ordering::Relaxed);
+            self.take(carrier);
         }
         free
     }
 
-    /// Gives the thread back: everything is saved. False if the carrier does not have it (any more).
+    /// The second half of `claim`, for who has looked.
     #[inline(always)]
-    #[must_use]
-    pub fn release(&self, carrier: u32) -> bool {
-        let mine = self.claim.load(Ordering::Relaxed) == carrier + 1;
+    pub fn take(&self, carrier: u32) {
+        self.claim.store(carrier + 1, Ordering::Relaxed);
+    }
+
+    /// Gives the thread back: everything is saved.
+    ///
+    /// # Errors
+    /// What the claim was, if the carrier does not have it (any more).
+    #[inline(always)]
+    pub fn release(&self, carrier: u32) -> Result<(), u32> {
+        let owner = self.claim.load(Ordering::Relaxed);
         self.claim.store(0, Ordering::Release);
-        mine
+        if owner == carrier + 1 { Ok(()) } else { Err(owner) }
+    }
+
+    /// Its control words, mxcsr low: as [`Gs::control_words`].
+    #[inline(always)]
+    pub fn control_words(&self) -> u64 {
+        // SAFETY: the two words stand beside each other, and together are aligned (see the assertions below).
+        unsafe { core::ptr::from_ref(self).cast::<u64>().add(offset_of!(Context, mxcsr) / 8).read() }
     }
 
     /// Nobody has it: a new thread's.
@@ -166,6 +181,9 @@ pub struct Gs {
     pub control_words: u64,
     /// xmm0–15 of a thread that came by [`Kind::CallVectors`].
     pub xmm: [u128; 16],
+    /// 1 from when a thread is loaded until the last steps of the way out: its FS base is in its `Context` and perhaps
+    /// not in the register yet. To write the register empties the pipeline, so what is left to do is done before.
+    pub fs_base_due: u32,
 }
 
 /// No pair of control words is like this.
@@ -185,6 +203,9 @@ unsafe impl Sync for Gs {}
 const _: () = {
     assert!(offset_of!(Context, rip) == 128);
     assert!(offset_of!(Context, rflags) == 136);
+    assert!(offset_of!(Context, fs_base) == 144);
+    assert!(offset_of!(Context, mxcsr) == 152);
+    assert!(offset_of!(Context, fcw) == 156);
     assert!(offset_of!(Context, xbuf) == 160);
     assert!(offset_of!(Context, kind) == 168);
     assert!(offset_of!(Context, library) == 176);
@@ -197,4 +218,5 @@ const _: () = {
     assert!(offset_of!(Gs, interrupt) == 36);
     assert!(offset_of!(Gs, this) == 40);
     assert!(offset_of!(Gs, xmm) == 64);
+    assert!(offset_of!(Gs, fs_base_due) == 320);
 };

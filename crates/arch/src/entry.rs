@@ -58,7 +58,6 @@ global_asm!(
     "mov gs:[8], rsp",
     "mov rsp, gs:[16]",
     "entresol_to_context 0",
-    "mov rsi, gs:[40]",
     "call qword ptr [rip + {handlers} + 0]",
     "mov rdi, rax",
     "jmp entresol_resume",
@@ -90,7 +89,6 @@ global_asm!(
     "pushfq",
     "pop qword ptr [rdi + 136]",
     "cld",
-    "mov rsi, gs:[40]",
     "call qword ptr [rip + {handlers} + 0]",
     "mov rdi, rax",
     "jmp entresol_resume",
@@ -135,9 +133,16 @@ global_asm!(
     "mov r13, [rdi + 104]",
     "mov r14, [rdi + 112]",
     "mov r15, [rdi + 120]",
+    "mov rsp, [rdi + 56]",
+    // by a jump that leaves the flags as they are: another thread than the one that came in?
+    "mov ecx, gs:[320]",
+    "jrcxz 6f",
+    "mov rax, [rdi + 144]",
+    "wrfsbase rax",
+    "mov dword ptr gs:[320], 0",
+    "6:",
     "mov rcx, [rdi + 128]",
     "mov rax, [rdi + 0]",
-    "mov rsp, [rdi + 56]",
     "mov rdi, [rdi + 8]",
     "jmp rcx",
     // vectors from the carrier's block and the flags, the rest as above
@@ -167,6 +172,12 @@ global_asm!(
     "jmp 3b",
     // everything: extended state, flags, all general registers, jump through memory
     "5:",
+    "cmp dword ptr gs:[320], 0",
+    "je 7f",
+    "mov rax, [rdi + 144]",
+    "wrfsbase rax",
+    "mov dword ptr gs:[320], 0",
+    "7:",
     "mov rcx, [rdi + 160]",
     "mov eax, -1",
     "mov edx, -1",
@@ -273,7 +284,7 @@ static HANDLERS: [AtomicPtr<()>; 4] = [const { AtomicPtr::new(core::ptr::null_mu
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
     /// A system call: the thread's context, the carrier's block.
-    pub call: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
+    pub call: extern "C" fn(*mut Context) -> *mut Context,
     /// A host signal found user code.
     pub preempt: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
     /// A new carrier begins.
@@ -348,6 +359,19 @@ pub unsafe fn host_call(call: &[u64; 7]) -> isize {
 pub unsafe fn clone_carrier(flags: u64, gs: *mut Gs, ptid: *mut u32) -> isize {
     // SAFETY: the child runs on the kernel stack in `gs` alone.
     unsafe { entresol_clone_carrier(flags, (*gs).kernel_stack, gs, ptid) }
+}
+
+/// Returns from the handler of a system call, with this context to resume, whatever lies above on the kernel stack: it
+/// spares the registers, which nobody there wants back. It is a return all the same, so that the processor's guesses
+/// of where returns go stay right.
+///
+/// # Safety
+/// Only in a call from [`Handlers::call`], on the carrier that it came to (a child of fork goes on with another block and
+/// so another stack), and nothing that is on the stack may be to be dropped.
+#[inline(always)]
+pub unsafe fn leave_call(context: *mut Context) -> ! {
+    // SAFETY: the entry has called with an empty stack, so the topmost word is where it goes on.
+    unsafe { core::arch::asm!("mov rsp, gs:[24]", "sub rsp, 8", "ret", in("rax") context, options(noreturn)) }
 }
 
 /// Resumes a thread and never returns: for a host thread that does not come from an entry.

@@ -58,6 +58,12 @@ pub fn load_u32(addr: u64) -> Result<u32, Fault> {
 #[inline(always)]
 pub fn load_u64(addr: u64) -> Result<u64, Fault> {
     check(addr, 8)?;
+    load_word(addr)
+}
+
+/// The address may be the program's.
+#[inline(always)]
+fn load_word(addr: u64) -> Result<u64, Fault> {
     let mut failed = 0u32;
     let value: u64;
     // SAFETY: as in `load_u32`.
@@ -79,6 +85,12 @@ pub fn store_u32(addr: u64, value: u32) -> Result<(), Fault> {
 #[inline(always)]
 pub fn store_u64(addr: u64, value: u64) -> Result<(), Fault> {
     check(addr, 8)?;
+    store_word(addr, value)
+}
+
+/// The address may be the program's.
+#[inline(always)]
+fn store_word(addr: u64, value: u64) -> Result<(), Fault> {
     let mut failed = 0u32;
     // SAFETY: as in `store_u32`.
     unsafe { guarded!("mov [{a}], {v}", failed, v = in(reg) value, a = in(reg) addr, options(nostack)) };
@@ -99,22 +111,21 @@ pub fn cas_u32(addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
     answer(failed, found)
 }
 
-/// Up to so many bytes go word by word: `rep movsb` takes 30 cycles to begin.
+/// Up to so many bytes go word by word, the last one perhaps within the one before: `rep movsb` takes 30 cycles to begin.
 const WORDS_MAX: usize = 256;
-
-/// Where the words of a copy begin, the last one perhaps within the one before. `None`: it is none for words.
-#[inline(always)]
-fn words(len: usize) -> Option<impl Iterator<Item = usize>> {
-    let last = len.checked_sub(8).filter(|_| len <= WORDS_MAX)?;
-    Some((0..last).step_by(8).chain([last]))
-}
 
 /// Copies from the program. On a fault nothing is promised about `to`.
 pub fn read(addr: u64, to: &mut [u8]) -> Result<(), Fault> {
     check(addr, to.len())?;
-    if let Some(words) = words(to.len()) {
-        for at in words {
-            to[at..at + 8].copy_from_slice(&load_u64(addr + at as u64)?.to_ne_bytes());
+    let len = to.len();
+    if (8..=WORDS_MAX).contains(&len) {
+        let mut from = addr;
+        for word in to.as_chunks_mut().0 {
+            *word = load_word(from)?.to_ne_bytes();
+            from += 8;
+        }
+        if let Some(last) = to.last_chunk_mut().filter(|_| !len.is_multiple_of(8)) {
+            *last = load_word(addr + len as u64 - 8)?.to_ne_bytes();
         }
         return Ok(());
     }
@@ -125,10 +136,15 @@ pub fn read(addr: u64, to: &mut [u8]) -> Result<(), Fault> {
 /// Copies to the program. On a fault a prefix may have been written.
 pub fn write(addr: u64, from: &[u8]) -> Result<(), Fault> {
     check(addr, from.len())?;
-    if let Some(words) = words(from.len()) {
-        for at in words {
-            let word = from[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-            store_u64(addr + at as u64, word)?;
+    let len = from.len();
+    if (8..=WORDS_MAX).contains(&len) {
+        let mut to = addr;
+        for word in from.as_chunks().0 {
+            store_word(to, u64::from_ne_bytes(*word))?;
+            to += 8;
+        }
+        if let Some(last) = from.last_chunk().filter(|_| !len.is_multiple_of(8)) {
+            store_word(addr + len as u64 - 8, u64::from_ne_bytes(*last))?;
         }
         return Ok(());
     }

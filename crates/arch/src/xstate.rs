@@ -107,6 +107,19 @@ pub fn control_words() -> (u32, u32) {
     }
 }
 
+/// Stores the SSE and x87 control words where they are to be, the second with nothing above it; and what was stored, the
+/// first one low.
+#[inline(always)]
+pub fn store_control_words(mxcsr: &mut u32, fcw: &mut u32) -> u64 {
+    let fcw: *mut u16 = core::ptr::from_mut(fcw).cast();
+    // SAFETY: both words are the caller's. What was written as two bytes is read as two: for four the processor would
+    // have to wait until they have left its store buffer.
+    unsafe {
+        asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut *mxcsr, in(reg) fcw, options(nostack, preserves_flags));
+        u64::from(fcw.read()) << 32 | u64::from(*mxcsr)
+    }
+}
+
 /// Loads the SSE and x87 control words.
 ///
 /// # Safety

@@ -173,3 +173,70 @@ fn rights_are_given_up_while_a_carrier_is_being_made() {
     let answer = run_by(limited, GIVES_UP, "made-meanwhile", &["--cpus", "2"]);
     assert_eq!((answer.status.code(), answer.stdout.as_slice()), (Some(0), b"given up\n".as_slice()));
 }
+
+/// Half of the threads give rights up, by themselves, and all go on, in calls that wait, too; two have a CPU of their own.
+const RIGHTS: &str = r#"
+    #define _GNU_SOURCE
+    #include <errno.h>
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdio.h>
+    #include <sys/prctl.h>
+    #include <unistd.h>
+    static int ends[8][2];
+    static void compute(void) { for (volatile int i = 0; i < 1000000; i++) {} }
+    static void *run(void *a) {
+        long n = (long)a, refused = 0, given = 0;
+        if (n < 2) {
+            cpu_set_t set;
+            CPU_ZERO(&set);
+            CPU_SET(n, &set);
+            sched_setaffinity(0, sizeof set, &set);
+        }
+        if (n % 2) {
+            given = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+            refused = !given && errno == EAGAIN;
+            if (!given && !refused) _exit(1);
+        }
+        for (int i = 0; i < 12; i++) {
+            compute();
+            if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != given) _exit(2);
+            char byte;
+            if (i % 4 == 0 && read(ends[n][0], &byte, 1) != 1) _exit(3);
+            if (i % 4 == 1) usleep(1000);
+        }
+        return (void *)refused;
+    }
+    int main(void) {
+        pthread_t t[8];
+        long refused = 0;
+        for (long i = 0; i < 8; i++) if (pipe(ends[i])) return 4;
+        for (long i = 0; i < 8; i++) if (pthread_create(&t[i], 0, run, (void *)i)) return 5;
+        for (int round = 0; round < 3; round++) {
+            compute();
+            for (int i = 0; i < 8; i++) if (write(ends[i][1], "x", 1) != 1) return 6;
+        }
+        for (int i = 0; i < 8; i++) {
+            void *r;
+            pthread_join(t[i], &r);
+            refused += (long)r;
+        }
+        printf("%ld\n", refused);
+        return 0;
+    }
+"#;
+
+/// The host refuses further carriers: rights are given up where there is a carrier for them, or that is refused with EAGAIN; CPUs
+/// without a carrier are served in turn. Nothing waits for ever.
+#[test]
+fn few_carriers_are_shared() {
+    for (fault, cpus, refused) in
+        [("", "2", 0), ("one-carrier", "2", 4), ("two-carriers", "1", 0), ("two-carriers", "4", 0)]
+    {
+        let mut limited = Command::new("timeout");
+        limited.args(["-s", "KILL", "120", env!("CARGO_BIN_EXE_entresol")]);
+        let answer = run_by(limited, RIGHTS, fault, &["--cpus", cpus]);
+        let (out, report) = (String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr));
+        assert_eq!((answer.status.code(), out.trim()), (Some(0), &*refused.to_string()), "{fault}, {cpus}: {report}");
+    }
+}

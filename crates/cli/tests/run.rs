@@ -262,6 +262,23 @@ fn a_library_with_much_static_storage_has_its_room_and_the_program_does_not_see_
     assert_eq!(String::from_utf8_lossy(&ours.stdout), text, "{ours:?}");
 }
 
+/// Another version of Entresol, say: the inner one brings its own image, and has the program for itself.
+#[test]
+fn run_within_run_with_another_image() {
+    let caches = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let inner = caches[1].path().display();
+    let entresol_here = env!("CARGO_BIN_EXE_entresol");
+    let script = "nproc; (env; cat /proc/./self/maps) | grep -e LD_AUDIT -e libentresol";
+    let line = format!("XDG_CACHE_HOME={inner} exec {entresol_here} run --cpus 1 -- sh -c 'exec sh -c \"{script}\"'");
+    let mut command = entresol(&["run", "--cpus", "2", "--", "sh", "-c", &line]);
+    let answer = output(command.env("XDG_CACHE_HOME", caches[0].path()));
+    let text = String::from_utf8(answer.stdout).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("1"), "{text}");
+    assert!(lines.clone().next().is_some(), "no image");
+    assert!(lines.all(|line| line.contains(&inner.to_string()) && !line.contains("LD_AUDIT")), "{text}");
+}
+
 #[test]
 fn the_plans_of_the_c_library_are_kept_and_damage_to_them_is_harmless() {
     let cache = tempfile::tempdir().unwrap();

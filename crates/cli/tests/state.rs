@@ -303,12 +303,23 @@ fn unsafe_kill(pid: i32, signal: i32) -> i32 {
     unsafe { libc::kill(pid, signal) }
 }
 
+/// Whether this test itself runs under Entresol: only there the kernel of threads answers this call.
+fn is_under_entresol() -> bool {
+    const PRIVATE_VERSION: libc::c_long = 0x454e_0000;
+    // SAFETY: a private call that has no arguments; ENOSYS natively.
+    unsafe { libc::syscall(PRIVATE_VERSION) >= 0 }
+}
+
 #[test]
 fn what_cannot_be_shown_is_said_with_the_reason() {
     let room = Room::new();
     let mut native = Command::new("sleep").arg("20").spawn().unwrap();
-    let complaint = room.complaint(&["threads", &native.id().to_string()]);
-    assert!(complaint.contains("does not run under Entresol"), "{complaint}");
+    if is_under_entresol() {
+        println!("a native process: skipped, because what a test under Entresol starts runs under it as well");
+    } else {
+        let complaint = room.complaint(&["threads", &native.id().to_string()]);
+        assert!(complaint.contains("does not run under Entresol"), "{complaint}");
+    }
     let program = room.start(&["1"]);
     let page = room.page(program.child.id());
     let mut bytes = fs::read(&page).unwrap();

@@ -55,6 +55,8 @@ pub struct Carrier {
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
+    /// What it is asked for because carriers are few.
+    pub(crate) asked: crate::scarce::Asked,
     /// How often it looks around, when its CPU is idle, before it sleeps (`run::idle`).
     pub(crate) idle_looks: AtomicU32,
     /// Its host timers.
@@ -183,7 +185,8 @@ impl Carriers {
         Some(carrier)
     }
 
-    fn take_ended(&self) -> Option<&'static Carrier> {
+    /// The block of one whose host thread has ended.
+    pub(crate) fn take_ended(&self) -> Option<&'static Carrier> {
         let mut first = self.ended.lock();
         let carrier = self.get(first.checked_sub(1)?);
         // The host clears the word when the stack is no longer in use.
@@ -194,7 +197,8 @@ impl Carriers {
         Some(carrier)
     }
 
-    fn give_ended(&self, carrier: &Carrier) {
+    /// Keeps the block of one without a host thread.
+    pub(crate) fn give_ended(&self, carrier: &Carrier) {
         let mut first = self.ended.lock();
         carrier.next.store(*first, Relaxed);
         *first = carrier.number + 1;
@@ -249,25 +253,22 @@ impl Carriers {
         at != 0
     }
 
-    /// No thread has this identity any more: its spares end, and those that had been kept when others had come to that, unless
-    /// they are needed.
+    /// No thread has this identity any more: its spares end, unless they are needed.
     pub(crate) fn end_spares(&self, identity: u32) {
-        while let Some(spare) = self.take_spare_of(identity) {
-            spare.end(RETIRE);
-        }
-        self.kept().filter(|c| c.tracing.let_go()).for_each(|c| c.end(RETIRE));
-    }
-
-    fn kept(&self) -> impl Iterator<Item = &'static Carrier> {
-        (0..self.count()).map(|i| self.get(i)).filter(|c| c.tracing.is_kept())
+        self.end_all(RETIRE, |c| c.identity.load(SeqCst) == identity);
     }
 
     /// All threads have this identity: spares of another end.
     pub(crate) fn end_spares_but(&self, identity: u32) {
-        while let Some(spare) = self.take_spare_if(|c| c.identity.load(SeqCst) != identity) {
-            spare.end(END);
+        self.end_all(END, |c| c.identity.load(SeqCst) != identity);
+    }
+
+    /// Makes spares end, and those that were kept when others had come to that.
+    fn end_all(&self, how: u32, fits: impl Fn(&Carrier) -> bool) {
+        while let Some(spare) = self.take_spare_if(&fits) {
+            spare.end(how);
         }
-        self.kept().filter(|c| c.tracing.let_go()).for_each(|c| c.end(END));
+        (0..self.count()).map(|i| self.get(i)).filter(|c| c.tracing.let_go()).for_each(|c| c.end(how));
     }
 
     /// Puts a carrier on the list of spares, unless a seat waits for it.
@@ -320,6 +321,7 @@ impl Carrier {
                     borrowed: 0,
                     control_words: arch::context::UNKNOWN_WORDS,
                     xmm: [0; 16],
+                    fs_base_due: 0,
                 },
                 number,
                 tid: AtomicU32::new(0),
@@ -331,6 +333,7 @@ impl Carrier {
                 owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
+                asked: crate::scarce::Asked::default(),
                 idle_looks: AtomicU32::new(crate::run::IDLE_LOOKS),
                 alarms: Alarms::default(),
                 waits: AtomicBool::new(false),
@@ -401,8 +404,12 @@ impl Carrier {
         let started = {
             let _guard = all.cloning.lock();
             self.identity.store(identity::for_new(Carrier::me()), SeqCst);
+            #[cfg(feature = "planted")]
+            let refused = crate::planted::refuses_carrier();
+            #[cfg(not(feature = "planted"))]
+            let refused = false;
             // SAFETY: the block is complete and never freed.
-            let started = unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
+            let started = !refused && unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
             if !started {
                 self.identity.store(identity::NONE, SeqCst);
             }

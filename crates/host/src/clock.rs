@@ -11,8 +11,11 @@ use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Lock, SeqCount};
 
 const RESYNC: u64 = 100_000_000;
-/// Fixed point of the multiplier.
-const SHIFT: u32 = 32;
+/// Fixed point of the multiplier: of ticks that are `SHORT` bits longer the upper half of the product is the time, which
+/// the processor has at hand as it is.
+const SHIFT: u32 = 64 - SHORT;
+/// What is left of a word for ticks is enough for years, and for rates down to 63 MHz.
+const SHORT: u32 = 4;
 
 #[derive(Debug)]
 pub struct Clock {
@@ -64,10 +67,10 @@ impl Clock {
         Nanos(ns + scale(tsc().saturating_sub(t), mult))
     }
 
-    /// How long so many ticks of the counter take.
+    /// How long so many ticks of the counter take, whatever their number.
     #[inline]
     pub fn span(&self, ticks: u64) -> u64 {
-        scale(ticks, self.mult.load(Relaxed))
+        ((u128::from(ticks) * u128::from(self.mult.load(Relaxed))) >> SHIFT) as u64
     }
 
     /// Sets the base anew if it is old. Called at ticks and before sleeping.
@@ -97,7 +100,8 @@ fn rate(from: (u64, u64), to: (u64, u64)) -> u64 {
     ((u128::from(ns) << SHIFT) / u128::from(ticks.max(1))) as u64
 }
 
+/// Ticks since the base as nanoseconds.
 #[inline(always)]
 fn scale(ticks: u64, mult: u64) -> u64 {
-    ((u128::from(ticks) * u128::from(mult)) >> SHIFT) as u64
+    ((u128::from(ticks << SHORT) * u128::from(mult)) >> 64) as u64
 }

@@ -61,7 +61,7 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
     };
     let mut args = call.args;
     let empty_path = call.nr == nr::EXECVEAT && call.args[4] & 0x1000 != 0;
-    if handover.loader.is_empty() || !can_carry(dir, path, empty_path, 0) {
+    if handover.loader.is_empty() || !is_readable(&handover.loader) || !can_carry(dir, path, empty_path, 0) {
         return host(call.nr, args);
     }
     lent.options = handover.options_for(carried);
@@ -94,6 +94,7 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
     // A program that sets them itself is `entresol run` inside: its options win.
     let mut own_options = None;
     let mut own_loader = None;
+    let mut other_loader = None;
     let name = handover.loader.iter().position(|&b| b == b'=').map_or(0, |i| i + 1);
     let mut at = envp;
     loop {
@@ -110,7 +111,7 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
         if start.starts_with(&handover.loader[..handover.loader.len() - 1]) {
             own_loader = Some(string);
         } else if start.starts_with(&handover.loader[..name]) {
-            joined = Some(join(&handover.loader, string + name as u64));
+            other_loader = Some(string);
         } else if start.starts_with(OPTIONS) {
             own_options = Some(string);
         } else {
@@ -120,6 +121,13 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
             return Err(Errno::E2BIG);
         }
         at += 8;
+    }
+    if let Some(other) = other_loader {
+        let value = other + name as u64;
+        match own_options.filter(|&options| is_image(value, options)) {
+            Some(_) => own_loader = Some(other),
+            None => joined = Some(join(&handover.loader, value)),
+        }
     }
     let ours = joined.as_ref().unwrap_or(&handover.loader).as_ptr() as u64;
     pointers.push(own_loader.unwrap_or(ours));
@@ -137,6 +145,15 @@ fn read_prefix(at: u64, to: &mut [u8]) -> usize {
     to.len()
 }
 
+/// Whether the loader's list begins with the image that these options name: an `entresol run` inside has brought another one.
+fn is_image(list: u64, options: u64) -> bool {
+    let (mut path, mut text) = ([0; PREFIX_MAX], [0; HEAD]);
+    let (in_path, in_text) = (read_prefix(list, &mut path), read_prefix(options, &mut text));
+    let (path, text) = (&path[..in_path], &text[..in_text]);
+    let image = text.split(|&b| b == b';').find_map(|pair| pair.strip_prefix(b"image="));
+    image.is_some_and(|image| !image.is_empty() && path.starts_with(image))
+}
+
 /// Our loader string with the program's own list behind it.
 fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
     let mut all = loader[..loader.len() - 1].to_vec();
@@ -148,6 +165,15 @@ fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
     }
     all.push(0);
     all
+}
+
+/// Whether the caller may read the image that the loader is to be told of. After a change of the user, say, it may not: the loader would
+/// complain on the program's error stream.
+fn is_readable(loader: &[u8]) -> bool {
+    const R_OK: usize = 4;
+    let path = loader.iter().position(|&b| b == b'=').map_or(loader, |i| &loader[i + 1..]);
+    // SAFETY: the path ends with a zero.
+    unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) == 0 }
 }
 
 const HEAD: usize = 4096;

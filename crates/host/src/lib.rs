@@ -44,6 +44,7 @@ pub mod recorder;
 pub mod report;
 mod request;
 mod run;
+mod scarce;
 pub mod seat;
 pub mod service;
 pub mod sites;

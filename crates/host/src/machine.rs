@@ -331,6 +331,9 @@ impl Machine for Host {
     }
 
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
+        if service::is_missing() && !service::start_again() {
+            return Err(NoMemory);
+        }
         self.contexts.reserve(t).ok_or(NoMemory)
     }
 
@@ -345,12 +348,14 @@ impl Machine for Host {
     fn save(&self, t: ThreadIdx) {
         // Not what is loaded here, but what the kernel says: were they not the same, the claim would tell.
         let c = self.context(t);
-        c.fs_base = base::fs_base();
+        // SAFETY: this carrier's own block.
+        if unsafe { (*base::gs()).fs_base_due } == 0 {
+            c.fs_base = base::fs_base();
+        }
         // SAFETY: this carrier's own block.
         let words = unsafe { &mut (*base::gs()).control_words };
         if c.kind == Kind::Call as u32 {
-            (c.mxcsr, c.fcw) = xstate::control_words();
-            *words = u64::from(c.fcw) << 32 | u64::from(c.mxcsr);
+            *words = xstate::store_control_words(&mut c.mxcsr, &mut c.fcw);
         } else {
             *words = UNKNOWN_WORDS;
             if c.kind == Kind::CallVectors as u32 {
@@ -358,8 +363,7 @@ impl Machine for Host {
             }
         }
         let me = Carrier::me();
-        let owner = c.claim.load(Relaxed);
-        if !c.release(me.number) {
+        if let Err(owner) = c.release(me.number) {
             crate::run::resumed_elsewhere(me, t, owner);
         }
     }
@@ -402,6 +406,10 @@ impl Machine for Host {
 
     fn registers(&self, t: ThreadIdx) -> Registers {
         states::registers(self.context(t))
+    }
+
+    fn stack_pointer(&self, t: ThreadIdx) -> u64 {
+        self.context(t).r[reg::RSP]
     }
 
     fn set_registers(&self, t: ThreadIdx, n: &Registers) {

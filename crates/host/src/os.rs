@@ -137,9 +137,9 @@ pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
     signal_carrier(pid, tid, signal, COOKIE)
 }
 
-/// Makes a carrier look at what identity it must have, and at what it shall do for a tracer; false if there is none.
-pub fn signal_for_identity(pid: i32, tid: i32) -> bool {
-    signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE)
+/// Makes a carrier look at what identity it must have, and at what it shall do for a tracer.
+pub fn signal_for_identity(pid: i32, tid: i32) {
+    signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
 }
 
 fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {

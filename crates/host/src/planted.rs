@@ -11,6 +11,8 @@ const RESUME_TWICE: u32 = 1;
 const STUCK: u32 = 2;
 const OLD_RIGHTS: u32 = 3;
 const MADE_MEANWHILE: u32 = 4;
+const ONE_CARRIER: u32 = 5;
+const TWO_CARRIERS: u32 = 6;
 /// The fault comes when so many threads have been resumed, so that the program is well under way: were its first thread
 /// stopped before it has started the others, nobody would wait for that CPU, and nothing were amiss to the watchdog.
 const AFTER: u32 = 20_000;
@@ -21,13 +23,16 @@ static RESUMED: AtomicU32 = AtomicU32::new(0);
 /// Plants the fault of that name: `resume-twice` resumes a thread that another carrier has,
 /// `stuck` stops one carrier in the kernel while threads wait for its CPU, `old-rights` lets one
 /// host thread keep its rights when the process gives them up; `made-meanwhile` is no fault but a rare order of events: the
-/// process gives rights up while the service thread is making a carrier.
+/// process gives rights up while the service thread is making a carrier; with `one-carrier` and `two-carriers` the host gives us
+/// no more than so many.
 pub fn plant(name: &[u8]) {
     let fault = match name {
         b"resume-twice" => RESUME_TWICE,
         b"stuck" => STUCK,
         b"old-rights" => OLD_RIGHTS,
         b"made-meanwhile" => MADE_MEANWHILE,
+        b"one-carrier" => ONE_CARRIER,
+        b"two-carriers" => TWO_CARRIERS,
         _ => 0,
     };
     FAULT.store(fault, Relaxed);
@@ -84,6 +89,18 @@ pub(crate) fn before_order(missing: &AtomicBool) {
         missing.store(true, SeqCst);
         assert!(service::call());
         await_meeting(MAKING);
+    }
+}
+
+/// Whether the host refuses a further carrier, which counts already.
+pub(crate) fn refuses_carrier() -> bool {
+    let all = &kernel().m.carriers;
+    let there = (0..all.count()).map(|i| all.get(i)).filter(|c| c.gs.borrowed == 0);
+    let count = there.filter(|c| c.identity.load(SeqCst) != crate::identity::NONE).count();
+    match FAULT.load(Relaxed) {
+        ONE_CARRIER => count > 1,
+        TWO_CARRIERS => count > 2,
+        _ => false,
     }
 }
 

@@ -158,6 +158,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
 /// the main thread. The kernel has been set.
 pub fn begin(pid: i32) -> ids::ThreadIdx {
     let k = kernel();
+    service::forget();
     let Some(me) = k.m.carriers().create() else { crate::report::fatal(format_args!("no memory for a carrier")) };
     // SAFETY: from now on this host thread is that carrier.
     unsafe { arch::base::set_gs_base(&raw const me.gs) };

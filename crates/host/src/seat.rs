@@ -7,7 +7,7 @@
 //! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)`; while c is in a short host call, the watcher, who takes the right from c first (`takeover.rs`) |
 //! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke), or a carrier that returns from a host call and takes the seat, c is then a spare; or one that gives c its own instead |
 //! | `HOST(c)` | the CPU is idle and c is in a host call | anybody, by compare-exchange: c itself (it returned), or a kicker, who gives the seat to a spare; c then returns without a seat |
-//! | `EMPTY` | nobody has been needed yet | a kicker, by compare-exchange, for a spare |
+//! | `EMPTY` | nobody has been needed yet, or the host gives us too few carriers | a kicker, by compare-exchange, for a spare; a carrier that visits it (`scarce.rs`) |
 //!
 //! **No kick is lost.** A kicker makes the reason visible (the run queue) and then reads the
 //! seat; a carrier stores `PARKED` or `HOST` and then looks at the run queue once more; both
@@ -121,6 +121,18 @@ impl Seats {
         spare.assign(cpu);
         self.takeovers.fetch_add(1, Relaxed);
         true
+    }
+
+    /// Takes a seat that nobody has.
+    pub(crate) fn take_empty(&self, cpu: CpuId, me: &Carrier) -> bool {
+        let now = self.of(cpu).load(Relaxed);
+        now & 3 == EMPTY && self.exchange(cpu, now, word(RUNNING, me.number))
+    }
+
+    /// The caller, who sits there, leaves the CPU to nobody. A full barrier.
+    pub(crate) fn leave_empty(&self, cpu: CpuId) {
+        self.of(cpu).store(word(EMPTY, 0), SeqCst);
+        fence(SeqCst);
     }
 
     /// The caller, who sits there, gives the CPU to a carrier with the rights of the thread that was chosen.

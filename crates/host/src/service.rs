@@ -21,11 +21,48 @@ static LEFT: AtomicU64 = AtomicU64::new(0);
 /// Those of them that the service thread no longer asks for.
 static HEEDED: AtomicU64 = AtomicU64::new(0);
 
-/// Starts it, as the second host thread of the process. Its block is a carrier's that never gets a seat.
+/// The host has refused it.
+static MISSING: AtomicBool = AtomicBool::new(false);
+
+/// Starts it, as the second host thread of the process.
+///
+/// Where the host allows no second one (RLIMIT_NPROC, `pids.max`, memory), the program has one thread: others are refused with
+/// EAGAIN, as the host would refuse them, for nobody would watch over them. Its carrier takes signals when it is idle
+/// (`stand_in`), and a later attempt may succeed.
 pub fn start() {
     takeover::prepare();
-    let Some(carrier) = kernel().m.carriers.create() else { return };
+    if let Err(error) = try_to_start() {
+        MISSING.store(true, Relaxed);
+        report::say(format_args!(
+            "no service thread (error {error}): threads are refused, and signals from outside arrive when the program sleeps"
+        ));
+    }
+}
+
+/// The process, maybe a forked child, begins.
+pub(crate) fn forget() {
+    MISSING.store(false, Relaxed);
     SERVICE_TID.store(0, Relaxed);
+}
+
+/// There is none.
+#[inline]
+pub(crate) fn is_missing() -> bool {
+    MISSING.load(Relaxed)
+}
+
+/// Whether there is one, after another attempt if need be. The caller serves the process's only thread.
+#[cold]
+pub(crate) fn start_again() -> bool {
+    let there = try_to_start().is_ok();
+    MISSING.store(!there, Relaxed);
+    there
+}
+
+/// Its block is a carrier's that never gets a seat.
+fn try_to_start() -> Result<(), isize> {
+    let carriers = &kernel().m.carriers;
+    let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
     LEFT.store(0, Relaxed);
     HEEDED.store(0, Relaxed);
@@ -41,10 +78,27 @@ pub fn start() {
         arch::entry::clone_carrier(FLAGS, gs, SERVICE_TID.as_ptr())
     };
     os::sigprocmask(2, before);
-    if r < 0 {
-        // There is no host thread that could ever follow a change of rights.
-        carrier.identity.store(identity::NONE, Relaxed);
-        report::say(format_args!("no service thread (error {}): signals from outside will not arrive", -r));
+    if r > 0 {
+        return Ok(());
+    }
+    // There is no host thread that could ever follow a change of rights.
+    carrier.identity.store(identity::NONE, Relaxed);
+    // SAFETY: as above.
+    unsafe { (*gs).borrowed = 0 };
+    carriers.give_ended(carrier);
+    Err(-r)
+}
+
+/// The time between two looks of [`stand_in`].
+pub(crate) const STAND_IN: Nanos = Nanos::from_millis(10);
+
+/// The carrier of a process without a service thread is idle: it takes the signals that have arrived.
+#[cold]
+pub(crate) fn stand_in() {
+    let mut info = [0u8; 128];
+    let set = handlers::SERVICE_SET & !LEFT.load(SeqCst);
+    if !start_again() && take(set, Some(Nanos::ZERO), &mut info) > 0 {
+        let _ = SigInfo::from_bytes(&info).map(deliver);
     }
 }
 

@@ -15,7 +15,7 @@
 use crate::machine::kernel;
 use crate::order::Order;
 use crate::seat::Seat;
-use crate::{os, report, service, survey, takeover};
+use crate::{os, report, scarce, service, survey, takeover};
 use alloc::boxed::Box;
 use core::fmt::Write;
 use ids::{CpuId, Nanos};
@@ -121,6 +121,7 @@ impl Watch {
         for i in 0..self.cpus.len() {
             let cpu = CpuId(i as u16);
             let seen = &mut self.cpus[i];
+            competing |= kernel().m.seats.look(cpu).0 == Seat::Empty && scarce::look_after(cpu);
             if kernel().sched.queued(cpu) == 0 {
                 *seen = Seen { progress: seen.progress, ..Seen::default() };
                 // Nobody is queued, but sleepers of that CPU may be late.

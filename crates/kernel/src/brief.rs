@@ -199,7 +199,7 @@ impl<M: Machine> Here<'_, M> {
 
     #[inline(always)]
     pub(crate) fn choose_once(self, prev: Prev) -> (Option<ThreadIdx>, Nanos) {
-        self.sched.schedule_by(Now(&self.k.m), prev, &mut self.k.kicks(self.id))
+        self.sched.schedule_by(Now(&self.k.m), prev, self.k.kicks(self.id))
     }
 
     /// `exit`, unless there is something to see to.

@@ -18,8 +18,10 @@ pub struct Cpu {
     armed: AtomicU64,
     /// Whether the timer is set early enough for the next tick. Written by the CPU.
     ticking: AtomicBool,
-    /// The last tick. Written by the CPU.
+    /// The last regular tick. Written by the CPU.
     ticked: AtomicU64,
+    /// When the slice that the timer was last set for ends; MAX if it is not set for one. Written by the CPU.
+    slice_end: AtomicU64,
     /// Somebody has asked this CPU to look at its tick since it last did.
     pub(crate) asked: AtomicBool,
     /// The last tick did not look whose turn it is. Written by the CPU.
@@ -28,6 +30,8 @@ pub struct Cpu {
     pub(crate) sampled: AtomicU64,
     /// Somebody has asked for a sample of whoever runs here.
     pub(crate) sample_asked: AtomicBool,
+    /// How often somebody was looked up in `/proc` here. Written by the CPU.
+    pub(crate) looks: AtomicU64,
     /// What the host has counted of this carrier's time, against what we have.
     pub(crate) host_time: crate::cputime::HostTime,
     /// Counters. Written by the CPU.
@@ -74,9 +78,16 @@ pub(crate) fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
+/// When the timer is to go off for a tick, and probably the time after.
+struct NextTick {
+    at: Nanos,
+    then: Option<Nanos>,
+}
+
 impl Cpu {
     pub(crate) fn new() -> CachePadded<Cpu> {
-        let cpu = Cpu { armed: AtomicU64::new(u64::MAX), earliest: AtomicU64::new(u64::MAX), ..Cpu::default() };
+        let never = || AtomicU64::new(u64::MAX);
+        let cpu = Cpu { armed: never(), earliest: never(), slice_end: never(), ..Cpu::default() };
         CachePadded(cpu)
     }
 
@@ -149,17 +160,41 @@ impl<M: Machine> Kernel<M> {
         let mut want = Nanos(c.earliest.load(Relaxed)).min(Nanos(c.armed.load(Relaxed)));
         let mut then = None;
         if tick {
-            let (now, last) = (self.m.now(), Nanos(c.ticked.load(Relaxed)));
-            let goes_on = now.since(last) < self.config.tick;
-            let next = if goes_on { last } else { now } + self.config.tick;
-            want = want.min(next);
-            // Where ticks follow each other, the one after the next is likely.
-            then = goes_on.then_some(next + self.config.tick);
+            let next = self.next_tick(cpu);
+            want = want.min(next.at);
+            then = next.then;
             c.ticking.store(true, Relaxed);
         }
         if want.0 < c.armed.load(Relaxed) {
             c.armed.store(want.0, Relaxed);
             self.m.arm(cpu, want, then);
+        }
+    }
+
+    /// The next regular tick, or the end of the slice that runs, exactly: whichever comes first. A tick that would come
+    /// shortly before the end of the slice is left out, unless somebody counts on its regularity.
+    ///
+    /// Linux has the same as HRTICK (`hrtick_start_fair`), but sets the timer at each switch. Here a switch sets nothing:
+    /// the tick that is set for the thread before comes first, and is set for whoever runs then.
+    fn next_tick(&self, cpu: CpuId) -> NextTick {
+        let (c, tick) = (self.cpu(cpu), self.config.tick);
+        let (now, last) = (self.m.now(), Nanos(c.ticked.load(Relaxed)));
+        let goes_on = now.since(last) < tick;
+        let regular = if goes_on { last } else { now } + tick;
+        // Where ticks follow each other, the one after the next is likely.
+        let likely = |at| goes_on.then_some(at);
+        let favoured = c.favoured.load(Relaxed);
+        let slice = self.sched.slice_end(cpu).filter(|_| !favoured);
+        let slice = slice.map(|(end, length)| (end.max(now + Nanos(tick.0 / 16)), length));
+        let latest = if self.cputime.is_armed() { regular } else { regular + Nanos(tick.0 / 2) };
+        c.slice_end.store(slice.map_or(u64::MAX, |(end, _)| end.0), Relaxed);
+        match slice {
+            Some((end, length)) if end <= latest => {
+                let following = if end > regular { end + length } else { regular };
+                NextTick { at: end, then: likely(following.min(end + tick + Nanos(tick.0 / 2))) }
+            }
+            Some((end, _)) => NextTick { at: regular, then: likely(end.min(regular + tick)) },
+            None => NextTick { at: regular, then: likely(regular + tick) },
         }
     }
 
@@ -199,10 +234,14 @@ impl<M: Machine> Kernel<M> {
         }
         let now = self.m.now();
         let last = Nanos(c.ticked.load(Relaxed));
-        // Half a tick of grace: a timer that went off a little early for a timeout need
-        // not tick twice.
         let mut ticked = Ticked::Quietly;
-        if now.since(last).0 >= self.config.tick.0 / 2 {
+        let (tick, since) = (self.config.tick, now.since(last));
+        let grace = Nanos(tick.0 / 16);
+        let slice_over = (now + grace).0 >= c.slice_end.load(Relaxed);
+        // The end of a slice is no regular tick where somebody counts on these.
+        let apart = slice_over && since + grace < tick && self.cputime.is_armed();
+        // Half a tick of grace: a timer that went off a little early for a timeout need not tick twice.
+        if since.0 >= tick.0 / 2 && !apart {
             bump(&c.count.ticks);
             c.ticked.store(now.0, Relaxed);
             let urgent = self.sched.need_resched(cpu);
@@ -213,6 +252,8 @@ impl<M: Machine> Kernel<M> {
             if !self.favour(cpu, ticked) {
                 self.sched.tick(cpu, now, &mut self.kicks(cpu));
             }
+        } else if slice_over {
+            self.sched.tick(cpu, now, &mut self.kicks(cpu));
         }
         // Timeouts left over by the bound are due already: the exit sets the timer for them.
         ticked

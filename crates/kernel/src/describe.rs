@@ -34,8 +34,12 @@ pub struct Moment {
 }
 
 /// After a snapshot no other is made until so many times what it took have passed: being watched costs the program no
-/// more than a hundredth of a processor, whatever its size and however many watch.
-const SNAPSHOT_PACE: u64 = 100;
+/// more than a third of a hundredth of a processor, however many watch.
+const SNAPSHOT_PACE: u64 = 300;
+/// Of a large program everything takes longer; nobody waits more than [`SNAPSHOT_LATE`] for that, but for this many times
+/// what it took: a hundredth.
+const SNAPSHOT_PACE_LARGE: u64 = 100;
+const SNAPSHOT_LATE: Nanos = Nanos::from_millis(100);
 /// What a snapshot takes besides its own CPU time: a signal, a host thread that wakes and is switched to and from, and
 /// cache lines that the program finds elsewhere afterwards.
 const SNAPSHOT_AROUND: Nanos = Nanos::from_micros(50);
@@ -43,7 +47,8 @@ const SNAPSHOT_AROUND: Nanos = Nanos::from_micros(50);
 /// How long none is made after a snapshot that took so much CPU time.
 #[must_use]
 pub fn snapshot_rest(cost: Nanos) -> Nanos {
-    Nanos((cost + SNAPSHOT_AROUND).0.saturating_mul(SNAPSHOT_PACE))
+    let times = |pace: u64| Nanos((cost + SNAPSHOT_AROUND).0.saturating_mul(pace));
+    times(SNAPSHOT_PACE).min(SNAPSHOT_LATE).max(times(SNAPSHOT_PACE_LARGE))
 }
 
 /// A thread that begins to wait more often than this while it is looked at is described as it was last.
@@ -231,4 +236,20 @@ fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
         found.until = if by_real_time { at.monotonic + (deadline - at.real) } else { deadline };
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_watched_loses_little_and_who_watches_waits_little() {
+        let rest = |us: u64| snapshot_rest(Nanos::from_micros(us));
+        assert_eq!(rest(20), Nanos::from_millis(21));
+        assert_eq!(rest(280), Nanos::from_millis(99));
+        assert_eq!((rest(300), rest(950)), (SNAPSHOT_LATE, SNAPSHOT_LATE));
+        // A hundred thousand threads.
+        assert_eq!(rest(14_000), Nanos::from_millis(1405));
+        assert_eq!(snapshot_rest(Nanos(u64::MAX / 2)), Nanos(u64::MAX));
+    }
 }

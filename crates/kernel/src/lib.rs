@@ -32,6 +32,7 @@ mod posix_timers;
 mod proc;
 mod profile;
 mod put_off;
+mod scarce;
 mod signalfd;
 mod signals;
 pub mod stats;
@@ -53,6 +54,7 @@ pub use describe::{Moment, snapshot_rest};
 pub use exec::HandedOn;
 pub use host_call::TRY_AGAIN;
 pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
+pub use scarce::Unserved;
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
 
@@ -127,7 +129,8 @@ pub struct SetUpFailed;
 impl<M: Machine> Kernel<M> {
     /// A kernel without threads.
     pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
-        let sched_config = sched::Config { cpus: config.cpus, tick: config.tick, ..sched::Config::default() };
+        let domains = config.limits.exclusive_cpus().cloned().collect();
+        let sched_config = sched::Config { cpus: config.cpus, tick: config.tick, domains, ..sched::Config::default() };
         let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
         let limits = limits::Enforcer::new(&config.limits, config.cpus);
         let ticking = limits.active || config.sampling.is_some_and(|sampling| !sampling.wall);

@@ -152,6 +152,10 @@ pub trait Machine: Sync + Sized {
     fn set_fs_base(&self, t: ThreadIdx, value: u64);
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
+    /// The stack pointer of the current thread.
+    fn stack_pointer(&self, t: ThreadIdx) -> u64 {
+        self.registers(t).rsp
+    }
     /// Sets all general registers; from now on all of them count at resume.
     fn set_registers(&self, t: ThreadIdx, r: &Registers);
     /// The form of the extended state in signal frames.

@@ -11,6 +11,8 @@
 //! **Sharing.** A futex without FUTEX_PRIVATE_FLAG is ours all the same unless it lies in a
 //! mapping that is shared; those are remembered here.
 
+mod unused;
+
 use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
@@ -77,6 +79,7 @@ pub struct Memory {
     any_shared: AtomicBool,
     /// The host does not know guard markers.
     no_markers: AtomicBool,
+    unused: unused::Unused,
 }
 
 impl Memory {

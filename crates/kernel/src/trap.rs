@@ -207,6 +207,12 @@ impl<M: Machine> Kernel<M> {
         self.after_call(cpu, t, nr, Out::Done(result))
     }
 
+    /// The same after [`Process::Rights`].
+    pub fn rights_done(&self, cpu: CpuId, result: isize) -> Next {
+        self.proc.rights_change();
+        self.process_done(cpu, result)
+    }
+
     /// A new carrier. Whoever is current here was chosen, or left in a host call, on another one
     /// and has not been loaded: nothing of it may be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
@@ -267,7 +273,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Chooses the next thread of this CPU, passing over those that were woken for nothing.
     #[inline(never)]
-    fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
+    pub(crate) fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
         let chosen = self.here(cpu).choose(prev);
         self.carry_on(cpu, chosen)
     }

@@ -52,7 +52,7 @@ pub enum Wait {
     Work = 9,
     /// The consumption of CPU time (`clock_nanosleep(2)`).
     CpuSleep = 10,
-    /// Its share of CPU time: nothing that it asked for, and its registers are as they were.
+    /// Its share of CPU time, or a carrier with its rights: nothing that it asked for, and its registers are as they were.
     Throttled = 11,
     /// SIGTTIN or SIGTTOU, sent for what it asked of its terminal.
     Terminal = 12,

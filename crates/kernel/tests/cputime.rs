@@ -237,12 +237,18 @@ fn who_runs_takes_a_signal_that_was_meant_for_one_that_waits() {
     assert_eq!(w.call(blocked, nr::RT_SIGPROCMASK, [0, word(12), 0, 8, 0, 0]), Some(0));
     set_itimer(&mut w, main, ITIMER_PROF, MS, MS);
     w.advance(3 * MS);
-    for _ in 0..200 {
+    let mut seen = 0;
+    // In steps so short that nobody changes twice: slices end between ticks.
+    for _ in 0..2_000 {
         let (before, running) = (w.handled.len(), w.on(0));
-        w.advance(MS);
+        w.advance(MS / 10);
         let handled = &w.handled[before..];
-        assert!(running == Some(blocked) || handled.first().copied() == running, "{handled:?} while {running:?} ran");
+        let by_it = handled.first().is_none_or(|&t| Some(t) == running || Some(t) == w.on(0));
+        assert!(running == Some(blocked) || by_it, "{handled:?} while {running:?} ran");
+        seen += handled.len();
     }
+    // While the one that blocks it runs, two may become one.
+    assert!(seen >= 150, "{seen} of 200");
 }
 
 #[test]
@@ -327,6 +333,67 @@ fn the_hard_limit_kills() {
     w.handle(ThreadIdx(0), SIGXCPU, 0);
     set_limit(&mut w, ThreadIdx(0), 2, 2);
     w.advance(2002 * MS);
+}
+
+/// Two CPUs whose threads compute, and whose carriers the host counts; a limit on CPU time that they share.
+fn two_under_a_limit(soft: u64, hard: u64) -> (World, Vec<ThreadIdx>) {
+    let (mut w, t) = World::with_threads(2);
+    w.kernel.m.state().stolen = [(0, 0), (1, 0)].into();
+    w.handle(t[0], SIGXCPU, 0);
+    set_limit(&mut w, t[0], soft, hard);
+    w.advance(2 * MS);
+    (w, t)
+}
+
+/// Until its carrier runs again nobody knows that a CPU has stood still.
+#[test]
+fn the_time_that_a_carrier_was_kept_waiting_reaches_no_limit() {
+    let (mut w, _) = two_under_a_limit(1, 2);
+    w.advance(398 * MS);
+    assert!(w.handled.is_empty(), "0.8 s");
+    w.stall(&[1], 190 * MS);
+    assert!(w.handled.is_empty(), "0.99 s, and nothing by the CPU that stood still: {:?}", w.handled);
+    w.stall(&[1], 12 * MS);
+    assert_eq!(w.handled.len(), 1, "a second and a tick on each CPU at most");
+    w.advance(450 * MS);
+    assert_eq!(w.handled.len(), 1, "the hard limit is a tenth of a second away");
+}
+
+/// As on a host with many more programs than processors: whose tick comes first finds the other CPU's clock far ahead.
+#[test]
+fn both_carriers_kept_waiting_reach_no_limit() {
+    let (mut w, t) = two_under_a_limit(1, 2);
+    for _ in 0..8 {
+        w.advance(50 * MS);
+        w.stall(&[0, 1], 1500 * MS);
+    }
+    assert!(w.handled.is_empty(), "0.8 s of 2");
+    w.advance(MS);
+    let (mut threads, start) = (0, w.handled.len());
+    for thread in &t {
+        let clock = clock_of(&w, *thread);
+        threads += read(&mut w, t[0], clock);
+    }
+    assert!((802 * MS..=1000 * MS).contains(&threads), "{threads}");
+    w.advance(210 * MS);
+    assert_eq!((start, w.handled.len()), (0, 1));
+}
+
+/// An interval timer and a sleeper go by the same time.
+#[test]
+fn the_time_that_a_carrier_was_kept_waiting_expires_no_timer() {
+    let (mut w, t) = two_under_a_limit(1000, u64::MAX);
+    w.handle(t[0], SIGPROF, 0);
+    set_itimer(&mut w, t[0], ITIMER_PROF, 100 * MS, 100 * MS);
+    w.stall(&[1], 95 * MS);
+    assert!(w.handled.is_empty());
+    w.stall(&[1], 10 * MS);
+    assert_eq!(w.handled.len(), 1);
+    w.stall(&[0, 1], 1000 * MS);
+    w.advance(45 * MS);
+    assert_eq!(w.handled.len(), 1, "195 of 201 ms");
+    w.advance(6 * MS);
+    assert_eq!(w.handled.len(), 2);
 }
 
 #[test]

@@ -218,8 +218,18 @@ fn a_group_has_its_cpus_and_others_keep_off_exclusive_ones() {
     assert_eq!(mask(&w, child), [1, 2, 3]);
     rename(&mut w, child, "rt-1");
     assert_eq!((mask(&w, child), w.on(0)), (vec![0], Some(child)));
+    // Its domain is all that a deadline thread needs, and all that it may reserve.
+    let setattr = |w: &mut World, t, percent: u64| {
+        const DEADLINE: u64 = 6;
+        let attr = [48 | DEADLINE << 32, 0, 0, percent * 1_000_000, 100_000_000, 100_000_000];
+        attr.into_iter().enumerate().for_each(|(i, value)| w.poke_u64(word(40) + 8 * i as u64, value));
+        let tid = u64::from(w.tid(t));
+        w.call(MAIN, nr::SCHED_SETATTR, [tid, word(40), 0, 0, 0, 0])
+    };
+    assert_eq!((setattr(&mut w, child, 96), setattr(&mut w, child, 95)), (err(abi::Errno::EBUSY), Some(0)));
     let other = w.spawn(MAIN);
     rename(&mut w, other, "io-1");
+    assert_eq!(setattr(&mut w, other, 1), err(abi::Errno::EPERM), "its set is a part of the rest");
     assert_eq!(mask(&w, other), [1, 2]);
     // A mask is cut down to the set; nothing left is an error.
     w.poke_u64(word(30), 0b1110);

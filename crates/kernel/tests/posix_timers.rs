@@ -135,8 +135,12 @@ fn a_cpu_timer_tells_who_runs_and_not_who_sleeps() {
     assert_eq!(w.futex(t[0], 0, [word(30), 0, 0, 0, 0]), None);
     assert_eq!((w.on(0), w.on(1)), (None, Some(t[1])));
     set(&mut w, t[1], id, 0, MS, MS);
+    let start = w.now();
     for _ in 0..10 {
-        w.kernel.m.state().now += 3 * MS;
+        w.kernel.m.state().now += 12 * MS;
+        // What it has consumed is known from here on: it has just looked at its clock.
+        assert_eq!(w.call(t[1], nr::CLOCK_GETTIME, [2, word(40), 0, 0, 0, 0]), Some(0));
+        assert_eq!(w.handled.len() as u64, (w.now() - start) / (12 * MS) - 1);
         let next = w.kernel.trap(CpuId(0), Trap::Interrupt { timer: true, kick: false });
         w.follow(0, next);
     }

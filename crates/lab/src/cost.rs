@@ -29,6 +29,34 @@ pub struct Machine {
     pub tick_skew: u64,
 }
 
+/// What a machine is known by, beside its size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Constant {
+    /// [`Machine::far`].
+    Far,
+    /// [`Machine::near`].
+    Near,
+    /// [`Machine::local`].
+    Local,
+    /// [`Machine::tick_skew`].
+    TickSkew,
+}
+
+impl Constant {
+    /// All four.
+    pub const ALL: [Constant; 4] = [Constant::Far, Constant::Near, Constant::Local, Constant::TickSkew];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Constant::Far => "another socket's line",
+            Constant::Near => "a neighbour's line",
+            Constant::Local => "an own line",
+            Constant::TickSkew => "spread of ticks",
+        }
+    }
+}
+
 impl Machine {
     /// The machine of the 2015 patch: 16 sockets of 18 cores.
     pub const SIXTEEN_SOCKETS: Machine =
@@ -43,6 +71,18 @@ impl Machine {
     /// The same machine with memory so many hundredths as slow.
     pub const fn with_memory(self, percent: u64) -> Machine {
         Machine { far: self.far * percent / 100, near: self.near * percent / 100, ..self }
+    }
+
+    /// The same machine with one constant so many hundredths of what it is.
+    pub const fn with(mut self, constant: Constant, percent: u64) -> Machine {
+        let value = match constant {
+            Constant::Far => &mut self.far,
+            Constant::Near => &mut self.near,
+            Constant::Local => &mut self.local,
+            Constant::TickSkew => &mut self.tick_skew,
+        };
+        *value = *value * percent / 100;
+        self
     }
 
     /// How many CPUs it has.

@@ -10,7 +10,8 @@
 //! * [`node`]: what a number of the kernel's stands for.
 //! * [`caller`]: who asks: `self`, what `hidepid` hides from whom, and rights.
 //! * [`tree`]: names, attributes, links, listings. [`file`](mod@file): what is open. [`text`]: what is ours in it.
-//! * [`serve`]: all that behind `/dev/fuse`. The rest knows nothing of FUSE and is tested without.
+//! * [`serve`]: all that behind `/dev/fuse`; [`mounted`]: on a folder, until it is unmounted. The rest knows nothing of FUSE and is
+//!   tested without.
 //!
 //! Nothing here can stop or slow a program that is looked at: a snapshot is made by its service thread, at most a hundredth of
 //! the time, and read by copying. What has died in between is told as ESRCH or ENOENT, never as a mixture.
@@ -19,6 +20,7 @@
 pub mod caller;
 pub mod file;
 pub mod host;
+pub mod mounted;
 pub mod node;
 pub mod programs;
 pub mod serve;
@@ -27,6 +29,7 @@ pub mod tree;
 
 pub use caller::Asker;
 pub use host::Host;
+pub use mounted::{Mounted, Unmounter};
 pub use programs::{Seen, Watch};
 pub use rustix::io::Errno;
 pub use tree::Tree;

@@ -73,11 +73,13 @@ impl<T> Handles<T> {
     }
 }
 
-/// Mounts the tree there. It is served by [`Session::run`], until it is unmounted.
-///
-/// # Errors
-/// Those of mounting: no `/dev/fuse`, no right, no `fusermount3`.
-pub fn mount(tree: Tree, options: &procfs::Options, to: &Path, all_users: bool) -> io::Result<Session<FileSystem>> {
+/// Mounts the tree there, for [`Mounted`](crate::Mounted).
+pub(crate) fn mount(
+    tree: Tree,
+    options: &procfs::Options,
+    to: &Path,
+    all_users: bool,
+) -> io::Result<Session<FileSystem>> {
     Session::new(FileSystem::new(tree, options), to, &config(all_users))
 }
 

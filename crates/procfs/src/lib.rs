@@ -7,11 +7,12 @@
 //!
 //! * [`node`], [`entries`]: what there is. A [`Node`] names a directory or file *of a thread*, by slot and id, so what
 //!   has died is recognised and never mistaken for its successor.
+//! * [`leap`]: the plainest paths of threads, by what the tree itself knows: nothing is written at all.
 //! * [`walk`]: from a path to a node. First in RCU mode: names are compared under sequence counts, each
 //!   thread is asked whether it still lives (`pid_revalidate`, which the seed of 2021 allowed here), and nothing is
 //!   written but the reader's own word. What cannot go on so takes a reference where it stands, or begins again
 //!   with references throughout.
-//! * [`dentry`]: the cache of names that the walk goes by; a bounded table, no pointers, no unsafe code.
+//! * [`dentry`]: the cache of names that the walk goes by; a bounded table, whose entries know each other by number.
 //! * [`permission`]: modes, and the mount's `hidepid` and `gid`.
 //! * [`list`]: directories, by a cursor that outlives births and deaths.
 //! * [`text`]: the files' formats.
@@ -24,18 +25,23 @@ extern crate std;
 
 pub mod dentry;
 pub mod entries;
+pub mod leap;
 pub mod list;
 mod name;
 pub mod node;
 pub mod permission;
+mod policy;
 pub mod text;
 pub mod walk;
 mod way;
+mod word;
 
 pub use name::{Name, id_of};
 pub use node::{Node, Place, ThreadId};
 pub use permission::{Caller, HidePid, Options, Owner};
-pub use walk::{Mode, Policy, Tree, Walked, Want};
+pub use policy::{Mode, Policy};
+pub use walk::{Tree, Walked, Want};
+pub use word::first_of;
 
 /// Who lives. Every answer is given without waiting and without a write to shared memory; it may be out of date
 /// by the time it is used, and whoever uses it asks [`Threads::lives`] again.

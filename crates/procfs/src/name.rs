@@ -1,5 +1,7 @@
 //! Names of one component.
 
+use crate::word::first_of;
+
 /// The longest name that exists in the tree, in words of eight bytes.
 pub(crate) const WORDS: usize = 3;
 const LEN_MAX: usize = 8 * WORDS;
@@ -37,7 +39,7 @@ impl Name {
                 Some(all) => (u64::from_le_bytes(*all), 8),
                 None => (rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), rest.len()),
             };
-            let slash = first_slash(word);
+            let slash = first_of(b'/', word);
             let len = slash.unwrap_or(len);
             if len < 8 {
                 *to = word & ((1 << (8 * len)) - 1);
@@ -112,16 +114,6 @@ impl Name {
     }
 }
 
-/// Which byte of a word is the first slash.
-#[inline(always)]
-fn first_slash(word: u64) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let other = word ^ (ONES * u64::from(b'/'));
-    // The lowest byte that is none of the others, and perhaps some above it, has its highest bit set.
-    let slashes = other.wrapping_sub(ONES) & !other & (ONES << 7);
-    (slashes != 0).then(|| slashes.trailing_zeros() as usize / 8)
-}
-
 /// The id that a name writes (`name_to_int`): decimal, no leading zero, no sign, not too large. Zero is nobody's.
 pub fn id_of(bytes: &[u8]) -> Option<i32> {
     if bytes.is_empty() || bytes.len() > 10 || bytes[0] == b'0' {
@@ -131,19 +123,41 @@ pub fn id_of(bytes: &[u8]) -> Option<i32> {
     i32::try_from(id).ok()
 }
 
-/// A number's digits, and how many there are. They are made in registers, because bytes that are stored one by one and
+/// A number's digits, and how many there are.
+#[inline(always)]
+pub(crate) fn decimal(n: u32) -> ([u8; 16], usize) {
+    const EIGHT: u32 = 100_000_000;
+    if n < EIGHT {
+        let (text, len) = short_decimal(n);
+        return (u128::from(text).to_le_bytes(), len);
+    }
+    let (first, len) = short_decimal(n / EIGHT);
+    let rest = u128::from(eight_digits(n % EIGHT) | ASCII_ZEROS);
+    ((u128::from(first) | rest << (8 * len)).to_le_bytes(), len + 8)
+}
+
+const ASCII_ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+
+/// The same of a number below 10⁸, in a word.
+#[inline(always)]
+pub(crate) fn short_decimal(n: u32) -> (u64, usize) {
+    let digits = eight_digits(n);
+    // Zero has a digit, too: the last one.
+    let zeros = (digits | 1 << 56).trailing_zeros() as usize / 8;
+    ((digits | ASCII_ZEROS) >> (8 * zeros), 8 - zeros)
+}
+
+/// The eight digits of a number below 10⁸, the first in the lowest byte: halves, then pairs, then digits, all of a kind at once
+/// in one register. Digits that are found one by one take a division each, and those that are stored one by one and
 /// loaded together are waited for.
 #[inline(always)]
-pub(crate) fn decimal(mut n: u32) -> ([u8; 16], usize) {
-    let (mut text, mut len) = (0_u128, 0);
-    loop {
-        text = text << 8 | u128::from(b'0' + (n % 10) as u8);
-        len += 1;
-        n /= 10;
-        if n == 0 {
-            return (text.to_le_bytes(), len);
-        }
-    }
+fn eight_digits(n: u32) -> u64 {
+    let halves = u64::from(n / 10_000) | u64::from(n % 10_000) << 32;
+    // A hundredth of less than 10⁴, a tenth of less than 10²: the error of the fraction is too small to be seen.
+    let hundredths = ((halves * 10_486) >> 20) & 0x7f_0000_007f;
+    let pairs = hundredths | (halves - 100 * hundredths) << 16;
+    let tenths = ((pairs * 103) >> 10) & 0x0f_000f_000f_000f;
+    tenths | (pairs - 10 * tenths) << 8
 }
 
 #[cfg(test)]
@@ -160,6 +174,19 @@ mod tests {
         }
         assert_eq!(Name::of_id(4_194_305).id(), Some(4_194_305));
         assert!(Name::of_id(1000).is(b"1000"));
+    }
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        let is_right = |n: u32| {
+            let (text, len) = decimal(n);
+            assert_eq!(text[..len], *std::format!("{n}").as_bytes());
+            assert!(text[len..].iter().all(|&byte| byte == 0));
+        };
+        // Every half and every pair, as high and as low part.
+        (0..20_000).chain((0..10_000).map(|n| n * 10_000 + 9_999)).for_each(is_right);
+        (0..10).map(|digits| 10_u32.pow(digits)).flat_map(|n| [n - 1, n, n + 1, n * 2]).for_each(is_right);
+        [99_999_999, 100_000_000, 100_000_001, 1_000_000_010, 4_194_304, u32::MAX].into_iter().for_each(is_right);
     }
 
     #[test]

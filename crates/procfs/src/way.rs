@@ -45,16 +45,38 @@ fn take(bytes: &[u8], used: &mut usize) -> Option<Name> {
 }
 
 /// The text of `self` or `thread-self` for this caller; how long it is.
+#[inline]
 pub fn link_text(caller: &Caller<'_>, is: Option<Is>, text: &mut [u8; 32]) -> usize {
-    // All 16 bytes of a number each time, over what was there: a copy of as many as count takes longer. Two numbers of
-    // ten digits and a word between fit.
-    let (process, mut len) = decimal(caller.process as u32);
-    text[..16].copy_from_slice(&process);
+    const TASK: u128 = u64::from_le_bytes(*b"/task/\0\0") as u128;
+    let (process, len) = decimal(caller.process as u32);
+    let (mut low, mut high, mut all) = (u128::from_le_bytes(process), 0, len);
     if is == Some(Is::ThreadSelfLink) {
-        text[len..len + 6].copy_from_slice(b"/task/");
         let (thread, digits) = decimal(caller.thread as u32);
-        text[len + 6..len + 22].copy_from_slice(&thread);
-        len += 6 + digits;
+        let rest = TASK | u128::from_le_bytes(thread) << 48;
+        // A number has one digit at least.
+        (low, high, all) = (low | rest << (8 * len), rest >> (128 - 8 * len), len + 6 + digits);
     }
-    len
+    text[..16].copy_from_slice(&low.to_le_bytes());
+    text[16..].copy_from_slice(&high.to_le_bytes());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn a_links_text_is_where_it_leads() {
+        for process in [1, 42, 12_345, 4_194_304, 99_999_999, 100_000_000, i32::MAX] {
+            for thread in [1, 17, 4_194_303, 123_456_789, i32::MAX] {
+                let caller = Caller { process, thread, ..Caller::default() };
+                let mut text = [0xff; 32];
+                let len = link_text(&caller, Some(Is::SelfLink), &mut text);
+                assert_eq!(text[..len], *format!("{process}").as_bytes());
+                let len = link_text(&caller, Some(Is::ThreadSelfLink), &mut text);
+                assert_eq!(text[..len], *format!("{process}/task/{thread}").as_bytes());
+            }
+        }
+    }
 }

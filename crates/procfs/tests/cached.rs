@@ -5,30 +5,17 @@ mod common;
 
 use common::*;
 use entresol_procfs::Policy;
-use std::ffi::CString;
-
-const RESOLVE_CACHED: u64 = 0x20;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 
 /// Whether the host opens a path without leaving RCU mode; `None` if it has no such question or path.
 fn host_stays(path: &str) -> Option<bool> {
-    let name = CString::new(path).unwrap();
-    let open = |resolve: u64| {
-        let how = [(libc::O_RDONLY | libc::O_PATH) as u64, 0, resolve];
-        // SAFETY: `how` is an open_how of three words, the name ends with a zero.
-        let fd = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), how.as_ptr(), 24) };
-        if fd >= 0 {
-            // SAFETY: it was just opened.
-            unsafe { libc::close(fd as i32) };
-            Ok(())
-        } else {
-            Err(std::io::Error::last_os_error().raw_os_error().unwrap())
-        }
-    };
+    let open = |resolve| openat2(CWD, path, OFlags::RDONLY | OFlags::PATH, Mode::empty(), resolve);
     // The cache is warm after the first.
-    open(0).ok()?;
-    match open(RESOLVE_CACHED) {
-        Ok(()) => Some(true),
-        Err(libc::EAGAIN) => Some(false),
+    open(ResolveFlags::empty()).ok()?;
+    match open(ResolveFlags::CACHED) {
+        Ok(_) => Some(true),
+        Err(Errno::AGAIN) => Some(false),
         Err(_) => None,
     }
 }

@@ -4,15 +4,26 @@
 mod common;
 
 use common::*;
-use entresol_procfs::{Options, Policy, ThreadId, Tree, Want};
+use entresol_procfs::{Node, Options, Policy, ThreadId, Tree, Want};
 use shuttle::thread;
 use std::sync::Arc;
 
 const ITERATIONS: usize = 1_500;
 
+/// One reader's look-up.
+type Look = fn(&Tree, usize, &World, &str) -> Option<Node>;
+
+fn by_walk(tree: &Tree, reader: usize, world: &World, path: &str) -> Option<Node> {
+    tree.walk(reader, world, &ME, path.as_bytes(), Want::default()).ok().map(|walked| walked.node)
+}
+
+fn by_leap(tree: &Tree, _: usize, world: &World, path: &str) -> Option<Node> {
+    leap(tree, world, path, b'1', Want::default())
+}
+
 /// A reader never finds a thread that did not have this id in this slot at some time, and the cache, which is full
 /// all the time, never mixes two names up.
-fn race(policy: Policy) {
+fn race(policy: Policy, look: Look) {
     shuttle::check_random(
         move || {
             let world = Arc::new(World::new());
@@ -23,12 +34,11 @@ fn race(policy: Policy) {
                     thread::spawn(move || {
                         for id in [101, 102, 101, 103] {
                             let path = format!("self/task/{id}/stat");
-                            let walked = tree.walk(reader, &*world, &ME, path.as_bytes(), Want::default());
-                            if let Ok(walked) = walked {
-                                let thread = walked.node.thread;
+                            if let Some(node) = look(&tree, reader, &world, &path) {
+                                let thread = node.thread;
                                 assert_eq!(thread.id, id, "another's");
                                 assert!([2, 4].contains(&thread.slot), "{thread:?} never was");
-                                assert_eq!(walked.node.entry().unwrap().name, "stat");
+                                assert_eq!(node.entry().unwrap().name, "stat");
                             }
                         }
                     })
@@ -41,7 +51,7 @@ fn race(policy: Policy) {
             world.die(2);
             world.be_born(2, 103, 1);
             readers.into_iter().for_each(|reader| reader.join().unwrap());
-            let last = walk(&tree, &world, &ME, "self/task/101/stat").unwrap().node;
+            let last = look(&tree, 0, &world, "self/task/101/stat").unwrap();
             assert_eq!(last.thread, ThreadId { slot: 4, id: 101 });
         },
         ITERATIONS,
@@ -50,15 +60,20 @@ fn race(policy: Policy) {
 
 #[test]
 fn a_lookup_never_finds_a_foreign_thread() {
-    race(Policy::ENTRESOL);
+    race(Policy::ENTRESOL, by_walk);
 }
 
 #[test]
 fn nor_by_references() {
-    race(Policy::REFERENCES);
+    race(Policy::REFERENCES, by_walk);
 }
 
 #[test]
 fn nor_on_the_way_from_one_to_the_other() {
-    race(Policy::BEFORE);
+    race(Policy::BEFORE, by_walk);
+}
+
+#[test]
+fn nor_in_one_look() {
+    race(Policy::ENTRESOL, by_leap);
 }

@@ -115,3 +115,62 @@ pub enum Urgency {
     /// Above everything, never preempted: for what the kernel must finish.
     Stop,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reserves(runtime: u64, deadline: u64, period: u64) -> bool {
+        let n = Nanos;
+        Attr::deadline(DeadlineParams { runtime: n(runtime), deadline: n(deadline), period: n(period) }).is_valid()
+    }
+
+    #[test]
+    fn priorities_belong_to_real_time_policies() {
+        for (p, valid) in [(0, false), (1, true), (50, true), (99, true), (100, false)] {
+            assert_eq!((Attr::fifo(p).is_valid(), Attr::round_robin(p).is_valid()), (valid, valid), "{p}");
+            for policy in [Policy::Other, Policy::Batch, Policy::Idle] {
+                assert_eq!(Attr { rt: RtPriority(p), ..Attr::fair(policy, 0) }.is_valid(), p == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn nice_values_reach_from_minus_20_to_19() {
+        for (nice, valid) in [(-21, false), (-20, true), (0, true), (19, true), (20, false)] {
+            assert_eq!(Attr::fair(Policy::Other, nice).is_valid(), valid, "{nice}");
+            assert_eq!(Attr { nice: Nice(nice), ..Attr::fifo(1) }.is_valid(), valid, "{nice}");
+        }
+    }
+
+    /// `__checkparam_dl` and the limits of the sysctls: 100 µs to 4,194,304 µs.
+    #[test]
+    fn reservations_have_limits() {
+        assert!(reserves(1024, 100_000, 100_000) && !reserves(1023, 100_000, 100_000));
+        assert!(reserves(100_000, 100_000, 100_000) && !reserves(100_001, 100_000, 100_000));
+        assert!(reserves(1024, 50_000, 100_000) && !reserves(1024, 100_001, 100_000));
+        assert!(!reserves(1024, 99_999, 99_999) && !reserves(1024, 2_000, 99_999));
+        assert!(reserves(1024, 100_000, 0) && !reserves(1024, 99_999, 0), "no period is the deadline");
+        assert!(reserves(1024, 100_000, 4_194_304_000) && !reserves(1024, 100_000, 4_194_304_001));
+    }
+
+    #[test]
+    fn a_reservation_belongs_to_the_deadline_policy() {
+        let params = DeadlineParams { runtime: Nanos(2_000), deadline: Nanos(200_000), period: Nanos(0) };
+        assert_eq!(params.period(), Nanos(200_000));
+        assert_eq!(DeadlineParams { period: Nanos(300_000), ..params }.period(), Nanos(300_000));
+        assert!(Attr::deadline(params).is_valid());
+        assert!(!Attr { deadline: None, ..Attr::deadline(params) }.is_valid());
+        for other in [Attr::DEFAULT, Attr::fifo(3)] {
+            assert!(!Attr { deadline: Some(params), ..other }.is_valid());
+        }
+    }
+
+    #[test]
+    fn urgencies_are_ordered_by_class_priority_and_deadline() {
+        let by = |at| Urgency::Deadline(Reverse(Nanos(at)));
+        let order =
+            [Urgency::Fair, Urgency::Rt(RtPriority(1)), Urgency::Rt(RtPriority(99)), by(9), by(8), Urgency::Stop];
+        assert!(order.is_sorted_by(|a, b| a < b));
+    }
+}

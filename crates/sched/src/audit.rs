@@ -111,11 +111,113 @@ impl Held<'_> {
         check(rq.overloaded == (first < Rank::IDLE), "the overload flag")?;
         let best = rq.running_rank(current).min(rq.best_rank(table, current));
         check(rq.vector == best.vector(), "the priority vector")?;
-        check(self.s.domain.is_in_vector(self.id, rq.vector), "the priority vectors' sets")?;
-        check(rq.overloaded == self.s.domain.is_overloaded(self.id), "the overload mask")
+        check(self.s.domains.of(self.id).is_in_vector(self.id, rq.vector), "the priority vectors' sets")?;
+        check(rq.overloaded == self.s.domains.of(self.id).is_overloaded(self.id), "the overload mask")
     }
 }
 
 fn check(holds: bool, what: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(what) }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::{Attr, Config, DeadlineParams, Kick, Prev};
+    use ids::{CpuMask, Nanos};
+    use std::vec::Vec;
+
+    struct NoKick;
+
+    impl Kick for NoKick {
+        fn kick(&mut self, _: CpuId) {}
+    }
+
+    const CPU: CpuId = CpuId(1);
+
+    /// On CPU 1 thread 0 runs (FIFO 50); threads 1 (FIFO 30, movable), 2 (FIFO 30), 3, 4, 5 (fair) and 6 (out of budget)
+    /// wait. On CPU 0 thread 9 (FIFO 60) runs, so that nobody goes there.
+    fn scene() -> Scheduler {
+        let s = Scheduler::new(&Config { cpus: 2, ..Config::default() }).unwrap();
+        let all = CpuMask::first(2);
+        let begin = |t: u32, attr, mask, cpu| {
+            s.attach(ThreadIdx(t), &attr, mask).unwrap();
+            s.wake_new(ThreadIdx(t), cpu, Nanos(1), &mut NoKick);
+        };
+        begin(9, Attr::fifo(60), CpuMask::only(CpuId(0)), CpuId(0));
+        let _ = s.schedule(CpuId(0), Nanos(2), Prev::Preempted, &mut NoKick);
+        begin(6, Attr::DEFAULT, all.clone(), CPU);
+        let params = DeadlineParams { runtime: Nanos(2_000), deadline: Nanos(200_000), period: Nanos(0) };
+        s.set_attr(ThreadIdx(6), &Attr::deadline(params), Nanos(3), &mut NoKick).unwrap();
+        assert_eq!(s.schedule(CPU, Nanos(4), Prev::Preempted, &mut NoKick), Some(ThreadIdx(6)));
+        assert_eq!(s.schedule(CPU, Nanos(5), Prev::Yield, &mut NoKick), None);
+        begin(0, Attr::fifo(50), CpuMask::only(CPU), CPU);
+        assert_eq!(s.schedule(CPU, Nanos(6), Prev::Preempted, &mut NoKick), Some(ThreadIdx(0)));
+        begin(1, Attr::fifo(30), all, CPU);
+        begin(2, Attr::fifo(30), CpuMask::only(CPU), CPU);
+        (3..6).for_each(|t| begin(t, Attr::DEFAULT, CpuMask::only(CPU), CPU));
+        s
+    }
+
+    #[test]
+    fn everybody_is_met_in_order() {
+        let s = scene();
+        let mut met = Vec::new();
+        s.audit(|cpu, t, place| met.push((cpu.0, t.0, place))).unwrap();
+        let fair = [3, 4, 5].map(|t| (1, t, Place::Fair));
+        let expected = [(0, 9, Place::Running), (1, 0, Place::Running)].into_iter().chain(fair).chain([
+            (1, 1, Place::Level(70)),
+            (1, 2, Place::Level(70)),
+            (1, 6, Place::Throttled),
+        ]);
+        assert_eq!(met, expected.collect::<Vec<_>>());
+    }
+
+    /// One fault each, and what the audit says of it.
+    #[test]
+    fn every_damage_is_named() {
+        type Fault = fn(&mut Held<'_>);
+        fn e<'a>(h: &Held<'a>, t: u32) -> &'a Entity {
+            h.s.table.get(ThreadIdx(t))
+        }
+        let faults: [(&str, Fault); 21] = [
+            ("a member's home", |h| e(h, 0).set_home(CPU, false)),
+            ("a member's home", |h| e(h, 3).set_home(CpuId(0), true)),
+            ("a member's home", |h| e(h, 1).set_home(CpuId(0), true)),
+            ("a member's home", |h| e(h, 6).set_home(CpuId(0), true)),
+            ("a member's life", |h| e(h, 2).life.prepare()),
+            ("a member's life", |h| e(h, 0).life.block()),
+            ("a member's mask", |h| e(h, 4).mask.set(1)),
+            ("a member's mask", |h| e(h, 0).mask.set(1)),
+            ("a tree's order or what is kept per subtree", |h| e(h, 4).key.set(i64::MAX)),
+            ("a tree's order or what is kept per subtree", |h| e(h, 6).vruntime.set(-1)),
+            ("the sums of the fair queue", |h| e(h, 5).weight.set(1)),
+            ("the published number of waiting threads", |h| h.cpu.seen.queued.set(4)),
+            ("the published running thread", |h| h.cpu.seen.current.store(9, Ordering::Relaxed)),
+            ("the pushable list", |h| h.rq.rt.take_from_pushable(&h.s.table, ThreadIdx(1))),
+            ("the pushable list", |h| e(h, 2).movable.set(1)),
+            ("the published best pushable thread", |h| h.cpu.seen.pushable.set(7)),
+            ("the overload flag", |h| h.rq.overloaded = false),
+            ("the priority vector", |h| h.rq.vector = 30),
+            ("the priority vectors' sets", |h| h.s.domains.of(CPU).set_priority(CPU, 0, 20)),
+            ("the priority vectors' sets", |h| h.s.domains.of(CPU).set_priority(CPU, 50, 20)),
+            ("the overload mask", |h| h.s.domains.of(CPU).clear_overload(CPU)),
+        ];
+        for (what, fault) in faults {
+            let s = scene();
+            fault(&mut s.lock(CPU));
+            assert_eq!(s.audit(|_, _, _| ()), Err(Damage { cpu: CPU, what }));
+        }
+    }
+
+    /// A thread that runs outside its mask has been asked to go, and one that runs may be about to wait.
+    #[test]
+    fn what_is_on_its_way_is_whole() {
+        let s = scene();
+        s.set_affinity(ThreadIdx(0), CpuMask::only(CpuId(0)), Nanos(7), &mut NoKick).unwrap();
+        s.prepare_block(ThreadIdx(0));
+        assert_eq!(s.audit(|_, _, _| ()), Ok(()));
+    }
 }

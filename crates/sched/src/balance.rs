@@ -22,7 +22,7 @@ impl Scheduler {
     /// waited for `Config::pull_after`; what it returns is current on `cpu`.
     pub fn idle_pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> Option<ThreadIdx> {
         let me = &self.cpus[cpu.index()];
-        if self.domain.overload_count() > 0 && !self.domain.absent.contains(cpu) {
+        if self.domains.of(cpu).overload_count() > 0 && !self.domains.absent.contains(cpu) {
             self.pull(cpu, now, k);
         }
         if me.need_resched() || me.seen.queued.get() > 0 {
@@ -38,7 +38,7 @@ impl Scheduler {
     /// A CPU that found something to do calls the next parked one if there is more: so the number of CPUs that help
     /// doubles, while the busy CPU by itself wakes one at a tick. Nobody pays but who was idle.
     fn call_next_helper(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
-        let d = &self.domain;
+        let d = &self.domains;
         if (0..d.words()).all(|i| d.parked.word(i) == 0) {
             return;
         }
@@ -53,7 +53,7 @@ impl Scheduler {
 
     /// Takes a fair thread from another CPU and makes it current here.
     pub(crate) fn pull_fair(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
-        if self.cpus.len() == 1 || self.domain.absent.contains(cpu) {
+        if self.cpus.len() == 1 || self.domains.absent.contains(cpu) {
             return None;
         }
         if self.table.plants(Fault::SkipSteal) {
@@ -81,7 +81,7 @@ impl Scheduler {
     /// Takes a waiting fair thread from another CPU: the one that has most of them, or else any.
     fn steal(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
         let n = self.cpus.len();
-        let start = if n <= MOST_QUEUES { cpu.index() } else { self.domain.turn().index() };
+        let start = if n <= MOST_QUEUES { cpu.index() } else { self.domains.turn().index() };
         let others = || (0..n.min(MOST_QUEUES)).map(|i| (start + i) % n).filter(|&c| c != cpu.index());
         let waiting = |c: usize| if self.old_enough(c, now) { self.cpus[c].seen.fair_waiting.get() } else { 0 };
         let most = others().max_by_key(|&c| waiting(c)).filter(|&c| waiting(c) > 0)?;
@@ -94,7 +94,7 @@ impl Scheduler {
     /// Whether some thread has waited on CPU `c` for long enough, as far as one can see from outside.
     fn old_enough(&self, c: usize, now: Nanos) -> bool {
         let since = Nanos(self.cpus[c].seen.waiting_since.get());
-        now.since(since) >= self.config.pull_after || self.domain.absent.contains(CpuId(c as u16))
+        now.since(since) >= self.config.pull_after || self.domains.absent.contains(CpuId(c as u16))
     }
 
     fn steal_from(&self, cpu: CpuId, victim: usize, now: Nanos) -> Option<ThreadIdx> {
@@ -130,7 +130,7 @@ impl Scheduler {
     /// none is on its way already, and not more often than was useful lately.
     #[inline]
     pub(crate) fn nudge(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
-        let d = &self.domain;
+        let d = &self.domains;
         if !self.table.plants(Fault::SkipNudge) && (0..d.words()).any(|i| d.parked.word(i) & allowed != 0) {
             self.nudge_parked(busy, from, allowed, now, k);
         }
@@ -138,7 +138,7 @@ impl Scheduler {
 
     #[cold]
     fn nudge_parked(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
-        let d = &self.domain;
+        let d = &self.domains;
         // A folded mask can name the wrong CPU: then take turns.
         let start = if d.words() == 1 { busy } else { d.turn() };
         let Some(target) = d.first(start, |i| d.parked.word(i) & allowed & !d.absent.word(i)) else { return };
@@ -169,7 +169,7 @@ impl Scheduler {
     /// The CPU that was nudged has found something to do, or has not: in the first case the CPU that
     /// nudged it may do so again at once.
     fn settle_nudge(&self, cpu: CpuId, found: bool) {
-        let d = &self.domain;
+        let d = &self.domains;
         let out = d.nudge.load(Ordering::Relaxed);
         if out & OUTSTANDING == 0 || out & 0xffff != u64::from(cpu.0) {
             return;
@@ -185,7 +185,7 @@ impl Scheduler {
     /// has no tick: it does not fetch, it is given.) A CPU that nobody serves counts as overloaded.
     pub(crate) fn balance(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let n = self.cpus.len();
-        let start = if n <= MOST_QUEUES { cpu.index() } else { self.domain.turn().index() };
+        let start = if n <= MOST_QUEUES { cpu.index() } else { self.domains.turn().index() };
         let others = || {
             let near = (0..n.min(MOST_QUEUES)).map(|i| CpuId(((start + i) % n) as u16));
             near.filter(|&c| c != cpu)
@@ -202,7 +202,7 @@ impl Scheduler {
 
     /// The sum of the fair weights, for comparison; without end where fair threads get nothing.
     fn load(&self, cpu: CpuId) -> u64 {
-        let without = self.domain.absent.contains(cpu) || self.is_taken(cpu);
+        let without = self.domains.absent.contains(cpu) || self.is_taken(cpu);
         if without { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
     }
 
@@ -260,4 +260,29 @@ fn nudge_word(now: Nanos, from: CpuId, target: CpuId) -> u64 {
 /// Whether the nudge is so old that its kick must have been lost: more than 1 ms.
 fn is_lost(word: u64, now: Nanos) -> bool {
     ((now.0 >> 20) as u32).wrapping_sub((word >> 32) as u32) >= 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_s_word_says_who_when_and_to_whom() {
+        let at = |unit: u64| Nanos((unit << 20) + 7);
+        assert_eq!(nudge_word(at(5), CpuId(3), CpuId(9)), 5 << 32 | 1 << 31 | 3 << 16 | 9);
+        assert_eq!(nudge_word(at(0), CpuId(0), CpuId(0)), OUTSTANDING, "which is never zero");
+        assert_eq!(nudge_word(at(1), CpuId(4095), CpuId(4095)), 1 << 32 | 1 << 31 | 0x0fff_0fff);
+    }
+
+    /// A unit of time is 2^20 ns: what lies two of them back is more than one unit old. They come round.
+    #[test]
+    fn a_call_is_lost_in_the_second_unit_of_time_after_its_own() {
+        let made = |unit: u64| nudge_word(Nanos(unit << 20), CpuId(1), CpuId(2));
+        for (then, now, lost) in
+            [(5, 5, false), (5, 6, false), (5, 7, true), (5, 90, true), (u64::from(u32::MAX), 1 << 32, false)]
+        {
+            assert_eq!(is_lost(made(then), Nanos(now << 20)), lost, "{then} to {now}");
+            assert_eq!(is_lost(made(then), Nanos((now << 20) + (1 << 20) - 1)), lost, "{then} to {now}");
+        }
+    }
 }

@@ -104,7 +104,7 @@ impl Scheduler {
         if mask.is_empty() {
             return Err(AttrError::Invalid);
         }
-        if e.reserved.get() != 0 && mask != all {
+        if e.reserved.get() != 0 && !self.domain_reserved(e).span().is_subset(&mask) {
             return Err(AttrError::Busy);
         }
         match self.claim(e) {

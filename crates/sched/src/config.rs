@@ -1,10 +1,14 @@
-use ids::Nanos;
+use alloc::vec::Vec;
+use ids::{CpuMask, Nanos};
 
 /// How a scheduler is built.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of CPUs, 1 to `ids::CPUS_MAX`.
     pub cpus: usize,
+    /// CPUs that are root domains of their own, as far as no set before has them; the rest is one, too. A thread's mask should
+    /// be within one: urgent threads are pushed and pulled within a domain only.
+    pub domains: Vec<CpuMask>,
     /// Whether the fair server keeps real-time threads from starving fair ones.
     pub rt_throttle: bool,
     /// What the fair server gives fair threads in each period.
@@ -13,8 +17,8 @@ pub struct Config {
     pub server_period: Nanos,
     /// Base slice of fair threads; zero asks for 0.7 ms × (1 + log2 min(cpus, 8)).
     pub slice: Nanos,
-    /// The time between two ticks, if there is one: a fair slice ends at the tick nearest to its end. Zero: at the first
-    /// behind it.
+    /// The time between two regular ticks, if there are such: a fair slice of which no more than a sixteenth of it is left
+    /// ends at a tick. Zero: slices end at the first tick behind them.
     pub tick: Nanos,
     /// Slice of SCHED_RR.
     pub rr_slice: Nanos,
@@ -34,6 +38,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             cpus: 1,
+            domains: Vec::new(),
             rt_throttle: true,
             server_runtime: Nanos::from_millis(50),
             server_period: Nanos::from_secs(1),
@@ -50,6 +55,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// So much of a fair slice may be missing at its end: less than it costs to come again.
+    pub(crate) fn slice_grace(&self) -> u64 {
+        self.tick.0 / 16
+    }
+
     /// The base slice in nanoseconds (`sched_base_slice` and its logarithmic scaling).
     pub(crate) fn base_slice(&self) -> u64 {
         if self.slice.0 != 0 {
@@ -62,3 +72,18 @@ impl Config {
 /// There was no memory for the structure asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0.7 ms × (1 + log2 of the CPUs, of which eight count).
+    #[test]
+    fn the_base_slice_grows_with_the_logarithm_of_the_cpus() {
+        let slice = |cpus, slice| Config { cpus, slice: Nanos(slice), ..Config::default() }.base_slice();
+        for (cpus, micros) in [(0, 700), (1, 700), (2, 1400), (3, 1400), (4, 2100), (7, 2100), (8, 2800), (512, 2800)] {
+            assert_eq!(slice(cpus, 0), micros * 1000, "{cpus} CPUs");
+        }
+        assert_eq!((slice(8, 1), slice(1, 5_000)), (1, 5_000));
+    }
+}

@@ -218,7 +218,7 @@ impl RunQueue {
             return Rank::rt(level);
         }
         let fair = self.fair.waiting() > 0 || current.is_some_and(|e| e.is_fair());
-        let ready = self.deadline.first().map(|t| Rank::of(table.get(t)));
+        let ready = self.deadline.first(table).map(|t| Rank::of(table.get(t)));
         let running = current.filter(|e| e.class() == Class::Deadline).map(Rank::of);
         let server = (fair && self.server.active()).then(|| Rank::deadline(self.server.deadline()));
         let urgent = [ready, running, server].into_iter().flatten().min();
@@ -261,5 +261,183 @@ impl RunQueue {
     /// The most urgent waiting thread that may go elsewhere.
     pub(crate) fn first_pushable(&self, table: &Table) -> Option<ThreadIdx> {
         self.deadline.first_movable(table).or_else(|| self.rt.pushable.first())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::{Attr, DeadlineParams, Urgency};
+    use crate::config::Config;
+    use crate::fair::Placement;
+    use core::cmp::Reverse;
+    use ids::{CpuId, CpuMask};
+
+    /// What waits: deadline threads by absolute deadline, real-time threads by priority (100: stop), fair threads.
+    struct Waiting<'a> {
+        deadlines: &'a [u64],
+        priorities: &'a [u8],
+        fair: u32,
+    }
+
+    const NOTHING: Waiting<'_> = Waiting { deadlines: &[], priorities: &[], fair: 0 };
+
+    const SERVER: u64 = 4_500;
+
+    /// A CPU and its threads, which are counted from 0 on; the server is active if `serves`.
+    fn cpu(waiting: &Waiting<'_>, serves: bool) -> (Cpu, Table) {
+        let config = Config { server_runtime: Nanos(10), server_period: Nanos(SERVER), ..Config::default() };
+        let (cpu, table) = (Cpu::new(FairServer::new(&config)), Table::new(2).unwrap());
+        let mut rq = cpu.queue.lock();
+        let mut indices = 0..;
+        let mut entity = |attr: Attr| {
+            let t = ThreadIdx(indices.next().unwrap());
+            table.reserve(t).unwrap();
+            table.set_mask(t, &CpuMask::first(2));
+            table.get(t).set_attr(&attr, 700_000, Nanos(1));
+            t
+        };
+        for &absolute in waiting.deadlines {
+            let t = entity(deadline_attr());
+            table.get(t).dl.absolute.set(absolute);
+            table.get(t).dl.budget.set(1);
+            rq.deadline.insert(&table, t, Nanos(1));
+        }
+        for &p in waiting.priorities {
+            let t = entity(Attr::fifo(p.min(99)));
+            if p == 100 {
+                table.get(t).set_boost(Some(Urgency::Stop));
+            }
+            rq.rt.enqueue(&table, t, false);
+        }
+        for _ in 0..waiting.fair {
+            let t = entity(Attr::DEFAULT);
+            rq.fair.join(table.get(t), CpuId(0), Placement::Initial);
+            rq.fair.insert(&table, t);
+        }
+        if serves {
+            rq.server.update(Nanos(0), true, true);
+            rq.server.update(Nanos(SERVER), true, true);
+        }
+        assert_eq!(rq.server.active(), serves);
+        drop(rq);
+        (cpu, table)
+    }
+
+    fn deadline_attr() -> Attr {
+        Attr::deadline(DeadlineParams { runtime: Nanos(1_024), deadline: Nanos(100_000), period: Nanos(0) })
+    }
+
+    fn runs(attr: Attr, absolute: u64) -> Entity {
+        let e = Entity::new();
+        e.set_attr(&attr, 700_000, Nanos(1));
+        e.dl.absolute.set(absolute);
+        e
+    }
+
+    /// What is most urgent, by both ways to ask, and what could be pushed.
+    fn ranks(waiting: &Waiting<'_>, serves: bool, current: Option<&Entity>) -> (Rank, Rank) {
+        let (cpu, table) = cpu(waiting, serves);
+        let rq = cpu.queue.lock();
+        let (running, best, pushable) = rq.ranks(&table, current);
+        assert_eq!(running, rq.running_rank(current));
+        assert_eq!(best, running.min(rq.best_rank(&table, current)));
+        (best, pushable)
+    }
+
+    #[test]
+    fn the_most_urgent_thread_is_found_over_all_classes() {
+        let all = Waiting { deadlines: &[6_000, 5_000], priorities: &[10, 30], fair: 2 };
+        let rt = |p: u8| Rank::rt(100 - p);
+        for (waiting, expected) in [
+            (NOTHING, (Rank::IDLE, Rank::IDLE)),
+            (Waiting { fair: 1, ..NOTHING }, (Rank::FAIR, Rank::IDLE)),
+            (Waiting { fair: 3, priorities: &[1], ..NOTHING }, (rt(1), rt(1))),
+            (Waiting { priorities: &[10, 99, 30], ..NOTHING }, (rt(99), rt(99))),
+            (Waiting { deadlines: &[5_000], ..NOTHING }, (Rank::deadline(5_000), Rank::deadline(5_000))),
+            (Waiting { priorities: &[99], ..all }, (Rank::deadline(5_000), Rank::deadline(5_000))),
+            (Waiting { priorities: &[100, 99], ..all }, (Rank::STOP, Rank::deadline(5_000))),
+            (Waiting { priorities: &[100], ..NOTHING }, (Rank::STOP, Rank::IDLE)),
+        ] {
+            assert_eq!(ranks(&waiting, false, None), expected);
+        }
+    }
+
+    #[test]
+    fn the_running_thread_counts_among_the_most_urgent() {
+        let (fair, fifo, by) = (runs(Attr::DEFAULT, 0), runs(Attr::fifo(40), 0), runs(deadline_attr(), 5_000));
+        let rt = |p: u8| Rank::rt(100 - p);
+        assert_eq!(ranks(&NOTHING, false, Some(&fair)).0, Rank::FAIR);
+        assert_eq!(ranks(&Waiting { priorities: &[10], ..NOTHING }, false, Some(&fifo)).0, rt(40));
+        assert_eq!(ranks(&Waiting { priorities: &[50], ..NOTHING }, false, Some(&fifo)).0, rt(50));
+        assert_eq!(ranks(&Waiting { priorities: &[50], ..NOTHING }, false, Some(&by)).0, Rank::deadline(5_000));
+        assert_eq!(ranks(&Waiting { deadlines: &[4_000], ..NOTHING }, false, Some(&by)).0, Rank::deadline(4_000));
+        assert_eq!(ranks(&Waiting { deadlines: &[6_000], ..NOTHING }, false, Some(&by)).0, Rank::deadline(5_000));
+        let (cpu, table) = cpu(&Waiting { priorities: &[50], ..NOTHING }, false);
+        let best = cpu.queue.lock().best_rank(&table, Some(&by));
+        assert_eq!(best, Rank::deadline(5_000), "a running deadline thread is not forgotten for a waiting priority");
+    }
+
+    #[test]
+    fn an_active_server_gives_fair_threads_its_deadline() {
+        let (fair, fifo) = (runs(Attr::DEFAULT, 0), runs(Attr::fifo(40), 0));
+        let serves = Rank::deadline(SERVER);
+        let waits = |fair, deadlines| Waiting { deadlines, priorities: &[50], fair };
+        assert_eq!(ranks(&waits(1, &[]), true, None).0, serves);
+        assert_eq!(ranks(&waits(1, &[]), true, Some(&fifo)).0, serves);
+        assert_eq!(ranks(&waits(0, &[]), true, Some(&fair)).0, serves, "it runs by the server");
+        assert_eq!(ranks(&waits(0, &[]), true, None).0, Rank::rt(50), "there is nobody to serve");
+        assert_eq!(ranks(&waits(1, &[SERVER - 1]), true, None).0, Rank::deadline(SERVER - 1));
+        assert_eq!(ranks(&waits(1, &[SERVER + 1]), true, None).0, serves);
+        assert_eq!(ranks(&Waiting { priorities: &[100], ..waits(1, &[]) }, true, None).0, Rank::STOP);
+        assert_eq!(ranks(&Waiting { fair: 1, ..NOTHING }, true, None).0, serves);
+        assert_eq!(ranks(&NOTHING, true, None).0, Rank::IDLE);
+    }
+
+    #[test]
+    fn those_that_wait_are_counted_without_the_one_that_runs() {
+        let (cpu, _) = cpu(&Waiting { deadlines: &[1, 2], priorities: &[3, 4, 5, 6], fair: 3 }, false);
+        let rq = cpu.queue.lock();
+        assert_eq!(rq.waiting(None), 9);
+        assert_eq!(rq.waiting(Some(&runs(Attr::fifo(1), 0))), 8, "a real-time thread stays in its list while it runs");
+        assert_eq!(rq.waiting(Some(&runs(Attr::DEFAULT, 0))), 9);
+        assert_eq!(rq.waiting(Some(&runs(deadline_attr(), 7))), 9);
+    }
+
+    #[test]
+    fn deadline_threads_are_pushed_before_real_time_ones() {
+        let first = |waiting: &Waiting<'_>| {
+            let (cpu, table) = cpu(waiting, false);
+            let first = cpu.queue.lock().first_pushable(&table);
+            first.map(|t| t.0)
+        };
+        assert_eq!(first(&Waiting { deadlines: &[6_000, 5_000], priorities: &[9], fair: 1 }), Some(1));
+        assert_eq!(first(&Waiting { priorities: &[9, 10], ..NOTHING }), Some(1));
+        assert_eq!(first(&Waiting { fair: 1, ..NOTHING }), None);
+    }
+
+    #[test]
+    fn time_is_accounted_once_and_never_backwards() {
+        let (cpu, _) = cpu(&NOTHING, false);
+        let mut rq = cpu.queue.lock();
+        let passed = [100, 100, 90, 130].map(|now| (rq.elapsed(Nanos(now)), rq.accounted));
+        assert_eq!(passed, [(100, 100), (0, 100), (0, 100), (30, 130)]);
+    }
+
+    #[test]
+    fn latencies_of_equal_priorities_are_joined_and_lower_ones_left_out() {
+        let seen = |priority, wakeups, worst| RtLatency { priority, wakeups, worst: Nanos(worst) };
+        let merged = |a: RtLatency, b| {
+            let mut a = a;
+            a.merge(b);
+            a
+        };
+        assert_eq!(merged(seen(5, 2, 70), seen(5, 3, 60)), seen(5, 5, 70));
+        assert_eq!(merged(seen(5, 2, 70), seen(5, 3, 80)), seen(5, 5, 80));
+        assert_eq!(merged(seen(5, 2, 70), seen(4, 3, 80)), seen(5, 2, 70));
+        assert_eq!(merged(seen(5, 2, 70), seen(6, 3, 60)), seen(6, 3, 60));
+        let inherits = Entity::new();
+        inherits.set_boost(Some(Urgency::Deadline(Reverse(Nanos(700)))));
+        assert_eq!(Rank::of(&inherits), Rank::deadline(700));
     }
 }

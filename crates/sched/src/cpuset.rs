@@ -71,4 +71,33 @@ mod tests {
         assert_eq!(first_from(1, CpuId(5), |_| 1 << 2), Some(CpuId(2)));
         assert_eq!(first_from(1, CpuId(5), |_| 0), None);
     }
+
+    /// Against the definition: the first CPU at or after `start`, else the first at all.
+    #[test]
+    fn search_finds_what_its_definition_says() {
+        let sets: [&[u16]; 8] = [&[], &[0], &[63], &[64], &[5, 70], &[63, 64, 128], &[1, 65, 129], &[127, 191]];
+        for set in sets {
+            let word = |i: usize| set.iter().filter(|&&c| c as usize / 64 == i).fold(0, |m, &c| m | 1 << (c % 64));
+            for start in [0, 1, 5, 6, 62, 63, 64, 65, 70, 71, 127, 128, 130, 191] {
+                let expected = set.iter().find(|&&c| c >= start).or(set.first()).map(|&c| CpuId(c));
+                assert_eq!(first_from(3, CpuId(start), word), expected, "{set:?} from {start}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_cpu_has_a_bit_of_its_own() {
+        for (cpus, words) in [(1, 1), (64, 1), (65, 2), (128, 2), (129, 3)] {
+            assert_eq!(CpuSet::new(cpus).unwrap().len(), words, "{cpus}");
+        }
+        let s = CpuSet::new(130).unwrap();
+        let members =
+            |s: &CpuSet| (0..130).filter(|&c| s.contains(CpuId(c))).fold((0, 0), |(n, sum), c| (n + 1, sum + c));
+        [0, 63, 64, 129].iter().for_each(|&c| s.insert(CpuId(c)));
+        s.insert(CpuId(64));
+        assert_eq!((members(&s), s.word(0), s.word(1), s.word(2)), ((4, 256), 1 << 63 | 1, 1, 2));
+        s.remove(CpuId(63));
+        s.remove(CpuId(63));
+        assert_eq!((members(&s), s.word(0)), ((3, 193), 1));
+    }
 }

@@ -59,13 +59,13 @@ impl DeadlineQueue {
     }
 
     /// Any out of budget, to carry it away from a CPU that nobody serves.
-    pub(crate) fn first_throttled(&self) -> Option<ThreadIdx> {
-        self.throttled.first()
+    pub(crate) fn first_throttled(&self, table: &Table) -> Option<ThreadIdx> {
+        self.throttled.first(table)
     }
 
     /// The one with the earliest deadline.
-    pub(crate) fn first(&self) -> Option<ThreadIdx> {
-        self.ready.first()
+    pub(crate) fn first(&self, table: &Table) -> Option<ThreadIdx> {
+        self.ready.first(table)
     }
 
     /// Adds `t`: ready, or throttled if it has no budget.
@@ -100,12 +100,12 @@ impl DeadlineQueue {
 
     /// When the next throttled thread gets a new budget.
     pub(crate) fn next_replenishment(&self, table: &Table) -> Option<Nanos> {
-        self.throttled.first().map(|t| Nanos(table.get(t).key.get() as u64))
+        self.throttled.first(table).map(|t| Nanos(table.get(t).key.get() as u64))
     }
 
     /// Gives one throttled thread whose time has come its new budget; says whether there was one.
     pub(crate) fn replenish_one(&mut self, table: &Table, now: Nanos) -> bool {
-        match self.throttled.first() {
+        match self.throttled.first(table) {
             Some(t) if table.get(t).key.get() as u64 <= now.0 => {
                 self.remove(table, t);
                 self.insert(table, t, now);
@@ -207,4 +207,176 @@ fn replenish(e: &Entity, now: Nanos) {
 
 fn clamp_key(nanos: u64) -> i64 {
     nanos.min(i64::MAX as u64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::{Attr, DeadlineParams, Urgency};
+    use core::cmp::Reverse;
+
+    /// What bandwidths are compared in.
+    const U: u64 = 1024;
+
+    fn entity(runtime: u64, deadline: u64, period: u64, budget: i64, absolute: u64) -> Entity {
+        let e = Entity::new();
+        let params = DeadlineParams { runtime: Nanos(runtime), deadline: Nanos(deadline), period: Nanos(period) };
+        e.set_attr(&Attr::deadline(params), 700_000, Nanos(1));
+        e.dl.budget.set(budget);
+        e.dl.absolute.set(absolute);
+        e
+    }
+
+    fn state(e: &Entity) -> (i64, u64) {
+        (e.dl.budget.get(), e.dl.absolute.get())
+    }
+
+    /// 3 of 12: a budget of 2 may be used up within 8, one of 3 within 12.
+    #[test]
+    fn a_job_keeps_what_does_not_exceed_its_bandwidth() {
+        let u = |n: u64| n * U;
+        for (budget, absolute, now, kept) in [
+            (2 * U as i64, u(108), u(100), true),
+            (2 * U as i64, u(108) - 1, u(100), false),
+            (3 * U as i64 - 1, u(108), u(100), true),
+            (3 * U as i64, u(112), u(100), true),
+            (3 * U as i64, u(111), u(100), false),
+            (0, u(100), u(100), true),
+            (-5, u(100), u(100), true),
+            (0, u(100), u(100) + 1, false),
+            (U as i64, u(100), u(100), false),
+            (0, 0, 0, false),
+        ] {
+            let e = entity(u(3), u(12), u(12), budget, absolute);
+            begin_job(&e, Nanos(now));
+            let expected = if kept { (budget, absolute) } else { (3 * U as i64, now + u(12)) };
+            assert_eq!(state(&e), expected, "{budget} until {absolute} at {now}");
+        }
+    }
+
+    /// The revised rule: what is left of the time, times runtime by deadline.
+    #[test]
+    fn a_constrained_job_gets_the_part_of_its_budget_that_the_time_left_allows() {
+        let u = |n: u64| n * U;
+        for (absolute, now, expected) in [
+            (u(104), u(100), (2 * U as i64, u(104))),
+            (u(101), u(100), (U as i64 / 2, u(101))),
+            (u(100), u(100), (3 * U as i64, u(106))),
+            (u(99), u(100), (3 * U as i64, u(106))),
+        ] {
+            let e = entity(u(3), u(6), u(12), 3 * U as i64, absolute);
+            begin_job(&e, Nanos(now));
+            assert_eq!(state(&e), expected, "until {absolute}");
+        }
+    }
+
+    #[test]
+    fn who_only_inherits_a_deadline_has_no_job() {
+        let e = Entity::new();
+        e.set_boost(Some(Urgency::Deadline(Reverse(Nanos(500)))));
+        begin_job(&e, Nanos(100));
+        assert_eq!((state(&e), deadline_of(&e)), ((0, 0), 500));
+        assert!(!charge(&e, 50));
+        give_way(&e);
+        assert_eq!(state(&e), (0, 0), "it runs on somebody else's budget");
+        let own = entity(3 * U, 12 * U, 12 * U, 0, 0);
+        own.set_boost(Some(Urgency::Deadline(Reverse(Nanos(500)))));
+        begin_job(&own, Nanos(100));
+        assert_eq!((state(&own), deadline_of(&own)), ((3 * U as i64, 100 + 12 * U), 500), "its own begins beside it");
+        give_way(&own);
+        assert_eq!(state(&own).0, 3 * U as i64);
+    }
+
+    #[test]
+    fn a_budget_is_charged_and_given_away() {
+        let e = entity(100, 1_000, 1_000, 100, 5_000);
+        assert!(!charge(&e, 99));
+        assert_eq!(e.dl.budget.get(), 1);
+        assert!(charge(&e, 1) && charge(&e, 40));
+        assert_eq!(e.dl.budget.get(), -40);
+        e.dl.budget.set(60);
+        give_way(&e);
+        assert_eq!((state(&e), deadline_of(&e)), ((0, 5_000), 5_000));
+    }
+
+    /// A period begins where the deadline minus its relative length is, and ends a period later.
+    #[test]
+    fn a_new_budget_comes_at_the_end_of_the_period() {
+        for (deadline, period, absolute, next) in [
+            (1_000, 1_000, 5_000, 5_000),
+            (400, 1_000, 5_000, 5_600),
+            (400, 1_000, 100, 1_000),
+            (400, 1_000, u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(
+                next_period(&entity(100, deadline, period, 0, absolute)),
+                next,
+                "{deadline} of {period}, {absolute}"
+            );
+        }
+    }
+
+    #[test]
+    fn debts_are_paid_by_whole_periods() {
+        for (budget, now, expected) in [
+            (0, 5_000, (100, 6_000)),
+            (-1, 5_000, (99, 6_000)),
+            (-99, 5_000, (1, 6_000)),
+            (-100, 5_000, (100, 7_000)),
+            (-250, 5_000, (50, 8_000)),
+            (0, 6_000, (100, 6_000)),
+            (0, 6_001, (100, 7_001)),
+            (-50, 9_000, (100, 10_000)),
+            (30, 5_000, (130, 6_000)),
+        ] {
+            let e = entity(100, 1_000, 1_000, budget, 5_000);
+            replenish(&e, Nanos(now));
+            assert_eq!(state(&e), expected, "{budget} at {now}");
+        }
+    }
+
+    #[test]
+    fn keys_do_not_become_negative() {
+        assert_eq!((clamp_key(7), clamp_key(u64::MAX), clamp_key(1 << 63)), (7, i64::MAX, i64::MAX));
+        assert_eq!(clamp_key((1 << 63) - 1), i64::MAX);
+    }
+
+    /// Threads 0 and 2 may go elsewhere; thread 1 is first, and thread 3 out of budget until 9,000.
+    #[test]
+    fn the_ready_are_in_order_and_the_throttled_apart() {
+        let table = Table::new(2).unwrap();
+        let mut q = DeadlineQueue::new();
+        assert!(q.is_empty() && q.first(&table).is_none() && q.first_throttled(&table).is_none());
+        for (i, absolute, movable, budget) in [(0, 3_000, 1, 5), (1, 2_000, 0, 5), (2, 4_000, 1, 1), (3, 9_000, 1, 0)] {
+            let t = ThreadIdx(i);
+            table.reserve(t).unwrap();
+            let e = table.get(t);
+            let params = DeadlineParams { runtime: Nanos(5), deadline: Nanos(1_000), period: Nanos(1_000) };
+            e.set_attr(&Attr::deadline(params), 700_000, Nanos(1));
+            e.dl.budget.set(budget);
+            e.dl.absolute.set(absolute);
+            e.movable.set(movable);
+            q.insert(&table, t, Nanos(1_000));
+        }
+        let t = |i| Some(ThreadIdx(i));
+        assert_eq!((q.waiting(), q.throttled(), q.count(), q.movable, q.is_empty()), (3, 1, 4, 2, false));
+        assert_eq!((q.first(&table), q.first_movable(&table), q.first_throttled(&table)), (t(1), t(0), t(3)));
+        assert_eq!(q.find(&table, |_, e| e.movable.get() == 0), t(1));
+        assert_eq!(q.next_replenishment(&table), Some(Nanos(9_000)));
+        assert!(q.audit(&table));
+        assert!(!q.replenish_one(&table, Nanos(8_999)));
+        assert!(q.replenish_one(&table, Nanos(9_000)) && !q.replenish_one(&table, Nanos(9_000)));
+        assert_eq!(
+            (q.waiting(), q.throttled(), q.movable, table.get(ThreadIdx(3)).dl.absolute.get()),
+            (4, 0, 3, 10_000)
+        );
+        q.remove(&table, ThreadIdx(0));
+        assert_eq!((q.waiting(), q.movable, q.first_movable(&table)), (3, 2, t(2)));
+        [2, 3].iter().for_each(|&i| q.remove(&table, ThreadIdx(i)));
+        assert_eq!((q.first(&table), q.first_movable(&table)), (t(1), None));
+        assert_eq!(q.find(&table, |_, _| true), None, "none may go elsewhere");
+        assert!(q.audit(&table));
+        q.movable = 1;
+        assert!(!q.audit(&table), "a count that is wrong");
+    }
 }

@@ -1,12 +1,13 @@
-//! What all CPUs of one root domain share: which are overloaded with real-time threads,
-//! at which priority each runs, which are idle.
+//! What all CPUs of one root domain share: which are overloaded with real-time threads, and at which priority each
+//! runs. And what all CPUs share: which are idle, and which nobody serves.
 //!
 //! Everything here is a hint that is read without a lock and verified under one.
 
 use crate::OutOfMemory;
-use crate::cpuset::{CpuSet, first_from};
+use crate::cpuset::{CpuSet, first_from, try_boxed};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use ids::CpuId;
+use ids::{CpuId, CpuMask};
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -22,12 +23,22 @@ struct Vector {
     cpus: CpuSet,
 }
 
-/// One root domain: the CPUs among which threads are balanced.
+/// One root domain: the CPUs among which urgent threads are balanced (`struct root_domain`). What one domain's CPUs write no
+/// other domain's look at.
 #[derive(Debug)]
 pub(crate) struct Domain {
     vectors: Vec<Vector>,
     overloaded: CpuSet,
     overload_count: CachePadded<AtomicU32>,
+    span: CpuMask,
+}
+
+/// All root domains, and what all CPUs share whatever their domain is.
+#[derive(Debug)]
+pub(crate) struct Domains {
+    all: Box<[Domain]>,
+    /// Whose each CPU is.
+    of: Box<[u16]>,
     /// Idle CPUs that look for work by themselves.
     pub spinning: CachePadded<CpuSet>,
     /// Idle CPUs that must be kicked.
@@ -38,33 +49,89 @@ pub(crate) struct Domain {
     pub nudge: CachePadded<AtomicU64>,
     /// Turns, so that searches do not all end at the same CPU.
     rotor: AtomicU32,
-    cpus: usize,
 }
 
-impl Domain {
-    pub(crate) fn new(cpus: usize) -> Result<Domain, OutOfMemory> {
-        let mut vectors = Vec::new();
-        vectors.try_reserve_exact(VECTORS).map_err(|_| OutOfMemory)?;
-        for _ in 0..VECTORS {
-            vectors.push(Vector { count: AtomicU32::new(0), cpus: CpuSet::new(cpus)? });
+impl Domains {
+    /// A domain for each of these sets, as far as no set before it has its CPUs, and one for the rest.
+    pub(crate) fn new(cpus: usize, sets: &[CpuMask]) -> Result<Domains, OutOfMemory> {
+        let mut rest = CpuMask::first(cpus);
+        let mut spans = Vec::new();
+        spans.try_reserve_exact(sets.len() + 1).map_err(|_| OutOfMemory)?;
+        for set in sets {
+            let span = set.and(&rest);
+            span.iter().for_each(|cpu| rest.remove(cpu));
+            spans.push(span);
         }
-        let d = Domain {
-            vectors,
-            overloaded: CpuSet::new(cpus)?,
-            overload_count: CachePadded(AtomicU32::new(0)),
+        spans.push(rest);
+        spans.retain(|span| !span.is_empty());
+        let mut all = Vec::new();
+        all.try_reserve_exact(spans.len()).map_err(|_| OutOfMemory)?;
+        let of = try_boxed(cpus, |c| spans.iter().position(|span| span.contains(CpuId(c as u16))).unwrap_or(0) as u16)?;
+        for span in spans {
+            all.push(Domain::new(cpus, span)?);
+        }
+        let d = Domains {
+            all: all.into_boxed_slice(),
+            of,
             spinning: CachePadded(CpuSet::new(cpus)?),
             parked: CachePadded(CpuSet::new(cpus)?),
             absent: CachePadded(CpuSet::new(cpus)?),
             nudge: CachePadded(AtomicU64::new(0)),
             rotor: AtomicU32::new(0),
-            cpus,
         };
-        (0..cpus).for_each(|c| {
-            d.vectors[0].cpus.insert(CpuId(c as u16));
-            d.spinning.insert(CpuId(c as u16));
-        });
-        d.vectors[0].count.store(cpus as u32, Ordering::Release);
+        (0..cpus).for_each(|c| d.spinning.insert(CpuId(c as u16)));
         Ok(d)
+    }
+
+    /// Which domain a CPU is in.
+    #[inline(always)]
+    pub(crate) fn number(&self, cpu: CpuId) -> usize {
+        usize::from(self.of[cpu.index()])
+    }
+
+    /// The domain of a CPU.
+    #[inline(always)]
+    pub(crate) fn of(&self, cpu: CpuId) -> &Domain {
+        &self.all[self.number(cpu)]
+    }
+
+    /// The domains.
+    pub(crate) fn all(&self) -> &[Domain] {
+        &self.all
+    }
+
+    /// How many words a set of CPUs has.
+    pub(crate) fn words(&self) -> usize {
+        self.absent.len()
+    }
+
+    /// The first CPU for which `word`, given a word's index, has a bit; searching from `start` on.
+    pub(crate) fn first(&self, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
+        first_from(self.words(), start, word)
+    }
+
+    /// A starting point for a search, another each time.
+    pub(crate) fn turn(&self) -> CpuId {
+        CpuId((self.rotor.fetch_add(1, Ordering::Relaxed) as usize % self.of.len()) as u16)
+    }
+}
+
+impl Domain {
+    fn new(cpus: usize, span: CpuMask) -> Result<Domain, OutOfMemory> {
+        let mut vectors = Vec::new();
+        vectors.try_reserve_exact(VECTORS).map_err(|_| OutOfMemory)?;
+        for _ in 0..VECTORS {
+            vectors.push(Vector { count: AtomicU32::new(0), cpus: CpuSet::new(cpus)? });
+        }
+        span.iter().for_each(|cpu| vectors[0].cpus.insert(cpu));
+        vectors[0].count.store(span.count() as u32, Ordering::Release);
+        let overload_count = CachePadded(AtomicU32::new(0));
+        Ok(Domain { vectors, overloaded: CpuSet::new(cpus)?, overload_count, span })
+    }
+
+    /// Its CPUs.
+    pub(crate) fn span(&self) -> &CpuMask {
+        &self.span
     }
 
     /// Moves `cpu` from one vector to another: into the new one first, so that it can
@@ -90,7 +157,7 @@ impl Domain {
             if v.count.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            let word = |i: usize| v.cpus.word(i) & allowed(i) & !self.absent.word(i);
+            let word = |i: usize| v.cpus.word(i) & allowed(i);
             if (0..v.cpus.len()).any(|i| word(i) != 0) {
                 return Some(choose(&word));
             }
@@ -130,19 +197,116 @@ impl Domain {
     pub(crate) fn is_in_vector(&self, cpu: CpuId, vector: u8) -> bool {
         self.vectors.iter().enumerate().all(|(i, v)| v.cpus.contains(cpu) == (i == vector as usize))
     }
+}
 
-    /// How many words a set of CPUs has.
-    pub(crate) fn words(&self) -> usize {
-        self.overloaded.len()
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::vec::Vec;
+
+    /// 130 CPUs of which these have a priority, the others none.
+    fn domain(of: &[(u16, u8)]) -> Domain {
+        let d = Domain::new(130, CpuMask::first(130)).unwrap();
+        of.iter().for_each(|&(cpu, vector)| d.set_priority(CpuId(cpu), 0, vector));
+        d
     }
 
-    /// The first CPU for which `word`, given a word's index, has a bit; searching from `start` on.
-    pub(crate) fn first(&self, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
-        first_from(self.words(), start, word)
+    /// The set that a search for something below `priority` ends with, of the CPUs `of`.
+    fn lower(d: &Domain, priority: u8, of: &[u16]) -> Option<Vec<u16>> {
+        let allowed = |i: usize| of.iter().filter(|&&c| c as usize / 64 == i).fold(0, |m, &c| m | 1 << (c % 64));
+        d.find_lower(priority, allowed, |word| {
+            (0..130).filter(|&c: &u16| word(c as usize / 64) >> (c % 64) & 1 != 0).collect()
+        })
     }
 
-    /// A starting point for a search, another each time.
-    pub(crate) fn turn(&self) -> CpuId {
-        CpuId((self.rotor.fetch_add(1, Ordering::Relaxed) as usize % self.cpus) as u16)
+    #[test]
+    fn the_lowest_priority_that_is_allowed_and_strictly_below_is_found() {
+        let d = domain(&[(0, 10), (64, 10), (65, 20), (129, HIGHER)]);
+        for (priority, of, found) in [
+            (10, &[0, 64, 65, 129][..], None),
+            (11, &[0, 64, 65, 129], Some(&[0, 64][..])),
+            (30, &[64, 65], Some(&[64])),
+            (30, &[65, 129], Some(&[65])),
+            (20, &[65, 129], None),
+            (HIGHER, &[129], None),
+            (1, &[0, 3, 70], Some(&[3, 70])),
+            (0, &[3], None),
+        ] {
+            assert_eq!(lower(&d, priority, of).as_deref(), found, "below {priority} of {of:?}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_is_in_one_vector() {
+        let d = domain(&[(70, 10)]);
+        assert!(d.is_in_vector(CpuId(70), 10) && !d.is_in_vector(CpuId(70), 0) && !d.is_in_vector(CpuId(70), 11));
+        assert!(d.is_in_vector(CpuId(69), 0));
+        let count = |v: u8| d.vectors[v as usize].count.load(Ordering::Relaxed);
+        assert_eq!((count(0), count(10), count(99)), (129, 1, 0));
+        d.set_priority(CpuId(70), 10, 99);
+        assert_eq!((count(0), count(10), count(99)), (129, 0, 1));
+        assert!(d.is_in_vector(CpuId(70), 99));
+        assert_eq!(lower(&d, 50, &[70]), None);
+    }
+
+    #[test]
+    fn overloaded_cpus_are_counted_and_found_going_round() {
+        let d = domain(&[]);
+        assert_eq!((d.overload_count(), d.overloaded_from(CpuId(0))), (0, None));
+        [3, 129].iter().for_each(|&c| d.set_overload(CpuId(c)));
+        assert_eq!(d.overload_count(), 2);
+        for (from, found) in [(0, 3), (3, 3), (4, 129), (129, 129)] {
+            assert_eq!(d.overloaded_from(CpuId(from)), Some(CpuId(found)));
+        }
+        d.clear_overload(CpuId(129));
+        assert_eq!((d.overload_count(), d.overloaded_from(CpuId(4))), (1, Some(CpuId(3))));
+        assert!(d.is_overloaded(CpuId(3)) && !d.is_overloaded(CpuId(129)));
+    }
+
+    #[test]
+    fn all_cpus_begin_as_spinning_and_turns_visit_each() {
+        let d = Domains::new(130, &[]).unwrap();
+        assert_eq!((d.words(), d.all().len(), d.of(CpuId(129)).span().count()), (3, 1, 130));
+        assert!((0..130).all(|c| d.spinning.contains(CpuId(c)) && !d.parked.contains(CpuId(c))));
+        let turns: Vec<u16> = (0..260).map(|_| d.turn().0).collect();
+        assert_eq!(turns, (0..130).chain(0..130).collect::<Vec<u16>>());
+    }
+
+    fn mask(cpus: &[u16]) -> CpuMask {
+        let mut mask = CpuMask::empty();
+        cpus.iter().for_each(|&c| mask.insert(CpuId(c)));
+        mask
+    }
+
+    #[test]
+    fn each_cpu_is_in_the_first_set_that_has_it_and_else_in_the_rest() {
+        let d = Domains::new(130, &[mask(&[3, 129]), mask(&[]), mask(&[3, 4, 500]), mask(&[129])]).unwrap();
+        let spans: Vec<&CpuMask> = d.all().iter().map(Domain::span).collect();
+        assert_eq!(spans[..2], [&mask(&[3, 129]), &mask(&[4])]);
+        assert_eq!((spans.len(), spans[2].count()), (3, 127));
+        let numbers = [0, 3, 4, 5, 128, 129].map(|c| d.number(CpuId(c)));
+        assert_eq!(numbers, [2, 0, 1, 2, 2, 0]);
+        for c in (0..130).map(CpuId) {
+            let of = d.of(c);
+            assert!(of.span().contains(c) && of.is_in_vector(c, 0));
+            assert!(d.all().iter().filter(|other| other.vectors[0].cpus.contains(c)).count() == 1, "{c:?}");
+        }
+        let all = Domains::new(2, &[mask(&[0]), mask(&[1])]).unwrap();
+        assert_eq!((all.all().len(), all.number(CpuId(0)), all.number(CpuId(1))), (2, 0, 1), "no rest, no domain");
+    }
+
+    #[test]
+    fn no_domain_sees_what_another_publishes() {
+        let d = Domains::new(130, &[mask(&[0, 1]), mask(&[64, 65])]).unwrap();
+        d.of(CpuId(0)).set_overload(CpuId(0));
+        d.of(CpuId(64)).set_priority(CpuId(64), 0, 50);
+        let overloads: Vec<u32> = d.all().iter().map(Domain::overload_count).collect();
+        assert_eq!(overloads, [1, 0, 0]);
+        assert_eq!(d.of(CpuId(65)).overloaded_from(CpuId(0)), None);
+        assert_eq!(lower(d.of(CpuId(65)), 60, &[0, 1, 2, 64, 65]), Some(std::vec![65]));
+        assert_eq!(lower(d.of(CpuId(65)), 60, &[0, 1, 2, 64]), Some(std::vec![64]));
+        assert_eq!(lower(d.of(CpuId(65)), 60, &[0, 1, 2]), None);
     }
 }

@@ -32,16 +32,15 @@ pub(crate) enum Class {
     Fair = 3,
 }
 
-/// Links into one list or tree: the tree's left, right and parent, or a list's next and previous.
+/// Where it is: the node of a tree, or next and previous in a list.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     pub left: FieldU32,
     pub right: FieldU32,
-    pub parent: FieldU32,
+    pub leaf: FieldU32,
 }
 
-/// One thread's scheduling state. The first line is what a walk through the tree reads,
-/// the second what a switch or wake-up needs besides, the third the rest.
+/// One thread's scheduling state. The first two lines are what a switch or wake-up needs, the others the rest.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entity {
@@ -49,15 +48,9 @@ pub(crate) struct Entity {
     pub key: FieldI64,
     /// Virtual run time, weighted nanoseconds.
     pub vruntime: FieldI64,
-    /// Smallest `vruntime` in the subtree below and with this entity.
-    pub min_vruntime: FieldI64,
-    /// Union of the first mask words in the subtree (folded: see `Table::fold`).
-    pub subtree_mask: FieldU64,
     /// The first word of the affinity mask.
     pub mask: FieldU64,
     pub links: Links,
-    /// The tree's heap order: a fixed, well-mixed number.
-    pub rank: FieldU32,
     pub weight: FieldU32,
     pub inverse: FieldU32,
 
@@ -103,11 +96,13 @@ pub(crate) struct Entity {
     boost: FieldU64,
     /// Reserved bandwidth, 2^-20 of a CPU; under the admission lock.
     pub reserved: FieldU32,
+    /// In which root domain.
+    pub reserved_in: FieldU32,
     pub dl: DeadlineState,
 }
 
 /// What a wake-up and a switch between fair threads touch is in the first two lines.
-const _: () = assert!(cfg!(any(loom, shuttle)) || core::mem::offset_of!(Entity, woken_at) == 128);
+const _: () = assert!(cfg!(any(loom, shuttle)) || core::mem::offset_of!(Entity, woken_at) <= 128);
 
 /// Constant-bandwidth-server state of a deadline thread.
 #[derive(Debug, Default)]
@@ -124,15 +119,12 @@ pub(crate) struct DeadlineState {
 }
 
 impl Entity {
-    pub(crate) fn new(index: u32) -> Entity {
+    pub(crate) fn new() -> Entity {
         Entity {
             key: FieldI64::default(),
             vruntime: FieldI64::default(),
-            min_vruntime: FieldI64::default(),
-            subtree_mask: FieldU64::default(),
             mask: FieldU64::default(),
             links: Links::default(),
-            rank: FieldU32::from(mix(index)),
             weight: FieldU32::from(weight::NICE_0),
             inverse: FieldU32::from(weight::inverse(weight::NICE_0)),
             life: Life::new(),
@@ -160,6 +152,7 @@ impl Entity {
             migrations: FieldU32::default(),
             boost: FieldU64::default(),
             reserved: FieldU32::default(),
+            reserved_in: FieldU32::default(),
             dl: DeadlineState::default(),
         }
     }
@@ -345,12 +338,101 @@ impl Entity {
 /// Encoded boosts below this are real-time priorities: no deadline is as early as 128 ns.
 const BOOST_DEADLINE_MIN: u64 = 128;
 
-/// A bijection that scatters neighbouring indices (the finalizer of MurmurHash3).
-fn mix(index: u32) -> u32 {
-    let mut h = index.wrapping_mul(0x9E37_79B1);
-    h ^= h >> 16;
-    h = h.wrapping_mul(0x85EB_CA6B);
-    h ^= h >> 13;
-    h = h.wrapping_mul(0xC2B2_AE35);
-    h ^ (h >> 16)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_asked_for_is_clamped_and_none_is_the_default() {
+        let e = Entity::new();
+        for (asked, base, custom, slice) in [
+            (0, 700_000, 0, 700_000),
+            (0, 1_000_000_000, 0, 100_000_000),
+            (1, 700_000, 100_000, 100_000),
+            (100_001, 700_000, 100_001, 100_001),
+            (200_000_000, 700_000, 100_000_000, 100_000_000),
+        ] {
+            e.set_attr(&Attr { slice: Nanos(asked), ..Attr::DEFAULT }, base, Nanos(1));
+            assert_eq!((e.attr().slice, e.slice.get()), (Nanos(custom), slice), "{asked} of {base}");
+        }
+    }
+
+    /// A new priority or policy begins a new slice, anything else goes on with the old one.
+    #[test]
+    fn a_round_robin_slice_outlasts_what_does_not_concern_it() {
+        let e = Entity::new();
+        let set = |attr: Attr| {
+            e.rr_left.set(7);
+            e.set_attr(&attr, 700_000, Nanos(100));
+            e.rr_left.get()
+        };
+        assert_eq!(set(Attr::round_robin(5)), 100);
+        assert_eq!(set(Attr::round_robin(5)), 7);
+        assert_eq!(set(Attr { nice: Nice(3), reset_on_fork: true, ..Attr::round_robin(5) }), 7);
+        assert_eq!(set(Attr::round_robin(6)), 100);
+        assert_eq!(set(Attr::fifo(6)), 100);
+    }
+
+    #[test]
+    fn levels_count_down_from_the_highest_priority() {
+        let e = Entity::new();
+        for (attr, boost, class, level) in [
+            (Attr::fifo(99), None, Class::Rt, 1),
+            (Attr::fifo(1), None, Class::Rt, 99),
+            (Attr::fifo(1), Some(Urgency::Rt(RtPriority(40))), Class::Rt, 60),
+            (Attr::fifo(40), Some(Urgency::Rt(RtPriority(1))), Class::Rt, 60),
+            (Attr::DEFAULT, Some(Urgency::Rt(RtPriority(0))), Class::Rt, 99),
+            (Attr::DEFAULT, Some(Urgency::Rt(RtPriority(200))), Class::Rt, 1),
+            (Attr::DEFAULT, Some(Urgency::Stop), Class::Stop, 0),
+            (Attr::fifo(9), Some(Urgency::Deadline(Reverse(Nanos(0)))), Class::Deadline, 0),
+            (Attr::DEFAULT, Some(Urgency::Fair), Class::Fair, 0),
+        ] {
+            e.set_attr(&attr, 700_000, Nanos(100));
+            e.set_boost(boost);
+            assert_eq!((e.class(), e.level.get()), (class, level), "{attr:?} {boost:?}");
+            assert_eq!((e.is_fair(), e.in_rt_queue()), (class == Class::Fair, level > 0 || class == Class::Stop));
+            assert!(e.has_policy(attr.policy) && !e.has_policy(Policy::Batch));
+        }
+    }
+
+    /// Its own deadline counts while it has a budget and is not later than the inherited one.
+    #[test]
+    fn an_inherited_deadline_counts_if_it_is_earlier_or_alone() {
+        let e = Entity::new();
+        let params = crate::DeadlineParams { runtime: Nanos(5_000), deadline: Nanos(200_000), period: Nanos(0) };
+        e.set_attr(&Attr::deadline(params), 700_000, Nanos(100));
+        assert_eq!(e.attr().deadline.map(|p| p.period), Some(Nanos(200_000)), "the default is filled in");
+        e.set_boost(Some(Urgency::Deadline(Reverse(Nanos(1_000)))));
+        for (budget, absolute, boosted) in
+            [(1, 999, false), (1, 1_000, false), (1, 1_001, true), (0, 999, true), (-1, 999, true)]
+        {
+            e.dl.budget.set(budget);
+            e.dl.absolute.set(absolute);
+            assert_eq!(e.boosted_deadline(), boosted.then_some(Nanos(1_000)), "{budget} until {absolute}");
+            let counts = Nanos(if boosted { 1_000 } else { absolute });
+            assert_eq!(e.urgency(), Urgency::Deadline(Reverse(counts)));
+        }
+        e.set_boost(Some(Urgency::Stop));
+        assert_eq!((e.boosted_deadline(), e.urgency()), (None, Urgency::Stop));
+    }
+
+    #[test]
+    fn the_earliest_deadlines_to_inherit_are_told_from_priorities() {
+        let e = Entity::new();
+        for (given, kept) in [(0, 128), (127, 128), (128, 128), (129, 129), (u64::MAX, u64::MAX - 1)] {
+            e.set_boost(Some(Urgency::Deadline(Reverse(Nanos(given)))));
+            assert_eq!(e.boost(), Urgency::Deadline(Reverse(Nanos(kept))));
+        }
+        e.set_boost(Some(Urgency::Rt(RtPriority(99))));
+        assert_eq!(e.boost(), Urgency::Rt(RtPriority(99)));
+    }
+
+    #[test]
+    fn a_home_says_where_and_whether_in_a_queue() {
+        let e = Entity::new();
+        for (cpu, on_rq) in [(0, true), (7, false), (7, true), (4095, true), (4095, false)] {
+            e.set_home(CpuId(cpu), on_rq);
+            assert_eq!((e.cpu(), e.is_at(CpuId(cpu)), e.is_at(CpuId(cpu ^ 1))), (CpuId(cpu), on_rq, false));
+        }
+    }
 }

@@ -106,6 +106,12 @@ impl FairQueue {
         let v = e.vruntime.get() + dv;
         e.vruntime.set(v);
         self.sum += dv * i64::from(e.weight.get());
+        self.follow(v);
+    }
+
+    /// A virtual run time has become this.
+    #[inline(always)]
+    fn follow(&mut self, v: i64) {
         if v - self.base > REBASE_AFTER {
             self.rebase();
         }
@@ -233,9 +239,10 @@ impl FairQueue {
             None => self.first_eligible(table),
         };
         match (current, best) {
-            (Some(e), Some(t)) => (table.get(t).key.get() < e.key.get()).then_some(t),
+            // Of equals it is the other's turn: else who ends a slice first would have two in a row (`pick_eevdf`).
+            (Some(e), Some(t)) => (table.get(t).key.get() <= e.key.get()).then_some(t),
             // Rounding can leave nobody eligible: then the earliest deadline has to do.
-            (None, None) => self.tree.first(),
+            (None, None) => self.tree.first(table),
             (_, best) => best,
         }
     }
@@ -285,6 +292,33 @@ impl FairQueue {
         self.protected_until = i64::MIN;
     }
 
+    /// `charge` and `give_way` in one. Who is eligible still has the end of its slice for virtual run time afterwards,
+    /// however much of it was used: so nothing that is written waits for the clock, which is what a yield waits for.
+    #[inline(always)]
+    pub(crate) fn charge_and_give_way(&mut self, e: &Entity, delta: u64) {
+        let (v, deadline, w) = (e.vruntime.get(), e.key.get(), i64::from(e.weight.get()));
+        let dv = to_virtual(delta, e.inverse.get());
+        // `eligible(v + dv)` with dv · w more in the sum, and all that is known before the clock is on one side.
+        let owed = i128::from(self.sum) - i128::from(v - self.base) * i128::from(self.load);
+        if owed < i128::from(dv) * i128::from(self.load - w) {
+            return self.charge_indebted(e, dv);
+        }
+        e.vruntime.set(deadline);
+        e.key.set(deadline + e.virtual_slice());
+        self.sum += (deadline - v) * w;
+        self.follow(deadline);
+        self.protected_until = i64::MIN;
+    }
+
+    /// Who has had too much gives nothing more away. A function of its own, lest the compiler chooses values where the
+    /// processor should guess the way.
+    #[cold]
+    #[inline(never)]
+    fn charge_indebted(&mut self, e: &Entity, dv: i64) {
+        self.advance(e, dv);
+        self.protected_until = i64::MIN;
+    }
+
     /// A thread with a shorter slice and an earlier deadline may end the protection (PREEMPT_SHORT).
     #[inline(always)]
     pub(crate) fn end_protection_for(&mut self, woken: &Entity, current: &Entity) {
@@ -305,6 +339,11 @@ impl FairQueue {
     /// Whether it has that right for longer than this virtual time.
     pub(crate) fn is_protected_for(&self, e: &Entity, time: i64) -> bool {
         e.vruntime.get().saturating_add(time) < self.protected_until
+    }
+
+    /// How much virtual time is left of that right.
+    pub(crate) fn protection_left(&self, e: &Entity) -> i64 {
+        self.protected_until.saturating_sub(e.vruntime.get()).max(0)
     }
 
     /// The running thread has lost its protection.

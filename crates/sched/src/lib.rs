@@ -22,7 +22,8 @@
 //!   thread has no competition needs no tick, and is kicked when that changes from elsewhere.
 //! * A spinning idle CPU is not kicked for fair threads: it must look at `need_resched`. Before it parks
 //!   it says so by [`Scheduler::idle_state`] and stays awake if that returns false.
-//! * Ticks are for slices, balance and lost kicks; [`Scheduler::next_event`] says when a budget (deadline threads,
+//! * Ticks are for slices, balance and lost kicks; [`Scheduler::slice_end`] says when the slice of a fair thread ends, so that
+//!   a tick can come there; [`Scheduler::next_event`] says when a budget (deadline threads,
 //!   fair server) ends or begins, which an idle CPU has to be awake for as well.
 //! * A CPU that nobody serves is announced by [`Scheduler::set_absent`].
 #![no_std]
@@ -44,6 +45,7 @@ mod entity;
 mod fair;
 mod field;
 mod life;
+mod node;
 mod order;
 mod planted;
 mod presence;
@@ -67,9 +69,10 @@ pub use order::Misplaced;
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 
+use admission::Admission;
 use alloc::boxed::Box;
 use cpu::Cpu;
-use domain::Domain;
+use domain::Domains;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use queue::Held;
 use server::FairServer;
@@ -80,6 +83,13 @@ use table::Table;
 pub trait Kick {
     /// `cpu` must call [`Scheduler::schedule`] or, if it is parked, look for work.
     fn kick(&mut self, cpu: CpuId);
+}
+
+impl<K: Kick> Kick for &mut K {
+    #[inline]
+    fn kick(&mut self, cpu: CpuId) {
+        K::kick(self, cpu);
+    }
 }
 
 /// The present time, or where to read it: on the processor that overlaps with taking a lock, and who waits for the lock
@@ -129,8 +139,8 @@ pub struct ThreadCounts {
 pub struct Scheduler {
     cpus: Box<[Cpu]>,
     table: Table,
-    domain: Domain,
-    admission: admission::Admission,
+    domains: Domains,
+    admission: Admission,
     config: Config,
 }
 
@@ -182,11 +192,13 @@ impl Scheduler {
         {
             table.fault = config.fault;
         }
+        let domains = Domains::new(config.cpus, &config.domains)?;
+        let admission = Admission::new(&config, &domains)?;
         Ok(Scheduler {
             cpus: cpuset::try_boxed(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
             table,
-            domain: Domain::new(config.cpus)?,
-            admission: admission::Admission::new(&config),
+            domains,
+            admission,
             config,
         })
     }
@@ -242,7 +254,7 @@ impl Scheduler {
 
     /// The idle CPUs: those that look for work by themselves and those that are parked. Lock-free, a hint.
     pub fn idle_cpus(&self) -> impl Iterator<Item = CpuId> + '_ {
-        let d = &self.domain;
+        let d = &self.domains;
         (0..self.cpus.len()).map(|c| CpuId(c as u16)).filter(|&c| d.spinning.contains(c) || d.parked.contains(c))
     }
 

@@ -336,3 +336,80 @@ mod models {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [u8; 9] = [FREE, RUNNABLE, WAITING, BLOCKED, WAKING, CHANGING, CHANGING_WOKEN, DEAD, NEW];
+
+    /// Whether each value gives `answer`, and what it becomes.
+    fn each<A: PartialEq + core::fmt::Debug>(step: impl Fn(&Life) -> A, expected: impl Fn(u8) -> (A, u8)) {
+        for from in ALL {
+            let life = Life(AtomicU8::new(from));
+            assert_eq!((step(&life), life.get()), expected(from), "from {from}");
+        }
+    }
+
+    #[test]
+    fn a_waker_ends_waits_and_nothing_else() {
+        each(|l| l.can_be_woken(), |from| ([WAITING, BLOCKED, CHANGING].contains(&from), from));
+        let woken = |from| match from {
+            BLOCKED => (Wake::Claimed, WAKING),
+            WAITING => (Wake::Done, RUNNABLE),
+            CHANGING => (Wake::Done, CHANGING_WOKEN),
+            other => (Wake::TooLate, other),
+        };
+        each(|l| l.wake(|| true), |from| (Some(woken(from).0), woken(from).1));
+        let moved = |from| (if woken(from).0 == Wake::TooLate { Some(Wake::TooLate) } else { None }, from);
+        each(|l| l.wake(|| false), moved);
+        each(|l| l.wake_first(), |from| (from == NEW, if from == NEW { WAKING } else { from }));
+    }
+
+    #[test]
+    fn a_changer_gets_what_waits_and_gives_it_back() {
+        let claimed = |from| match from {
+            BLOCKED => (Claim::Claimed, CHANGING),
+            FREE | DEAD | NEW => (Claim::Gone, from),
+            _ => (Claim::Busy, from),
+        };
+        each(|l| l.claim(|| true), claimed);
+        each(|l| l.claim(|| false), |from| (if from == BLOCKED { Claim::Busy } else { claimed(from).0 }, from));
+        let life = Life(AtomicU8::new(CHANGING));
+        assert!(life.unclaim() && life.is_blocked());
+        let life = Life(AtomicU8::new(CHANGING_WOKEN));
+        assert!(!life.unclaim() && life.get() == WAKING);
+    }
+
+    #[test]
+    fn a_mark_that_is_gone_is_not_taken_back() {
+        each(|l| l.cancel(), |from| ((), if from == WAITING { RUNNABLE } else { from }));
+        each(|l| l.is_waiting(), |from| (from == WAITING, from));
+        each(|l| l.is_blocked(), |from| (from == BLOCKED, from));
+    }
+
+    #[test]
+    fn members_are_runnable_and_the_current_one_may_be_about_to_wait() {
+        each(|l| l.fits_member(false), |from| (from == RUNNABLE, from));
+        each(|l| l.fits_member(true), |from| (from == RUNNABLE || from == WAITING, from));
+    }
+
+    #[test]
+    fn owners_say_what_becomes_of_it() {
+        let life = Life::new();
+        assert_eq!(life.get(), FREE);
+        type Step = fn(&Life);
+        let steps: [(Step, u8); 6] = [
+            (Life::attach, NEW),
+            (Life::queued, RUNNABLE),
+            (Life::prepare, WAITING),
+            (Life::block, BLOCKED),
+            (Life::exit, DEAD),
+            (Life::detach, FREE),
+        ];
+        for (step, becomes) in steps {
+            step(&life);
+            assert_eq!(life.get(), becomes);
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub enum Fault {
     AdmitAll,
     /// The fair server never acts.
     SleepingServer,
-    /// The kept minimum of a subtree does not follow a removal.
+    /// The bounds of a tree's nodes do not follow an insertion.
     StaleMinimum,
     /// A boost stays when it ends.
     KeepBoost,

@@ -18,10 +18,10 @@ impl Scheduler {
         h.rq.absent = absent;
         drop(h);
         if absent {
-            self.domain.absent.insert(cpu);
+            self.domains.absent.insert(cpu);
             self.drain(cpu, now, k);
         } else {
-            self.domain.absent.remove(cpu);
+            self.domains.absent.remove(cpu);
             self.pull(cpu, now, k);
         }
     }
@@ -43,11 +43,11 @@ impl Scheduler {
         let table = &self.table;
         let served = |&t: &ThreadIdx| {
             let e = table.get(t);
-            let present = |i| table.mask_word(t, e, i) & !self.domain.absent.word(i) != 0;
-            (0..self.domain.words()).any(present) && e.movable.get() != 0
+            let present = |i| table.mask_word(t, e, i) & !self.domains.absent.word(i) != 0;
+            (0..self.domains.words()).any(present) && e.movable.get() != 0
         };
         let urgent = rq.first_pushable(table).filter(served);
-        let throttled = || rq.deadline.first_throttled().filter(served);
+        let throttled = || rq.deadline.first_throttled(table).filter(served);
         urgent.or_else(throttled).or_else(|| rq.fair.find_allowed(table, 0, MOST, |t, _| served(&t)))
     }
 }

@@ -59,12 +59,14 @@ impl Scheduler {
             return None;
         }
         let last = e.cpu();
-        let lowest = self.domain.find_lower(
+        let anywhere = self.table.plants(Fault::PushAnywhere);
+        let allowed = |i| if anywhere { u64::MAX } else { self.table.mask_word(t, e, i) };
+        let lowest = self.domains.all()[self.domain_of(t, e)].find_lower(
             Rank::of(e).vector(),
-            |i| if self.table.plants(Fault::PushAnywhere) { u64::MAX } else { self.table.mask_word(t, e, i) },
+            |i| allowed(i) & !self.domains.absent.word(i),
             |word| {
                 let has = |c: CpuId| word(c.index() / 64) >> (c.index() % 64) & 1 != 0;
-                let any = || self.domain.first(self.domain.turn(), word);
+                let any = || self.domains.first(self.domains.turn(), word);
                 // A waker without a CPU (a signal from outside) has none to offer.
                 let mut near = [last, this].into_iter().filter(|c| c.index() < self.cpus.len());
                 near.find(|&c| has(c)).or_else(any).unwrap_or(last)
@@ -73,8 +75,19 @@ impl Scheduler {
         if lowest.is_some() || e.class() != Class::Deadline { lowest } else { self.find_later(t, e) }
     }
 
+    /// The number of the domain where `t` is balanced: the one that it was in last, unless it may run there no more.
+    pub(crate) fn domain_of(&self, t: ThreadIdx, e: &Entity) -> usize {
+        let last = e.cpu();
+        if self.domains.all().len() == 1 {
+            return 0;
+        }
+        let allowed = |i| self.table.mask_word(t, e, i);
+        let at = if self.table.allows(t, e, last) { last } else { self.domains.first(last, allowed).unwrap_or(last) };
+        self.domains.number(at)
+    }
+
     fn find_later(&self, t: ThreadIdx, e: &Entity) -> Option<CpuId> {
-        let start = self.domain.turn().index();
+        let start = self.domains.turn().index();
         let n = self.cpus.len();
         let best = |c: CpuId| Rank(self.cpus[c.index()].seen.best.get());
         let cpus = (0..n.min(MOST as usize)).map(|i| CpuId(((start + i) % n) as u16));
@@ -138,10 +151,10 @@ impl Scheduler {
     /// Fetches the threads that should run here rather than wait elsewhere. Of several the best is what
     /// remains to be run, the others wait here.
     pub(crate) fn pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
-        let n = self.cpus.len();
+        let (n, domain) = (self.cpus.len(), self.domains.of(cpu));
         let mut at = 1; // distance from `cpu`, going round
         while at < n {
-            let Some(src) = self.domain.overloaded_from(CpuId(((cpu.index() + at) % n) as u16)) else { return };
+            let Some(src) = domain.overloaded_from(CpuId(((cpu.index() + at) % n) as u16)) else { return };
             let distance = (src.index() + n - cpu.index()) % n;
             if distance < at {
                 return;
@@ -161,7 +174,7 @@ impl Scheduler {
         let head = Rank(seen.pushable.get());
         let better = head < Rank(self.cpus[cpu.index()].seen.best.get());
         // The only one that waits there beats what runs there: it is about to run there, as for `runs_here`.
-        let lone = seen.queued.get() == 1 && !self.domain.absent.contains(src);
+        let lone = seen.queued.get() == 1 && !self.domains.absent.contains(src);
         head != Rank::IDLE && better && !(lone && head < Rank(seen.running.get()))
     }
 
@@ -229,7 +242,12 @@ mod tests {
 
     /// Two CPUs; CPU 0 runs the first of these, the others wait there; CPU 1 says that it is about to choose anew.
     fn scene(priorities: &[u8]) -> Scheduler {
-        let s = Scheduler::new(&Config { cpus: 2, ..Config::default() }).unwrap();
+        scene_on(2, priorities)
+    }
+
+    /// The same with more CPUs, where nobody may run.
+    fn scene_on(cpus: usize, priorities: &[u8]) -> Scheduler {
+        let s = Scheduler::new(&Config { cpus, ..Config::default() }).unwrap();
         let begin = |t: u32, attr, mask, from| {
             s.attach(ThreadIdx(t), &attr, mask).unwrap();
             s.wake_new(ThreadIdx(t), from, Nanos(1), &mut NoKick);
@@ -272,5 +290,165 @@ mod tests {
     fn what_cannot_run_where_it_is_is_looked_at_under_the_lock() {
         assert_eq!(look_past_the_lock(&scene(&[9, 2])), None);
         assert_eq!(look_past_the_lock(&scene(&[2, 9, 4])), None, "the second is not about to run there");
+    }
+
+    /// What CPU 0 publishes of itself and CPU 1 of what is most urgent there.
+    #[test]
+    fn a_look_at_what_is_published_spares_the_lock() {
+        let s = scene(&[2]);
+        let rt = |p: u8| Rank::rt(100 - p);
+        for (head, best, queued, runs, absent, may) in [
+            (Rank::IDLE, Rank::IDLE, 5, rt(50), false, false),
+            (rt(20), Rank::IDLE, 5, rt(50), false, true),
+            (rt(20), rt(19), 5, rt(50), false, true),
+            (rt(20), rt(20), 5, rt(50), false, false),
+            (rt(20), rt(21), 5, rt(50), false, false),
+            (rt(20), rt(19), 1, rt(50), false, true),
+            (rt(20), rt(19), 1, rt(20), false, true),
+            (rt(20), rt(19), 1, rt(19), false, false),
+            (rt(20), rt(19), 2, rt(19), false, true),
+            (rt(20), rt(19), 1, rt(19), true, true),
+        ] {
+            let (src, dst) = (&s.cpus[SRC.index()].seen, &s.cpus[CPU.index()].seen);
+            src.pushable.set(head.0);
+            src.queued.set(queued);
+            src.running.set(runs.0);
+            dst.best.set(best.0);
+            if absent {
+                s.domains.absent.insert(SRC);
+            }
+            assert_eq!(s.may_have(SRC, CPU), may, "{head:?} of {queued} behind {runs:?}, {best:?}; {absent}");
+        }
+    }
+
+    #[test]
+    fn what_is_about_to_run_is_not_pulled_and_hides_what_is_behind_it() {
+        let s = scene(&[2, 9, 4]);
+        s.leaves(CPU);
+        assert!(!s.pull_from(CPU, SRC, Nanos(9)));
+        assert_eq!((s.queued(SRC), s.queued(CPU)), (2, 0));
+        let s = scene(&[2, 9, 4]);
+        let _ = s.schedule(SRC, Nanos(9), Prev::Preempted, &mut NoKick);
+        s.leaves(CPU);
+        assert!(s.pull_from(CPU, SRC, Nanos(10)), "4 waits behind 9, and another is left");
+        assert!(!s.pull_from(CPU, SRC, Nanos(10)), "2 is less urgent than what it has");
+        assert_eq!((s.queued(SRC), s.queued(CPU), s.stats(CPU).pulls), (1, 1, 1));
+        assert_eq!(s.cpu_of(ThreadIdx(3)), CPU);
+    }
+
+    /// What comes of pushing the head of CPU 0 to CPU 1: moved, and whether that must be told; look again; or nothing.
+    #[test]
+    fn a_push_is_decided_under_both_locks() {
+        let told = |push: Push| match push {
+            Push::Moved(kick) => Some(Some(kick)),
+            Push::Again => Some(None),
+            Push::Stop => None,
+        };
+        let push = |priorities: &[u8], change: &dyn Fn(&Scheduler)| {
+            let s = scene(priorities);
+            change(&s);
+            let came = told(s.push_to(SRC, CPU, Nanos(9)));
+            assert_eq!(s.stats(SRC).pushes, u64::from(matches!(came, Some(Some(_)))));
+            assert_eq!(s.stats(CPU).migrations_in, s.stats(SRC).pushes);
+            assert_eq!(u64::from(s.counts(ThreadIdx(2), Nanos(9)).migrations), s.stats(SRC).pushes);
+            came
+        };
+        let free = |s: &Scheduler| s.leaves(CPU);
+        assert_eq!(push(&[9, 2], &free), Some(Some(true)));
+        assert_eq!(push(&[9], &free), None, "nothing waits");
+        assert_eq!(push(&[2, 9], &free), None, "it should run where it is");
+        assert_eq!(push(&[9, 2], &|_| ()), Some(None), "something more urgent runs there");
+        let runs =
+            |p: u8| move |s: &Scheduler| s.set_attr(ThreadIdx(0), &Attr::fifo(p), Nanos(8), &mut NoKick).unwrap();
+        assert_eq!(push(&[9, 5], &runs(5)), Some(None), "an equal runs there");
+        let absent = |s: &Scheduler| {
+            free(s);
+            s.lock(CPU).rq.absent = true;
+        };
+        assert_eq!(push(&[9, 2], &absent), Some(None), "nobody serves it");
+        let pinned = |s: &Scheduler| {
+            free(s);
+            s.table.get(ThreadIdx(2)).mask.set(1);
+        };
+        assert_eq!(push(&[9, 2], &pinned), Some(None), "it may not go there");
+        let asked = |s: &Scheduler| {
+            free(s);
+            assert!(s.lock(CPU).request());
+        };
+        assert_eq!(push(&[9, 2], &asked), Some(Some(true)), "it needs ticks from now on");
+        let ticks = |s: &Scheduler| {
+            free(s);
+            s.cpus[CPU.index()].seen.tick.set(1);
+        };
+        assert_eq!(push(&[9, 2], &ticks), Some(Some(true)), "it must choose again");
+        let both = |s: &Scheduler| {
+            asked(s);
+            s.cpus[CPU.index()].seen.tick.set(1);
+        };
+        assert_eq!(push(&[9, 2], &both), Some(Some(false)), "it knows all that");
+    }
+
+    #[test]
+    fn what_should_run_where_it_waits_is_seen_to_instead_of_pushed() {
+        for asked in [false, true] {
+            let s = scene(&[2, 9]);
+            s.cpus[SRC.index()].seen.need_resched.store(asked, sync::atomic::Ordering::Release);
+            let mut kicked = Kicked::default();
+            s.push(SRC, Nanos(9), &mut kicked);
+            assert!(s.need_resched(SRC) && s.queued(SRC) == 1);
+            assert_eq!(kicked.0, if asked { None } else { Some(SRC) });
+        }
+    }
+
+    /// Each look for a target takes a turn where neither CPU that it knows will do: one, and three more.
+    #[test]
+    fn a_push_gives_up_when_its_targets_are_taken_again_and_again() {
+        let s = scene_on(8, &[9, 2]);
+        // CPU 1 seems to run nothing urgent, and turns out to.
+        s.domains.of(CPU).set_priority(CPU, crate::domain::HIGHER - 1, 0);
+        let before = s.domains.turn();
+        s.push(SRC, Nanos(9), &mut NoKick);
+        assert_eq!((s.domains.turn().0 + 8 - before.0 - 1) % 8, 4);
+        assert_eq!((s.queued(SRC), s.stats(SRC).pushes), (1, 0));
+    }
+
+    /// Who waits for the first of two locks does not hold the second, whichever it was asked for first.
+    #[test]
+    fn two_locks_are_taken_in_the_order_of_their_ids() {
+        let s = scene(&[2]);
+        for (a, b) in [(SRC, CPU), (CPU, SRC)] {
+            std::thread::scope(|scope| {
+                let held = s.lock(SRC);
+                let waits = scope.spawn(|| {
+                    let (first, second) = s.lock_two(a, b);
+                    (first.id, second.id)
+                });
+                std::thread::sleep(Duration::from_millis(50));
+                assert!(s.at(CPU).try_lock().is_some());
+                drop(held);
+                assert_eq!(waits.join().unwrap(), (a, b));
+            });
+        }
+    }
+
+    /// Who was kicked last.
+    #[derive(Default)]
+    struct Kicked(Option<CpuId>);
+
+    impl Kick for Kicked {
+        fn kick(&mut self, cpu: CpuId) {
+            self.0 = Some(cpu);
+        }
+    }
+
+    impl Scheduler {
+        /// The urgent thread that has `cpu` exits.
+        fn leaves(&self, cpu: CpuId) {
+            let mut h = self.lock(cpu);
+            let t = h.rq.current;
+            h.leave_running(t, self.table.get(t), false);
+            h.vacate();
+            h.publish();
+        }
     }
 }

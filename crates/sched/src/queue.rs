@@ -4,7 +4,7 @@ use crate::Scheduler;
 use crate::cpu::{Cpu, Idle, RtLatency, RunQueue};
 use crate::deadline;
 use crate::entity::{Class, Entity};
-use crate::fair::Placement;
+use crate::fair::{FairQueue, Placement};
 use crate::planted::Fault;
 use crate::rank::Rank;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
@@ -57,14 +57,25 @@ impl<'a> Held<'a> {
     #[inline(always)]
     pub(crate) fn account_fair(&mut self, e: &Entity, now: Nanos) {
         let delta = self.rq.elapsed(now);
-        if delta == 0 {
-            return;
+        if delta != 0 {
+            self.account_span(e, delta, now, FairQueue::charge);
         }
+    }
+
+    /// `account_fair` for a thread that gives way.
+    #[inline(always)]
+    pub(crate) fn account_and_give_way(&mut self, e: &Entity, now: Nanos) {
+        let delta = self.rq.elapsed(now);
+        self.account_span(e, delta, now, FairQueue::charge_and_give_way);
+    }
+
+    #[inline(always)]
+    fn account_span(&mut self, e: &Entity, delta: u64, now: Nanos, charge: impl FnOnce(&mut FairQueue, &Entity, u64)) {
         e.runtime.add(delta);
-        self.rq.fair.charge(e, delta);
         if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
             self.rq.fair.charge(e, delta);
         }
+        charge(&mut self.rq.fair, e, delta);
         self.rq.server.charge(delta, now);
     }
 
@@ -277,7 +288,7 @@ impl<'a> Held<'a> {
             return self.pick_rt();
         }
         let by_server = fair && self.rq.server.active();
-        if let Some(t) = self.rq.deadline.first()
+        if let Some(t) = self.rq.deadline.first(table)
             && !(by_server && self.rq.server.deadline() < deadline::deadline_of(table.get(t)))
         {
             self.rq.deadline.remove(table, t);
@@ -378,15 +389,15 @@ impl<'a> Held<'a> {
         seen.tick.set(u8::from(waiting > 0 || budget || rq.deadline.throttled() > 0));
         let vector = best.vector();
         if vector != rq.vector && !table.plants(Fault::StaleVector) {
-            self.s.domain.set_priority(self.id, rq.vector, vector);
+            self.s.domains.of(self.id).set_priority(self.id, rq.vector, vector);
             rq.vector = vector;
         }
         let overloaded = pushable < Rank::IDLE;
         if overloaded != rq.overloaded {
             if overloaded {
-                self.s.domain.set_overload(self.id);
+                self.s.domains.of(self.id).set_overload(self.id);
             } else if !table.plants(Fault::StaleOverload) {
-                self.s.domain.clear_overload(self.id);
+                self.s.domains.of(self.id).clear_overload(self.id);
             }
             rq.overloaded = overloaded;
         }
@@ -398,7 +409,7 @@ impl<'a> Held<'a> {
         if self.rq.idle == idle {
             return;
         }
-        let d = &self.s.domain;
+        let d = &self.s.domains;
         match self.rq.idle {
             Some(Idle::Spinning) => d.spinning.remove(self.id),
             Some(Idle::Parked) => d.parked.remove(self.id),

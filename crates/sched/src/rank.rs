@@ -63,4 +63,16 @@ mod tests {
         assert_eq!(vectors, [HIGHER, HIGHER, HIGHER, 99, 1]);
         assert_eq!(Rank::FAIR.vector(), 0);
     }
+
+    /// The last deadline that is told from later ones is one before the last rank below priority 99.
+    #[test]
+    fn deadlines_without_end_are_one() {
+        let last = RT_BASE - 1;
+        for (nanos, rank) in [(0, 1), (1, 2), (last - 2, last - 1), (last - 1, last), (last, last), (u64::MAX, last)] {
+            assert_eq!(Rank::deadline(nanos), Rank(rank), "{nanos}");
+        }
+        assert_eq!((Rank::rt(1).0, Rank::rt(99).0), (RT_BASE + 1, RT_BASE + 99));
+        assert_eq!((Rank::IDLE.vector(), Rank::STOP.vector()), (0, HIGHER));
+        assert!((1..=99).all(|level| Rank::rt(level).vector() == 100 - level));
+    }
 }

@@ -215,3 +215,107 @@ impl RtQueue {
 fn can_push(e: &Entity) -> bool {
     e.movable.get() != 0 && e.class() == Class::Rt
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::attr::Attr;
+    use ids::{CpuMask, Nanos};
+    use std::vec::Vec;
+
+    /// Threads 0, 1, … of these priorities; even ones may go elsewhere.
+    fn table(priorities: &[u8]) -> Table {
+        let table = Table::new(2).unwrap();
+        for (i, &p) in (0..).zip(priorities) {
+            table.reserve(ThreadIdx(i)).unwrap();
+            table.get(ThreadIdx(i)).set_attr(&Attr::fifo(p), 700_000, Nanos(1));
+            table.set_mask(ThreadIdx(i), &CpuMask::first(if i % 2 == 0 { 2 } else { 1 }));
+        }
+        table
+    }
+
+    fn all<const P: bool>(a: &PriorityArray<P>, table: &Table) -> Vec<u32> {
+        let mut seen = Vec::new();
+        let found = a.find(table, u32::MAX, |t, _| {
+            seen.push(t.0);
+            false
+        });
+        assert_eq!((found, a.first()), (None, seen.first().map(|&n| ThreadIdx(n))));
+        seen
+    }
+
+    #[test]
+    fn members_are_in_order_of_priority_and_place() {
+        let table = table(&[20, 20, 20, 99, 1, 20]);
+        let mut a = PriorityArray::<false>::new();
+        assert_eq!((a.best(), a.first()), (NO_LEVEL, None));
+        [0, 1, 4, 3].iter().for_each(|&i| a.push_back(&table, ThreadIdx(i)));
+        a.push_front(&table, ThreadIdx(2));
+        assert_eq!((all(&a, &table), a.best()), ([3, 2, 0, 1, 4].into(), 1));
+        a.push_back(&table, ThreadIdx(5));
+        a.remove(&table, ThreadIdx(0));
+        assert_eq!(all(&a, &table), [3, 2, 1, 5, 4], "out of the middle");
+        a.remove(&table, ThreadIdx(5));
+        a.push_back(&table, ThreadIdx(0));
+        assert_eq!(all(&a, &table), [3, 2, 1, 0, 4], "off the end, and behind the new one");
+        a.remove(&table, ThreadIdx(3));
+        a.remove(&table, ThreadIdx(2));
+        a.push_front(&table, ThreadIdx(5));
+        assert_eq!((all(&a, &table), a.best()), ([5, 1, 0, 4].into(), 80));
+        [5, 1, 0].iter().for_each(|&i| a.remove(&table, ThreadIdx(i)));
+        assert_eq!((all(&a, &table), a.best()), ([4].into(), 99));
+        a.remove(&table, ThreadIdx(4));
+        assert_eq!((all(&a, &table), a.best()), ([].into(), NO_LEVEL));
+    }
+
+    #[test]
+    fn a_search_looks_at_so_many_and_no_more() {
+        let table = table(&[20, 20, 20, 30]);
+        let mut a = PriorityArray::<true>::new();
+        (0..4).for_each(|i| a.push_back(&table, ThreadIdx(i)));
+        for (most, found) in [(0, None), (3, None), (4, Some(ThreadIdx(2))), (9, Some(ThreadIdx(2)))] {
+            let mut looks = 0;
+            let hit = a.find(&table, most, |t, _| {
+                looks += 1;
+                t == ThreadIdx(2)
+            });
+            assert_eq!((hit, looks), (found, most.min(4)), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_shared_by_two() {
+        let table = table(&[20, 20, 30]);
+        let mut q = RtQueue::new();
+        assert!(q.is_empty());
+        q.enqueue(&table, ThreadIdx(0), false);
+        q.enqueue(&table, ThreadIdx(2), false);
+        assert!(!q.active.shares_level(table.get(ThreadIdx(0))));
+        q.move_to_tail(&table, ThreadIdx(0));
+        q.enqueue(&table, ThreadIdx(1), true);
+        assert!(q.active.shares_level(table.get(ThreadIdx(0))) && !q.active.shares_level(table.get(ThreadIdx(2))));
+        assert_eq!((all(&q.active, &table), q.count(), q.is_empty()), ([2, 1, 0].into(), 3, false));
+        q.move_to_tail(&table, ThreadIdx(1));
+        assert_eq!(all(&q.active, &table), [2, 0, 1]);
+    }
+
+    #[test]
+    fn only_what_waits_and_may_go_elsewhere_is_pushable() {
+        let table = table(&[20, 20, 20]);
+        let mut q = RtQueue::new();
+        (0..3).for_each(|i| q.enqueue(&table, ThreadIdx(i), false));
+        assert_eq!(all(&q.pushable, &table), [0, 2], "the other has one CPU only");
+        q.take_from_pushable(&table, ThreadIdx(0));
+        q.take_from_pushable(&table, ThreadIdx(1));
+        assert_eq!((all(&q.pushable, &table), all(&q.active, &table)), ([2].into(), [0, 1, 2].into()));
+        q.dequeue(&table, ThreadIdx(0), true);
+        q.dequeue(&table, ThreadIdx(2), false);
+        assert_eq!((all(&q.pushable, &table), all(&q.active, &table), q.count()), ([].into(), [1].into(), 1));
+        let stop = table.get(ThreadIdx(0));
+        stop.set_boost(Some(crate::Urgency::Stop));
+        q.enqueue(&table, ThreadIdx(0), false);
+        assert_eq!((all(&q.pushable, &table), q.active.best()), ([].into(), 0), "stop threads stay where they are");
+    }
+}

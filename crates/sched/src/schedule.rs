@@ -23,13 +23,19 @@ impl Scheduler {
         self.at(cpu).schedule_by(now, prev, k).0
     }
 
+    /// What kicks is in registers until here: who has only fair threads never needs it.
+    #[inline(never)]
+    fn schedule_rare(&self, h: Held<'_>, now: Nanos, prev: Prev, mut k: impl Kick) -> Option<ThreadIdx> {
+        self.schedule_any(h, now, prev, &mut k)
+    }
+
     #[inline(never)]
     fn schedule_any<'a>(&'a self, mut h: Held<'a>, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
         let cpu = h.id;
         let last = h.rq.current;
         let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
-        let elsewhere = before < Rank::FAIR && self.domain.overload_count() > 0;
+        let elsewhere = before < Rank::FAIR && self.domains.of(cpu).overload_count() > 0;
         if elsewhere && !self.table.plants(Fault::SkipPull) && h.rq.best_rank(&self.table, None) > before {
             h.publish();
             drop(h);
@@ -69,16 +75,15 @@ impl At<'_> {
     /// [`Scheduler::schedule`], with a clock that is read once the lock is held. Answers with what it said, too.
     #[must_use]
     #[inline(always)]
-    pub fn schedule_by(self, clock: impl Clock, prev: Prev, k: &mut impl Kick) -> (Option<ThreadIdx>, Nanos) {
+    pub fn schedule_by(self, clock: impl Clock, prev: Prev, k: impl Kick) -> (Option<ThreadIdx>, Nanos) {
         let (s, mut h) = (self.s, self.lock());
         let now = clock.read();
         h.cpu.seen.need_resched.store(false, Ordering::Release);
-        let Some(e) = h.current() else { return (s.schedule_any(h, now, prev, k), now) };
+        let Some(e) = h.current() else { return (s.schedule_rare(h, now, prev, k), now) };
         if !h.has_only_fair() || h.rq.exile {
             h.account_for(e, now);
-            return (s.schedule_any(h, now, prev, k), now);
+            return (s.schedule_rare(h, now, prev, k), now);
         }
-        h.account_fair(e, now);
         let next = h.schedule_fair(e, now, prev);
         if next.is_some() {
             return (next, now);
@@ -93,12 +98,13 @@ impl Held<'_> {
     /// the CPU idle.
     #[inline(always)]
     fn schedule_fair(&mut self, e: &Entity, now: Nanos, prev: Prev) -> Option<ThreadIdx> {
+        if prev == Prev::Yield {
+            self.account_and_give_way(e, now);
+            return self.take_turns(e, now, prev);
+        }
+        self.account_fair(e, now);
         match prev {
-            Prev::Preempted => self.take_turns(e, now, prev),
-            Prev::Yield => {
-                self.rq.fair.give_way(e);
-                self.take_turns(e, now, prev)
-            }
+            Prev::Preempted | Prev::Yield => self.take_turns(e, now, prev),
             Prev::Block if !self.block_fair(e) => self.take_turns(e, now, prev),
             Prev::Block => self.follow_fair(now),
             Prev::Exit => {

@@ -92,3 +92,83 @@ impl FairServer {
         self.deadline = now.0.saturating_add(self.period);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 50 in every 1,000 nanoseconds.
+    fn server() -> FairServer {
+        let config = Config { server_runtime: Nanos(50), server_period: Nanos(1_000), ..Config::default() };
+        FairServer::new(&config)
+    }
+
+    fn looks(s: &FairServer) -> (bool, bool, Option<Nanos>) {
+        (s.armed(), s.active(), s.next_event())
+    }
+
+    #[test]
+    fn it_watches_only_while_both_kinds_are_there() {
+        let mut s = server();
+        s.update(Nanos(100), true, false);
+        assert_eq!(looks(&s), (false, false, None), "nobody to starve fair threads");
+        s.update(Nanos(100), false, true);
+        assert_eq!(looks(&s), (false, false, None), "nobody to be starved");
+        s.update(Nanos(100), true, true);
+        assert_eq!((looks(&s), s.deadline()), ((true, false, Some(Nanos(1_050))), 1_100));
+        s.update(Nanos(300), true, false);
+        assert_eq!(looks(&s), (true, false, Some(Nanos(1_050))), "its period goes on without real-time threads");
+        s.update(Nanos(400), false, true);
+        assert_eq!(looks(&s), (false, false, None));
+    }
+
+    #[test]
+    fn it_acts_at_the_last_moment_until_its_budget_is_used_up() {
+        let mut s = server();
+        s.update(Nanos(100), true, true);
+        s.update(Nanos(1_049), true, true);
+        assert!(!s.active());
+        s.update(Nanos(1_050), true, false);
+        assert!(!s.active(), "fair threads run anyhow");
+        s.update(Nanos(1_050), true, true);
+        assert!(s.active());
+        s.charge(49, Nanos(1_099));
+        s.update(Nanos(1_099), true, false);
+        assert_eq!(looks(&s), (true, true, Some(Nanos(1_099))));
+        s.charge(1, Nanos(1_100));
+        assert_eq!((looks(&s), s.deadline()), ((true, false, Some(Nanos(2_050))), 2_100));
+        s.update(Nanos(2_050), true, true);
+        s.update(Nanos(2_060), false, true);
+        assert_eq!(looks(&s), (false, false, None));
+    }
+
+    /// What fair threads get anyhow counts, and delays it.
+    #[test]
+    fn it_is_deferred_by_what_fair_threads_get() {
+        let mut s = server();
+        s.charge(40, Nanos(50));
+        s.update(Nanos(100), true, true);
+        assert_eq!(s.next_event(), Some(Nanos(1_050)), "before it watched nothing counts");
+        s.charge(30, Nanos(500));
+        assert_eq!(s.next_event(), Some(Nanos(1_080)));
+        s.charge(u64::MAX, Nanos(600));
+        assert_eq!(s.next_event(), Some(Nanos(1_550)), "a new period");
+    }
+
+    #[test]
+    fn without_a_budget_there_is_none_and_a_period_is_no_shorter_than_its_budget() {
+        for config in [
+            Config { server_runtime: Nanos::ZERO, ..Config::default() },
+            Config { rt_throttle: false, ..Config::default() },
+        ] {
+            let mut s = FairServer::new(&config);
+            s.update(Nanos(100), true, true);
+            assert_eq!(looks(&s), (false, false, None));
+        }
+        let config = Config { server_runtime: Nanos(70), server_period: Nanos(60), ..Config::default() };
+        let mut s = FairServer::new(&config);
+        s.update(Nanos(100), true, true);
+        assert_eq!(s.deadline(), 170);
+        assert!(s.active());
+    }
+}

@@ -1,24 +1,37 @@
-//! The entities, in chunks that are allocated when first needed and never move.
+//! The entities and the nodes of their trees, in chunks that are allocated when first needed and never move.
 
 use crate::OutOfMemory;
 use crate::cpuset::try_boxed;
 use crate::entity::Entity;
 use crate::field::FieldU64;
+use crate::node::{NONE, Node};
 use crate::planted::Fault;
 use alloc::boxed::Box;
 use ids::{CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
+use sync::Lock;
 
 /// Entities a chunk. A model checker's atomics are large: it gets few.
 const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
 const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
+/// Nodes a chunk: as many as the trees of a chunk's entities need at most (`tree.rs`).
+const NODES: usize = if CHUNK < 8 { CHUNK } else { CHUNK * 3 / 8 };
+/// A node's number is that of its chunk times this and its place in it.
+const NODES_STRIDE: usize = NODES.next_power_of_two();
+type NodeChunk = [Node; NODES];
+/// Nodes that the trees of a CPU need beside: three trees, and of each a first node and a spare.
+const CPU_NODES: usize = 3 * 2;
 
 /// All entities of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Table {
     chunks: Box<[OnceBox<Chunk>; CHUNKS]>,
+    /// Chunks for entities, and behind them for CPUs.
+    nodes: Box<[OnceBox<NodeChunk>]>,
+    /// The first free node. A tree whose spare node is used up asks for it.
+    free: Lock<u32>,
     /// Mask words after the first, for machines of more than 64 CPUs.
     wide: Box<[OnceBox<Wide>]>,
     /// Mask words after the first.
@@ -30,13 +43,71 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(cpus: usize) -> Result<Table, OutOfMemory> {
         let extra = cpus.div_ceil(64) - 1;
-        Ok(Table {
+        let for_cpus = (cpus * CPU_NODES).div_ceil(NODES);
+        let table = Table {
             chunks: try_boxed(CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
             wide: try_boxed(if extra == 0 { 0 } else { CHUNKS }, |_| OnceBox::new())?,
             extra,
+            nodes: try_boxed(CHUNKS + for_cpus, |_| OnceBox::new())?,
+            free: Lock::new(NONE),
             #[cfg(feature = "planted")]
             fault: None,
-        })
+        };
+        (CHUNKS..CHUNKS + for_cpus).try_for_each(|i| table.reserve_nodes(i))?;
+        Ok(table)
+    }
+
+    /// Makes a chunk of nodes.
+    fn reserve_nodes(&self, i: usize) -> Result<(), OutOfMemory> {
+        if self.nodes[i].get().is_some() {
+            return Ok(());
+        }
+        let chunk: Box<NodeChunk> = try_boxed(NODES, |_| Node::new())?.try_into().map_err(|_| OutOfMemory)?;
+        let mut free = self.free.lock();
+        if self.nodes[i].set(chunk).is_ok() {
+            for n in (0..NODES).rev().map(|j| (i * NODES_STRIDE + j) as u32) {
+                self.node(n).above.set(*free);
+                *free = n;
+            }
+        }
+        Ok(())
+    }
+
+    /// The node with this number.
+    #[inline(always)]
+    pub(crate) fn node(&self, n: u32) -> &Node {
+        match self.nodes[n as usize / NODES_STRIDE].get() {
+            Some(c) => &c[n as usize % NODES_STRIDE],
+            None => no_such_node(n),
+        }
+    }
+
+    /// A node for a tree: there are always enough.
+    pub(crate) fn take_node(&self) -> u32 {
+        let mut free = self.free.lock();
+        let n = *free;
+        *free = self.node(n).above.get();
+        n
+    }
+
+    /// No tree has this node any more.
+    pub(crate) fn give_node(&self, n: u32) {
+        let mut free = self.free.lock();
+        self.node(n).above.set(*free);
+        *free = n;
+    }
+
+    /// How many nodes trees have.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn nodes_used(&self) -> usize {
+        let all = self.nodes.iter().filter(|c| c.get().is_some()).count() * NODES;
+        let mut n = *self.free.lock();
+        let mut free = 0;
+        while n != NONE {
+            free += 1;
+            n = self.node(n).above.get();
+        }
+        all - free
     }
 
     /// Whether this fault is planted: see `planted.rs`. Here because everything has the table at hand.
@@ -53,8 +124,9 @@ impl Table {
     pub(crate) fn reserve(&self, t: ThreadIdx) -> Result<(), OutOfMemory> {
         let i = t.index() / CHUNK;
         if self.chunks[i].get().is_none() {
-            let base = (i * CHUNK) as u32;
-            let chunk = try_boxed(CHUNK, |j| Entity::new(base + j as u32))?;
+            // Before anybody can find the entities.
+            self.reserve_nodes(i)?;
+            let chunk = try_boxed(CHUNK, |_| Entity::new())?;
             let chunk: Box<Chunk> = chunk.try_into().map_err(|_| OutOfMemory)?;
             // Somebody else may have been faster; then theirs is as good.
             let _ = self.chunks[i].set(chunk);
@@ -132,6 +204,75 @@ impl Table {
 
 #[cold]
 #[inline(never)]
+fn no_such_node(n: u32) -> ! {
+    panic!("the trees of the scheduler have no node {n}")
+}
+
+#[cold]
+#[inline(never)]
 fn never_attached(t: ThreadIdx) -> ! {
     panic!("{t:?} was never attached to the scheduler")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(cpus: &[u16]) -> CpuMask {
+        let mut m = CpuMask::empty();
+        cpus.iter().for_each(|&c| m.insert(CpuId(c)));
+        m
+    }
+
+    /// Threads on both sides of the ends of chunks, each with a mask of its own.
+    #[test]
+    fn each_thread_has_its_own_mask_on_machines_of_any_size() {
+        for (cpus, sets) in [
+            (64, [&[0, 5, 63][..], &[63], &[1, 2], &[0], &[7, 8]]),
+            (65, [&[0, 64], &[64], &[63], &[1, 64], &[0]]),
+            (200, [&[0, 64, 199], &[128], &[64, 128], &[63, 127, 191], &[5]]),
+        ] {
+            let table = Table::new(cpus).unwrap();
+            let threads = [0, 255, 256, 257, 1023].map(ThreadIdx);
+            for (t, set) in threads.into_iter().zip(sets) {
+                table.reserve(t).unwrap();
+                table.set_mask(t, &mask(set));
+            }
+            for (t, set) in threads.into_iter().zip(sets) {
+                let e = table.get(t);
+                assert_eq!(table.mask(t), mask(set), "{t:?} of {cpus}");
+                assert!((0..cpus as u16).all(|c| table.allows(t, e, CpuId(c)) == set.contains(&c)));
+                assert_eq!(table.fold(t, e), set.iter().fold(0, |m, c| m | 1u64 << (c % 64)));
+                assert_eq!(e.movable.get() != 0, set.len() > 1);
+                let word =
+                    |i: usize| set.iter().filter(|&&c| c as usize / 64 == i).fold(0, |m, &c| m | 1u64 << (c % 64));
+                assert!((0..6).all(|i| table.mask_word(t, e, i) == word(i)), "{t:?} of {cpus}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_smaller_mask_leaves_nothing_of_the_larger() {
+        let table = Table::new(200).unwrap();
+        let t = ThreadIdx(300);
+        table.reserve(t).unwrap();
+        table.set_mask(t, &mask(&[1, 70, 140, 199]));
+        table.set_mask(t, &mask(&[2]));
+        assert_eq!((table.mask(t), table.get(t).movable.get()), (mask(&[2]), 0));
+    }
+
+    #[test]
+    fn entities_come_in_chunks_and_stay() {
+        let table = Table::new(1).unwrap();
+        assert!(table.find(ThreadIdx(256)).is_none());
+        table.reserve(ThreadIdx(256)).unwrap();
+        assert!(table.find(ThreadIdx(255)).is_none() && table.find(ThreadIdx(511)).is_some());
+        assert!(table.find(ThreadIdx(512)).is_none());
+        assert!(table.find(ThreadIdx(THREADS_MAX as u32)).is_none(), "beyond all chunks");
+        table.get(ThreadIdx(256)).lag.set(1);
+        table.get(ThreadIdx(511)).lag.set(2);
+        table.reserve(ThreadIdx(300)).unwrap();
+        let lags = [256, 257, 511].map(|t| table.get(ThreadIdx(t)).lag.get());
+        assert_eq!((lags, table.find(ThreadIdx(511)).map(|e| e.lag.get())), ([1, 0, 2], Some(2)));
+    }
 }

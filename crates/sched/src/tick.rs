@@ -3,7 +3,7 @@
 use crate::entity::{Class, Entity};
 use crate::planted::Fault;
 use crate::queue::Held;
-use crate::weight::to_virtual;
+use crate::weight::{to_real, to_virtual};
 use crate::{At, Kick, Scheduler};
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
 
@@ -28,7 +28,7 @@ impl Scheduler {
         if balance {
             h.rq.balance_at = now.0.saturating_add(self.config.balance_every.0);
         }
-        let allowed = if self.cpus.len() == 1 { 0 } else { h.rq.fair.allowed(&self.table) };
+        let allowed = if self.cpus.len() == 1 { 0 } else { h.allowed_soon(over) };
         let push = h.rq.overloaded;
         h.publish();
         drop(h);
@@ -47,8 +47,17 @@ impl Scheduler {
         self.at(cpu).tick_needed()
     }
 
+    /// When the slice of the fair thread that has this CPU ends, if others compete with it, and how long its next one
+    /// would be: `tick` should be called then.
+    pub fn slice_end(&self, cpu: CpuId) -> Option<(Nanos, Nanos)> {
+        let h = self.lock(cpu);
+        let e = h.current().filter(|e| e.is_fair() && h.rq.fair.waiting() > 0)?;
+        let left = to_real(h.rq.fair.protection_left(e), e.weight.get());
+        Some((Nanos(h.rq.accounted.saturating_add(left)), Nanos(u64::from(e.slice.get()))))
+    }
+
     /// When at the latest `tick` must be called for this CPU because a budget ends or begins; `None` if no
-    /// budget is concerned (slices are content with the regular tick).
+    /// budget is concerned.
     pub fn next_event(&self, cpu: CpuId) -> Option<Nanos> {
         let h = self.lock(cpu);
         let budget = h.current().filter(|e| e.class() == Class::Deadline && e.boosted_deadline().is_none());
@@ -95,16 +104,30 @@ impl Held<'_> {
         true
     }
 
-    /// At the end of its slice (or of its protection, if somebody has a shorter one) it has to compete again; what is
-    /// nearer to this tick than to the next ends now. Rounded up, slices of 1.4 ms lasted 2 ms under a tick of 1 ms.
+    /// At the end of its slice (or of its protection, if somebody has a shorter one) it has to compete again.
     fn tick_fair(&mut self, e: &Entity) -> bool {
-        let half_a_tick = to_virtual(self.s.config.tick.0 / 2, e.inverse.get());
-        if self.rq.fair.is_protected_for(e, half_a_tick) {
+        let grace = to_virtual(self.s.config.slice_grace(), e.inverse.get());
+        if self.rq.fair.is_protected_for(e, grace) {
             return false;
         }
-        self.rq.fair.renew_if_used_up_in(e, half_a_tick);
+        self.rq.fair.renew_if_used_up_in(e, grace);
         self.rq.fair.unprotect();
-        self.rq.fair.choose(&self.s.table, Some(e)).is_some()
+        let gives_way = self.rq.fair.choose(&self.s.table, Some(e)).is_some();
+        if !gives_way {
+            self.rq.fair.begin(e);
+        }
+        gives_way
+    }
+
+    /// Where those fair threads may run that wait when help arrives. If the running one is `over` it waits then, and a
+    /// single other one has the CPU: were help called for that one it would come too late, each time.
+    fn allowed_soon(&self, over: bool) -> u64 {
+        let table = &self.s.table;
+        match self.current().filter(|e| over && e.is_fair()) {
+            Some(e) if self.rq.fair.waiting() == 1 => table.fold(self.rq.current, e),
+            Some(e) => self.rq.fair.allowed(table) | table.fold(self.rq.current, e),
+            None => self.rq.fair.allowed(table),
+        }
     }
 
     /// Whether the fair server takes the CPU from a real-time thread, or gives it back.
@@ -115,5 +138,65 @@ impl Held<'_> {
         self.update_server(now, fair);
         let best = self.rq.best_rank(&self.s.table, current);
         best < self.rq.running_rank(current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attr, Config, Prev};
+    use ids::CpuMask;
+
+    struct NoKick;
+
+    impl Kick for NoKick {
+        fn kick(&mut self, _: CpuId) {}
+    }
+
+    const CPU: CpuId = CpuId(0);
+    const T: ThreadIdx = ThreadIdx(0);
+
+    fn scheduler() -> Scheduler {
+        let s = Scheduler::new(&Config { cpus: 2, ..Config::default() }).unwrap();
+        s.attach(T, &Attr::DEFAULT, CpuMask::only(CPU)).unwrap();
+        s.wake_new(T, CPU, Nanos(1_000), &mut NoKick);
+        s
+    }
+
+    /// Each wait moves it by an eighth towards how long the thread has run, and what runs for longer is seen at a tick.
+    #[test]
+    fn the_usual_run_is_a_decaying_average() {
+        let s = scheduler();
+        let usual = || s.table.get(T).usual_run.get();
+        let mut now = 1_000;
+        for (runs, expected) in [(8_000, 1_000), (8_000, 1_875), (80_000, 11_641), (0, 10_186)] {
+            assert_eq!(s.schedule(CPU, Nanos(now), Prev::Preempted, &mut NoKick), Some(T));
+            now += runs;
+            s.prepare_block(T);
+            assert_eq!(s.schedule(CPU, Nanos(now), Prev::Block, &mut NoKick), None);
+            assert_eq!(usual(), expected);
+            assert!(s.wake(T, CPU, Nanos(now), &mut NoKick));
+        }
+        assert_eq!(s.schedule(CPU, Nanos(now), Prev::Preempted, &mut NoKick), Some(T));
+        let seen = || s.cpus[0].seen.usual_run.get();
+        assert_eq!(seen(), 10_186);
+        s.tick(CPU, Nanos(now + 9_000), &mut NoKick);
+        assert_eq!(seen(), 10_186);
+        s.tick(CPU, Nanos(now + 11_000), &mut NoKick);
+        assert_eq!((seen(), usual()), (11_000, 10_186));
+        s.tick(CPU, Nanos(now + (2 << 30)), &mut NoKick);
+        assert_eq!(seen(), 1 << 30, "a second is as good as a year");
+        s.prepare_block(T);
+        assert_eq!(s.schedule(CPU, Nanos(now + (2 << 30)), Prev::Block, &mut NoKick), None);
+        assert_eq!(usual(), 10_186 - 1_273 + (1 << 27));
+    }
+
+    /// Whoever lost the request of an idle CPU makes it again.
+    #[test]
+    fn a_tick_makes_up_for_a_lost_request() {
+        let s = scheduler();
+        s.cpus[0].seen.need_resched.store(false, sync::atomic::Ordering::Release);
+        s.tick(CPU, Nanos(2_000), &mut NoKick);
+        assert!(s.need_resched(CPU));
     }
 }

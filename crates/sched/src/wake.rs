@@ -182,16 +182,16 @@ impl Scheduler {
     /// Any CPU where it may run: a present one if there is one.
     #[inline(never)]
     fn another_allowed(&self, t: ThreadIdx, e: &Entity, last: CpuId) -> CpuId {
-        let start = self.domain.turn();
+        let start = self.domains.turn();
         let allowed = |i| self.table.mask_word(t, e, i);
-        let present = self.domain.first(start, |i| allowed(i) & !self.domain.absent.word(i));
-        present.or_else(|| self.domain.first(start, allowed)).unwrap_or(last)
+        let present = self.domains.first(start, |i| allowed(i) & !self.domains.absent.word(i));
+        present.or_else(|| self.domains.first(start, allowed)).unwrap_or(last)
     }
 
     /// Whether `t` may be put on `cpu` and somebody serves it.
     #[inline(always)]
     pub(crate) fn suits(&self, t: ThreadIdx, e: &Entity, cpu: CpuId) -> bool {
-        cpu.index() < self.cpus.len() && self.table.allows(t, e, cpu) && !self.domain.absent.contains(cpu)
+        cpu.index() < self.cpus.len() && self.table.allows(t, e, cpu) && !self.domains.absent.contains(cpu)
     }
 
     /// Fair placement: the waker's CPU if the waker will soon wait itself (a hand-over: both stay where their
@@ -199,7 +199,7 @@ impl Scheduler {
     /// else the cheaper of the last and the waker's CPU.
     fn select_fair(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let last = e.cpu();
-        let d = &self.domain;
+        let d = &self.domains;
         let from_suits = self.suits(t, e, from);
         if last != from && d.spinning.contains(last) && self.suits(t, e, last) {
             return Some(last);
@@ -241,3 +241,135 @@ impl Scheduler {
 
 /// A waker that usually runs no longer than this before it waits again is handing over.
 const SOON_NANOS: u32 = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attr, Config};
+    use ids::CpuMask;
+
+    fn scheduler(cpus: usize) -> Scheduler {
+        Scheduler::new(&Config { cpus, ..Config::default() }).unwrap()
+    }
+
+    /// Thread 0 was on CPU 0 last and may run on these.
+    fn thread<'a>(s: &'a Scheduler, allowed: &[u16]) -> &'a Entity {
+        let mut mask = CpuMask::empty();
+        allowed.iter().for_each(|&c| mask.insert(CpuId(c)));
+        s.attach(ThreadIdx(0), &Attr::DEFAULT, mask).unwrap();
+        let e = s.table.get(ThreadIdx(0));
+        e.set_home(CpuId(0), false);
+        e
+    }
+
+    /// What a waker's CPU publishes: what it runs, how many wait, how long it usually runs.
+    #[test]
+    fn an_idle_waker_and_one_that_waits_soon_hand_over() {
+        let s = scheduler(2);
+        let seen = &s.cpus[1].seen;
+        for (running, queued, usual, hands_over) in [
+            (Rank::IDLE, 9, 1 << 30, true),
+            (Rank::FAIR, 0, 20_000, true),
+            (Rank::FAIR, 0, 20_001, false),
+            (Rank::FAIR, 1, 5, false),
+            (Rank::rt(50), 0, 5, false),
+            (Rank::deadline(50), 0, 5, false),
+        ] {
+            seen.running.set(running.0);
+            seen.queued.set(queued);
+            seen.usual_run.set(usual);
+            assert_eq!(s.hands_over(CpuId(1)), hands_over, "{running:?} {queued} {usual}");
+        }
+    }
+
+    /// The queue, waking a CPU up, or a real-time thread and the queue.
+    #[test]
+    fn a_cpu_costs_what_a_thread_waits_for_there() {
+        let s = scheduler(2);
+        let seen = &s.cpus[1].seen;
+        for (running, queued, cost) in [
+            (Rank::FAIR, 0, 0),
+            (Rank::FAIR, 7, 7),
+            (Rank::IDLE, 7, 256),
+            (Rank::rt(99), 0, 65_536),
+            (Rank::STOP, 3, 65_539),
+        ] {
+            seen.running.set(running.0);
+            seen.queued.set(queued);
+            assert_eq!(s.cost(CpuId(1)), cost, "{running:?} {queued}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_suits_that_exists_is_allowed_and_served() {
+        let s = scheduler(3);
+        let e = thread(&s, &[0, 1]);
+        s.domains.absent.insert(CpuId(1));
+        let suits = [0, 1, 2, 3, u16::MAX].map(|c| s.suits(ThreadIdx(0), e, CpuId(c)));
+        assert_eq!(suits, [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn who_may_not_go_back_goes_where_somebody_serves_it() {
+        let s = scheduler(130);
+        let e = thread(&s, &[2, 70, 129]);
+        s.domains.absent.insert(CpuId(2));
+        s.domains.absent.insert(CpuId(129));
+        assert!((0..200).all(|_| s.any_allowed(ThreadIdx(0), e) == CpuId(70)));
+        s.domains.absent.insert(CpuId(70));
+        let any = s.any_allowed(ThreadIdx(0), e);
+        assert!([2, 70, 129].contains(&any.0), "nobody serves it anywhere, but {any:?} it may not have");
+        s.domains.absent.remove(CpuId(70));
+        e.set_home(CpuId(70), false);
+        assert_eq!(s.any_allowed(ThreadIdx(0), e), CpuId(70));
+    }
+
+    /// Where a fair thread of CPU 0 goes that is woken from CPU 1: what they run, how many wait, who looks for work.
+    #[test]
+    fn a_fair_thread_goes_where_it_waits_least() {
+        let (fair, rt) = (Rank::FAIR, Rank::rt(50));
+        for (allowed, last, from, spinning, expected) in [
+            (&[0, 1, 2][..], (fair, 3), (fair, 2), &[][..], Some(1)),
+            (&[0, 1, 2], (fair, 2), (fair, 2), &[], Some(0)),
+            (&[0, 1, 2], (fair, 1), (fair, 2), &[], Some(0)),
+            (&[0, 1, 2], (rt, 0), (fair, 200), &[], Some(1)),
+            (&[0, 1, 2], (rt, 0), (rt, 0), &[2], Some(2)),
+            (&[0, 1, 2], (fair, 1), (fair, 1), &[0, 2], Some(0)),
+            (&[0, 1, 2], (Rank::IDLE, 0), (Rank::IDLE, 0), &[], Some(1)),
+            (&[0, 2], (Rank::IDLE, 0), (Rank::IDLE, 0), &[], Some(0)),
+            (&[1, 2], (Rank::IDLE, 0), (fair, 9), &[0], Some(1)),
+            (&[1, 2], (Rank::IDLE, 0), (fair, 9), &[0, 2], Some(2)),
+            (&[2, 3], (fair, 0), (Rank::IDLE, 0), &[0, 1], None),
+            (&[2, 3], (fair, 0), (Rank::IDLE, 0), &[0, 1, 3], Some(3)),
+        ] {
+            let s = scheduler(4);
+            let e = thread(&s, allowed);
+            for (c, (running, queued)) in [(0, last), (1, from)] {
+                s.cpus[c].seen.running.set(running.0);
+                s.cpus[c].seen.queued.set(queued);
+                s.cpus[c].seen.usual_run.set(SOON_NANOS + 1);
+            }
+            (0..4).filter(|c| !spinning.contains(c)).for_each(|c| s.domains.spinning.remove(CpuId(c)));
+            let found = s.select_fair(ThreadIdx(0), e, CpuId(1));
+            assert_eq!(found, expected.map(CpuId), "{allowed:?}: {last:?}, {from:?}, {spinning:?}");
+        }
+    }
+
+    /// A CPU that looks for work but is not served, or is the waker's own, is not first choice.
+    #[test]
+    fn an_absent_cpu_does_not_look_for_work() {
+        let s = scheduler(4);
+        let e = thread(&s, &[0, 1, 2, 3]);
+        for c in [0, 1] {
+            s.cpus[c].seen.running.set(Rank::rt(50).0);
+            s.domains.spinning.remove(CpuId(c as u16));
+        }
+        s.domains.absent.insert(CpuId(2));
+        assert_eq!(s.select_fair(ThreadIdx(0), e, CpuId(1)), Some(CpuId(3)));
+        s.domains.absent.insert(CpuId(3));
+        assert_eq!(s.select_fair(ThreadIdx(0), e, CpuId(1)), Some(CpuId(0)));
+        s.domains.absent.insert(CpuId(0));
+        s.domains.spinning.insert(CpuId(0));
+        assert_eq!(s.select_fair(ThreadIdx(0), e, CpuId(1)), Some(CpuId(1)), "its last one is not served either");
+    }
+}

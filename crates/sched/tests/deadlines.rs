@@ -299,3 +299,53 @@ fn reservations_are_admitted_up_to_the_limit() {
     m.s.detach(t(1));
     assert_eq!(ask(&mut m, 2, 90), Ok(()), "who is gone reserves nothing");
 }
+
+/// It need not wait for a tick: who chooses looks at the clock.
+#[test]
+fn a_new_budget_is_seen_when_the_cpu_chooses() {
+    let mut m = running(3 * U, 12 * U, 12 * U);
+    run_out(&mut m, T + 3 * U);
+    assert_eq!(at(&mut m, T + 12 * U - 1, Prev::Preempted), None);
+    assert_eq!(at(&mut m, T + 12 * U, Prev::Preempted), Some(0));
+    assert_eq!((budget_ends(&m), deadline(&m)), (m.now + 3 * U, T + 24 * U));
+}
+
+/// A throttled thread that gets another mask goes on waiting for its budget, and does not preempt.
+#[test]
+fn a_throttled_thread_preempts_nobody() {
+    let mut m = running(3 * U, 12 * U, 12 * U);
+    run_out(&mut m, T + 3 * U);
+    m.start(1, Attr::DEFAULT, CpuMask::first(1), C0);
+    assert_eq!(at(&mut m, T + 4 * U, Prev::Preempted), Some(1));
+    m.s.set_affinity(t(0), CpuMask::first(1), Nanos(T + 5 * U), &mut m.kicks).unwrap();
+    assert!(!m.s.need_resched(C0));
+    assert_eq!(m.s.next_event(C0), Some(Nanos(T + 12 * U)));
+    m.s.set_affinity(t(0), CpuMask::first(1), Nanos(T + 12 * U), &mut m.kicks).unwrap();
+    assert!(m.s.need_resched(C0), "its new budget came with the change");
+    assert_eq!(at(&mut m, T + 12 * U, Prev::Preempted), Some(0));
+}
+
+/// A later reservation than another's makes the running thread give way; an earlier one lets it go on.
+#[test]
+fn a_new_reservation_is_a_new_deadline() {
+    for (length, stays) in [(10 * U, true), (40 * U, false)] {
+        let mut m = running(U, 20 * U, 20 * U);
+        start(&mut m, 1, &reservation(U, 30 * U, 30 * U), C0);
+        assert!(!m.s.need_resched(C0));
+        m.s.set_attr(t(0), &reservation(U, length, length), Nanos(T + 1), &mut m.kicks).unwrap();
+        assert_eq!(m.s.need_resched(C0), !stays, "{length}");
+        assert_eq!(at(&mut m, T + 2, Prev::Preempted), Some(if stays { 0 } else { 1 }));
+    }
+}
+
+/// Neither a tick nor somebody else's wake-up changes what is left.
+#[test]
+fn a_budget_is_charged_whoever_looks() {
+    let mut m = running(3 * U, 12 * U, 12 * U);
+    m.s.tick(C0, Nanos(T + U), &mut m.kicks);
+    assert!(!m.s.need_resched(C0), "two thirds are left");
+    m.now = T + 2 * U;
+    m.start(1, Attr::DEFAULT, CpuMask::first(1), C0);
+    assert_eq!(budget_ends(&m), T + 3 * U);
+    assert_eq!(m.s.runtime(t(0), Nanos(m.now)), Nanos(2 * U));
+}

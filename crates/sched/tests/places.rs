@@ -192,8 +192,8 @@ fn a_lost_call_is_made_again() {
     m.start(100, Attr::DEFAULT, CpuMask::only(C0), C0);
     assert_eq!(m.run(C0, Prev::Preempted), Some(100));
     assert!(m.s.idle_state(C1, Idle::Parked));
-    m.start(0, Attr::DEFAULT, CpuMask::only(C0), C0);
-    m.s.set_affinity(t(0), all(2), Nanos(m.now), &mut m.kicks).unwrap();
+    (0..2).for_each(|n| m.start(n, Attr::DEFAULT, CpuMask::only(C0), C0));
+    (0..2).for_each(|n| m.s.set_affinity(t(n), all(2), Nanos(m.now), &mut m.kicks).unwrap());
     m.tick(C0, 1_000);
     assert_eq!(m.kicks.0, [C1]);
     m.tick(C0, 300_000);

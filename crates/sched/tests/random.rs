@@ -4,6 +4,7 @@
 mod support;
 
 use entresol_sched::Config;
+use ids::{CpuId, CpuMask};
 use support::lives::run;
 
 fn many(seeds: std::ops::Range<u64>, cpus: &[usize], events: usize) {
@@ -27,6 +28,20 @@ fn small_machines() {
 fn seeds_that_found_something() {
     for seed in [3028, 4641, 4864, 14_813, 17_790, 51_135] {
         many(seed..seed + 1, &[1, 2, 3, 4], 300);
+    }
+}
+
+/// CPUs dealt out by turns: nobody waits in one root domain for what another does.
+#[test]
+fn root_domains() {
+    for seed in 20_000..20_300 {
+        let (cpus, of) = [(3, 2), (4, 2), (6, 3), (130, 4)][if seed % 100 == 0 { 3 } else { seed as usize % 3 }];
+        let mut domains = vec![CpuMask::empty(); of];
+        (0..cpus).for_each(|c| domains[c % of].insert(CpuId(c as u16)));
+        let config = Config { domains, ..Config::default() };
+        if let Err(story) = run(&config, seed, cpus, 300) {
+            panic!("{story}");
+        }
     }
 }
 

@@ -308,23 +308,159 @@ fn a_thread_with_a_shorter_slice_preempts_a_longer_one() {
     }
 }
 
-/// Where time is seen at ticks, a slice ends at the nearest one. (A new thread's first is half a slice.)
+/// A slice ends at its end, or at the tick just before. (A new thread's first is half a slice.)
 #[test]
-fn a_slice_ends_at_the_tick_nearest_to_its_end() {
-    for (half, tick, ends_after) in [(1_400_000, MS, 1), (1_400_000, 0, 2), (1_600_000, MS, 2), (2_400_000, MS, 2)] {
-        let config = Config { slice: Nanos(2 * half), tick: Nanos(tick), rt_throttle: false, ..Config::default() };
+fn a_slice_ends_exactly() {
+    const GRACE: u64 = MS / 16;
+    for half in [1_400_000, MS + GRACE, MS + GRACE + 1, MS] {
+        let config = Config { slice: Nanos(2 * half), tick: Nanos(MS), rt_throttle: false, ..Config::default() };
         let s = Scheduler::new(&config).unwrap();
-        let (mut now, mut k) = (MS, Kicks::default());
-        for n in 0..2 {
-            s.attach(t(n), &Attr::DEFAULT, CpuMask::first(1)).unwrap();
-            s.wake_new(t(n), C0, Nanos(now), &mut k);
+        let mut k = Kicks::default();
+        s.attach(t(0), &Attr::DEFAULT, CpuMask::first(1)).unwrap();
+        s.wake_new(t(0), C0, Nanos(MS), &mut k);
+        let _ = s.schedule(C0, Nanos(MS), Prev::Preempted, &mut k);
+        assert_eq!(s.slice_end(C0), None, "nobody competes");
+        s.attach(t(1), &Attr::DEFAULT, CpuMask::first(1)).unwrap();
+        s.wake_new(t(1), C0, Nanos(MS), &mut k);
+        let end = MS + half;
+        assert_eq!(s.slice_end(C0), Some((Nanos(end), Nanos(2 * half))));
+        s.tick(C0, Nanos(2 * MS), &mut k);
+        assert_eq!(s.need_resched(C0), half <= MS + GRACE, "{half}");
+        let left = s.slice_end(C0).map(|(at, _)| at);
+        assert_eq!(left, Some(Nanos(if half <= MS + GRACE { 2 * MS } else { end })), "{half}");
+        s.tick(C0, Nanos(end), &mut k);
+        assert!(s.need_resched(C0), "{half}");
+    }
+}
+
+/// Even who comes to the head of its level comes behind the thread that runs.
+#[test]
+fn who_is_lowered_to_the_running_thread_s_level_comes_behind_it() {
+    let mut m = one(&[20, 10, 20]);
+    set(&mut m, 1, Attr::fifo(30));
+    assert!(m.s.need_resched(C0));
+    set(&mut m, 1, Attr::fifo(20));
+    m.start(9, Attr::fifo(40), CpuMask::first(1), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(9));
+    assert_eq!([(); 3].map(|()| m.block(C0)), [Some(0), Some(1), Some(2)]);
+}
+
+/// A thread that was about to run kept others away; it has become less urgent before it did.
+#[test]
+fn a_cpu_makes_up_for_what_it_kept_away() {
+    let mut m = Scene::new(2);
+    for (c, attr) in [(C0, Attr::fifo(50)), (C1, Attr::DEFAULT)] {
+        m.start(u32::from(c.0), attr, CpuMask::only(c), c);
+        assert_eq!(m.run(c, Prev::Preempted), Some(u32::from(c.0)));
+    }
+    m.start(2, Attr::fifo(30), CpuMask::only(C1), C1);
+    m.start(3, Attr::fifo(20), CpuMask::only(C0), C0);
+    m.s.set_affinity(t(3), CpuMask::first(2), Nanos(m.now), &mut m.kicks).unwrap();
+    assert_eq!(m.s.cpu_of(t(3)), C0, "it would not run on CPU 1");
+    set(&mut m, 2, Attr::DEFAULT);
+    assert_eq!(m.s.cpu_of(t(3)), C0, "nobody looks yet");
+    assert_eq!(m.run(C1, Prev::Preempted), Some(3));
+}
+
+/// Somebody waits, a budget runs or is waited for: else time changes nothing.
+#[test]
+fn ticks_are_needed_where_time_changes_something() {
+    for (threads, needed) in
+        [(&[0][..], false), (&[20], false), (&[0, 0], true), (&[20, 0], true), (&[20, 20], true), (&[20, 10, 0], true)]
+    {
+        let mut m = one(threads);
+        assert_eq!(m.s.tick_needed(C0), needed, "{threads:?}");
+        while m.current(C0).is_some() {
+            let _ = m.block(C0);
         }
-        let _ = s.schedule(C0, Nanos(now), Prev::Preempted, &mut k);
-        let ticks = (1..9).find(|_| {
-            now += MS;
-            s.tick(C0, Nanos(now), &mut k);
-            s.need_resched(C0)
-        });
-        assert_eq!(ticks, Some(ends_after), "{half} ns, tick {tick}");
+        assert!(!m.s.tick_needed(C0), "nobody is left");
+    }
+}
+
+/// While the fair server is active it has a deadline like others: an earlier one goes first.
+#[test]
+fn the_fair_server_competes_by_its_deadline() {
+    for (deadline, expected) in [(40 * MS, 2), (50 * MS, 2), (50 * MS + 1, 1)] {
+        let config = Config { deadline_permille: 1001, ..Config::default() };
+        let s = Scheduler::new(&config).unwrap();
+        let mut k = Kicks::default();
+        for (n, attr) in [(0, Attr::fifo(50)), (1, Attr::DEFAULT), (2, Attr::DEFAULT)] {
+            s.attach(t(n), &attr, CpuMask::first(1)).unwrap();
+        }
+        for n in 0..2 {
+            s.wake_new(t(n), C0, Nanos(0), &mut k);
+        }
+        assert_eq!(s.schedule(C0, Nanos(0), Prev::Preempted, &mut k), Some(t(0)));
+        s.tick(C0, Nanos(950 * MS), &mut k);
+        assert!(s.need_resched(C0), "its deadline is at one second");
+        s.wake_new(t(2), C0, Nanos(950 * MS), &mut k);
+        let params =
+            entresol_sched::DeadlineParams { runtime: Nanos(MS), deadline: Nanos(deadline), period: Nanos(deadline) };
+        s.set_attr(t(2), &Attr::deadline(params), Nanos(950 * MS), &mut k).unwrap();
+        assert_eq!(s.schedule(C0, Nanos(950 * MS), Prev::Preempted, &mut k), Some(t(expected)), "{deadline}");
+    }
+}
+
+#[test]
+fn a_waiting_fair_thread_that_changes_may_preempt() {
+    let mut m = Scene::new(1);
+    let policy = |policy| Attr::fair(policy, 0);
+    m.start(0, policy(Policy::Idle), CpuMask::first(1), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+    m.start(1, policy(Policy::Idle), CpuMask::first(1), C0);
+    assert!(!m.s.need_resched(C0));
+    set(&mut m, 1, policy(Policy::Batch));
+    assert!(m.s.need_resched(C0));
+    assert_eq!(m.run(C0, Prev::Preempted), Some(1));
+}
+
+/// A pinned equal does not go first where the running one may not move, nor before a thread that is more urgent.
+#[test]
+fn only_equals_that_may_go_elsewhere_make_way_for_pinned_ones() {
+    for (runs, comes, first) in [(20, 20, true), (21, 20, false), (19, 20, true)] {
+        let mut m = Scene::new(2);
+        m.start(0, Attr::fifo(runs), CpuMask::only(C0), C0);
+        assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+        m.s.set_affinity(t(0), CpuMask::first(2), Nanos(m.now), &mut m.kicks).unwrap();
+        m.start(1, Attr::fifo(comes), CpuMask::only(C0), C0);
+        assert_eq!(m.s.need_resched(C0), first, "{comes} comes to {runs}");
+        // One that may go elsewhere itself does.
+        m.start(2, Attr::fifo(19), CpuMask::first(2), C0);
+        assert_eq!(m.s.cpu_of(t(2)), C1);
+    }
+}
+
+/// Its period begins when there is somebody to starve, not before.
+#[test]
+fn the_fair_server_does_not_watch_over_nobody() {
+    let s = Scheduler::new(&Config::default()).unwrap();
+    let mut k = Kicks::default();
+    s.attach(t(0), &Attr::fifo(50), CpuMask::first(1)).unwrap();
+    s.attach(t(1), &Attr::DEFAULT, CpuMask::first(1)).unwrap();
+    s.wake_new(t(0), C0, Nanos(MS), &mut k);
+    assert_eq!(s.schedule(C0, Nanos(MS), Prev::Preempted, &mut k), Some(t(0)));
+    (1..=97).for_each(|n| s.tick(C0, Nanos(n * 10 * MS), &mut k));
+    s.wake_new(t(1), C0, Nanos(970 * MS), &mut k);
+    s.tick(C0, Nanos(970 * MS), &mut k);
+    assert!(!s.need_resched(C0));
+    assert_eq!(s.next_event(C0), Some(Nanos(1_920 * MS)));
+}
+
+/// The running thread could go to CPU 1; the one that comes could not, but to CPU 2, where something more urgent runs.
+#[test]
+fn an_equal_that_is_not_pinned_does_not_go_first() {
+    for (pinned, first) in [(true, true), (false, false)] {
+        let mut m = Scene::new(3);
+        for (c, p) in [(C0, 20), (C1, 5), (CpuId(2), 50)] {
+            m.start(u32::from(c.0), Attr::fifo(p), CpuMask::only(c), c);
+            assert_eq!(m.run(c, Prev::Preempted), Some(u32::from(c.0)));
+        }
+        m.s.set_affinity(t(0), CpuMask::first(2), Nanos(m.now), &mut m.kicks).unwrap();
+        let mut mask = CpuMask::only(C0);
+        if !pinned {
+            mask.insert(CpuId(2));
+        }
+        m.start(7, Attr::fifo(20), mask, C0);
+        assert_eq!((m.s.cpu_of(t(7)), m.s.need_resched(C0)), (C0, first));
     }
 }

@@ -70,3 +70,25 @@ impl From<OutOfMemory> for Error {
         Error::Again
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    /// As strerror(3) has them.
+    #[test]
+    fn errors_have_linux_numbers_and_words() {
+        for (error, number, words) in [
+            (Error::Permission, 1, "operation not permitted"),
+            (Error::NoSuchProcess, 3, "no such process"),
+            (Error::Again, 11, "resource temporarily unavailable"),
+            (Error::Busy, 16, "device or resource busy"),
+            (Error::Invalid, 22, "invalid argument"),
+            (Error::NotSupported, 95, "operation not supported"),
+        ] {
+            assert_eq!((error.errno(), error.to_string().as_str()), (number, words));
+        }
+        assert_eq!((Error::from(OutOfMemory), OutOfMemory.to_string().as_str()), (Error::Again, "out of memory"));
+    }
+}

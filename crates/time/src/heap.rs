@@ -257,6 +257,18 @@ mod tests {
     }
 
     #[test]
+    fn there_is_room_for_as_many_as_it_says() {
+        let (mut h, mut p) = (Heap::new(), vec![0u32; 2000]);
+        assert!(h.capacity() == 0 && h.is_empty());
+        for asked in [1, 200, 700] {
+            h.reserve(asked).unwrap();
+            assert!((asked..=asked + 256).contains(&h.capacity()), "{} for {asked}", h.capacity());
+            (h.len()..h.capacity()).for_each(|i| h.insert(i as u32, Nanos(1), &mut p));
+            assert!(!h.is_empty());
+        }
+    }
+
+    #[test]
     #[should_panic]
     fn inserting_without_room_is_a_bug_of_the_caller() {
         let (mut h, mut p) = (Heap::new(), vec![0u32; 2000]);

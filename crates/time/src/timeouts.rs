@@ -121,7 +121,9 @@ mod tests {
     #[test]
     fn expires_in_order_and_never_early() {
         let mut q = queue(3);
+        assert!(q.is_empty());
         q.arm(ThreadIdx(0), Nanos(30), 7);
+        assert!(!q.is_empty() && q.len() == 1);
         q.arm(ThreadIdx(1), Nanos(10), 8);
         q.arm(ThreadIdx(2), Nanos(20), 9);
         assert_eq!(q.earliest(), Some(Nanos(10)));

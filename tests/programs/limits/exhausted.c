@@ -54,6 +54,58 @@ static void without_descriptors(void) {
 }
 CASE(descriptors) { in_child("child", without_descriptors); }
 
+/* So few that hardly the standard streams are there: threads, children, waits and signals need none. */
+static atomic_int finished;
+static void *count_and_sleep(void *argument) {
+  sleep_ms(1);
+  finished++;
+  return argument;
+}
+static void with_few_descriptors(int most) {
+  limit(RLIMIT_NOFILE, most);
+  int more = 0;
+  while (dup(0) != -1) more++;
+  say("%d: %d more, then %s", most, more, errname(errno));
+  say("open %s, memfd %s", result(open("/dev/null", O_RDONLY)), result(memfd_create("x", 0)));
+  say("own threads %s", result(open("/proc/self/task", O_RDONLY | O_DIRECTORY)));
+  pthread_t threads[4];
+  finished = 0;
+  for (int i = 0; i < COUNT(threads); i++) threads[i] = start(count_and_sleep, NULL);
+  for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
+  say("finished %d", finished);
+  char *names[] = {"true", NULL};
+  for (int way = 0; way < 2; way++) {
+    pid_t child = fork();
+    need(child != -1);
+    if (child == 0) {
+      /* With a descriptor or without one for the loader, which says so. */
+      close(2);
+      if (way == 1) close(0);
+      execv("/bin/true", names);
+      _exit(126);
+    }
+    int status;
+    need(waitpid(child, &status, 0) == child);
+    say("true %s", ended(status));
+  }
+  for (int fd = 3; fd < most; fd++) close(fd);
+  int ends[2];
+  say("pipe %s", result(pipe(ends)));
+}
+CASE(few_descriptors) {
+  for (int most = 3; most <= 10; most++) {
+    pid_t child = fork();
+    need(child != -1);
+    if (child == 0) {
+      with_few_descriptors(most);
+      _exit(0);
+    }
+    int status;
+    need(waitpid(child, &status, 0) == child);
+    say("child %s", ended(status));
+  }
+}
+
 /* A user who may have no more processes: threads that wait already are fed and go on, fork is refused. */
 enum { READERS = 6 };
 static int pipes[READERS][2];

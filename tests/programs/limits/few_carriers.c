@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
@@ -22,10 +23,11 @@ static void become_nobody(void) {
   if (getuid() == 0) need(setgroups(0, NULL) == 0 && setresgid(64124, 64124, 64124) == 0 && setresuid(64124, 64124, 64124) == 0);
 }
 /* All threads are there before the limit is, and wait only then. */
+static bool no_memory;
 static void begin(int count, void *(*body)(void *)) {
   for (intptr_t i = 0; i < count; i++) threads[i] = start(body, (void *)i);
   struct rlimit one = {1, 1};
-  need(setrlimit(RLIMIT_NPROC, &one) == 0);
+  need(setrlimit(no_memory ? RLIMIT_AS : RLIMIT_NPROC, &one) == 0);
   go = 1;
   wait_until(ready == count);
 }
@@ -46,18 +48,19 @@ static long finish_all(int count) {
 }
 
 /* The one who writes computes before each byte, so it always wants the CPU that a reader has. */
+static int rounds = 8;
 static void *read_some(void *argument) {
   begun();
   long got = 0;
   char byte;
-  while (got < 8 && read(ends[(intptr_t)argument][0], &byte, 1) == 1) got++;
+  while (got < rounds && read(ends[(intptr_t)argument][0], &byte, 1) == 1) got++;
   return (void *)got;
 }
 static void readers(void) {
   become_nobody();
   for (int i = 0; i < MANY; i++) need(pipe(ends[i]) == 0);
   begin(MANY, read_some);
-  for (int round = 0; round < 8; round++)
+  for (int round = 0; round < rounds; round++)
     for (int i = 0; i < MANY; i++) {
       compute(2);
       need(write(ends[i][1], "x", 1) == 1);
@@ -65,6 +68,12 @@ static void readers(void) {
   say("read %ld", finish_all(MANY));
 }
 CASE(readers) { in_child("child", readers); }
+static void readers_without_memory(void) {
+  no_memory = true;
+  rounds = 2;
+  readers();
+}
+CASE(memory) { in_child("child", readers_without_memory); }
 
 /* Calls that cannot be made without waiting: all that the host can do for them is to be interrupted. */
 static int set, listener, locked;
@@ -226,3 +235,129 @@ static void sleeper(void) {
   say("accepted %ld", finish_all(6));
 }
 CASE(sleeper) { in_child("child", sleeper); }
+
+/* Threads with different rights each need a host thread with theirs. A call that gives rights up may be refused like one for which
+ * there is no memory; if it is not, each thread has its own rights and no other's, in calls that wait, too. */
+static void *give_up_rights(void *argument) {
+  intptr_t i = (intptr_t)argument;
+  begun();
+  bool gives_up = i % 2, given = false;
+  if (gives_up) {
+    given = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    must(given || errno == EAGAIN);
+  }
+  for (int round = 0; round < 20; round++) {
+    compute(1);
+    must(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == given);
+    char byte;
+    if (round % 8 == 0) must(read(ends[i][0], &byte, 1) == 1);
+    if (round % 8 == 4) sleep_ms(1);
+  }
+  done++;
+  return NULL;
+}
+static void rights(void) {
+  enum { COUNT_OF = 8 };
+  become_nobody();
+  for (int i = 0; i < COUNT_OF; i++) need(pipe(ends[i]) == 0);
+  begin(COUNT_OF, give_up_rights);
+  for (int round = 0; round < 3; round++) {
+    compute(5);
+    for (int i = 0; i < COUNT_OF; i++) need(write(ends[i][1], "x", 1) == 1);
+  }
+  finish_all(COUNT_OF);
+  say("with their own rights %d", done);
+}
+CASE(rights) { in_child("child", rights); }
+
+/* All of them, by calls of the C library, which makes each thread give them up: all or none. */
+static void *compute_somewhat(void *argument) {
+  begun();
+  for (int round = 0; round < 20; round++) compute(1), sched_yield();
+  uid_t real, effective, saved;
+  need(getresuid(&real, &effective, &saved) == 0);
+  return (void *)(intptr_t)(real == 64124 && effective == 64124 && saved == 64124);
+}
+static void all_rights(void) {
+  if (getuid() != 0) return say("all have changed");
+  begin(8, compute_somewhat);
+  need(setresuid(64124, 64124, 64124) == 0);
+  long changed = finish_all(8);
+  must(changed == 8);
+  say("all have changed");
+}
+CASE(all_rights) { in_child("child", all_rights); }
+
+/* A CPU that nobody has used yet gets its first threads when there may be no more host threads. */
+static cpu_set_t all;
+static void *compute_there(void *argument) {
+  cpu_set_t one;
+  begun();
+  int nth = (intptr_t)argument % CPU_COUNT(&all), cpu = 0;
+  for (;; cpu++)
+    if (CPU_ISSET(cpu, &all) && nth-- == 0) break;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  need(sched_setaffinity(0, sizeof one, &one) == 0);
+  for (int round = 0; round < 5; round++) {
+    compute(2);
+    must(sched_getcpu() == cpu);
+    sleep_ms(1);
+  }
+  done++;
+  return argument;
+}
+static void unserved(void) {
+  enum { COUNT_OF = 4 };
+  become_nobody();
+  cpu_set_t one;
+  need(sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  need(sched_setaffinity(0, sizeof one, &one) == 0);
+  begin(COUNT_OF, compute_there);
+  while (done < COUNT_OF) {}
+  say("computed %ld", finish_all(COUNT_OF));
+}
+CASE(unserved) { in_child("child", unserved); }
+
+/* There is no room for a second host thread from the beginning. */
+static void *nothing_at_all(void *argument) { return argument; }
+static void on_alarm(int signal) { (void)signal; }
+static void alone(void) {
+  pthread_t thread;
+  int error = pthread_create(&thread, NULL, nothing_at_all, NULL);
+  say("thread: %s", errname(error));
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  say("fork: %s", result(child));
+  struct sigaction action = {.sa_handler = on_alarm};
+  need(sigaction(SIGALRM, &action, NULL) == 0);
+  ualarm(200000, 0);
+  say("pause %s", result(pause()));
+  raise(SIGALRM);
+  int pair[2];
+  need(pipe(pair) == 0 && write(pair[1], "x", 1) == 1);
+  char byte;
+  say("read %s", result(read(pair[0], &byte, 1)));
+  ualarm(200000, 0);
+  say("read %s", result(read(pair[0], &byte, 1)));
+}
+CASE(one_only) {
+  if (getenv("ALONE")) return alone();
+  pid_t child = fork();
+  need(child != -1);
+  if (child == 0) {
+    become_nobody();
+    struct rlimit one = {1, 1};
+    /* Entresol says so, once. */
+    need(dup2(open("/dev/null", O_WRONLY), 2) == 2);
+    need(setrlimit(RLIMIT_NPROC, &one) == 0 && setenv("ALONE", "1", 1) == 0);
+    execl("/proc/self/exe", "few_carriers", "one_only", NULL);
+    _exit(98);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("child %s", ended(status));
+}

@@ -228,6 +228,19 @@ CASE(openat2_by_path) {
   end(thread);
 }
 
+/* Whoever has looked once finds it again without waiting (RESOLVE_CACHED, 32). */
+CASE(openat2_without_waiting) {
+  pthread_t thread = begin();
+  for (const char *const *form = (const char *const[]){"/proc/self/stat", "/proc/self/task", "/proc/self/task/%o/comm", "/proc/%p/task/%o",
+                                                       "/proc/thread-self/stat", NULL};
+       *form; form++) {
+    const char *first = how_result(AT_FDCWD, *form, (struct how){O_RDONLY, 0, 0}, 24);
+    say("%s: %s, again %s, the path %s", *form, first, how_result(AT_FDCWD, *form, (struct how){O_RDONLY, 0, 32}, 24),
+        how_result(AT_FDCWD, *form, (struct how){O_PATH, 0, 32}, 24));
+  }
+  end(thread);
+}
+
 /* Up and out again: the machine's files, whoever they are asked by. */
 CASE(above) {
   pthread_t thread = begin();

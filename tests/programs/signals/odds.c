@@ -1,8 +1,7 @@
 //@ alone
 /* Signals in situations of their own: waited for with the default action, within handlers, after an overflow, in a storm. */
-#include "../check.h"
+#include "room.h"
 #include <setjmp.h>
-#include <sys/resource.h>
 
 static volatile sig_atomic_t handled, depth, deepest;
 static void note_it(int signal) { handled += signal > 0; }
@@ -138,11 +137,7 @@ CASE(storm_from_another_process) {
   pthread_sigmask(SIG_UNBLOCK, &set, NULL);
   int report[2];
   need(pipe(report) == 0);
-  /* What all processes of a user have pending is counted together: others keep most of it. */
-  struct rlimit limit;
-  need(getrlimit(RLIMIT_SIGPENDING, &limit) == 0);
-  limit.rlim_cur = limit.rlim_max / 4;
-  need(setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
+  leave_room();
   pid_t parent = getpid(), child = fork();
   need(child != -1);
   if (child == 0) {

@@ -3,19 +3,9 @@
 //@ seconds: 120
 /* More signals from another process than anybody handles at leisure: what was accepted arrives, once and in order,
  * and what was not was refused (EAGAIN). */
-#include "../check.h"
-#include <sys/resource.h>
+#include "room.h"
 
 #define NUMBERS 8
-
-/* The host counts what all processes of a user have pending together, and refuses others what it counts: pthread_cancel
- * and timer_create answer EAGAIN. So the receiver takes no more than a part of it. */
-static void leave_room(void) {
-  struct rlimit limit;
-  need(getrlimit(RLIMIT_SIGPENDING, &limit) == 0);
-  limit.rlim_cur = limit.rlim_max / 4;
-  need(setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
-}
 
 static struct shared {
   atomic_long sent, got, out_of_order, refused;

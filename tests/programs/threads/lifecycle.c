@@ -15,6 +15,28 @@ CASE(create_join_churn) {
   say("%d threads", counter);
 }
 
+static uintptr_t deep_from;
+enum { DEEP = 4 << 20 };
+
+__attribute__((noinline)) static void *use_deep_stack(void *value) {
+  char bytes[DEEP];
+  for (int i = 0; i < DEEP; i += 4096) *(volatile char *)&bytes[i] = 1;
+  deep_from = (uintptr_t)bytes;
+  return value;
+}
+
+/* The C library keeps the stack of a thread that has ended, but what the thread has used of it is the host's again. */
+CASE(deep_stack_is_given_back) {
+  atomic_int counter = 0;
+  for (int i = 0; i < 10; i++) finish(start(add_one, &counter));
+  must(finish(start(use_deep_stack, &counter)) == &counter);
+  static unsigned char resident[DEEP / 4096];
+  int pages = 0;
+  must(mincore((void *)(deep_from & -4096), DEEP, resident) == 0);
+  for (int i = 0; i < DEEP / 4096; i++) pages += resident[i] & 1;
+  say("%d threads, few of %d pages left %d", counter, DEEP / 4096, pages < 64);
+}
+
 CASE(many_at_once) {
   enum { THREADS = 300 };
   pthread_t threads[THREADS];

@@ -1,6 +1,8 @@
 //! Ends: of threads and processes that are read, of the mount, and of the attempt where there is no FUSE.
 
 use super::room::{Room, eventually, succeeded};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -123,6 +125,35 @@ pub fn unmounting() -> Result<(), String> {
     let mut missing = room.entresol()?;
     let status = missing.args(["proc", "--", "/nowhere"]).stderr(Stdio::null()).status().map_err(|e| e.to_string())?;
     if status.code() == Some(127) { Ok(()) } else { Err(format!("a command that is not there: {status}")) }
+}
+
+/// Whoever served the last mount ends late, unmounted by somebody else or asked to end: the next mount at its place stays.
+///
+/// # Errors
+/// It went, or the one that served does not end.
+pub fn mounted_again() -> Result<(), String> {
+    let room = Room::new()?;
+    let folder = room.mount();
+    for asked in [false, true] {
+        let mut command = room.entresol()?;
+        let mut late = command.args(["mount", "--foreground"]).arg(&folder).spawn().map_err(|e| e.to_string())?;
+        eventually(|| fs::read_link(folder.join("self")).map_err(|e| format!("not served: {e}")))?;
+        let process = Pid::from_child(&late);
+        kill_process(process, Signal::STOP).map_err(|e| e.to_string())?;
+        unmount(&folder, UnmountFlags::DETACH).map_err(|e| e.to_string())?;
+        let next = room.mounted(&[])?;
+        if asked {
+            kill_process(process, Signal::TERM).map_err(|e| e.to_string())?;
+        }
+        kill_process(process, Signal::CONT).map_err(|e| e.to_string())?;
+        let status = late.wait().map_err(|e| e.to_string())?;
+        let own = fs::read_link(folder.join("self")).map_err(|e| format!("asked {asked}: {e}"))?;
+        if !status.success() || own.to_str() != Some(&std::process::id().to_string()) {
+            return Err(format!("asked {asked}: {status}, self is {}", own.display()));
+        }
+        drop(next);
+    }
+    Ok(())
 }
 
 /// A machine without `/dev/fuse`: a sentence, and the status of each command.

@@ -1,6 +1,7 @@
 //! Who sees what: `hidepid` and `gid` beside a native `/proc` that is mounted with them, and other users.
 
 use super::room::{Room, succeeded, watched};
+use crate::outcome::diff;
 use crate::places;
 use std::process::Command;
 
@@ -57,7 +58,8 @@ pub fn hidepid() -> Result<(), String> {
             let _mounted = room.mounted(&["--allow-other", "--hidepid", level, "--gid", "65533"])?;
             let ours = look(&room, "", groups)?;
             if native != ours {
-                return Err(format!("hidepid={level} {groups}\n--- natively\n{native}--- on the mount\n{ours}"));
+                let difference = diff(native.as_bytes(), ours.as_bytes());
+                return Err(format!("hidepid={level} {groups} (- natively, + on the mount):\n{difference}"));
             }
         }
     }

@@ -26,7 +26,7 @@ pub fn trials() -> Vec<Trial> {
     let util = package("util-linux", "setpriv");
     type Body = fn() -> Result<(), String>;
     let spaces = Requirement::Namespaces;
-    let all: [(&str, Vec<Requirement>, Body); 12] = [
+    let all: [(&str, Vec<Requirement>, Body); 13] = [
         ("mount/ps", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::ps),
         ("mount/top", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::top),
         ("mount/pgrep", vec![fuse.clone(), spaces.clone(), procps], tools::pgrep),
@@ -45,7 +45,8 @@ pub fn trials() -> Vec<Trial> {
             hiding::unprivileged,
         ),
         ("mount/the-dead", vec![fuse.clone()], ends::dead),
-        ("mount/unmounting", vec![fuse, spaces.clone()], ends::unmounting),
+        ("mount/unmounting", vec![fuse.clone(), spaces.clone()], ends::unmounting),
+        ("mount/mounted-again", vec![fuse, root.clone()], ends::mounted_again),
         ("mount/without-fuse", vec![spaces, root, util], ends::without_fuse),
     ];
     // pgrep would find the programs of other tests.

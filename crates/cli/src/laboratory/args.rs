@@ -116,7 +116,7 @@ pub struct CputimerArguments {
         live is not judged.\n\n\
         Examples:\n  \
         entresol lab itimer                          on the terminal; about a minute\n  \
-        entresol lab itimer --full                   the message's cases as written; five minutes of two CPUs and more\n  \
+        entresol lab itimer --full                   the message's cases as written; some six minutes of two CPUs\n  \
         entresol lab itimer --html page.html         and as a page"
 )]
 pub struct ItimerArguments {

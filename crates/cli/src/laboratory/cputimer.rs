@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 use ids::Nanos;
-use lab::cost::{Machine, share, tick};
+use lab::cost::{Constant, Machine, share, tick};
 use lab::cputime::modelled::Design;
 use lab::cputime::{Accounting, Atomic, Kind, Locked, Ours, PerCpu, Today, Walk};
 use time::cpu::CpuClock;
@@ -51,6 +51,7 @@ pub(super) fn page(request: &CputimerArguments) -> anyhow::Result<Page> {
     let mut parts = vec![quoted("The message, about a database on 16 sockets", &SEED), Part::Table(raced(&cpus)?)];
     let (table, plot) = modelled();
     parts.extend([Part::Table(table), Part::Plot(plot), Part::Table(shares(&mut faults))]);
+    parts.push(Part::Table(constants(&mut faults)));
     if !request.no_live {
         parts.push(Part::Table(live_clocks()?));
     }
@@ -219,9 +220,7 @@ fn shares(faults: &mut Vec<String>) -> Table {
         rows.push(Row { labels, cells });
     }
     for memory in MEMORY {
-        let ordered = of(Design::Spinlock, memory) > 8.0 * of(Design::Atomics, memory)
-            && of(Design::Atomics, memory) > 4.0 * of(Design::Ours, memory);
-        if !ordered {
+        if !is_ordered(|design| of(design, memory)) {
             faults.push(format!("the order changes with memory at {memory} %"));
         }
     }
@@ -231,6 +230,45 @@ fn shares(faults: &mut Vec<String>) -> Table {
         labels: vec!["generation".to_owned(), String::new(), "the message".to_owned()],
         heads: vec!["memory twice as fast".to_owned(), "as modelled".to_owned(), "twice as slow".to_owned()],
         rows,
+        notes: Vec::new(),
+    }
+}
+
+/// Whether the lock has by far the greatest share and we have by far the smallest.
+fn is_ordered(share: impl Fn(Design) -> f64) -> bool {
+    let [spinlock, atomics, ours] = [Design::Spinlock, Design::Atomics, Design::Ours].map(share);
+    spinlock > 8.0 * atomics && atomics > 4.0 * ours
+}
+
+/// The same with each constant of the model halved and doubled: the order must not hang on any of them.
+fn constants(faults: &mut Vec<String>) -> Table {
+    let scaled = Constant::ALL.into_iter().flat_map(|constant| [(constant, 50), (constant, 200)]);
+    let scaled: Vec<(Constant, u64)> = scaled.collect();
+    let of = |design: Design, (constant, percent): (Constant, u64)| {
+        let machine = Machine::SIXTEEN_SOCKETS.with(constant, percent);
+        share(&machine, &design.tick(machine.cpus()), TICK_NS)
+    };
+    for &at in &scaled {
+        if !is_ordered(|design| of(design, at)) {
+            faults.push(format!("the order changes with {} at {} %", at.0.name(), at.1));
+        }
+    }
+    let row = |design: Design| {
+        let cell = |at: &(Constant, u64)| {
+            let share = of(design, *at);
+            Cell::figure("share", share).with("constant_percent", at.1 as f64).shown(percent(share))
+        };
+        let labels = vec![design.name().to_owned(), about(design.name()).to_owned()];
+        Row { labels, cells: scaled.iter().map(cell).collect() }
+    };
+    let head = |(constant, percent): &(Constant, u64)| {
+        format!("{}, {}", constant.name(), if *percent == 50 { "½" } else { "2" })
+    };
+    Table {
+        title: "Cost model: the same share with one constant halved or doubled".to_owned(),
+        labels: vec!["generation".to_owned(), String::new()],
+        heads: scaled.iter().map(head).collect(),
+        rows: Design::all(THREADS as u64).map(row).into(),
         notes: Vec::new(),
     }
 }
@@ -275,6 +313,14 @@ mod tests {
         assert_eq!(faults, Vec::<String>::new());
         let judged = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.verdict == Verdict::Good);
         assert_eq!(judged.count(), 2, "the message has two figures");
+    }
+
+    #[test]
+    fn no_constant_carries_the_order_alone() {
+        let mut faults = Vec::new();
+        let table = constants(&mut faults);
+        assert_eq!(faults, Vec::<String>::new());
+        assert_eq!((table.rows.len(), table.heads.len()), (5, 8));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The message's cases, run as programs on Linux here and under Entresol, and what it says of them.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -196,6 +197,11 @@ pub(super) fn table(full: bool) -> anyhow::Result<Table> {
         ],
         ..Table::default()
     };
+    table.notes.push(format!(
+        "No run lasts longer than {} s: the longest here takes half a minute of two CPUs, so what is cut was \
+         kept waiting, and says how far it came.",
+        cut_after(full).as_secs()
+    ));
     let obstacle = live::obstacle();
     table.notes.extend(obstacle.iter().map(|why| format!("not measured: {why}")));
     for case in CASES {
@@ -205,8 +211,8 @@ pub(super) fn table(full: bool) -> anyhow::Result<Table> {
         if obstacle.is_none() {
             for side in live::SIDES {
                 let parameters = case.parameters(full);
-                style::progress(&format!("{}: case {}", live::name(side), case.title));
-                let ran = run(side, &parameters, if full { 3_600 } else { 60 })?;
+                let what = format!("{}: case {}", live::name(side), case.title);
+                let ran = run(side, &parameters, &Watch { what, threads: case.threads[usize::from(full)], full })?;
                 let labels = vec![case.title.to_owned(), live::name(side)];
                 table.rows.push(Row { labels, cells: ran.cells(side, &parameters) });
             }
@@ -274,8 +280,39 @@ impl Ran {
     }
 }
 
-/// Runs the program once on one side; one that takes longer is ended.
-fn run(side: Side, parameters: &[String], seconds_at_most: u64) -> anyhow::Result<Ran> {
+/// What is told of a run while it lasts.
+struct Watch {
+    what: String,
+    threads: u32,
+    full: bool,
+}
+
+/// No run lasts longer: several times what the longest takes where nothing else runs.
+fn cut_after(full: bool) -> Duration {
+    Duration::from_secs(if full { 150 } else { 60 })
+}
+
+impl Watch {
+    fn show(&self, ran: Duration, counts: &Path) {
+        let [ticks, _, through, _] = read(&fs::read(counts).unwrap_or_default());
+        let seconds = ran.as_secs();
+        style::progress(&format!(
+            "{}: {seconds} s, {through} of {} threads through, {ticks} ticks",
+            self.what, self.threads
+        ));
+    }
+
+    /// One line for a log; a terminal has seen it coming.
+    fn over(&self, ran: &Ran) {
+        if self.full && !std::io::stderr().is_terminal() {
+            let end = ran.refused.as_ref().map_or(ran.end.clone(), |why| format!("cannot: {why}"));
+            style::remark(&format!("{}: {:.1} s, {end}", self.what, ran.wall_s));
+        }
+    }
+}
+
+/// Runs the program once on one side; one that takes too long is cut.
+fn run(side: Side, parameters: &[String], watch: &Watch) -> anyhow::Result<Ran> {
     let own = bench::own_path()?;
     let counts = tempfile::NamedTempFile::new().context("no folder for temporary files")?;
     let mut command = side.command(&own, &own);
@@ -289,7 +326,7 @@ fn run(side: Side, parameters: &[String], seconds_at_most: u64) -> anyhow::Resul
         let _ = output.read_to_string(&mut text);
         text
     });
-    let (status, usage) = wait(&child, Duration::from_secs(seconds_at_most))?;
+    let (status, usage, cut) = wait(&child, watch, counts.path())?;
     let wall_s = start.elapsed().as_secs_f64();
     let said = said.join().unwrap_or_default();
     let lines = || said.lines().filter_map(Line::parse);
@@ -299,38 +336,53 @@ fn run(side: Side, parameters: &[String], seconds_at_most: u64) -> anyhow::Resul
         _ => None,
     });
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Ok(Ran {
+    let counts = read(&fs::read(counts.path()).context("the program's counts cannot be read")?);
+    let ran = Ran {
         wall_s,
         user_s: seconds(usage.ru_utime),
         system_s: seconds(usage.ru_stime),
         switches: usage.ru_nvcsw as f64,
-        counts: read(&fs::read(counts.path()).context("the program's counts cannot be read")?),
-        end: ending(status),
+        counts,
+        end: if cut { cut_off(watch, counts) } else { ending(status) },
         refused,
         stolen_s,
+    };
+    watch.over(&ran);
+    Ok(ran)
+}
+
+/// Waits for the child's end: how it ended, what the host counted for it, and whether it was cut.
+fn wait(child: &Child, watch: &Watch, counts: &Path) -> anyhow::Result<(ExitStatus, libc::rusage, bool)> {
+    let (over, ended) = mpsc::channel::<()>();
+    let pid = child.id() as libc::pid_t;
+    thread::scope(|scope| {
+        let watcher = scope.spawn(move || {
+            let start = Instant::now();
+            while ended.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                watch.show(start.elapsed(), counts);
+                if start.elapsed() >= cut_after(watch.full) {
+                    // SAFETY: it has not been waited for, so the number is still its own.
+                    unsafe { libc::kill(pid, libc::SIGKILL) };
+                    return true;
+                }
+            }
+            false
+        });
+        let mut status = 0;
+        // SAFETY: our child; both places are writable; zeros are a usage.
+        let (answer, usage) = unsafe {
+            let mut usage: libc::rusage = mem::zeroed();
+            (libc::wait4(pid, &mut status, 0, &mut usage), usage)
+        };
+        drop(over);
+        let cut = watcher.join().unwrap_or(false);
+        anyhow::ensure!(answer == pid, "a measuring process was lost: {}", std::io::Error::last_os_error());
+        Ok((ExitStatus::from_raw(status), usage, cut))
     })
 }
 
-/// Waits for the child's end, and what the host counted for it.
-fn wait(child: &Child, at_most: Duration) -> anyhow::Result<(ExitStatus, libc::rusage)> {
-    let (over, ended) = mpsc::channel::<()>();
-    let pid = child.id() as libc::pid_t;
-    let watch = thread::spawn(move || {
-        if ended.recv_timeout(at_most) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: it has not been waited for, so the number is still its own.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-        }
-    });
-    let mut status = 0;
-    // SAFETY: our child; both places are writable; zeros are a usage.
-    let (answer, usage) = unsafe {
-        let mut usage: libc::rusage = mem::zeroed();
-        (libc::wait4(pid, &mut status, 0, &mut usage), usage)
-    };
-    drop(over);
-    let _ = watch.join();
-    anyhow::ensure!(answer == pid, "a measuring process was lost: {}", std::io::Error::last_os_error());
-    Ok((ExitStatus::from_raw(status), usage))
+fn cut_off(watch: &Watch, [_, _, through, _]: [u64; COUNTS]) -> String {
+    format!("cut after {} s, {through} of {} threads through", cut_after(watch.full).as_secs(), watch.threads)
 }
 
 fn read(bytes: &[u8]) -> [u64; COUNTS] {
@@ -358,6 +410,14 @@ mod tests {
         assert_eq!(words(false), "threads=8 upto=25000000 first=0.01 interval=0.01 hard=1");
         assert_eq!(words(true), "threads=8 upto=25000000 first=0.01 interval=0.01 hard=20");
         assert_eq!(CASES[0].parameters(true), ["threads=100000", "upto=10000"]);
+    }
+
+    /// Somebody who waits is told how far it came; who reads the page, why a row is not whole.
+    #[test]
+    fn what_was_cut_says_so() {
+        let watch = |full| Watch { what: String::new(), threads: 16, full };
+        assert_eq!(cut_off(&watch(true), [900, 0, 3, 9]), "cut after 150 s, 3 of 16 threads through");
+        assert_eq!(cut_off(&watch(false), [0; COUNTS]), "cut after 60 s, 0 of 16 threads through");
     }
 
     #[test]

@@ -11,8 +11,7 @@ pub mod watch;
 use crate::style;
 use anyhow::{Context, bail};
 use clap::Args;
-use mount::serve::{FileSystem, Session};
-use mount::{Host, Tree};
+use mount::{Host, Mounted, Tree};
 use procfs::{HidePid, Options};
 use std::ffi::OsString;
 use std::io;
@@ -102,12 +101,13 @@ pub fn mount(request: &MountArguments) -> anyhow::Result<i32> {
     let options = request.hiding.options();
     let tree = tree(options)?;
     refusal::look(user)?;
-    let session = mount::serve::mount(tree, &options, &folder, request.allow_other)
+    let ends = block_ends();
+    let mounted = Mounted::new(tree, &options, &folder, request.allow_other)
         .map_err(|error| refusal::explain(&error, &folder))?;
     if !request.foreground {
         into_background()?;
     }
-    serve(session, &folder)
+    serve(mounted, ends)
 }
 
 /// The host's tree with what is watched. Opened now, so that it is the host's whatever is mounted over it later.
@@ -158,11 +158,11 @@ fn into_background() -> anyhow::Result<()> {
     }
 }
 
-/// Serves until somebody unmounts, or a signal asks for the end.
-fn serve(mut session: Session<FileSystem>, folder: &Path) -> anyhow::Result<i32> {
-    let mut unmounter = session.unmount_callable();
-    // SAFETY: an empty set, and signals that exist. All threads that come later have the mask.
-    let signals = unsafe {
+/// Blocks the signals that ask for the end, before there is a mount: one that came between would leave a mount that nobody serves,
+/// or be lost where whoever started us has it ignored. All threads that come later have the mask.
+fn block_ends() -> libc::sigset_t {
+    // SAFETY: an empty set, and signals that exist.
+    unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut set);
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -170,29 +170,25 @@ fn serve(mut session: Session<FileSystem>, folder: &Path) -> anyhow::Result<i32>
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         set
-    };
-    let busy = folder.to_owned();
+    }
+}
+
+/// Serves until somebody unmounts, or a signal of `ends` asks for the end.
+fn serve(mounted: Mounted, ends: libc::sigset_t) -> anyhow::Result<i32> {
+    let unmounter = mounted.unmounter().context("cannot keep a way to unmount")?;
     std::thread::spawn(move || {
         let mut signal = 0;
         // SAFETY: our own words.
-        unsafe { libc::sigwait(&raw const signals, &raw mut signal) };
-        if unmounter.unmount().is_err() {
-            // Somebody stands in it. It goes from the tree now; who has files open there gets ENOTCONN.
-            detach(&busy);
-            std::process::exit(0);
-        }
+        unsafe { libc::sigwait(&raw const ends, &raw mut signal) };
+        // With the process the connection ends, too, whoever is still inside.
+        std::process::exit(match unmounter.unmount() {
+            Ok(()) => 0,
+            Err(error) => {
+                style::complain(&format!("cannot unmount: {error}"));
+                1
+            }
+        });
     });
-    session.run().context("the kernel ended the connection")?;
+    mounted.serve().context("the kernel ended the connection")?;
     Ok(0)
-}
-
-fn detach(folder: &Path) {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return };
-    // SAFETY: the path ends with a zero.
-    let done = unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) == 0 };
-    if !done && let Err(error) = std::process::Command::new("fusermount3").args(["-u", "-z", "--"]).arg(folder).status()
-    {
-        style::complain(&format!("cannot unmount {}: {error}", folder.display()));
-    }
 }

@@ -75,7 +75,7 @@ fn wait_for_all(from: u32, followed: &AtomicU32) {
             return;
         }
         os::futex_wait(followed, seen, Some(patience));
-        // The host had no room for the signal, or the carrier was made since.
+        // The carrier was made since, or is one that the signal did not find.
         if followed.load(SeqCst) == seen {
             carriers.with_identity(from).for_each(call);
             patience = Nanos((2 * patience.0).min(PATIENCE_MAX.0));

@@ -16,8 +16,8 @@
 //! - **An identity that nobody has any more** ends with its carriers, but for those that tracees or children need.
 //! - **A tracer** has an identity that differs in the number alone, and one carrier with it (`tracer`).
 //!
-//! So no carrier keeps an identity that no thread has, but for the base while threads are at odds: the service
-//! thread has it, and clones from it whatever carriers are missing.
+//! So no carrier that runs threads has an identity that no thread has, and no other keeps one but for those and the base
+//! while threads are at odds: the service thread has it, and clones from it whatever carriers are missing.
 
 mod adopt;
 mod credentials;
@@ -26,11 +26,11 @@ mod tracer;
 use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
-use crate::{report, service};
+use crate::{report, scarce, service};
 use abi::Errno;
 use alloc::vec::Vec;
 use credentials::{Change, Credentials};
-use ids::ThreadIdx;
+use ids::{CpuId, ThreadIdx};
 use kernel::{Call, Machine, Next};
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use sync::{Guard, Lock};
@@ -53,6 +53,8 @@ pub(crate) struct Identities {
     mixed: AtomicBool,
     /// A spare of the base is missing.
     missing: AtomicBool,
+    /// How often the host has refused the service thread a carrier.
+    refused: AtomicU32,
     order: AtomicPtr<adopt::Order>,
     /// The base that the order is to leave, plus one; 0: there has been none.
     left: AtomicU32,
@@ -145,15 +147,21 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
         return tracer::request(me, t, call);
     }
     untie(me, t);
-    // The process's first host thread cannot end before the others without being seen dead, so it
-    // never has an identity of its own: another carrier makes the call.
-    if is_first(me) && k.threads().live() > 1 {
+    let here = may_change(me, of(t));
+    if !here && let Some(free) = find(me, of(t)) {
         k.m.leave_behind(t);
         k.m.restart_call(t, None);
-        return give_up_seat(me, of(t));
+        return give_up_seat(me, free).unwrap_or_else(|| scarce::hold_back(me, t, of(t)));
     }
-    let result = change(me, t, call);
-    let next = k.process_done(me.cpu(), result);
+    let result = match change(me, t, call, here) {
+        Changed::Result(result) => result,
+        Changed::Busy(wanted) => {
+            k.m.leave_behind(t);
+            k.m.restart_call(t, None);
+            return scarce::hold_back(me, t, wanted);
+        }
+    };
+    let next = k.rights_done(me.cpu(), result);
     if of(t) != me.identity.load(Relaxed) {
         // Another carrier goes on with it: its state must not stay in this one's registers. The kernel
         // has saved it already if it chose anew.
@@ -165,6 +173,22 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
 /// Whether the carrier is the process's first host thread, whose end ends the process in the host's eyes.
 fn is_first(carrier: &Carrier) -> bool {
     carrier.tid.load(Relaxed) == kernel().m.pid as u32
+}
+
+/// Whether the carrier, the caller, may get another identity than this, which it has: somebody else must have it then, if others need
+/// it. The process's first host thread cannot end before the others without being seen dead, so while there are others it never has
+/// an identity of its own.
+fn may_change(me: &Carrier, mine: u32) -> bool {
+    if is_first(me) {
+        return kernel().threads().live() == 1;
+    }
+    let alone = identities().lock().get(mine).is_none_or(|i| i.threads <= 1);
+    alone || has_another(me, mine)
+}
+
+/// Whether there is a carrier with this identity beside that one.
+fn has_another(than: &Carrier, identity: u32) -> bool {
+    carriers().with_identity(identity).any(|c| c.number != than.number && c.gs.borrowed == 0)
 }
 
 /// A tracer's requests must come from the host thread that its tracees know: from now on the thread has
@@ -207,36 +231,51 @@ fn end_tie(table: &mut Table, me: &Carrier, number: u32, from: u32) {
     table.others.retain(|i| i.number != number);
 }
 
-fn change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> isize {
-    let Ok(change) = Change::new(call, kernel().tid(t).0) else { return refused(call) };
+/// What has become of a call that changes rights.
+enum Changed {
+    /// Its result.
+    Result(isize),
+    /// A carrier with the identity that it leads to is there, and serves others: it is to be made again.
+    Busy(u32),
+}
+
+/// Makes the call; if not `here`, on this carrier, only a free one with the identity to be is of use.
+fn change(me: &'static Carrier, t: ThreadIdx, call: &Call, here: bool) -> Changed {
+    let Ok(change) = Change::new(call, kernel().tid(t).0) else { return Changed::Result(refused(call)) };
     let alone = kernel().threads().live() == 1;
     if change.is_opaque() && !alone {
         // Another carrier could not be given the same: as a host without Landlock answers.
-        return Errno::EOPNOTSUPP.to_ret();
+        return Changed::Result(Errno::EOPNOTSUPP.to_ret());
     }
     let all = identities();
     let mut table = all.lock();
     let from = of(t);
     let known = table.others.iter().find(|i| i.from == from && i.change.as_ref() == Some(&change));
-    let known = known.map(|i| (i.number, i.result)).filter(|&(number, _)| carriers().has_spare(number));
-    let (to, result) = match known {
-        Some(known) => known,
-        None => match make(&mut table, all, from, change) {
+    let known = known.map(|i| (i.number, i.result));
+    let is_free = |number| carriers().has_spare(number) || !here && scarce::asleep(number).is_some();
+    let free = known.filter(|&(number, _)| is_free(number));
+    let (to, result) = match (free, known) {
+        (Some(free), _) => free,
+        (None, Some((busy, _))) if !here && has_another(me, busy) => return Changed::Busy(busy),
+        // The host gives us no further carrier (RLIMIT_NPROC, `pids.max`, memory), and only another one could.
+        _ if !here && has_another(me, from) => return Changed::Busy(from),
+        _ if !here => return Changed::Result(Errno::EAGAIN.to_ret()),
+        _ => match make(&mut table, all, from, change) {
             Ok(made) => made,
-            Err(result) => return result,
+            Err(result) => return Changed::Result(result),
         },
     };
     if to != from {
         all.mixed.store(true, SeqCst);
         set(t, to);
-        if known.is_none() {
+        if free.is_none() {
             me.identity.store(to, SeqCst);
         }
         count(&mut table, to, 1);
         count(&mut table, from, -1);
         settle(&mut table, all);
     }
-    result
+    Changed::Result(result)
 }
 
 /// Makes the change on this carrier: the identity it has then, and the call's result; or the result
@@ -353,27 +392,57 @@ pub(crate) fn gone(number: u32) {
 }
 
 /// The chosen thread `t`, which nobody has loaded, has another identity than this carrier: the CPU goes to a carrier
-/// of its own, and this one becomes a spare.
+/// of its own, and this one becomes a spare, or goes where that one was.
 #[cold]
 pub(crate) fn pass_on(me: &'static Carrier, t: ThreadIdx) -> Next {
-    give_up_seat(me, of(t))
+    let wanted = of(t);
+    find(me, wanted).and_then(|free| give_up_seat(me, free)).unwrap_or_else(|| scarce::hold_back(me, t, wanted))
 }
 
-/// The CPU is idle. A carrier that is not of the base does not wait on it: what has an identity of its own is either
+/// The CPU is idle. A carrier that is not of the base does not wait on it, if there is another: what has an identity of its own is either
 /// with a thread that has it or a spare, which ends with the last of them.
 #[inline]
 pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
     let base = identities().base.load(Relaxed);
-    (me.identity.load(Relaxed) != base).then(|| give_up_seat(me, base))
+    if me.identity.load(Relaxed) == base {
+        return None;
+    }
+    give_up_seat(me, Free::Spare(carrier_of(me, base)?))
 }
 
+/// A carrier that can take a CPU over.
+enum Free {
+    /// Out of the list of spares.
+    Spare(&'static Carrier),
+    /// One thread's own. It has no other thread, and is a spare or about to be one: nobody waits for it here, for it may have to
+    /// wait for this carrier in the same way.
+    Tied(&'static Carrier),
+    /// It sleeps on the idle CPU.
+    Asleep(&'static Carrier, CpuId),
+}
+
+/// A carrier with this identity, if there is one or the host gives us one.
+fn find(me: &'static Carrier, wanted: u32) -> Option<Free> {
+    if let Some(carrier) = tied_carrier(wanted) {
+        return Some(Free::Tied(carrier));
+    }
+    let spare = carrier_of(me, wanted).map(Free::Spare);
+    spare.or_else(|| scarce::asleep(wanted).map(|(carrier, cpu)| Free::Asleep(carrier, cpu)))
+}
+
+/// That carrier gets the CPU of the caller. `None` if it no longer sleeps.
 #[cold]
-fn give_up_seat(me: &'static Carrier, wanted: u32) -> Next {
-    let Some(carrier) = tied_carrier(wanted) else { return give_up_seat_to(me, carrier_of(me, wanted)) };
-    let cpu = me.cpu();
-    kernel().m.seats.pass_on(cpu, carrier);
-    carriers().assign_when_free(carrier, cpu);
-    become_spare(me)
+fn give_up_seat(me: &'static Carrier, free: Free) -> Option<Next> {
+    match free {
+        Free::Spare(carrier) => return Some(give_up_seat_to(me, carrier)),
+        Free::Asleep(carrier, cpu) => return scarce::exchange(me, carrier, cpu),
+        Free::Tied(carrier) => {
+            let cpu = me.cpu();
+            kernel().m.seats.pass_on(cpu, carrier);
+            carriers().assign_when_free(carrier, cpu);
+        }
+    }
+    Some(become_spare(me))
 }
 
 /// A carrier that is free, for it was taken out of the list, gets the CPU.
@@ -400,34 +469,35 @@ fn become_spare(me: &'static Carrier) -> Next {
     me.wait_for_seat()
 }
 
-/// The one carrier with this identity, if it is one's that is tied to it. It has no other thread, and is a spare or
-/// about to be one: nobody waits for it here, for it may have to wait for this carrier in the same way.
+/// The one carrier with this identity, if it is one's that is tied to it.
 fn tied_carrier(wanted: u32) -> Option<&'static Carrier> {
     identities().lock().untied(wanted)?;
     (0..carriers().count()).map(|i| carriers().get(i)).find(|c| c.identity.load(SeqCst) == wanted)
 }
 
-/// A carrier that is free, with that identity or about to have it.
-fn carrier_of(me: &'static Carrier, wanted: u32) -> &'static Carrier {
+/// A carrier that is free, with that identity or about to have it. `None` if the host gives us no more.
+fn carrier_of(me: &'static Carrier, wanted: u32) -> Option<&'static Carrier> {
+    let refused = identities().refused.load(SeqCst);
     for round in 0.. {
         if let Some(carrier) = carriers().take_spare_of(wanted) {
-            return carrier;
+            return Some(carrier);
         }
         let base = identities().base.load(SeqCst);
+        let is_base = me.identity.load(SeqCst) == base;
         // It will have the other identity: not the one that must outlive all.
-        let other = carriers().take_spare_if(|c| c.identity.load(SeqCst) == base && !is_first(c)).or_else(|| {
-            let clone = me.identity.load(SeqCst) == base;
-            clone.then(|| carriers().new_carrier()).flatten()
-        });
+        let other = carriers()
+            .take_spare_if(|c| c.identity.load(SeqCst) == base && !is_first(c))
+            .or_else(|| is_base.then(|| carriers().new_carrier()).flatten());
         if let Some(carrier) = other {
             carrier.wanted.store(wanted, SeqCst);
-            return carrier;
+            return Some(carrier);
         }
-        if me.identity.load(SeqCst) != base {
-            identities().missing.store(true, SeqCst);
-            if !service::call() {
-                report::fatal(format_args!("no service thread to make a carrier with another thread's rights"));
-            }
+        if is_base || identities().refused.load(SeqCst) != refused {
+            return None;
+        }
+        identities().missing.store(true, SeqCst);
+        if !service::call() {
+            return None;
         }
         os::relax(round);
     }
@@ -443,10 +513,11 @@ pub(crate) fn called() {
 /// The service thread has been called: it may be for this.
 pub(crate) fn serve() {
     adopt_here();
-    if identities().missing.swap(false, SeqCst)
-        && let Some(carrier) = carriers().new_carrier()
-    {
-        carriers().give_spare(carrier);
+    if identities().missing.swap(false, SeqCst) {
+        match carriers().new_carrier() {
+            Some(carrier) => carriers().give_spare(carrier),
+            None => drop(identities().refused.fetch_add(1, SeqCst)),
+        }
     }
 }
 

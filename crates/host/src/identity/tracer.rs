@@ -17,13 +17,13 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::report::Text;
-use crate::{place, run, survey};
+use crate::{run, scarce, survey};
 use abi::Errno;
 use arch::syscall;
 use core::fmt::Write;
 use core::sync::atomic::AtomicPtr;
-use ids::{CpuId, ThreadIdx};
-use kernel::{Call, Machine, Next, Trap};
+use ids::ThreadIdx;
+use kernel::{Call, Machine, Next};
 use sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering::*};
 
 const PTRACE_TRACEME: u64 = 0;
@@ -59,13 +59,9 @@ impl Tracing {
         [kernel().tid(t).0, SEVERAL].contains(&self.parent.load(Acquire))
     }
 
-    pub(crate) fn is_kept(&self) -> bool {
-        self.kept.load(SeqCst)
-    }
-
     /// It shall be asked again whether it is needed, or end. False if it was not kept.
     pub(crate) fn let_go(&self) -> bool {
-        self.kept.swap(false, SeqCst)
+        self.kept.load(SeqCst) && self.kept.swap(false, SeqCst)
     }
 
     /// The host thread ends.
@@ -155,23 +151,13 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
         return None;
     }
     let is_spare = carriers().take_spare_if(|c| c.number == to.number).is_some();
-    let other = CpuId((to.cpu.load(Relaxed).wrapping_sub(1)) as u16);
+    let other = to.cpu();
     if !is_spare && (other.index() >= k.config().cpus || !k.m.seats.exchange_parked(other, to, me)) {
         return None;
     }
     k.m.leave_behind(t);
     k.m.restart_call(t, None);
-    if is_spare {
-        return Some(give_up_seat_to(me, to));
-    }
-    // The caller has both seats now, and nobody else looks for that carrier.
-    let cpu = me.cpu();
-    k.m.seats.pass_on(cpu, to);
-    to.assign(cpu);
-    me.cpu.store(u32::from(other.0) + 1, Relaxed);
-    place::take(me, other);
-    k.sched.idle_state(other, sched::Idle::Spinning);
-    Some(k.trap(other, Trap::Seated))
+    Some(if is_spare { give_up_seat_to(me, to) } else { scarce::exchanged(me, to, other) })
 }
 
 /// No thread has the identity of the caller, a spare, any more: whether it must stay all the same, because its end would
@@ -208,11 +194,12 @@ fn ask(tracer: &Carrier, call: &Call) -> isize {
     let tid = tracer.tid.load(Acquire);
     let has_ended = || tracer.identity.load(SeqCst) == super::NONE || tracer.tid.load(Acquire) != tid;
     let slot = &tracer.tracing.errand;
-    let (mut given, mut told) = (false, false);
+    let mut given = false;
     for round in 0.. {
-        given = given || slot.compare_exchange(core::ptr::null_mut(), at, SeqCst, SeqCst).is_ok();
-        // The host may have no room for a signal.
-        told = told || given && os::signal_for_identity(kernel().m.pid, tid as i32);
+        if !given && slot.compare_exchange(core::ptr::null_mut(), at, SeqCst, SeqCst).is_ok() {
+            given = true;
+            os::signal_for_identity(kernel().m.pid, tid as i32);
+        }
         if errand.done.load(Acquire) {
             break;
         }

@@ -37,14 +37,17 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn expire_cpu_timers(&self, cpu: CpuId, current: Option<ThreadIdx>, now: Nanos) {
         let process = &self.cputime.cpu;
         // One at a time: the others' ticks see that somebody is at it and go on.
-        if process.is_due(now)
+        let known = |cpu| self.known_on(cpu);
+        if process.is_due(now, known)
             && let Some(claim) = process.expiry.claim()
         {
             let mut events = Events::new();
             {
                 let mut timers = self.cputime.timers.lock();
                 let places = &mut self.waiting();
-                timers.process.expire(claim, process, now, places, |event, _| events.push(event));
+                timers
+                    .process
+                    .expire(claim, process, process.settle(now, known), places, |event, _| events.push(event));
                 self.cputime.note_armed(&timers);
             }
             self.carry_out(cpu, current.or_else(|| self.any_running()), events);

@@ -17,6 +17,10 @@
 //! The difference is kept until a thread can bear it: what was stolen is taken back from who runs when the host is
 //! asked, and what an idle CPU consumed is charged to who runs there next, by [`BORNE`] and more at a time. Who it was otherwise is not known:
 //! a switch notes nothing.
+//!
+//! A CPU whose carrier the host keeps waiting cannot ask, and goes on counting; others see that. So timers and limits
+//! of the process go by what is *known*: what was counted there when the host was asked last, less what is to be taken
+//! back. While something is armed that is not older than a tick, unless the carrier stands still.
 
 use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
@@ -48,6 +52,8 @@ pub(crate) struct HostTime {
     rested: AtomicU64,
     /// What we have counted too much (stolen) or too little (idle), up to that moment.
     debt: AtomicI64,
+    /// What is known to have been consumed here: `ours`, less a debt. In a word of its own, because others read it.
+    known: AtomicU64,
     hit_kernel: AtomicBool,
 }
 
@@ -58,6 +64,7 @@ impl Default for HostTime {
             ours: AtomicU64::new(0),
             rested: AtomicU64::new(UNKNOWN),
             debt: AtomicI64::new(0),
+            known: AtomicU64::new(0),
             hit_kernel: AtomicBool::new(false),
         }
     }
@@ -76,8 +83,15 @@ impl HostTime {
 
     fn set(&self, host: Nanos, ours: Nanos) {
         self.host.store(host.0, Relaxed);
-        self.ours.store(ours.0, Relaxed);
+        self.count(ours);
         self.rested.store(UNKNOWN, Relaxed);
+    }
+
+    /// So much was counted here, of which what is owed will be taken back.
+    fn count(&self, ours: Nanos) {
+        self.ours.store(ours.0, Relaxed);
+        let owed = self.debt.load(Relaxed).max(0) as u64;
+        self.known.store(ours.0.saturating_sub(owed), Relaxed);
     }
 
     /// What we have counted since that moment.
@@ -97,7 +111,7 @@ impl HostTime {
 
     /// So much was taken from our count, and the host's is what it was.
     fn taken(&self, back: i64) {
-        self.ours.store(self.ours.load(Relaxed).wrapping_sub(back as u64), Relaxed);
+        self.count(Nanos(self.ours.load(Relaxed).wrapping_sub(back as u64)));
     }
 
     /// Somebody should bear the difference soon.
@@ -141,9 +155,24 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         match host {
             Some(host) => self.compare_with(cpu, t, now, host),
-            None => self.follow(t, now),
+            None => {
+                let base = &self.cpu(cpu).host_time;
+                base.forget();
+                base.count(self.cputime.cpu.on(cpu, now));
+                self.follow(t, now);
+            }
         }
         now
+    }
+
+    /// What is known to have been consumed on a CPU, by whichever CPU asks.
+    pub(super) fn known_on(&self, cpu: CpuId) -> Nanos {
+        Nanos(self.cpu(cpu).host_time.known.load(Relaxed))
+    }
+
+    /// What the process is known to have consumed: what its timers and limits go by.
+    pub(crate) fn known_consumption(&self, now: Nanos) -> Nanos {
+        self.cputime.cpu.known(now, |cpu| self.known_on(cpu)).exec
     }
 
     /// The same, where the host's count of the CPU's carrier is known.
@@ -232,10 +261,11 @@ impl<M: Machine> Kernel<M> {
             // It was busy in between and nobody said so: what its carrier has consumed since is not known.
             if base.since(ours) != Nanos::ZERO {
                 base.forget();
+                base.count(ours);
             }
             return;
         }
-        let Some(expected) = base.expected(ours) else { return };
+        let Some(expected) = base.expected(ours) else { return base.count(ours) };
         let long = base.since(ours) >= BURST;
         match long.then(|| self.m.carrier_time()).flatten() {
             Some(host) => base.settle(host, ours),
@@ -259,6 +289,15 @@ impl<M: Machine> Kernel<M> {
         let missed = host.0.saturating_sub(before) as i64;
         base.debt.store(base.debt.load(Relaxed).saturating_sub(missed), Relaxed);
         base.set(host, Nanos(base.ours.load(Relaxed)));
+    }
+
+    /// Since the last comparison nobody has served the CPU, whose current thread is `t`: what was counted is taken back.
+    pub(crate) fn was_unserved(&self, cpu: CpuId, t: ThreadIdx) {
+        let (base, now) = (&self.cpu(cpu).host_time, self.m.now());
+        if base.is_known() {
+            base.settle(Nanos(base.host.load(Relaxed)), self.cputime.cpu.on(cpu, now));
+            self.bear_debt(cpu, t, now);
+        }
     }
 
     /// The current thread leaves its CPU for a host call.

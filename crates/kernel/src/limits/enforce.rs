@@ -25,7 +25,7 @@ impl<M: Machine> Kernel<M> {
 
     fn check_process(&self, Moment { cpu, now }: Moment, t: ThreadIdx) {
         let Some(limit) = &self.limits.process else { return };
-        let reached = limit.lock().check(self.cputime.cpu.clock(now));
+        let reached = limit.lock().check(self.known_consumption(now));
         let signal = match reached {
             LimitReached::Nothing => return,
             LimitReached::Soft => self.limits.soft_signal.unwrap_or(Signal::XCPU),

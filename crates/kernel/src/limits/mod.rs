@@ -15,7 +15,8 @@
 //! cgroups.
 //!
 //! A group may have CPUs, exclusively or not (`cpuset`): its threads get all of them when they join, and an affinity mask that a
-//! thread asks for is cut down to them. Balancing keeps to masks, so these are Linux's root domains as far as programs can tell.
+//! thread asks for is cut down to them. Exclusive CPUs are a root domain (cpuset(7), `sched_load_balance` off above them): urgent
+//! threads are balanced within, and deadline threads admitted by what its CPUs have. Sets that overlap share the domain of the rest.
 //!
 //! Nothing of this costs anything unless a limit or a group is there: a switch tests one flag that never changes.
 
@@ -82,6 +83,11 @@ impl Limits {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
+    }
+
+    /// The CPUs that groups have to themselves, group by group.
+    pub(crate) fn exclusive_cpus(&self) -> impl Iterator<Item = &CpuMask> {
+        self.groups.iter().filter(|group| group.exclusive).filter_map(|group| group.cpus.as_ref())
     }
 }
 
@@ -160,7 +166,7 @@ pub(crate) struct Enforcer {
 impl Enforcer {
     pub(crate) fn new(limits: &Limits, cpus: usize) -> Enforcer {
         let mut common = CpuMask::first(cpus);
-        for own in limits.groups.iter().filter(|group| group.exclusive).filter_map(|group| group.cpus.as_ref()) {
+        for own in limits.exclusive_cpus() {
             own.iter().for_each(|cpu| common.remove(cpu));
         }
         let group = |spec: &GroupSpec| Group {

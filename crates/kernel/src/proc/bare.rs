@@ -161,17 +161,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives numbers back that were kept, and those that are not the lowest without them.
+    /// Gives numbers back that were kept.
     fn close_vacant(&self, first: Returned<'_>) {
-        let mut next = Some(first);
-        while let Some(mut returned) = next {
-            let mut lowest = i32::MAX;
-            for fd in &mut returned.numbers {
-                lowest = lowest.min(fd);
-                self.host_close_only(fd);
-            }
-            next = if lowest < i32::MAX { self.proc.files.freed(lowest) } else { None };
-        }
+        self.proc.files.give_back(first, |fd| self.host_close_only(fd));
     }
 
     pub(super) fn host_close_only(&self, fd: i32) {

@@ -13,7 +13,7 @@ use ids::CpuId;
 use procfs::entries::{Is, S_IFLNK};
 use procfs::node::{Dir, Place};
 use procfs::walk::Within;
-use procfs::{Mode, Node, Threads, Want, permission};
+use procfs::{Mode, Node, Owner, Threads, Want, permission};
 use sync::atomic::Ordering::Relaxed;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -80,6 +80,11 @@ impl Asked {
         Asked { dirfd: Some(0), path: 1, want, what: What::Open { flags: how.flags }, resolve: how.resolve }
     }
 
+    /// `access(2)` asks for the real user, all others for the effective one.
+    fn by_real_ids(&self) -> bool {
+        matches!(self.what, What::Access { real: true, .. })
+    }
+
     /// Whether an absolute path is not ours to walk: it leads out of where it begins, or begins elsewhere.
     fn leaves(&self, path: &ProcPath<'_>) -> bool {
         path.absolute && self.resolve & WITHIN != 0
@@ -105,6 +110,9 @@ impl<M: Machine> Kernel<M> {
             let dirfd = asked.dirfd.map_or(AT_FDCWD, |at| call.args[at]);
             let at = call.args[asked.path];
             if self.may_be_proc(at) {
+                if let Some(result) = self.proc_at_once(cpu, t, &asked, at) {
+                    return Out::Done(result);
+                }
                 let mut short = [0; PATH_SHORT];
                 let out = match self.copy_path(at, &mut short) {
                     Some(len) => self.proc_call_by(cpu, t, call, &asked, dirfd, &short[..len]),
@@ -119,12 +127,23 @@ impl<M: Machine> Kernel<M> {
                 self.back_all();
             }
             if !self.proc.files.is_empty()
-                && let Some(out) = self.proc_empty_path(call, &asked)
+                && let Some(out) = self.proc_empty_path(cpu, call, &asked)
             {
                 return out;
             }
         }
         self.pass(cpu, call)
+    }
+
+    /// A plain path of ours, whose node is known without a walk.
+    #[inline(always)]
+    fn proc_at_once(&self, cpu: CpuId, t: ThreadIdx, asked: &Asked, at: u64) -> Option<isize> {
+        // Nothing is waited for, which is all that RESOLVE_CACHED asks.
+        if asked.resolve & !CACHED != 0 {
+            return None;
+        }
+        let node = self.proc_leap(t, asked.want, at)?;
+        Some(self.proc_answer(t, asked, &node, || self.proc_owner(cpu)))
     }
 
     #[cold]
@@ -152,10 +171,9 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(never)]
     fn proc_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call, asked: &Asked, path: &ProcPath<'_>) -> Out {
-        let owner = self.proc_owner();
+        let owner = self.proc_owner(cpu);
         let view = View { k: self, owner };
-        let real = matches!(asked.what, What::Access { real: true, .. });
-        let caller = self.proc_caller(t, &owner, real);
+        let caller = self.proc_caller(t, &owner, asked.by_real_ids());
         let walked = self.proc_tree().walk_from(cpu.index(), &view, &caller, path.from, path.rest, asked.want);
         match walked {
             Ok(walked) if is_hosts(&walked.node) => {
@@ -164,7 +182,7 @@ impl<M: Machine> Kernel<M> {
             // Up and out again: the machine's files are the host's.
             Ok(walked) if !walked.node.is_of_thread() && !is_link(&walked.node) => self.pass(cpu, call),
             Ok(walked) if asked.resolve & CACHED != 0 && walked.mode == Mode::Reference => Errno::EAGAIN.into(),
-            Ok(walked) => self.proc_answer(&view, &caller, asked, &walked.node),
+            Ok(walked) => Out::Done(self.proc_answer(t, asked, &walked.node, || owner)),
             // This kernel may have files that our list does not know; it answers for the process, and outside.
             Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) || goes_up(path.rest) => {
                 self.pass(cpu, call)
@@ -174,7 +192,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// `fstat(2)` and what asks about a descriptor by an empty path.
-    fn proc_empty_path(&self, call: &Call, asked: &Asked) -> Option<Out> {
+    fn proc_empty_path(&self, cpu: CpuId, call: &Call, asked: &Asked) -> Option<Out> {
         let flags = match call.nr {
             nr::NEWFSTATAT => call.args[3],
             nr::STATX => call.args[2],
@@ -190,89 +208,108 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         let file = self.proc.files.find(call.args[0] as i32)?;
-        let view = View { k: self, owner: self.proc_owner() };
-        Some(self.proc_attributes(&view, &file.node, asked.what))
+        let view = View { k: self, owner: self.proc_owner(cpu) };
+        Some(Out::Done(self.proc_attributes(&view, &file.node, asked.what)))
     }
 
     /// `fstat(2)`.
     pub(crate) fn sys_fstat(&self, cpu: CpuId, call: &Call) -> Out {
         match self.proc.files.find(call.args[0] as i32) {
             Some(file) => {
-                let view = View { k: self, owner: self.proc_owner() };
-                self.proc_attributes(&view, &file.node, What::Stat { to: call.args[1] })
+                let view = View { k: self, owner: self.proc_owner(cpu) };
+                Out::Done(self.proc_attributes(&view, &file.node, What::Stat { to: call.args[1] }))
             }
             None => self.pass(cpu, call),
         }
     }
 
-    fn proc_answer(&self, view: &View<'_, M>, caller: &procfs::Caller<'_>, asked: &Asked, node: &Node) -> Out {
+    /// The result alone: an [`Out`] is larger than two registers, and to hand one on is a fifth of a short call. Whose the
+    /// process is, is asked only where it matters.
+    #[inline(always)]
+    fn proc_answer(&self, t: ThreadIdx, asked: &Asked, node: &Node, owner: impl FnOnce() -> Owner) -> isize {
+        let view = || View { k: self, owner: owner() };
         match asked.what {
-            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(view, node, asked.what),
-            What::Access { want, .. } => match caller.may_access(view, node, want) {
-                Ok(()) => Out::Done(0),
-                Err(e) => e.into(),
-            },
-            What::Readlink { to, len } => self.proc_readlink(caller, node, to, len),
-            What::Open { flags } => self.proc_open(view, caller, node, flags),
+            // A link's text is the same for everybody.
+            What::Readlink { to, len } => self.proc_readlink(t, node, to, len),
+            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(&view(), node, asked.what),
+            What::Access { want, real } => {
+                let view = view();
+                match self.proc_caller(t, &view.owner, real).may_access(&view, node, want) {
+                    Ok(()) => 0,
+                    Err(e) => e.to_ret(),
+                }
+            }
+            What::Open { flags } => {
+                let view = view();
+                self.proc_open(&view, &self.proc_caller(t, &view.owner, false), node, flags)
+            }
         }
     }
 
-    fn proc_readlink(&self, caller: &procfs::Caller<'_>, node: &Node, to: u64, len: u64) -> Out {
+    fn proc_readlink(&self, t: ThreadIdx, node: &Node, to: u64, len: u64) -> isize {
         if len as i32 <= 0 {
-            return Errno::EINVAL.into();
+            return Errno::EINVAL.to_ret();
         }
         let is = match node.entry().map(|entry| entry.is) {
             is @ Some(Is::SelfLink | Is::ThreadSelfLink) => is,
-            _ => return Errno::EINVAL.into(),
+            _ => return Errno::EINVAL.to_ret(),
         };
         let mut text = [0; 32];
-        let text_len = procfs::walk::link_text(caller, is, &mut text).min(len as usize);
+        let caller = self.proc_caller(t, &procfs::Owner::default(), false);
+        let text_len = procfs::walk::link_text(&caller, is, &mut text).min(len as usize);
         match self.m.write(to, &text[..text_len]) {
-            Ok(()) => Out::Done(text_len as isize),
-            Err(_) => Errno::EFAULT.into(),
+            Ok(()) => text_len as isize,
+            Err(_) => Errno::EFAULT.to_ret(),
         }
     }
 
-    fn proc_attributes(&self, view: &View<'_, M>, node: &Node, what: What) -> Out {
+    fn proc_attributes(&self, view: &View<'_, M>, node: &Node, what: What) -> isize {
         let (mode, [uid, gid]) = permission::attributes(view, node);
         let links = permission::links(view, node);
-        // 32 bits at an offset in bytes.
-        let long = |at: usize| self.proc.facts.statx[at / 8].load(Relaxed);
-        let word = |at: usize| (long(at) >> (at % 8 * 8)) as u32;
+        let known = &self.proc.facts.statx;
+        let low = |at: usize| known[at].load(Relaxed) & u64::from(u32::MAX);
+        let high = |at: usize| known[at].load(Relaxed) >> 32;
         let written = match what {
             What::Statx { to } => {
-                let mut bytes = [0; STATX_SIZE];
-                for (i, to) in bytes.chunks_exact_mut(8).enumerate() {
-                    to.copy_from_slice(&long(8 * i).to_le_bytes());
+                let mut all = [0; STATX_SIZE / 8];
+                for (to, known) in all.iter_mut().zip(known) {
+                    *to = known.load(Relaxed);
                 }
-                put(&mut bytes, 16, &(links as u32).to_le_bytes());
-                put(&mut bytes, 20, &uid.to_le_bytes());
-                put(&mut bytes, 24, &gid.to_le_bytes());
-                put(&mut bytes, 28, &mode.to_le_bytes());
-                put(&mut bytes, 32, &node.inode().to_le_bytes());
-                self.m.write(to, &bytes)
+                all[2] = u64::from(links as u32) | u64::from(uid) << 32;
+                all[3] = u64::from(gid) | u64::from(mode) << 32;
+                all[4] = node.inode();
+                self.m.write(to, &bytes_of::<_, STATX_SIZE>(&all))
             }
             What::Stat { to } => {
-                let (major, minor) = (u64::from(word(136)), u64::from(word(140)));
+                let (major, minor) = (low(17), high(17));
                 let device = minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
-                let mut bytes = [0; STAT_SIZE];
-                put(&mut bytes, 0, &device.to_le_bytes());
-                put(&mut bytes, 8, &node.inode().to_le_bytes());
-                put(&mut bytes, 16, &links.to_le_bytes());
-                put(&mut bytes, 24, &u32::from(mode).to_le_bytes());
-                put(&mut bytes, 28, &uid.to_le_bytes());
-                put(&mut bytes, 32, &gid.to_le_bytes());
-                put(&mut bytes, 56, &u64::from(word(4)).to_le_bytes());
-                // Times of access, change of data, change of attributes: seconds and nanoseconds.
-                for (to, at) in [(72, 64), (88, 112), (104, 96)] {
-                    put(&mut bytes, to, &long(at).to_le_bytes());
-                    put(&mut bytes, to + 8, &word(at + 8).to_le_bytes());
-                }
-                self.m.write(to, &bytes)
+                // By whole words: what is stored in halves and loaded at once is waited for.
+                let all = [
+                    device,
+                    node.inode(),
+                    links,
+                    u64::from(mode) | u64::from(uid) << 32,
+                    gid.into(),
+                    0,
+                    0,
+                    high(0),
+                    0,
+                    // Times of access, change of data, change of attributes: seconds and nanoseconds.
+                    known[8].load(Relaxed),
+                    low(9),
+                    known[14].load(Relaxed),
+                    low(15),
+                    known[12].load(Relaxed),
+                    low(13),
+                    0,
+                    0,
+                    0,
+                ];
+                self.m.write(to, &bytes_of::<_, STAT_SIZE>(&all))
             }
             _ => Ok(()),
         };
-        if written.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        if written.is_err() { Errno::EFAULT.to_ret() } else { 0 }
     }
 
     /// The host answers for what all threads share: under its own name, or, where it does not know the thread, under
@@ -361,8 +398,12 @@ fn is_link(node: &Node) -> bool {
     node.entry().is_some_and(|entry| entry.mode & 0o170_000 == S_IFLNK)
 }
 
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    bytes[at..at + value.len()].copy_from_slice(value);
+fn bytes_of<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    bytes
 }
 
 // The layouts above are the processor's; a statx that grew would be written short, which Linux allows.

@@ -297,6 +297,19 @@ impl OpenFiles {
         self.open.await_given_back();
     }
 
+    /// Closes kept numbers at the host, by `close`, and those that are not the lowest without them.
+    pub(super) fn give_back(&self, first: Returned<'_>, mut close: impl FnMut(i32)) {
+        let mut next = Some(first);
+        while let Some(mut returned) = next {
+            let mut lowest = i32::MAX;
+            for fd in &mut returned.numbers {
+                lowest = lowest.min(fd);
+                close(fd);
+            }
+            next = if lowest < i32::MAX { self.freed(lowest) } else { None };
+        }
+    }
+
     /// The host has closed a number: those above it are not the lowest. Those of them that were kept, to be closed.
     /// `None`: there are none.
     pub(super) fn freed(&self, number: i32) -> Option<Returned<'_>> {

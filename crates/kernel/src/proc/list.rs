@@ -29,7 +29,7 @@ impl<M: Machine> Kernel<M> {
         if file.node.dir() != Some(Dir::Tasks) {
             return self.pass(cpu, call);
         }
-        let owner = self.proc_owner();
+        let owner = self.proc_owner(cpu);
         let view = View { k: self, owner };
         let caller = self.proc_caller(t, &owner, false);
         let (mut used, mut fault, mut full) = (0_u64, false, false);

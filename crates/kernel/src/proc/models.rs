@@ -96,15 +96,7 @@ impl World {
 
     /// `Kernel::close_vacant`.
     fn close_vacant(&self, first: Returned<'_>) {
-        let mut next = Some(first);
-        while let Some(mut returned) = next {
-            let mut lowest = i32::MAX;
-            for fd in &mut returned.numbers {
-                lowest = lowest.min(fd);
-                self.host_close(fd);
-            }
-            next = if lowest < i32::MAX { self.files.freed(lowest) } else { None };
-        }
+        self.files.give_back(first, |fd| self.host_close(fd));
     }
 
     fn noted(&self, opens: bool, step: impl FnOnce() -> i32) -> i32 {

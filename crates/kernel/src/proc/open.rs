@@ -21,14 +21,14 @@ const O_EXCL: u64 = 0o200;
 const O_PATH: u64 = 0o10000000;
 
 impl<M: Machine> Kernel<M> {
-    pub(super) fn proc_open(&self, view: &View<'_, M>, caller: &Caller<'_>, node: &Node, flags: u64) -> Out {
+    pub(super) fn proc_open(&self, view: &View<'_, M>, caller: &Caller<'_>, node: &Node, flags: u64) -> isize {
         if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
-            return Errno::EEXIST.into();
+            return Errno::EEXIST.to_ret();
         }
         let access = flags & O_ACCMODE;
         let Some(entry) = node.entry() else {
             if access != 0 && flags & O_PATH == 0 {
-                return Errno::EISDIR.into();
+                return Errno::EISDIR.to_ret();
             }
             return self.open_folder(node, flags);
         };
@@ -36,7 +36,7 @@ impl<M: Machine> Kernel<M> {
         if flags & O_PATH == 0 {
             let want = [MAY_READ, MAY_WRITE, MAY_READ | MAY_WRITE, MAY_READ | MAY_WRITE][access as usize];
             if let Err(e) = caller.may_access(view, node, want) {
-                return e.into();
+                return e.to_ret();
             }
         }
         let (reads, writes) = (access != O_WRONLY, access != 0);
@@ -45,32 +45,32 @@ impl<M: Machine> Kernel<M> {
         if flags & O_PATH == 0
             && let Some(fd) = self.open_bare(OpenFile { close_on_exec, ..OpenFile::new(*node, reads, writes, false) })
         {
-            return Out::Done(fd);
+            return fd;
         }
         let fd = self.host_memory_file(close_on_exec);
         if fd < 0 {
-            return Out::Done(fd);
+            return fd;
         }
         if let Err(e) = self.proc_fill(fd as u64, node, file) {
             self.host_close(fd as u64);
-            return e.into();
+            return e.to_ret();
         }
         self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
-        Out::Done(fd)
+        fd
     }
 
     /// A link itself can only be named (O_PATH): the host has the same one.
-    fn open_link(&self, is: Is, flags: u64) -> Out {
+    fn open_link(&self, is: Is, flags: u64) -> isize {
         if flags & O_PATH == 0 {
-            return Errno::ELOOP.into();
+            return Errno::ELOOP.to_ret();
         }
         let path = if is == Is::SelfLink { c"/proc/self" } else { c"/proc/thread-self" };
         let args = [AT_FDCWD, path.as_ptr() as u64, flags, 0, 0, 0];
-        Out::Done(self.m.host(Call { nr: nr::OPENAT, args }))
+        self.m.host(Call { nr: nr::OPENAT, args })
     }
 
     /// A directory: the host's of the same kind, so that `fchdir`, `openat` and `fstat` of it mean something to it.
-    fn open_folder(&self, node: &Node, flags: u64) -> Out {
+    fn open_folder(&self, node: &Node, flags: u64) -> isize {
         use core::fmt::Write;
         let pid = self.config.pid.0;
         let mut path = [0; 64];
@@ -86,7 +86,7 @@ impl<M: Machine> Kernel<M> {
         if fd >= 0 {
             self.proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
         }
-        Out::Done(fd)
+        fd
     }
 
     /// Puts the text as it is now into the host's file.

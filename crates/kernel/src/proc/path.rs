@@ -1,9 +1,9 @@
 //! Which paths are ours.
 
 use super::view::View;
-use crate::Kernel;
 use crate::machine::{Fault, Machine};
-use procfs::{Node, Threads};
+use crate::{Kernel, ThreadIdx};
+use procfs::{Node, Owner, Threads, Want};
 
 /// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
 pub(super) const PATH_MAX: usize = 320;
@@ -40,6 +40,21 @@ impl<M: Machine> Kernel<M> {
         Ok(u64::from_le_bytes(word))
     }
 
+    /// What a plain path leads to, read where it is, eight bytes at a time. Nothing behind the page of a byte that belongs to
+    /// the path is touched.
+    #[inline(always)]
+    pub(super) fn proc_leap(&self, t: ThreadIdx, want: Want, at: u64) -> Option<Node> {
+        let word = |at: u64| if at % PAGE <= PAGE - 8 { self.m.load_u64(at).ok() } else { None };
+        if word(at)? & PREFIX_MASK != PREFIX_WORD {
+            return None;
+        }
+        let begin = at + PREFIX.len() as u64;
+        // Only its ids count.
+        let caller = self.proc_caller(t, &Owner::default(), false);
+        let view = View { k: self, owner: Owner::default() };
+        self.proc_tree().leap(&view, &caller, want, |at| word(begin.wrapping_add(at as u64)))
+    }
+
     /// A path of the program's: how long it is. `None` if it does not fit, or cannot be read, which the host will say.
     pub(super) fn copy_path(&self, at: u64, to: &mut [u8]) -> Option<usize> {
         let mut len = 0;
@@ -50,7 +65,7 @@ impl<M: Machine> Kernel<M> {
                 Some(bytes) if at % PAGE <= PAGE - 8 => {
                     let word = self.m.load_u64(at).ok()?;
                     *bytes = word.to_le_bytes();
-                    if let Some(zero) = first_zero(word) {
+                    if let Some(zero) = procfs::first_of(0, word) {
                         return Some(len + zero);
                     }
                     len += 8;
@@ -95,30 +110,9 @@ pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Which byte of a word is the first zero.
-fn first_zero(word: u64) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // The lowest byte that is zero, and perhaps some above it, has its highest bit set.
-    let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
-    (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn zeros_are_found_wherever_they_are() {
-        for first in 0..=8 {
-            for other in [0_u8, 1, 0x7f, 0x80, 0xff] {
-                let mut bytes = [0x80_u8, 1, 0xff, 0x7f, 1, 0x80, 1, 0xff];
-                bytes.iter_mut().skip(first).for_each(|byte| *byte = other);
-                bytes.iter_mut().skip(first).take(1).for_each(|byte| *byte = 0);
-                let wanted = bytes.iter().position(|&byte| byte == 0);
-                assert_eq!(first_zero(u64::from_le_bytes(bytes)), wanted, "{bytes:x?}");
-            }
-        }
-    }
 
     #[test]
     fn the_prefix_is_a_word() {

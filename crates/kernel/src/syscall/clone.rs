@@ -34,15 +34,32 @@ impl<M: Machine> Kernel<M> {
         if let Err(e) = CloneArgs::check_size(size) {
             return e.into();
         }
-        let mut bytes = [0; 4096];
-        if self.m.read(a[0], &mut bytes[..size]).is_err() {
-            return Errno::EFAULT.into();
-        }
-        match CloneArgs::from_bytes(&bytes[..size]) {
+        match self.read_clone_args(a[0], size) {
             Ok(args) if (args.stack == 0) != (args.stack_size == 0) => Errno::EINVAL.into(),
             Ok(args) => self.clone_any(cpu, t, &args),
             Err(e) => e.into(),
         }
+    }
+
+    fn read_clone_args(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
+        if size > CloneArgs::SIZE {
+            return self.read_long_clone_args(addr, size);
+        }
+        self.read_clone_args_within::<{ CloneArgs::SIZE }>(addr, size)
+    }
+
+    /// Of a program that knows more of them than we do. To clear room for those would be a part of what all others pay.
+    #[cold]
+    #[inline(never)]
+    fn read_long_clone_args(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
+        self.read_clone_args_within::<4096>(addr, size)
+    }
+
+    #[inline(always)]
+    fn read_clone_args_within<const MOST: usize>(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
+        let mut bytes = [0; MOST];
+        self.m.read(addr, &mut bytes[..size]).map_err(|_| Errno::EFAULT)?;
+        CloneArgs::from_bytes(&bytes[..size])
     }
 
     fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
@@ -79,6 +96,10 @@ impl<M: Machine> Kernel<M> {
         }
         let now = self.m.now();
         self.thread(child).begun.store(now.0, Relaxed);
+        if args.stack_size != 0 {
+            let stack = [args.stack, top];
+            self.thread(child).stack.iter().zip(stack).for_each(|(to, at)| to.store(at, Relaxed));
+        }
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
         self.tick_elsewhere(cpu, self.sched.cpu_of(child));
         Ok(tid)

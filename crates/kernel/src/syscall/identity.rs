@@ -93,8 +93,9 @@ impl<M: Machine> Kernel<M> {
             PR_SET_SECCOMP => Errno::EINVAL.into(),
             _ => {
                 // Whether the process may be looked into is among them.
+                let result = self.m.host(*call);
                 self.proc.rights_change();
-                Out::Done(self.m.host(*call))
+                Out::Done(result)
             }
         }
     }

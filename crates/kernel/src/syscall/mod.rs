@@ -146,6 +146,7 @@ impl<M: Machine> Kernel<M> {
             nr::MMAP => self.sys_mmap(call),
             nr::MUNMAP => self.sys_munmap(call),
             nr::MPROTECT => self.sys_mprotect(call),
+            nr::MADVISE => self.sys_madvise(cpu, t, call),
             nr::SHMAT => self.sys_shmat(call),
             PRIVATE_VERSION => Out::Done(1),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),

@@ -47,6 +47,10 @@ pub struct State {
     pub given_percent: Option<u64>,
     /// What the host has given to the carriers, if it is told.
     pub given: Option<Nanos>,
+    /// What the host has taken from each CPU's carrier, if it counts; else they have had all the time.
+    pub stolen: BTreeMap<u16, u64>,
+    /// The CPU whose carrier is at work.
+    pub at_work: u16,
     /// What every resource is limited to, if not to a mebi.
     pub soft_limit: Option<u64>,
     next_id: i32,
@@ -234,7 +238,8 @@ impl Machine for TestMachine {
     }
     fn carrier_time(&self) -> Option<Nanos> {
         let s = self.state();
-        s.given.or(s.given_percent.map(|percent| Nanos(s.now / 100 * percent)))
+        let stolen = (!s.stolen.is_empty()).then(|| Nanos(s.now - s.stolen.get(&s.at_work).unwrap_or(&0)));
+        s.given.or(s.given_percent.map(|percent| Nanos(s.now / 100 * percent))).or(stolen)
     }
     fn sample(&self, _cpu: CpuId, t: ThreadIdx, value: Nanos) {
         self.state().samples.push((t, value));

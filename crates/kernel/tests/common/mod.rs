@@ -44,6 +44,8 @@ pub struct World {
     pub handled: Vec<ThreadIdx>,
     /// Times that a thread with nothing to do gave way since somebody did something.
     yields: usize,
+    /// CPUs whose carriers the host keeps waiting: nothing reaches them.
+    stalled: Vec<usize>,
 }
 
 impl World {
@@ -89,6 +91,7 @@ impl World {
             waiting_on_host: Vec::new(),
             handled: Vec::new(),
             yields: 0,
+            stalled: Vec::new(),
         }
     }
 
@@ -109,7 +112,23 @@ impl World {
     pub fn spawn(&mut self, by: ThreadIdx) -> ThreadIdx {
         let top = STACKS + STACK * (2 + self.scripts.len() as u64 % 200);
         let flags = abi::clone_flags::VM | abi::clone_flags::SIGHAND | abi::clone_flags::THREAD;
-        let tid = self.call(by, nr::CLONE, [flags, top, 0, 0, 0, 0]).expect("clone waits for nobody");
+        let tid = self.call(by, nr::CLONE, [flags, top, 0, 0, 0, 0]);
+        self.spawned(tid)
+    }
+
+    /// A new thread whose stack is said to be so many bytes from an address on, as glibc says it.
+    pub fn spawn_on(&mut self, by: ThreadIdx, stack: u64, size: u64) -> ThreadIdx {
+        let flags = abi::clone_flags::VM | abi::clone_flags::SIGHAND | abi::clone_flags::THREAD;
+        let at = SCRATCH + 128;
+        for (i, value) in [flags, 0, 0, 0, 0, stack, size, 0, 0, 0, 0].into_iter().enumerate() {
+            self.poke_u64(at + 8 * i as u64, value);
+        }
+        let tid = self.call(by, nr::CLONE3, [at, 88, 0, 0, 0, 0]);
+        self.spawned(tid)
+    }
+
+    fn spawned(&mut self, tid: Option<isize>) -> ThreadIdx {
+        let tid = tid.expect("clone waits for nobody");
         let t = self.kernel.threads().find(ids::Tid(tid as i32)).expect("no such thread");
         self.scripts.insert(t.0, Script::default());
         t
@@ -209,7 +228,8 @@ impl World {
         loop {
             let due = {
                 let s = self.kernel.m.state();
-                s.timers.iter().map(|(cpu, at)| (*at, *cpu)).min().filter(|(at, _)| *at <= end)
+                let served = s.timers.iter().filter(|(cpu, _)| !self.stalled.contains(&usize::from(**cpu)));
+                served.map(|(cpu, at)| (*at, *cpu)).min().filter(|(at, _)| *at <= end)
             };
             let Some((at, cpu)) = due else { break };
             {
@@ -222,6 +242,15 @@ impl World {
         }
         self.kernel.m.state().now = end;
         self.settle();
+    }
+
+    /// Lets time pass in which the host gives the processors of these CPUs to others.
+    pub fn stall(&mut self, cpus: &[usize], nanos: u64) {
+        self.stalled = cpus.to_vec();
+        self.advance(nanos);
+        self.stalled.clear();
+        let mut s = self.kernel.m.state();
+        cpus.iter().for_each(|cpu| *s.stolen.entry(*cpu as u16).or_default() += nanos);
     }
 
     /// A handler for a signal, with these flags besides SA_RESTORER.
@@ -254,6 +283,10 @@ impl World {
     }
 
     fn step(&mut self, cpu: usize) -> bool {
+        if self.stalled.contains(&cpu) {
+            return false;
+        }
+        self.kernel.m.state().at_work = cpu as u16;
         if self.kernel.m.state().kicked.remove(&(cpu as u16)) {
             self.trap(cpu, Trap::Interrupt { timer: false, kick: true });
             return true;
@@ -336,6 +369,7 @@ impl World {
     }
 
     fn trap(&mut self, cpu: usize, trap: Trap) {
+        self.kernel.m.state().at_work = cpu as u16;
         let next = self.kernel.trap(CpuId(cpu as u16), trap);
         self.obey(cpu, next);
     }

@@ -76,6 +76,7 @@ impl Design {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Constant;
 
     const TICK: u64 = 4_000_000;
 
@@ -98,6 +99,18 @@ mod tests {
             let [spinlock, per_cpu, atomics, ours] = shares(&Machine::SIXTEEN_SOCKETS.with_memory(percent));
             assert!(spinlock > 8.0 * atomics && atomics > 4.0 * ours, "{percent}");
             assert!(spinlock > 8.0 * per_cpu && per_cpu > 20.0 * ours, "{percent}");
+        }
+    }
+
+    #[test]
+    fn the_order_holds_with_each_constant_halved_and_doubled() {
+        for constant in Constant::ALL {
+            for percent in [50, 200] {
+                let machine = Machine::SIXTEEN_SOCKETS.with(constant, percent);
+                let [spinlock, per_cpu, atomics, ours] = shares(&machine);
+                assert!(spinlock > 8.0 * atomics && atomics > 4.0 * ours, "{constant:?} {percent}");
+                assert!(spinlock > 8.0 * per_cpu && per_cpu > 20.0 * ours, "{constant:?} {percent}");
+            }
         }
     }
 

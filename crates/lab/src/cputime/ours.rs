@@ -107,6 +107,6 @@ impl Accounting for Ours {
     }
 
     fn tick(&self, cpu: CpuId, _: usize) -> bool {
-        self.process.is_due(Nanos(self.cpus[cpu.index()].now.load(Relaxed)))
+        self.process.is_due(Nanos(self.cpus[cpu.index()].now.load(Relaxed)), |_| Nanos::MAX)
     }
 }

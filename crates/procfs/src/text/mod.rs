@@ -13,6 +13,7 @@ pub mod status;
 pub mod template;
 pub mod thread;
 
+use crate::name::short_decimal;
 use core::fmt::{self, Write};
 
 /// Ticks of all files, whatever the kernel's own rate (`USER_HZ`).
@@ -64,6 +65,15 @@ impl<'a> Room<'a> {
     pub fn number(&mut self, n: u64) -> fmt::Result {
         if n < 10 {
             return self.byte(b'0' + n as u8);
+        }
+        // Nearly all are short and nowhere near the end.
+        if n < 100_000_000
+            && let Some(to) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut)
+        {
+            let (digits, len) = short_decimal(n as u32);
+            *to = digits.to_le_bytes();
+            self.len += len;
+            return Ok(());
         }
         let end = self.len + n.ilog10() as usize + 1;
         let Some(digits) = self.bytes.get_mut(self.len..end) else { return Err(fmt::Error) };
@@ -156,11 +166,17 @@ mod tests {
 
     #[test]
     fn numbers_are_decimal() {
-        for n in [0, 7, 10, 99, 100, 109, 12_345, 1_000_000_007, u64::MAX] {
-            let mut bytes = [0; 20];
-            let mut room = Room::new(&mut bytes);
-            room.number(n).unwrap();
-            assert_eq!(room.text(), std::format!("{n}").as_bytes());
+        for n in [0, 7, 10, 99, 100, 109, 12_345, 99_999_999, 100_000_000, 1_000_000_007, u64::MAX] {
+            let text = std::format!("{n}");
+            // With room behind it, and with none.
+            for size in [40, text.len()] {
+                let mut bytes = [0; 40];
+                let mut room = Room::new(&mut bytes[..size]);
+                room.number(n).unwrap();
+                assert_eq!(room.text(), text.as_bytes());
+            }
+            let mut bytes = [0; 40];
+            assert!(Room::new(&mut bytes[..text.len() - 1]).number(n).is_err());
         }
     }
 

@@ -53,7 +53,13 @@ impl Machine {
                 m.insert(c);
             }
         }
-        if m.is_empty() { CpuMask::first(self.cpus.len()) } else { m }
+        if self.domains.is_empty() {
+            return if m.is_empty() { CpuMask::first(self.cpus.len()) } else { m };
+        }
+        // Deadline threads need all of a domain.
+        let domain = self.domains[self.rng.below(self.domains.len())].clone();
+        let m = m.and(&domain);
+        if m.is_empty() || self.rng.chance(mix.deadline / 2) { domain } else { m }
     }
 
     pub fn some_attr(&mut self, mix: &Mix) -> Attr {

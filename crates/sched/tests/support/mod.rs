@@ -81,6 +81,8 @@ pub struct Machine {
     pub cpus: Vec<VirtualCpu>,
     pub threads: Vec<VirtualThread>,
     pub kicks: Kicks,
+    /// Its root domains, if there are several: masks are drawn within one.
+    pub domains: Vec<CpuMask>,
     pub rng: Rng,
     /// Whether the fair server is on: then a real-time thread may wait for a fair one.
     pub throttles: bool,
@@ -116,6 +118,7 @@ impl Machine {
             cpus: vec![cpu; config.cpus],
             threads: Vec::new(),
             kicks: Kicks::default(),
+            domains: config.domains.clone(),
             rng: Rng(seed),
             throttles: false,
             order: Vec::new(),

@@ -48,10 +48,12 @@ impl Fifo {
                 self.check_level(w, &old[from..to], queue)?;
             }
         }
-        // A place in line that was got in another way is kept until the thread waits for something.
-        let pinned = |m: &&Met| w.kernel.sched.affinity(m.thread).count() == 1;
-        let let_through = new.iter().filter(|m| matches!(m.place, Place::Level(_))).filter(pinned);
-        self.exempt.extend(let_through.map(|m| m.thread));
+        // A place in line that was got in another way is kept until the thread waits for something. A boost may end
+        // in the same event in which its holder goes to another CPU, where it stands before its new equals then.
+        let s = &w.kernel.sched;
+        let let_through = |m: &Met| matches!(m.place, Place::Level(_)) && s.affinity(m.thread).count() == 1;
+        let boosted = |m: &Met| matches!(m.place, Place::Level(_) | Place::Running) && is_boosted(w, m.thread);
+        self.exempt.extend(new.iter().filter(|m| let_through(m) || boosted(m)).map(|m| m.thread));
         self.exempt.retain(|t| index.get(t.index()).is_some_and(|&i| i != 0));
         self.exempt.sort_unstable();
         self.exempt.dedup();
@@ -85,15 +87,20 @@ impl Fifo {
     fn is_exempt(&self, w: &Look<'_>, m: &Met, old: &[Met]) -> bool {
         let s = &w.kernel.sched;
         let attr = s.attr(m.thread);
-        let boosted = s.urgency(m.thread) != Urgency::Rt(attr.rt);
         let ran = before(old, m).is_some_and(is_running);
         let rotated = attr.policy == Policy::RoundRobin && ran;
         let pinned = s.affinity(m.thread).count() == 1;
         // A boost that ended: whoever falls stands before its new equals (`rt_mutex_setprio`).
         let level = |o: &Met| matches!(o.place, Place::Level(_)) && o.place != m.place;
         let fell = before(old, m).is_some_and(level);
-        boosted || fell || rotated || pinned || self.exempt.contains(&m.thread)
+        is_boosted(w, m.thread) || fell || rotated || pinned || self.exempt.contains(&m.thread)
     }
+}
+
+/// By inheritance it is more urgent than its own policy makes it.
+fn is_boosted(w: &Look<'_>, t: ThreadIdx) -> bool {
+    let (s, urgency) = (&w.kernel.sched, w.kernel.sched.urgency(t));
+    urgency != Urgency::Fair && urgency != Urgency::Rt(s.attr(t).rt)
 }
 
 fn is_running(m: &Met) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::cpu::itimer::{CacheChange, CpuItimer, ItimerValue};
 use crate::cpu::limit::{Reached, Rlimit};
-use crate::cpu::{CpuClock, CpuTimers, ExpiryClaim, ProcessCputime, ThreadCputime};
+use crate::cpu::{CpuClock, CpuTimers, Cputime, ExpiryClaim, ProcessCputime, ThreadCputime};
 use crate::heap::Places;
 use ids::Nanos;
 
@@ -119,19 +119,18 @@ impl ProcessTimers {
     /// One pass over everything of the process that may be due (`check_process_timers`):
     /// ITIMER_PROF, ITIMER_VIRTUAL, RLIMIT_CPU, then POSIX timers, a bounded number.
     ///
-    /// `claim` is the proof that nobody else is at it. At the hard limit nothing else
+    /// `at` is what [`ProcessCputime::settle`] has answered, `claim` the proof that nobody else is at it. At the hard limit nothing else
     /// happens any more; the claim is given back all the same (Linux keeps it for ever,
     /// which is right only as long as SIGKILL is final).
     pub fn expire<P: Places>(
         &mut self,
         claim: ExpiryClaim<'_>,
         cpu: &ProcessCputime,
-        now: Nanos,
+        at: Cputime,
         places: &mut P,
         mut event: impl FnMut(CpuEvent, &mut P),
     ) {
         assert!(claim.is_for(&cpu.expiry), "a claim for another process");
-        let at = cpu.settle(now);
         if self.prof.expire(at.of(CpuClock::Prof)) {
             event(CpuEvent::Prof, places);
         }

@@ -3,7 +3,9 @@
 //! A tick first asks whether anything is armed (`active`), then whether anything *can* be
 //! due: a process on `n` CPUs consumes at most `n` seconds a second, so after one look
 //! that found `left` until the next event, nothing is due for `left / n`. Only ticks past
-//! that hint add the CPUs' slots up, about `n * ln(left)` times per event.
+//! that hint add the CPUs' slots up, about `n * ln(left)` times per event. Due is an event
+//! by what is known to have been consumed; the hint goes by all that may have been, which
+//! is more until a CPU that the machine gave to others has looked again.
 //!
 //! The hint against a concurrent change (an earlier timer, a lump of host time):
 //! ```text
@@ -98,14 +100,15 @@ impl GroupExpiry {
         self.is_active() && now.0 >= self.hint.load(Relaxed) && !self.expiring.load(Relaxed)
     }
 
-    /// Whether something is due at the reading that `sample` takes; if not, leaves a hint.
-    pub(super) fn look(&self, now: Nanos, sample: impl FnOnce() -> Cputime) -> bool {
+    /// Whether something is due by the second of the readings that `sample` takes: what may have been
+    /// consumed, and what is known to have been. If not, leaves a hint.
+    pub(super) fn look(&self, now: Nanos, sample: impl FnOnce() -> (Cputime, Cputime)) -> bool {
         let epoch = self.epoch.load(Acquire);
-        let sample = sample();
-        if self.cache.is_due(&sample) {
+        let (most, known) = sample();
+        if self.cache.is_due(&known) {
             return true;
         }
-        self.hint.store((now + Nanos(self.left(&sample).0 / self.cpus)).0, Relaxed);
+        self.hint.store((now + Nanos(self.left(&most).0 / self.cpus)).0, Relaxed);
         fence(SeqCst);
         if self.epoch.load(Relaxed) != epoch {
             self.hint.store(0, Relaxed);
@@ -170,8 +173,9 @@ impl Drop for ExpiryClaim<'_> {
 mod tests {
     use super::*;
 
-    fn exec(ns: u64) -> Cputime {
-        Cputime { exec: Nanos(ns), ..Cputime::ZERO }
+    fn exec(ns: u64) -> (Cputime, Cputime) {
+        let at = Cputime { exec: Nanos(ns), ..Cputime::ZERO };
+        (at, at)
     }
 
     #[test]
@@ -220,9 +224,21 @@ mod tests {
         let g = GroupExpiry::new(1);
         g.lower(CpuClock::Virt, Nanos(1_000));
         let sample = Cputime { utime: Nanos(10), stime: Nanos(100), exec: Nanos(900) };
-        assert!(!g.look(Nanos(0), || sample));
+        assert!(!g.look(Nanos(0), || (sample, sample)));
         // 790 are not told apart: user time may be 800 at the next tick, 200 are left.
         assert!(!g.may_be_due(Nanos(199)) && g.may_be_due(Nanos(200)));
+    }
+
+    #[test]
+    fn what_may_have_been_consumed_is_not_due_but_soon_looked_at() {
+        let g = GroupExpiry::new(2);
+        g.lower(CpuClock::Prof, Nanos(1_000));
+        let known = exec(600).1;
+        assert!(!g.look(Nanos(50), || (exec(900).0, known)));
+        assert!(!g.may_be_due(Nanos(99)) && g.may_be_due(Nanos(100)), "100 may be left, not 400");
+        assert!(!g.look(Nanos(100), || (exec(2_000).0, known)));
+        assert!(g.may_be_due(Nanos(100)), "nothing may be left");
+        assert!(g.look(Nanos(101), || exec(1_000)));
     }
 
     #[test]
@@ -234,6 +250,18 @@ mod tests {
         assert!(!g.may_be_due(Nanos(1)), "ticks do not wait for the expirer");
         drop(claim);
         assert!(g.may_be_due(Nanos(1)) && g.claim().is_some());
+    }
+
+    #[test]
+    fn a_fork_s_child_has_nothing_armed_and_nobody_at_it() {
+        let g = GroupExpiry::new(1);
+        g.lower(CpuClock::Prof, Nanos(1_000));
+        assert!(!g.look(Nanos(0), || exec(0)));
+        core::mem::forget(g.claim());
+        g.reset();
+        assert!(!g.is_active() && CpuClock::ALL.iter().all(|clock| g.next(*clock) == Nanos::MAX));
+        g.lower(CpuClock::Sched, Nanos(5));
+        assert!(g.may_be_due(Nanos(1)) && g.claim().is_some(), "neither the old hint nor the old expirer");
     }
 
     #[test]

@@ -184,19 +184,30 @@ impl ProcessCputime {
         slots.fold(Cputime::ZERO, |sum, (cpu, slot)| sum + slot.sample(now(CpuId(cpu as u16))))
     }
 
-    /// The three readings for the expiry pass: from here on nobody reads less, so that
+    /// As [`Self::sample`], but of what counts on a CPU at most `known` of it is believed:
+    /// a CPU that the machine has given to others goes on counting until it looks again.
+    #[inline]
+    pub fn known(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> Cputime {
+        let slots = self.slots.iter().enumerate();
+        slots.fold(Cputime::ZERO, |sum, (cpu, slot)| {
+            let sample = slot.sample(now);
+            sum + Cputime { exec: sample.exec.min(known(CpuId(cpu as u16))), ..sample }
+        })
+    }
+
+    /// [`Self::known`] for the expiry pass: from here on nobody reads less, so that
     /// who is told of an expiry finds the clock at or past it.
-    pub fn settle(&self, now: Nanos) -> Cputime {
-        let sample = self.sample(now);
+    pub fn settle(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> Cputime {
+        let sample = self.known(now, known);
         self.floor.raise(sample.exec);
         sample
     }
 
-    /// Whether process-wide events may be due. Constant cost: one load while nothing is
-    /// armed, two while nothing can be due yet.
+    /// Whether process-wide events are due by what is [`Self::known`]. Constant cost: one
+    /// load while nothing is armed, two while nothing can be due yet.
     #[inline(always)]
-    pub fn is_due(&self, now: Nanos) -> bool {
-        self.expiry.may_be_due(now) && self.look(now)
+    pub fn is_due(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> bool {
+        self.expiry.may_be_due(now) && self.look(now, known)
     }
 
     /// Whether the CPU that runs `thread` must keep ticking for a CPU timer's sake
@@ -207,8 +218,8 @@ impl ProcessCputime {
     }
 
     #[inline(never)]
-    fn look(&self, now: Nanos) -> bool {
-        self.expiry.look(now, || self.sample(now))
+    fn look(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> bool {
+        self.expiry.look(now, || (self.sample(now), self.known(now, known)))
     }
 
     /// For the child of a fork, where the caller is the only thread: nothing consumed.
@@ -220,5 +231,67 @@ impl ProcessCputime {
         }
         self.floor.reset();
         self.expiry.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPUS: [CpuId; 2] = [CpuId(0), CpuId(1)];
+
+    /// Two CPUs that run from 100 on.
+    fn two() -> ProcessCputime {
+        let p = ProcessCputime::new(2).unwrap();
+        CPUS.iter().for_each(|cpu| p.run(*cpu, Nanos(100)));
+        p
+    }
+
+    #[test]
+    fn each_cpu_has_its_own_count() {
+        let p = two();
+        p.rest(CPUS[1], Nanos(130));
+        p.add_on(CPUS[1], Nanos(5));
+        p.take_back_on(CPUS[0], Nanos(20), Nanos(200));
+        assert_eq!(CPUS.map(|cpu| p.on(cpu, Nanos(200))), [Nanos(80), Nanos(35)]);
+        assert_eq!(p.sample(Nanos(200)).exec, Nanos(115));
+        assert_eq!(p.sample_each(|cpu| Nanos(200 + 50 * u64::from(cpu.0 == 0))).exec, Nanos(165));
+        p.reset();
+        assert_eq!((p.clock(Nanos(300)), p.sample(Nanos(300))), (Nanos::ZERO, Cputime::ZERO));
+    }
+
+    #[test]
+    fn what_is_known_to_be_system_time_is_told_apart_at_once() {
+        let (p, t) = (two(), ThreadCputime::new());
+        t.follow(Nanos(60));
+        p.attribute(CPUS[1], &t, Nanos(45), Mode::System);
+        p.tick(CPUS[1], &t, Mode::User, Nanos(160));
+        for at in [p.sample(Nanos(160)), t.sample(Nanos(160))] {
+            assert_eq!((at.utime, at.stime), (Nanos(15), Nanos(45)));
+        }
+    }
+
+    #[test]
+    fn a_cpu_is_believed_as_far_as_it_is_known() {
+        let p = two();
+        let known = |cpu: CpuId| Nanos(if cpu == CPUS[0] { u64::MAX } else { 40 });
+        assert_eq!((p.known(Nanos(130), known).exec, p.known(Nanos(200), known).exec), (Nanos(60), Nanos(140)));
+        assert_eq!(p.settle(Nanos(200), known).exec, Nanos(140));
+        assert_eq!(p.clock(Nanos(105)), Nanos(140), "nobody reads less than what was settled");
+        p.expiry.lower(crate::cpu::CpuClock::Prof, Nanos(150));
+        assert!(!p.is_due(Nanos(209), known) && p.is_due(Nanos(210), known));
+    }
+
+    #[test]
+    fn a_lump_of_time_voids_the_hint_and_no_time_does_not() {
+        let p = two();
+        p.expiry.lower(crate::cpu::CpuClock::Prof, Nanos(1_000));
+        let all = |_| Nanos::MAX;
+        assert!(!p.is_due(Nanos(200), all), "nothing is due before 600");
+        p.add_on(CPUS[0], Nanos::ZERO);
+        CPUS.iter().for_each(|cpu| p.take_back_on(*cpu, Nanos(0), Nanos(200)));
+        assert!(!p.is_due(Nanos(300), all));
+        p.add_on(CPUS[0], Nanos(600));
+        assert!(p.is_due(Nanos(300), all));
     }
 }

@@ -171,6 +171,15 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_is_set_while_it_stands_still() {
+        let w = Stopwatch::new();
+        w.set(Nanos(1_234_567));
+        assert_eq!((w.read(Nanos(9)), w.is_running()), (Nanos(1_234_567), false));
+        w.start(Nanos(10));
+        assert_eq!(w.read(Nanos(13)), Nanos(1_234_570));
+    }
+
+    #[test]
     fn a_stale_now_reads_zero_not_the_end_of_time() {
         let w = Stopwatch::new();
         w.start(Nanos(1_000));

@@ -114,3 +114,33 @@ impl ThreadCputime {
         self.expiry.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_counted_elsewhere_is_followed() {
+        let t = ThreadCputime::new();
+        t.follow(Nanos(700));
+        assert_eq!((t.clock(Nanos(5)), t.is_running()), (Nanos(700), false));
+        t.follow(Nanos(600));
+        assert_eq!((t.clock(Nanos(9)), t.sample(Nanos(9)).exec), (Nanos(700), Nanos(600)), "a reading stands still");
+        assert_eq!((t.raise(Nanos(650)), t.raise(Nanos(800)), t.shown()), (Nanos(700), Nanos(800), Nanos(800)));
+        t.start(Nanos(10));
+        assert!(t.is_running());
+        t.reset();
+        assert_eq!((t.clock(Nanos(20)), t.shown(), t.is_running()), (Nanos::ZERO, Nanos::ZERO, false));
+    }
+
+    #[test]
+    fn what_no_tick_has_told_apart_is_told_apart_once() {
+        let t = ThreadCputime::new();
+        t.follow(Nanos(100));
+        assert_eq!(t.attribute_rest(Nanos(0), Mode::User), Nanos(100));
+        assert_eq!(t.attribute_rest(Nanos(0), Mode::System), Nanos::ZERO);
+        t.follow(Nanos(130));
+        assert_eq!(t.attribute_rest(Nanos(0), Mode::System), Nanos(30));
+        assert_eq!(t.sample(Nanos(0)), Cputime { utime: Nanos(100), stime: Nanos(30), exec: Nanos(130) });
+    }
+}

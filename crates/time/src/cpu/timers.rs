@@ -104,14 +104,26 @@ mod tests {
     fn thirty_equal_timers_come_as_19_and_11() {
         let (mut t, mut p) = (CpuTimers::new(), vec![0; 30]);
         t.reserve(CpuClock::Sched, 30).unwrap();
+        assert!(t.is_empty());
         for timer in 0..30 {
             assert_eq!(t.arm(CpuClock::Sched, timer, Nanos(50), &mut p).is_some(), timer == 0);
+            assert!(!t.is_empty());
         }
         assert_eq!(collected(&mut t, 49, &mut p), []);
         assert_eq!(collected(&mut t, 50, &mut p), (0..19).collect::<Vec<u32>>());
         assert_eq!(t.next()[2], Nanos(50), "the next event is past already: next tick goes on");
         assert_eq!(collected(&mut t, 50, &mut p), (19..30).collect::<Vec<u32>>());
         assert_eq!(t.next(), [Nanos::MAX; 3]);
+    }
+
+    #[test]
+    fn room_is_made_beside_what_is_armed() {
+        let (mut t, mut p) = (CpuTimers::new(), vec![0; 1_200]);
+        for timer in 0..1_200 {
+            t.make_room_for(CpuClock::Virt, 1).unwrap();
+            let _ = t.arm(CpuClock::Virt, timer, Nanos(5), &mut p);
+        }
+        assert_eq!(t.next()[1], Nanos(5));
     }
 
     #[test]

@@ -105,6 +105,7 @@ mod tests {
         let mut a = Adjuster::new();
         let first = a.adjust(at(10, 10, 100));
         assert_eq!(a.adjust(at(90, 10, 100)), first);
+        assert_eq!(a.adjust(at(10, 10, 90)), first, "nor does one that was too large");
         assert_eq!(a.adjust(at(0, 0, 0)), first);
     }
 
@@ -116,6 +117,14 @@ mod tests {
         let mut a = Adjuster::new();
         assert_eq!(a.adjust(at(10, 10, 100)), usage(50, 50));
         assert_eq!(a.adjust(at(10, 1000, 110)), usage(50, 60), "utime is kept");
+    }
+
+    #[test]
+    fn times_add_up_part_by_part() {
+        let mut sum = usage(1, 20) + usage(300, 4_000);
+        assert_eq!(sum, usage(301, 4_020));
+        sum += usage(9, 80);
+        assert_eq!(sum, usage(310, 4_100));
     }
 
     #[test]

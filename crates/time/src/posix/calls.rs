@@ -384,6 +384,8 @@ fn disarm_cpu(key: TimerKey, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {
 }
 
 #[cfg(test)]
+mod dumps;
+#[cfg(test)]
 mod histories;
 #[cfg(test)]
 mod tests;

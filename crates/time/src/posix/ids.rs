@@ -197,6 +197,7 @@ mod tests {
         let ids = IdCounter::new();
         assert_eq!((0..100).find(|i| ids.take(A, i % 2) != *i), None);
         assert_eq!((100..200).find(|i| ids.take(CpuId((i % 2) as u16), 7) != *i), None);
+        assert_eq!(ids.get(), 200, "and take no blocks");
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(ids.take_block(A, 7), Some(5));
         assert_eq!(ids.get(), 96);
         assert_eq!((6..96).find(|id| ids.take(if id % 3 == 0 { A } else { B }, 7) != *id), None);
-        assert_eq!(ids.take(A, 7), 96);
+        assert_eq!((ids.take(A, 7), ids.get()), (96, 97), "the block is used up");
     }
 
     #[test]

@@ -62,6 +62,12 @@ mod tests {
             text(Base::ProcessCpu(CpuClock::Sched), Notify::None { signo: 0 }, 2)
                 .ends_with("notify: none/pid.42\nClockID: -6\n")
         );
+        // The clock of another thread or process by its encoded id stays what it was.
+        for raw in [-46, -41] {
+            let base = Base::ThreadCpu(CpuClock::Sched, 5);
+            let shown = text(base, Notify::Process { signo: 1, thread: false }, raw);
+            assert!(shown.ends_with(&std::format!("ClockID: {raw}\n")), "{shown}");
+        }
         assert!(text(Base::Tai, Notify::Process { signo: 1, thread: true }, 11).contains("notify: thread/pid.42\n"));
     }
 }

@@ -178,3 +178,32 @@ impl ExpiryQueues {
         firsts.min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative times on CLOCK_REALTIME wait on the monotonic clock.
+    #[test]
+    fn room_is_kept_on_every_clock_that_a_timer_may_wait_on() {
+        let queues = ExpiryQueues::new(1).unwrap();
+        let (home, queue) = (CpuId(0), &queues.cpus[0]);
+        let needed = || queue.needed.each_ref().map(|needed| needed.load(Relaxed));
+        for (base, clocks) in [
+            (Base::Monotonic, [1, 0, 0, 0]),
+            (Base::Realtime, [1, 1, 0, 0]),
+            (Base::Boottime, [0, 0, 1, 0]),
+            (Base::Tai, [0, 0, 0, 1]),
+            (Base::ProcessCpu(crate::CpuClock::Sched), [0; 4]),
+        ] {
+            queues.reserve(home, base).unwrap();
+            assert_eq!(needed(), clocks, "{base:?}");
+            for (clock, needed) in clocks.into_iter().enumerate() {
+                let room = queue.room[clock].load(Relaxed);
+                assert!(room >= needed && room <= queue.heaps.lock()[clock].capacity(), "{base:?}");
+            }
+            queues.unreserve(home, base);
+            assert_eq!(needed(), [0; 4]);
+        }
+    }
+}

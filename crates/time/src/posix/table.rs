@@ -466,3 +466,6 @@ impl Slot {
         CpuId(self.home.load(Relaxed) as u16)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -264,7 +264,7 @@ mod tests {
         let mut w = World::new();
         assert_eq!(w.insert(125_000), Insert::Done);
         assert_eq!((w.find(125_000), w.find(0), w.free.in_use()), (Some(0), None, 0));
-        assert_eq!(w.insert(125_000), Insert::Taken);
+        assert_eq!((w.insert(125_000), w.free.in_use()), (Insert::Taken, 0));
         w.trie.remove(125_000, &mut w.free);
         assert_eq!(w.find(125_000), None);
     }
@@ -285,7 +285,7 @@ mod tests {
         (0..32_768).for_each(|i| assert_eq!(w.insert(i), Insert::Done));
         assert!((0..32_768).all(|i| w.find(i) == Some(i)));
         let bytes = w.free.in_use() as usize * Trie::NODE_BYTES;
-        assert!(bytes <= 32_768 * 43 / 10, "{bytes}");
+        assert!((32_768 * 4..=32_768 * 43 / 10).contains(&bytes), "{bytes}");
         (0..32_768).for_each(|i| w.trie.remove(i, &mut w.free));
         assert_eq!(w.free.in_use(), 0, "every node came back");
     }

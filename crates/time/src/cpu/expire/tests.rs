@@ -13,6 +13,11 @@ use std::vec::Vec;
 const TICK: u64 = 4_000_000;
 const C0: CpuId = CpuId(0);
 
+/// Nothing is stolen here unsaid.
+fn all(_: CpuId) -> Nanos {
+    Nanos::MAX
+}
+
 /// A process with one thread that runs on CPU 0 from time 0 on.
 struct World {
     cpu: ProcessCputime,
@@ -61,9 +66,10 @@ impl World {
         self.now += ns;
         self.cpu.tick(C0, &self.thread, mode, Nanos(self.now));
         let mut events = vec![];
-        if self.cpu.is_due(Nanos(self.now)) {
+        if self.cpu.is_due(Nanos(self.now), all) {
             let claim = self.cpu.expiry.claim().unwrap();
-            self.timers.expire(claim, &self.cpu, Nanos(self.now), &mut self.places, |e, _| events.push(e));
+            let at = self.cpu.settle(Nanos(self.now), all);
+            self.timers.expire(claim, &self.cpu, at, &mut self.places, |e, _| events.push(e));
         }
         events
     }
@@ -137,6 +143,14 @@ fn at_the_hard_limit_timers_do_not_fire_any_more() {
     w.arm(CpuClock::Sched, 1, 5);
     w.timers.set_limit(Rlimit { cur: 0, max: 0 }, &w.cpu);
     assert_eq!(w.tick(TICK), [CpuEvent::HardLimit]);
+}
+
+#[test]
+#[should_panic(expected = "a claim for another process")]
+fn a_claim_is_for_one_process() {
+    let (mut w, other) = (World::new(), ProcessCputime::new(2).unwrap());
+    let at = w.cpu.settle(Nanos(1), all);
+    w.timers.expire(other.expiry.claim().unwrap(), &w.cpu, at, &mut w.places, |_, _| ());
 }
 
 #[test]
@@ -333,15 +347,15 @@ impl Ledger {
 
     /// A pass as a tick makes it.
     fn pass(&mut self) -> Result<(), TestCaseError> {
-        let due = self.cpu.is_due(Nanos(self.now));
+        let due = self.cpu.is_due(Nanos(self.now), all);
         prop_assert!(due || !self.is_due_by_walk(), "I3: a tick misses nothing that is due");
         if !due {
             return Ok(());
         }
-        let at = self.cpu.sample(Nanos(self.now));
         let claim = self.cpu.expiry.claim().unwrap();
         let mut fired = vec![];
-        self.timers.expire(claim, &self.cpu, Nanos(self.now), &mut self.places, |e, _| fired.push(e));
+        let at = self.cpu.settle(Nanos(self.now), all);
+        self.timers.expire(claim, &self.cpu, at, &mut self.places, |e, _| fired.push(e));
         for event in fired {
             if let CpuEvent::Timer(timer, expiry) = event {
                 let (clock, want) = self.armed[timer as usize].take().expect("a disarmed timer fires");

@@ -3,9 +3,9 @@
 
 use abi::frame::{self as layout, FpSwBytes, Registers};
 use abi::{SaFlags, SigAction, SigInfo, SigSet, Signal, StackT};
-use entresol_signal::frame::{ExtendedState, Restorable, read, restorable};
-use entresol_signal::*;
 use ids::ThreadIdx;
+use signal::frame::{ExtendedState, Restorable, read, restorable};
+use signal::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -3,7 +3,7 @@
 
 use std::arch::global_asm;
 
-use entresol_patch::{Code, Function, Functions, Site, Slots, Stub, Trust, emit_jump, emit_stub, plan};
+use patch::{Code, Function, Functions, Site, Slots, Stub, Trust, emit_jump, emit_stub, plan};
 
 /// The general registers but rsp, in this order: rax, rbx, rcx, rdx, rsi, rdi, rbp, r8 to
 /// r15, flags.
@@ -94,21 +94,21 @@ patch_test_run:
     cld
     ret
 
+.macro patch_test_arrive which
+    mov [rip + patch_test_record], rax
+    lahf
+    seto al
+    mov [rip + patch_test_flags], ax
+    mov qword ptr [rip + patch_test_which], \\which
+.endm
+
     // Flags must come back as they were, like from a real system call; nothing may be
     // pushed.
 patch_test_entry:
-    mov [rip + patch_test_record], rax
-    lahf
-    seto al
-    mov [rip + patch_test_flags], ax
-    mov qword ptr [rip + patch_test_which], 0
+    patch_test_arrive 0
     jmp 2f
 patch_test_entry_live:
-    mov [rip + patch_test_record], rax
-    lahf
-    seto al
-    mov [rip + patch_test_flags], ax
-    mov qword ptr [rip + patch_test_which], 1
+    patch_test_arrive 1
 2:
     mov [rip + patch_test_record + 8], rbx
     mov [rip + patch_test_record + 16], rcx
@@ -215,12 +215,12 @@ impl Machine {
         let mut stub_at = STUBS;
         let mut stubs = Vec::new();
         for site in sites {
-            let mut out = [0xcc; entresol_patch::STUB_LEN_MAX];
+            let mut out = [0xcc; patch::STUB_LEN_MAX];
             let stub_address = self.address() + stub_at as u64;
             let stub = emit_stub(site, &self.code(code, &self.function(code)), stub_address, slots, LIBRARY, &mut out)
                 .unwrap();
             self.write(stub_at, &out);
-            let mut jump = [0; entresol_patch::STUB_LEN_MAX];
+            let mut jump = [0; patch::STUB_LEN_MAX];
             emit_jump(site, stub_address, &mut jump).unwrap();
             self.write((site.address - self.address()) as usize, &jump[..site.len()]);
             stub_at += out.len();

@@ -1,15 +1,13 @@
 //! Patches the C library, the loader and the vDSO of this very process, and then uses
 //! them. The entry passes every call on to the host and notes which site it came from.
 
-mod common;
-
 use std::arch::global_asm;
 use std::io::{Read, Seek, Write};
 use std::process::Command;
 use std::time::Duration;
 
-use entresol_patch::elf::{Object, ProgramHeader, Segments, headers};
-use entresol_patch::{STUB_LEN_MAX, Site, Slots, Trust, emit_jump, emit_stub, plan};
+use patch::elf::{Object, ProgramHeader, Segments, headers};
+use patch::{STUB_LEN_MAX, Site, Slots, Trust, emit_jump, emit_stub, plan};
 
 const SITES_MAX: usize = 2048;
 

@@ -1,10 +1,10 @@
 //! Patched code does what unpatched code does: both are executed.
 
-#[path = "common/machine.rs"]
+#[path = "patched/machine.rs"]
 mod machine;
 
-use entresol_patch::{Form, Site, Trust};
 use machine::*;
+use patch::{Form, Site, Trust};
 use proptest::prelude::*;
 
 /// Runs `code` with real system calls, patches it and runs it again; returns the site.

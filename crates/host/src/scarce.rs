@@ -1,0 +1,169 @@
+//! Too few carriers: what is done where the host gives us no more (RLIMIT_NPROC, `pids.max`, memory).
+//!
+//! Calls that wait are put off (`kernel/src/put_off.rs`). Here is what concerns who runs.
+//!
+//! **A thread whose rights no free carrier has** is held back for two milliseconds ([`Kernel::without_carrier`]), and its CPU goes on
+//! with others. Each identity that a thread has, has a carrier at least: who changes rights does it on one of its own, and
+//! the first host thread stays with the base. So there is one to *ask*: if it serves a thread, that one is held back
+//! a little longer, and the carrier is free or asleep on its CPU, whose seat is then exchanged with the asker's; if all are in
+//! host calls, one is called back. An idle CPU keeps the carrier that it has, whatever its rights.
+//!
+//! **A CPU that has no carrier** is *visited*: the watcher, each round, asks a carrier of another CPU to serve this one, and the
+//! other has none then. Of more CPUs than carriers each has its turn after the others, for a round or more.
+//!
+//! Both are asked by a mark and a kick; a carrier looks at the mark when it has answered a tick or a kick, and when it wakes up.
+//!
+//! [`Kernel::without_carrier`]: kernel::Kernel::without_carrier
+
+use crate::carrier::Carrier;
+use crate::machine::kernel;
+use crate::seat::Seat;
+use crate::{identity, os, place, watch};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Machine, Next, Unserved};
+use sync::atomic::{AtomicU32, Ordering::*};
+
+/// How long a thread is held back for want of a carrier.
+const HELD_BACK: Nanos = Nanos::from_millis(2);
+/// How long one whose carrier others want: whoever asks comes first.
+const GIVES_WAY: Nanos = Nanos::from_millis(5);
+
+/// What a carrier is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(AtomicU32);
+
+const NOTHING: u32 = 0;
+/// To hold its thread back, because another thread needs a carrier with these rights.
+const TO_GIVE_WAY: u32 = 1;
+/// To serve the CPU of that number less two.
+const TO_VISIT: u32 = 2;
+
+/// The chosen thread `t` of the caller's CPU, which is not loaded, needs a carrier with the identity `wanted`, and none could be had.
+#[cold]
+pub(crate) fn hold_back(me: &'static Carrier, t: ThreadIdx, wanted: u32) -> Next {
+    ask_for(me, wanted);
+    kernel().without_carrier(me.cpu(), t, HELD_BACK)
+}
+
+/// Who has a carrier with this identity shall do without it soon.
+fn ask_for(me: &Carrier, identity: u32) {
+    let m = &kernel().m;
+    let all = || m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0 && c.number != me.number);
+    for carrier in all().filter(|c| !c.waits.load(SeqCst)) {
+        match seat_of(carrier) {
+            // It can be had at the next attempt.
+            Some((_, Seat::Parked)) => return,
+            Some((cpu, Seat::Running)) => {
+                carrier.asked.0.store(TO_GIVE_WAY, SeqCst);
+                return m.kick(cpu);
+            }
+            _ => {}
+        }
+    }
+    let _ = all().find(|c| c.recall(m.pid));
+}
+
+/// The CPU that the carrier has a seat at.
+fn seat_of(carrier: &Carrier) -> Option<(CpuId, Seat)> {
+    let cpu = carrier.cpu();
+    let at = cpu.index() < kernel().config().cpus;
+    let (seat, who) = at.then(|| kernel().m.seats.look(cpu))?;
+    (seat != Seat::Empty && who == carrier.number).then_some((cpu, seat))
+}
+
+/// A carrier with this identity that sleeps on an idle CPU, and that CPU.
+pub(crate) fn asleep(identity: u32) -> Option<(&'static Carrier, CpuId)> {
+    let all = kernel().m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0);
+    all.filter_map(|c| seat_of(c).filter(|&(_, seat)| seat == Seat::Parked).map(|(cpu, _)| (c, cpu))).next()
+}
+
+/// The caller gives its CPU to `sleeper`, whose seat it takes. `None` if that one has woken up.
+pub(crate) fn exchange(me: &'static Carrier, sleeper: &Carrier, other: CpuId) -> Option<Next> {
+    kernel().m.seats.exchange_parked(other, sleeper, me).then(|| exchanged(me, sleeper, other))
+}
+
+/// The caller has both seats now, and nobody else looks for that carrier.
+pub(crate) fn exchanged(me: &'static Carrier, sleeper: &Carrier, other: CpuId) -> Next {
+    let cpu = me.cpu();
+    kernel().m.seats.pass_on(cpu, sleeper);
+    sleeper.assign(cpu);
+    sit_down(me, other)
+}
+
+fn sit_down(me: &'static Carrier, cpu: CpuId) -> Next {
+    me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+    place::take(me, cpu);
+    kernel().take_seat(cpu)
+}
+
+/// The caller has been kicked, or was woken, and `next` is what its CPU does now: unless it has been asked for something.
+#[inline]
+pub(crate) fn look(me: &'static Carrier, next: Next) -> Next {
+    if me.asked.0.load(Relaxed) == NOTHING { next } else { answer(me, next) }
+}
+
+#[cold]
+fn answer(me: &'static Carrier, next: Next) -> Next {
+    match (me.asked.0.swap(NOTHING, SeqCst), &next) {
+        (TO_GIVE_WAY, &Next::Run(t)) if identity::of(t) == me.identity.load(SeqCst) => {
+            kernel().m.leave_behind(t);
+            kernel().without_carrier(me.cpu(), t, GIVES_WAY)
+        }
+        (cpu @ TO_VISIT.., Next::Run(_) | Next::Idle { .. }) => {
+            visit(me, CpuId((cpu - TO_VISIT) as u16)).unwrap_or(next)
+        }
+        _ => next,
+    }
+}
+
+/// The caller leaves its CPU, and serves this one. `None` if somebody else does.
+fn visit(me: &'static Carrier, cpu: CpuId) -> Option<Next> {
+    let (k, mine) = (kernel(), me.cpu());
+    if !k.m.seats.take_empty(cpu, me) {
+        return None;
+    }
+    if let Some(t) = k.sched.current(mine) {
+        k.m.leave_behind(t);
+    }
+    k.leave_seat(mine);
+    k.m.seats.leave_empty(mine);
+    // Who wanted it until then has kicked the caller: the watcher looks at that CPU next.
+    watch::turn_on();
+    Some(sit_down(me, cpu))
+}
+
+/// The watcher looks at a CPU without a carrier. Says whether it has to look again.
+pub(crate) fn look_after(cpu: CpuId) -> bool {
+    let k = kernel();
+    let due = match k.unserved(cpu) {
+        Unserved::Nothing => return false,
+        Unserved::Threads => true,
+        Unserved::Until(at) => at <= os::clock_gettime(1),
+    };
+    if due {
+        // With a carrier that the host gives us after all.
+        k.m.seats.kick(cpu, &k.m.carriers);
+        if k.m.seats.look(cpu).0 == Seat::Empty {
+            ask_to_visit(cpu);
+        }
+    }
+    true
+}
+
+/// Asks the next CPU's carrier; if it is in a host call, that is called back.
+fn ask_to_visit(cpu: CpuId) {
+    let (m, cpus) = (&kernel().m, kernel().config().cpus);
+    for other in (1..cpus).map(|i| CpuId(((cpu.index() + i) % cpus) as u16)) {
+        let (seat, number) = m.seats.look(other);
+        if seat == Seat::Empty {
+            continue;
+        }
+        let carrier = m.carriers.get(number);
+        let asked = carrier.asked.0.compare_exchange(NOTHING, TO_VISIT + u32::from(cpu.0), SeqCst, SeqCst).is_ok();
+        if asked {
+            m.seats.kick(other, &m.carriers);
+            let _ = carrier.recall(m.pid);
+            return;
+        }
+    }
+}

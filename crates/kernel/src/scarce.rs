@@ -1,0 +1,76 @@
+//! Where the host gives the machine too few carriers for all that is runnable.
+//!
+//! A thread whose rights no free carrier has is **held back**: it waits for a while as one that has had its share of CPU time
+//! ([`Wait::Throttled`]), and asks again when it is chosen next. A CPU that no carrier serves keeps what it has until one
+//! **visits** it, which leaves its own CPU behind in the same way. Who decides all that is the machine.
+
+use crate::machine::{Clock, Machine};
+use crate::thread::hint;
+use crate::wait::{Deadline, Wait};
+use crate::{Kernel, Next};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sched::Prev;
+use sync::atomic::{Ordering::*, fence};
+
+/// What a CPU has that nobody serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Unserved {
+    /// Nothing.
+    Nothing,
+    /// A timeout at that time of CLOCK_MONOTONIC.
+    Until(Nanos),
+    /// Threads that could run.
+    Threads,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The thread `t`, which has been chosen on `cpu` and is not loaded, or has been saved, cannot run there now: it asks again
+    /// after `span`. What the CPU does instead.
+    pub fn without_carrier(&self, cpu: CpuId, t: ThreadIdx, span: Nanos) -> Next {
+        let thread = self.thread(t);
+        // Its critical section, if it is in one, must be aborted (`rseq_preempt`).
+        thread.rseq_cpu.store(0, Relaxed);
+        thread.wait.begin(Wait::Throttled);
+        self.sched.prepare_block(t);
+        fence(SeqCst);
+        // Who ends the process needs no rights.
+        if thread.hint.load(Acquire) & hint::EXIT != 0 {
+            self.cancel_wait(t);
+            return self.go_on(cpu);
+        }
+        let at = self.m.clock(Clock::Monotonic) + span;
+        self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });
+        self.schedule(cpu, Prev::Block)
+    }
+
+    /// The caller, who serves `cpu`, leaves it unserved. Whoever is current there has been saved.
+    pub fn leave_seat(&self, cpu: CpuId) {
+        match self.sched.current(cpu) {
+            // It runs, as far as our clocks can tell.
+            Some(t) => drop(self.compare_with_host(cpu, t)),
+            None => {
+                let _ = self.sched.idle_state(cpu, sched::Idle::Parked);
+            }
+        }
+    }
+
+    /// The caller, who serves no CPU, has taken `cpu`, which nobody has served for a while.
+    pub fn take_seat(&self, cpu: CpuId) -> Next {
+        match self.sched.current(cpu) {
+            Some(t) => self.was_unserved(cpu, t),
+            None => {
+                let _ = self.sched.idle_state(cpu, sched::Idle::Spinning);
+            }
+        }
+        self.trap(cpu, crate::Trap::Seated)
+    }
+
+    /// What waits on a CPU that nobody serves.
+    pub fn unserved(&self, cpu: CpuId) -> Unserved {
+        if self.sched.queued(cpu) > 0 || self.sched.current(cpu).is_some() {
+            return Unserved::Threads;
+        }
+        self.earliest(cpu).map_or(Unserved::Nothing, Unserved::Until)
+    }
+}

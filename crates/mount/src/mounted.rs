@@ -1,0 +1,110 @@
+//! The tree on a folder of this machine's: who serves it, and who takes it away.
+//!
+//! A mount ends in one of two ways. Somebody unmounts it: the kernel ends the connection, and the path is no longer ours, perhaps
+//! already another's. Or whoever serves it is asked to end: then it is taken from its path, if it is still there.
+//!
+//! It is there if the connection lives (`fuse_dev_poll` says POLLERR without one) and the path is on its device. Neither is enough:
+//! a copy of the mount in another namespace keeps the connection of one that has left the path, and the number of a device whose
+//! file system is gone is given out again.
+
+use crate::serve::{self, FileSystem};
+use crate::tree::Tree;
+use fuser::{BackgroundSession, Session};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::io::{self as host, Errno};
+use rustix::mount::UnmountFlags;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// A mount that waits to be served.
+#[derive(Debug)]
+pub struct Mounted {
+    session: Session<FileSystem>,
+    folder: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts the tree there; `all_users`: each of them may look, with his own rights.
+    ///
+    /// # Errors
+    /// Those of mounting: no `/dev/fuse`, no right, no `fusermount3`.
+    pub fn new(tree: Tree, options: &procfs::Options, folder: &Path, all_users: bool) -> io::Result<Mounted> {
+        let session = serve::mount(tree, options, folder, all_users)?;
+        Ok(Mounted { session, folder: folder.to_owned() })
+    }
+
+    /// What takes it away.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn unmounter(&self) -> io::Result<Unmounter> {
+        let connection = self.session.as_fd().try_clone_to_owned()?;
+        Ok(Unmounter { connection, device: device(&self.folder)?, folder: self.folder.clone() })
+    }
+
+    /// Serves until the kernel ends the connection.
+    ///
+    /// # Errors
+    /// No more threads, or the kernel says what nobody understands.
+    pub fn serve(self) -> io::Result<()> {
+        let mut session = self.session.spawn()?;
+        let served = join(&mut session);
+        // Dropping it would unmount once more, by the path, where another may have mounted by now: fuser 0.18 means to look whether it
+        // is still there, but takes POLLERR for a yes (https://github.com/cberner/fuser/pull/703).
+        std::mem::forget(session);
+        served
+    }
+}
+
+fn join(session: &mut BackgroundSession) -> io::Result<()> {
+    let served = std::mem::replace(&mut session.guard, thread::spawn(|| Ok(())));
+    served.join().unwrap_or_else(|_| Err(io::Error::other("a thread that served the mount has panicked")))
+}
+
+/// Takes a mount from its path.
+#[derive(Debug)]
+pub struct Unmounter {
+    connection: OwnedFd,
+    device: (u32, u32),
+    folder: PathBuf,
+}
+
+/// The device that the path is on. Nobody who serves a file system is asked.
+fn device(folder: &Path) -> host::Result<(u32, u32)> {
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    let found = rustix::fs::statx(CWD, folder, flags, StatxFlags::empty())?;
+    Ok((found.stx_dev_major, found.stx_dev_minor))
+}
+
+impl Unmounter {
+    /// Takes it from the tree at once, if it is still there. Who has something open in it keeps that until nobody serves it, and
+    /// then gets ENOTCONN.
+    ///
+    /// # Errors
+    /// Neither the host nor `fusermount3` does it.
+    pub fn unmount(&self) -> io::Result<()> {
+        if !self.is_connected()? || device(&self.folder) != Ok(self.device) {
+            return Ok(());
+        }
+        match rustix::mount::unmount(&self.folder, UnmountFlags::DETACH) {
+            Err(Errno::PERM) => self.by_helper(),
+            done => Ok(done?),
+        }
+    }
+
+    fn is_connected(&self) -> host::Result<bool> {
+        let mut polled = [PollFd::new(&self.connection, PollFlags::empty())];
+        host::retry_on_intr(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })))?;
+        Ok(!polled[0].revents().contains(PollFlags::ERR))
+    }
+
+    fn by_helper(&self) -> io::Result<()> {
+        let done =
+            Command::new("fusermount3").args(["-u", "-z", "--"]).arg(&self.folder).stdin(Stdio::null()).status()?;
+        if done.success() { Ok(()) } else { Err(io::Error::other(format!("fusermount3: {done}"))) }
+    }
+}
