@@ -107,6 +107,10 @@ pub struct RunArguments {
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub watchdog: Option<u32>,
+    /// Wake idle CPUs at most so many microseconds before a real-time thread's sleep ends, so that the host's own wake-up
+    /// delays nothing; 0: never [default: 4000]
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    pub ahead: Option<u32>,
     /// End the program with a report if a real-time thread stays where it waits though it could run: for tests
     #[arg(long, hide = true)]
     pub check_order: bool,

@@ -66,6 +66,9 @@ pub fn options(
     if let Some(seconds) = request.watchdog {
         add("watchdog", seconds.to_string().as_bytes());
     }
+    if let Some(micros) = request.ahead {
+        add("ahead", micros.to_string().as_bytes());
+    }
     if request.check_order {
         add("order", b"check");
     }
@@ -168,6 +171,7 @@ mod tests {
             hz: None,
             rt: None,
             watchdog: None,
+            ahead: None,
             check_order: false,
             pending_signals: None,
             stats: false,

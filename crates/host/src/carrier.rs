@@ -9,7 +9,7 @@ use crate::os::{self, nr};
 use crate::takeover::Inline;
 use crate::{Host, handlers, identity, kernel};
 use arch::context::pending;
-use arch::{Gs, syscall};
+use arch::{Gs, syscall, xstate};
 use core::mem::offset_of;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Next, Trap};
@@ -21,6 +21,13 @@ pub const CARRIERS_MAX: usize = 1 << 15;
 pub(crate) const KERNEL_STACK: usize = 128 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
+/// What lies below a carrier's block, and the block itself. A buffer for a preemption follows.
+const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
+const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
+
+fn total() -> usize {
+    BELOW + BLOCK + xstate::size()
+}
 
 /// In place of a seat: the carrier shall end.
 const END: u32 = u32::MAX;
@@ -71,7 +78,7 @@ pub struct Carrier {
     pub inline: Inline,
     /// Whose children's host parent it is, and what it shall do for a tracer.
     pub(crate) tracing: identity::Tracing,
-    /// A buffer for the next preemption. Its own; the handler takes it.
+    /// A buffer for the next preemption. Its own; the handler takes it. The first one it brings with it.
     pub buffer: AtomicPtr<u8>,
     /// The next spare.
     next: AtomicU32,
@@ -154,6 +161,8 @@ impl Carriers {
             return None;
         }
         let carrier = Carrier::map(number)?;
+        // SAFETY: the layout of `map`. A thread keeps the buffer: this block, unlike a borrowed one, is never freed.
+        unsafe { (*carrier).buffer.store(carrier.cast::<u8>().add(BLOCK), Relaxed) };
         // SAFETY: within the table.
         unsafe { (*self.table.add(number as usize)).store(carrier, Release) };
         self.count.store(number + 1, Release);
@@ -298,15 +307,13 @@ impl Carriers {
 
 impl Carrier {
     fn map(number: u32) -> Option<*mut Carrier> {
-        let block = size_of::<Carrier>().next_multiple_of(4096);
-        let total = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK + block;
-        let base = os::map(total)?;
-        // SAFETY: the layout, from low to high: guard, signal stack, guard, kernel stack, block.
+        let base = os::map(total())?;
+        // SAFETY: the layout, from low to high: guard, signal stack, guard, kernel stack, block, buffer.
         unsafe {
             os::guard(base, GUARD);
             let signal_stack = base.add(GUARD);
             os::guard(signal_stack.add(SIGNAL_STACK), GUARD);
-            let block_at = base.add(GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK);
+            let block_at = base.add(BELOW);
             let carrier: *mut Carrier = block_at.cast();
             carrier.write(Carrier {
                 gs: Gs {
@@ -371,10 +378,8 @@ impl Carrier {
     /// # Safety
     /// The child must have made its exec or exit.
     pub unsafe fn free_borrowed(carrier: *mut Carrier) {
-        let block = size_of::<Carrier>().next_multiple_of(4096);
-        let total = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK + block;
         // SAFETY: the layout of `map`.
-        unsafe { os::unmap(carrier.cast::<u8>().add(block).sub(total), total) };
+        unsafe { os::unmap(carrier.cast::<u8>().sub(BELOW), total()) };
     }
 
     /// The carrier that runs this code.

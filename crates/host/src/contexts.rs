@@ -51,12 +51,13 @@ impl Contexts {
         unsafe { chunk.add(t.index() % CHUNK) }
     }
 
-    /// Makes the slot's chunk.
-    pub fn reserve(&self, t: ThreadIdx) -> Option<()> {
+    /// Makes the slot's chunk, and room for the buffers of all threads in it.
+    pub fn reserve(&self, t: ThreadIdx, buffers: &StateBuffers) -> Option<()> {
         let slot = self.chunk(t);
         if !slot.load(Acquire).is_null() {
             return Some(());
         }
+        buffers.reserve(CHUNK)?;
         let bytes = CHUNK * size_of::<Context>();
         let chunk: *mut Context = os::map(bytes)?.cast();
         for i in 0..CHUNK {
@@ -71,51 +72,117 @@ impl Contexts {
     }
 }
 
-/// Buffers for extended state: a list through their first words. They are taken at
-/// preemption and come back at the thread's next trap.
+/// Buffers for extended state. They are taken at preemption and come back at the thread's next trap.
+///
+/// Whoever makes room for threads makes room for a buffer of each here ([`StateBuffers::reserve`]), and each carrier brings the
+/// one that it has at hand: so there is always one, whatever has become of the memory since. Memory is used when a buffer is.
 #[derive(Debug, Default)]
 pub struct StateBuffers {
-    free: Lock<usize>,
+    list: Lock<BufferList>,
 }
 
-const GROW: usize = 64 * 1024;
+/// Buffers that nobody has.
+#[derive(Debug, Default)]
+struct BufferList {
+    /// Used before: a list through their first words.
+    free: usize,
+    /// Never used: where they lie, one after the other. The first one is taken last and until then has the place and the
+    /// number of others that lie elsewhere.
+    fresh: usize,
+    /// How many.
+    left: usize,
+}
+
+/// Room for so many buffers is made if there is none, though somebody should have made it.
+const GROW: usize = 16;
 
 impl StateBuffers {
+    /// Makes room for so many buffers more.
+    pub fn reserve(&self, count: usize) -> Option<()> {
+        let p: *mut usize = os::map(count * arch::xstate::size())?.cast();
+        let mut list = self.list.lock();
+        // SAFETY: fresh memory, larger than two words.
+        unsafe {
+            p.write(list.fresh);
+            p.add(1).write(list.left);
+        }
+        (list.fresh, list.left) = (p as usize, count);
+        Some(())
+    }
+
     /// A buffer, 64-byte aligned, of [`arch::xstate::size`] bytes; null without memory.
     pub fn take(&self) -> *mut u8 {
-        let mut free = self.free.lock();
-        if *free == 0 {
-            *free = grow();
-        }
-        let p = *free as *mut usize;
-        if !p.is_null() {
-            // SAFETY: a buffer on the list holds the next one's address in its first word.
-            *free = unsafe { p.read() };
-        }
-        p.cast()
+        let taken = self.list.lock().take();
+        if taken.is_null() && self.reserve(GROW).is_some() { self.list.lock().take() } else { taken }
     }
 
     /// Takes a buffer back.
     pub fn give(&self, p: *mut u8) {
-        let mut free = self.free.lock();
+        let mut list = self.list.lock();
         // SAFETY: the caller has no use for it any more; it is at least a word and aligned.
-        unsafe { p.cast::<usize>().write(*free) };
-        *free = p as usize;
+        unsafe { p.cast::<usize>().write(list.free) };
+        list.free = p as usize;
     }
 }
 
-/// Fresh buffers as a list.
-fn grow() -> usize {
-    let size = arch::xstate::size();
-    let Some(p) = os::map(GROW) else { return 0 };
-    let mut next = 0;
-    for i in (0..GROW / size).rev() {
-        // SAFETY: within the fresh mapping.
+impl BufferList {
+    fn take(&mut self) -> *mut u8 {
+        let p = self.free as *mut usize;
+        if !p.is_null() {
+            // SAFETY: a buffer on the list holds the next one's address in its first word.
+            self.free = unsafe { p.read() };
+            return p.cast();
+        }
+        let first = self.fresh as *mut usize;
+        let Some(others) = self.left.checked_sub(1) else { return core::ptr::null_mut() };
+        // SAFETY: so many buffers lie there; the first one still has what `reserve` wrote.
         unsafe {
-            let buffer = p.add(i * size).cast::<usize>();
-            buffer.write(next);
-            next = buffer as usize;
+            if others == 0 {
+                (self.fresh, self.left) = (first.read(), first.add(1).read());
+                return first.cast();
+            }
+            self.left = others;
+            first.cast::<u8>().add(others * arch::xstate::size())
         }
     }
-    next
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_was_reserved_can_be_taken_each_once_and_again_when_it_is_back() {
+        let buffers = StateBuffers::default();
+        [3, 1, 64].into_iter().for_each(|count| buffers.reserve(count).unwrap());
+        let size = arch::xstate::size();
+        let left = || buffers.list.lock().left;
+        let taken: Vec<usize> = (0..68).map(|_| buffers.take() as usize).collect();
+        assert_eq!((left(), buffers.list.lock().fresh), (0, 0), "none is left, and none was made beside them");
+        let places: BTreeSet<usize> = taken.iter().copied().collect();
+        assert!(places.len() == 68 && places.iter().all(|&p| p != 0 && p % 64 == 0));
+        assert!(places.iter().zip(places.iter().skip(1)).all(|(a, b)| b - a >= size), "none lies in another");
+        // SAFETY: each has that size and is ours.
+        taken.iter().for_each(|&p| unsafe { core::ptr::write_bytes(p as *mut u8, 0xff, size) });
+        taken.iter().for_each(|&p| buffers.give(p as *mut u8));
+        assert_eq!((0..68).map(|_| buffers.take() as usize).collect::<BTreeSet<_>>(), places);
+        assert!(!buffers.take().is_null(), "there is more while there is memory");
+        assert_eq!(left(), GROW - 1);
+    }
+
+    #[test]
+    fn room_for_threads_is_room_for_their_buffers() {
+        let (contexts, buffers) = (Contexts::new().unwrap(), StateBuffers::default());
+        for t in [0, 63, 64, 65] {
+            contexts.reserve(ThreadIdx(t), &buffers).unwrap();
+        }
+        let fresh = || buffers.list.lock().left;
+        assert_eq!(fresh(), CHUNK, "of the second chunk; the first one's come behind it");
+        (0..CHUNK).for_each(|_| assert!(!buffers.take().is_null()));
+        assert_eq!(fresh(), CHUNK);
+    }
 }

@@ -20,6 +20,7 @@
 
 extern crate alloc;
 
+pub mod ahead;
 mod alarms;
 mod bounds;
 pub mod carrier;

@@ -1,5 +1,6 @@
 //! `trait Machine` on Linux.
 
+use crate::ahead::Ahead;
 use crate::bounds::Bounds;
 use crate::carrier::{Carrier, Carriers};
 use crate::clock::Clock as Scheduling;
@@ -33,6 +34,8 @@ pub struct Host {
     pub pid: i32,
     uid: AtomicU32,
     pub(crate) identities: Identities,
+    /// How long before a real-time thread's sleep ends idle CPUs are awake.
+    pub ahead: Ahead,
     /// What exec must hand on.
     pub handover: exec::Handover,
     /// The thread whose fault is being handled, plus one, and the signal.
@@ -75,6 +78,7 @@ impl Host {
             pid,
             uid: AtomicU32::new(uid),
             identities: Identities::default(),
+            ahead: Ahead::default(),
             handover,
             faulting: AtomicU64::new(0),
         })
@@ -334,7 +338,7 @@ impl Machine for Host {
         if service::is_missing() && !service::start_again() {
             return Err(NoMemory);
         }
-        self.contexts.reserve(t).ok_or(NoMemory)
+        self.contexts.reserve(t, &self.buffers).ok_or(NoMemory)
     }
 
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {

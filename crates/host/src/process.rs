@@ -120,7 +120,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     }
     // SAFETY: the parent's context, copied; nobody else runs in this process.
     let parent = unsafe { core::ptr::read(k.m.contexts.get(t)) };
-    let host = Host::new(k.config().cpus, k.m.handover.clone());
+    let host = Host::new(k.config().cpus, k.m.handover.clone()).inspect(|host| host.ahead.follow(&k.m.ahead));
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     // It is made on this kernel stack, and passed on by value several times before it is in its box.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };

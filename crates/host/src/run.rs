@@ -5,7 +5,7 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{Host, delegate, handlers, identity, os, process, report, scarce, service, survey, takeover, watch};
+use crate::{Host, ahead, delegate, handlers, identity, os, process, report, scarce, service, survey, takeover, watch};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -322,29 +322,47 @@ fn end_with_survey() -> ! {
 
 /// Nothing to run: look around for a while, then sleep until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
-    if let Some(next) = identity::leave_idle(me) {
-        return next;
+    let next = identity::leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
+    next.unwrap_or_else(|| sleep(me, until))
+}
+
+/// Looks whether there is something to do, as often as it was of use the last times.
+fn look_around(me: &'static Carrier) -> Option<Next> {
+    (0..me.idle_looks.load(Relaxed)).find_map(|_| look_once(me))
+}
+
+#[inline(always)]
+fn look_once(me: &'static Carrier) -> Option<Next> {
+    let (k, cpu) = (kernel(), me.cpu());
+    if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
+        return Some(interrupted(me));
     }
-    let cpu = me.cpu();
-    let k = kernel();
-    let looks = me.idle_looks.load(Relaxed);
-    for _ in 0..looks {
-        if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
-            return interrupted(me);
-        }
-        if let Some(next) = k.idle_look(cpu) {
-            return next;
-        }
-        for _ in 0..8 {
-            sync::atomic::spin_hint();
-        }
+    let next = k.idle_look(cpu);
+    if next.is_none() {
+        (0..8).for_each(|_| sync::atomic::spin_hint());
     }
+    next
+}
+
+/// The same while a real-time thread's sleep is about to end.
+fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
+    match ahead::look(me.cpu(), until, || look_once(me)) {
+        ahead::Seen::Nothing => None,
+        ahead::Seen::Due => Some(kernel().trap(me.cpu(), Trap::Interrupt { timer: true, kick: true })),
+        ahead::Seen::Found(next) => Some(next),
+    }
+}
+
+/// Sleeps until kicked or until the time, or a little before it.
+fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
+    let (k, cpu) = (kernel(), me.cpu());
+    let wake_up_at = until.map(|at| ahead::wake_up_at(cpu, at));
     me.park.store(0, SeqCst);
     k.sched.idle_state(cpu, Idle::Parked);
     k.m.seats.park(cpu, me);
-    let due = |until: Option<Nanos>| until.map(|at| at.since(os::clock_gettime(1)));
+    let due = || wake_up_at.map(|at| at.since(os::clock_gettime(1)));
     let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
-    let mut left = due(until);
+    let mut left = due();
     let asleep = k.m.now();
     while !look && left != Some(Nanos::ZERO) && me.park.load(SeqCst) == 0 && me.gs.pending.load(SeqCst) == 0 {
         if service::is_missing() {
@@ -352,24 +370,36 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
             left = Some(left.map_or(service::STAND_IN, |left| left.min(service::STAND_IN)));
         }
         os::futex_wait(&me.park, 0, left);
-        left = due(until);
+        left = due();
     }
-    // Where looking around spares no sleep, the host takes a carrier that does nothing else for one that computes, and
-    // who could run instead waits for it: so it is done for as long as it would have spared the last ones (the haltpoll
-    // governor of Linux's cpuidle).
-    let idle = k.m.now().since(asleep).0 + u64::from(looks) * LOOK_NS;
-    let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
-    let next = if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) };
-    me.idle_looks.store(next, Relaxed);
+    let woken = k.m.now();
+    let looks = me.idle_looks.load(Relaxed);
+    me.idle_looks.store(looks_after(looks, woken.since(asleep)), Relaxed);
+    let early = match (wake_up_at, until) {
+        (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => ahead::woke(cpu, at, woken, until),
+        _ => false,
+    };
     if k.m.seats.unpark(cpu, me) {
         k.sched.idle_state(cpu, Idle::Spinning);
-        let timer = left == Some(Nanos::ZERO) || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
+        let due = left == Some(Nanos::ZERO) && !early;
+        let timer = due || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
         let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });
         return scarce::look(me, next);
     }
     // Somebody who came back from a host call has the seat; this carrier is a spare.
     me.gs.pending.store(0, Relaxed);
     me.wait_for_seat()
+}
+
+/// How often a carrier that looked around so often and then slept for so long shall look around the next time.
+///
+/// Where looking around spares no sleep, the host takes a carrier that does nothing else for one that computes, and
+/// who could run instead waits for it: so it is done for as long as it would have spared the last ones (the haltpoll
+/// governor of Linux's cpuidle).
+fn looks_after(looks: u32, slept: Nanos) -> u32 {
+    let idle = slept.0 + u64::from(looks) * LOOK_NS;
+    let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
+    if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) }
 }
 
 /// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to

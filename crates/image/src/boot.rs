@@ -80,6 +80,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
     let config = Config {
         cpus,
+        at_once: os::host_cpus(),
         tick: options.tick,
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
@@ -102,6 +103,9 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     machine::set_kernel(Box::new(kernel));
     summary::begin(options.stats);
     host::recorder::begin(options.records);
+    if let Some(most) = options.ahead {
+        machine::kernel().m.ahead.set_most(most);
+    }
     process::set_hooks(&HOOKS);
     handlers::install();
     let t = process::begin(pid);

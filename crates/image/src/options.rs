@@ -17,6 +17,8 @@ pub struct Options<'a> {
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
     pub watchdog: Option<u32>,
+    /// How long before a real-time thread's sleep ends idle CPUs are awake at most (`--ahead`).
+    pub ahead: Option<Nanos>,
     /// The order of real-time threads is sampled (`--check-order`).
     pub check_order: bool,
     /// Switches are written down (`--trace`).
@@ -43,6 +45,9 @@ pub struct Options<'a> {
 /// The lowest and highest tick rate.
 pub const HZ: core::ops::RangeInclusive<u64> = 1..=100_000;
 
+/// The most that `--ahead` can be set to, microseconds.
+pub const AHEAD_MICROS_MAX: u64 = 100_000;
+
 /// The most that the watchdog can be set to.
 pub const SECONDS_MAX: u64 = 1_000_000;
 
@@ -56,6 +61,7 @@ impl<'a> Options<'a> {
             pending_unlimited: false,
             stats: false,
             watchdog: None,
+            ahead: None,
             check_order: false,
             trace: false,
             sample: None,
@@ -83,6 +89,7 @@ impl<'a> Options<'a> {
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
+                b"ahead" => o.ahead = number(value).filter(|&us| us <= AHEAD_MICROS_MAX).map(Nanos::from_micros),
                 b"sample" => o.sample = number(value).filter(|&ns| ns > 0).map(Nanos),
                 b"order" => o.check_order = value == b"check",
                 b"trace" => o.trace = value == b"1",

@@ -87,6 +87,11 @@ pub fn print() {
         k.m.takeovers()
     );
     let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers().count());
+    let (times, looked) = k.m.ahead.count();
+    if times > 0 {
+        let (l, lus) = seconds(looked);
+        let _ = writeln!(out, "  awake early    {times} times for real-time threads that slept, {l}.{lus:06} s of CPUs");
+    }
     for group in k.groups() {
         let name = core::str::from_utf8(group.name).unwrap_or("?");
         let (g, gus) = seconds(group.consumed);

@@ -51,6 +51,7 @@ fn kernel() -> Kernel<TestMachine> {
     let config = Config {
         cpus: 1,
         tick: TICK,
+        at_once: 0,
         rt_host_rules: false,
         pid: Pid(500),
         pending_unlimited: true,

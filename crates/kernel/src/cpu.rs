@@ -133,6 +133,12 @@ impl<M: Machine> Kernel<M> {
         Some(Nanos(c.earliest.load(Relaxed))).filter(|at| *at != Nanos::MAX)
     }
 
+    /// Whether what happens on `cpu` at this time is that a real-time or deadline thread has slept, or waited, long enough.
+    pub fn ends_urgent_sleep(&self, cpu: CpuId, at: Nanos) -> bool {
+        let first = self.cpu(cpu).timeouts.lock().first();
+        first.is_some_and(|(t, due)| due <= at && self.sched.urgency(t) != sched::Urgency::Fair)
+    }
+
     /// Something happens on `cpu` at this time. Says whether it looked for nothing so early.
     pub(crate) fn lower_earliest(&self, cpu: CpuId, at: Nanos) -> bool {
         let c = self.cpu(cpu);

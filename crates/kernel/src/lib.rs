@@ -72,6 +72,8 @@ pub const PRIVATE_JOIN_GROUP: usize = 0x454e_0010;
 pub struct Config {
     /// How many CPUs.
     pub cpus: usize,
+    /// How many of them the host can run at the same time; zero: all.
+    pub at_once: usize,
     /// The time between ticks.
     pub tick: Nanos,
     /// Real-time policies need the host's permission (`--rt=host`).
@@ -130,7 +132,8 @@ impl<M: Machine> Kernel<M> {
     /// A kernel without threads.
     pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
         let domains = config.limits.exclusive_cpus().cloned().collect();
-        let sched_config = sched::Config { cpus: config.cpus, tick: config.tick, domains, ..sched::Config::default() };
+        let (cpus, at_once, tick) = (config.cpus, config.at_once, config.tick);
+        let sched_config = sched::Config { cpus, at_once, tick, domains, ..sched::Config::default() };
         let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
         let limits = limits::Enforcer::new(&config.limits, config.cpus);
         let ticking = limits.active || config.sampling.is_some_and(|sampling| !sampling.wall);

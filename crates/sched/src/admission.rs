@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_reservation_takes_the_place_of_the_old_one_up_to_the_limit() {
         let with = |deadline_permille| {
-            let domains = Domains::new(2, &[]).unwrap();
+            let domains = Domains::new(2, &[], 0).unwrap();
             let config = Config { cpus: 2, deadline_permille, ..Config::default() };
             Admission::new(&config, &domains).unwrap().domains.into_iter().next().unwrap()
         };

@@ -93,6 +93,9 @@ impl Scheduler {
         if push {
             self.push(cpu, now, k);
         }
+        if self.domains.is_limited() {
+            self.offer(cpu, now, k);
+        }
     }
 
     /// Replaces the affinity mask of `t`. A thread that runs outside the new mask leaves its CPU when that
@@ -135,6 +138,9 @@ impl Scheduler {
                 self.activate(t, from, now, Placement::Moved, k);
                 if push {
                     self.push(from, now, k);
+                }
+                if self.domains.is_limited() {
+                    self.offer(from, now, k);
                 }
             }
         }

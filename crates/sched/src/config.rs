@@ -6,6 +6,9 @@ use ids::{CpuMask, Nanos};
 pub struct Config {
     /// Number of CPUs, 1 to `ids::CPUS_MAX`.
     pub cpus: usize,
+    /// How many CPUs the host can run at the same time, if those are fewer; zero: all. While so many have real-time or deadline
+    /// threads, no other CPU begins to run one: it would take turns with them at the host, in slices that know no priority.
+    pub at_once: usize,
     /// CPUs that are root domains of their own, as far as no set before has them; the rest is one, too. A thread's mask should
     /// be within one: urgent threads are pushed and pulled within a domain only.
     pub domains: Vec<CpuMask>,
@@ -38,6 +41,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             cpus: 1,
+            at_once: 0,
             domains: Vec::new(),
             rt_throttle: true,
             server_runtime: Nanos::from_millis(50),

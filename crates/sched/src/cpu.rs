@@ -46,6 +46,8 @@ pub(crate) struct Published {
     pub load: FieldU64,
     /// Usual run length of the running thread, nanoseconds.
     pub usual_run: FieldU32,
+    /// 1 if the last thread before this CPU was idle was a real-time or deadline thread.
+    pub was_urgent: FieldU8,
 }
 
 /// How soon real-time threads ran that were woken: those of the highest priority that there was.
@@ -173,6 +175,7 @@ impl Cpu {
                 waiting_since: FieldU64::default(),
                 load: FieldU64::default(),
                 usual_run: FieldU32::default(),
+                was_urgent: FieldU8::default(),
             }),
             nudges: CachePadded(Pace::default()),
         }

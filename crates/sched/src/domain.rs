@@ -7,6 +7,7 @@ use crate::OutOfMemory;
 use crate::cpuset::{CpuSet, first_from, try_boxed};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use ids::{CpuId, CpuMask};
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -49,11 +50,14 @@ pub(crate) struct Domains {
     pub nudge: CachePadded<AtomicU64>,
     /// Turns, so that searches do not all end at the same CPU.
     rotor: AtomicU32,
+    /// How many CPUs run at the same time at most; zero: all.
+    at_once: u32,
 }
 
 impl Domains {
     /// A domain for each of these sets, as far as no set before it has its CPUs, and one for the rest.
-    pub(crate) fn new(cpus: usize, sets: &[CpuMask]) -> Result<Domains, OutOfMemory> {
+    /// No more than `at_once` CPUs run at the same time; zero: all.
+    pub(crate) fn new(cpus: usize, sets: &[CpuMask], at_once: usize) -> Result<Domains, OutOfMemory> {
         let mut rest = CpuMask::first(cpus);
         let mut spans = Vec::new();
         spans.try_reserve_exact(sets.len() + 1).map_err(|_| OutOfMemory)?;
@@ -78,6 +82,7 @@ impl Domains {
             absent: CachePadded(CpuSet::new(cpus)?),
             nudge: CachePadded(AtomicU64::new(0)),
             rotor: AtomicU32::new(0),
+            at_once: if at_once < cpus { at_once as u32 } else { 0 },
         };
         (0..cpus).for_each(|c| d.spinning.insert(CpuId(c as u16)));
         Ok(d)
@@ -93,6 +98,24 @@ impl Domains {
     #[inline(always)]
     pub(crate) fn of(&self, cpu: CpuId) -> &Domain {
         &self.all[self.number(cpu)]
+    }
+
+    /// Whether there are more CPUs than run at the same time.
+    #[inline(always)]
+    pub(crate) fn is_limited(&self) -> bool {
+        self.at_once != 0
+    }
+
+    /// Whether as many CPUs have urgent threads as run at the same time. What waits on a CPU that nobody serves takes nobody's
+    /// place.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let urgent = |i| self.all.iter().fold(0, |word, domain| word | domain.urgent_word(i)) & !self.absent.word(i);
+        self.is_limited() && (0..self.words()).map(|i| urgent(i).count_ones()).sum::<u32>() >= self.at_once
+    }
+
+    /// Whether `cpu` has an urgent thread, running or about to.
+    pub(crate) fn is_urgent(&self, cpu: CpuId) -> bool {
+        !self.of(cpu).vectors[0].cpus.contains(cpu)
     }
 
     /// The domains.
@@ -145,15 +168,20 @@ impl Domain {
         v.cpus.remove(cpu);
     }
 
-    /// The CPUs of the first vector below `priority` that has any `allowed` one, given to `choose`
+    /// Its CPUs that have urgent threads, running or about to: one word of the set.
+    fn urgent_word(&self, i: usize) -> u64 {
+        self.span.words().get(i).copied().unwrap_or(0) & !self.vectors[0].cpus.word(i)
+    }
+
+    /// The CPUs of the first vector among `vectors` that has any `allowed` one, given to `choose`
     /// as a function from word index to word.
     pub(crate) fn find_lower<R>(
         &self,
-        priority: u8,
+        vectors: Range<u8>,
         allowed: impl Fn(usize) -> u64,
         choose: impl Fn(&dyn Fn(usize) -> u64) -> R,
     ) -> Option<R> {
-        for v in &self.vectors[..priority as usize] {
+        for v in &self.vectors[vectors.start.into()..vectors.end.into()] {
             if v.count.load(Ordering::Acquire) == 0 {
                 continue;
             }
@@ -216,7 +244,7 @@ mod tests {
     /// The set that a search for something below `priority` ends with, of the CPUs `of`.
     fn lower(d: &Domain, priority: u8, of: &[u16]) -> Option<Vec<u16>> {
         let allowed = |i: usize| of.iter().filter(|&&c| c as usize / 64 == i).fold(0, |m, &c| m | 1 << (c % 64));
-        d.find_lower(priority, allowed, |word| {
+        d.find_lower(0..priority, allowed, |word| {
             (0..130).filter(|&c: &u16| word(c as usize / 64) >> (c % 64) & 1 != 0).collect()
         })
     }
@@ -267,7 +295,7 @@ mod tests {
 
     #[test]
     fn all_cpus_begin_as_spinning_and_turns_visit_each() {
-        let d = Domains::new(130, &[]).unwrap();
+        let d = Domains::new(130, &[], 0).unwrap();
         assert_eq!((d.words(), d.all().len(), d.of(CpuId(129)).span().count()), (3, 1, 130));
         assert!((0..130).all(|c| d.spinning.contains(CpuId(c)) && !d.parked.contains(CpuId(c))));
         let turns: Vec<u16> = (0..260).map(|_| d.turn().0).collect();
@@ -282,7 +310,7 @@ mod tests {
 
     #[test]
     fn each_cpu_is_in_the_first_set_that_has_it_and_else_in_the_rest() {
-        let d = Domains::new(130, &[mask(&[3, 129]), mask(&[]), mask(&[3, 4, 500]), mask(&[129])]).unwrap();
+        let d = Domains::new(130, &[mask(&[3, 129]), mask(&[]), mask(&[3, 4, 500]), mask(&[129])], 0).unwrap();
         let spans: Vec<&CpuMask> = d.all().iter().map(Domain::span).collect();
         assert_eq!(spans[..2], [&mask(&[3, 129]), &mask(&[4])]);
         assert_eq!((spans.len(), spans[2].count()), (3, 127));
@@ -293,13 +321,13 @@ mod tests {
             assert!(of.span().contains(c) && of.is_in_vector(c, 0));
             assert!(d.all().iter().filter(|other| other.vectors[0].cpus.contains(c)).count() == 1, "{c:?}");
         }
-        let all = Domains::new(2, &[mask(&[0]), mask(&[1])]).unwrap();
+        let all = Domains::new(2, &[mask(&[0]), mask(&[1])], 0).unwrap();
         assert_eq!((all.all().len(), all.number(CpuId(0)), all.number(CpuId(1))), (2, 0, 1), "no rest, no domain");
     }
 
     #[test]
     fn no_domain_sees_what_another_publishes() {
-        let d = Domains::new(130, &[mask(&[0, 1]), mask(&[64, 65])]).unwrap();
+        let d = Domains::new(130, &[mask(&[0, 1]), mask(&[64, 65])], 0).unwrap();
         d.of(CpuId(0)).set_overload(CpuId(0));
         d.of(CpuId(64)).set_priority(CpuId(64), 0, 50);
         let overloads: Vec<u32> = d.all().iter().map(Domain::overload_count).collect();

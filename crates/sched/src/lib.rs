@@ -192,7 +192,7 @@ impl Scheduler {
         {
             table.fault = config.fault;
         }
-        let domains = Domains::new(config.cpus, &config.domains)?;
+        let domains = Domains::new(config.cpus, &config.domains, config.at_once)?;
         let admission = Admission::new(&config, &domains)?;
         Ok(Scheduler {
             cpus: cpuset::try_boxed(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
@@ -244,6 +244,12 @@ impl Scheduler {
     #[inline(always)]
     pub fn need_resched(&self, cpu: CpuId) -> bool {
         self.at(cpu).need_resched()
+    }
+
+    /// Whether the last thread that had `cpu` before it was idle was a real-time or deadline thread. One load.
+    #[inline]
+    pub fn was_urgent(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].seen.was_urgent.get() != 0
     }
 
     /// How many threads wait on `cpu`, runnable. Lock-free.

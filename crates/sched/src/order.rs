@@ -41,7 +41,11 @@ impl Scheduler {
         }
         let head = rq.rt.pushable.first()?;
         let e = table.get(head);
+        let crowded = self.domains.is_crowded();
         let less_urgent = |c: &CpuId| {
+            if crowded && !self.domains.is_urgent(*c) {
+                return false;
+            }
             let seen = &self.cpus[c.index()].seen;
             // What is about to run there counts as well.
             Rank(seen.running.get()) > Rank::of(e) && Rank(seen.best.get()) > Rank::of(e)

@@ -24,6 +24,9 @@ impl Scheduler {
             self.domains.absent.remove(cpu);
             self.pull(cpu, now, k);
         }
+        if self.domains.is_limited() {
+            self.offer(cpu, now, k);
+        }
     }
 
     fn drain(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {

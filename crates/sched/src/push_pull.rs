@@ -37,7 +37,8 @@ impl Scheduler {
     pub(crate) fn select_urgent(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let last = e.cpu();
         let runs = |c: CpuId| Rank(self.cpus[c.index()].seen.running.get());
-        let suits = self.suits(t, e, last);
+        let crowd = self.domains.is_crowded().then(|| self.urgent_cpu(t, e, from)).flatten();
+        let suits = self.suits(t, e, last) && (crowd.is_none() || self.domains.is_urgent(last));
         let mine = Rank::of(e);
         let running = runs(last);
         if suits && running == Rank::FAIR && self.suits(t, e, from) && runs(from) == Rank::FAIR {
@@ -48,7 +49,13 @@ impl Scheduler {
             return Some(last);
         }
         let found = self.find_lower(t, e, from).filter(|&c| runs(c) > mine);
-        found.or(suits.then_some(last))
+        found.or(suits.then_some(last)).or(crowd)
+    }
+
+    /// A CPU that has an urgent thread and where `t` may run: `from` if it is one.
+    fn urgent_cpu(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
+        let is = |&c: &CpuId| self.suits(t, e, c) && self.domains.is_urgent(c);
+        Some(from).filter(is).or_else(|| (0..self.cpus.len()).map(|c| CpuId(c as u16)).find(is))
     }
 
     /// The CPU of lowest priority on which `t` could run, if that is lower than its own
@@ -61,8 +68,10 @@ impl Scheduler {
         let last = e.cpu();
         let anywhere = self.table.plants(Fault::PushAnywhere);
         let allowed = |i| if anywhere { u64::MAX } else { self.table.mask_word(t, e, i) };
+        // Where no further CPU runs at the same time, those without an urgent thread are not to be had.
+        let crowded = self.domains.is_crowded() && self.urgent_cpu(t, e, this).is_some();
         let lowest = self.domains.all()[self.domain_of(t, e)].find_lower(
-            Rank::of(e).vector(),
+            u8::from(crowded)..Rank::of(e).vector(),
             |i| allowed(i) & !self.domains.absent.word(i),
             |word| {
                 let has = |c: CpuId| word(c.index() / 64) >> (c.index() % 64) & 1 != 0;
@@ -96,23 +105,31 @@ impl Scheduler {
 
     /// Gives waiting threads of `cpu` to CPUs that run something less urgent.
     pub(crate) fn push(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
-        let mut tries = 0;
+        if self.push_from(cpu, now, k) && self.domains.is_limited() {
+            self.offer(cpu, now, k);
+        }
+    }
+
+    /// The same; says whether there was one.
+    fn push_from(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
+        let (mut tries, mut moved) = (0, false);
         for _ in 0..MOST {
             if self.table.plants(Fault::SkipPush) {
-                return;
+                break;
             }
-            let Some(target) = self.push_target(cpu, k) else { return };
+            let Some(target) = self.push_target(cpu, k) else { break };
             match self.push_to(cpu, target, now) {
                 Push::Moved(kick) => {
-                    tries = 0;
+                    (tries, moved) = (0, true);
                     if kick {
                         k.kick(target);
                     }
                 }
                 Push::Again if tries < TRIES => tries += 1,
-                Push::Again | Push::Stop => return,
+                Push::Again | Push::Stop => break,
             }
         }
+        moved
     }
 
     /// Where the head of the pushable threads might go. If it should run here, sees to that instead.
@@ -148,9 +165,28 @@ impl Scheduler {
         Push::Moved(move_urgent(&mut src, &mut dst, t, e, now))
     }
 
+    /// Where not all CPUs run at the same time: `cpu` has no urgent thread any more, so that another CPU may have one; or it
+    /// has one now, less urgent maybe than what waits elsewhere. What waits looks anew, until nothing moves.
+    #[cold]
+    pub(crate) fn offer(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
+        let n = self.cpus.len();
+        for _ in 0..MOST {
+            let mut moved = false;
+            for src in (1..=n).map(|distance| CpuId(((cpu.index() + distance) % n) as u16)) {
+                moved |= self.domains.of(src).is_overloaded(src) && self.push_from(src, now, k);
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
     /// Fetches the threads that should run here rather than wait elsewhere. Of several the best is what
     /// remains to be run, the others wait here.
     pub(crate) fn pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
+        if self.domains.is_crowded() && !self.domains.is_urgent(cpu) {
+            return;
+        }
         let (n, domain) = (self.cpus.len(), self.domains.of(cpu));
         let mut at = 1; // distance from `cpu`, going round
         while at < n {

@@ -57,15 +57,22 @@ impl Scheduler {
             }
         } else {
             h.set_idle(Some(Idle::Spinning));
+            // Who looks around while idle and finds nothing has run nobody.
+            if last.is_some() {
+                h.cpu.seen.was_urgent.set(u8::from(before < Rank::FAIR));
+            }
         }
         h.publish();
-        let push = h.rq.overloaded;
+        let (push, vector) = (h.rq.overloaded, h.rq.vector);
         drop(h);
         if let Some(t) = exiled {
             self.activate(t, cpu, now, Placement::Moved, k);
         }
         if push {
             self.push(cpu, now, k);
+        }
+        if vector == 0 && before < Rank::FAIR && self.domains.is_limited() {
+            self.offer(cpu, now, k);
         }
         next.or_else(|| self.pull_fair(cpu, now))
     }
@@ -147,6 +154,7 @@ impl Held<'_> {
             None => {
                 self.vacate();
                 self.set_idle(Some(Idle::Spinning));
+                self.cpu.seen.was_urgent.set(0);
             }
         }
         self.publish_fair();

@@ -148,6 +148,9 @@ impl Scheduler {
         if push {
             self.push(target, now, k);
         }
+        if !e.is_fair() && self.domains.is_limited() {
+            self.offer(target, now, k);
+        }
         if help {
             self.nudge(target, from, self.table.fold(t, e), now, k);
         }

@@ -81,6 +81,12 @@ impl TimeoutQueue {
         (place != Heap::ABSENT).then(|| self.heap.expiry(place))
     }
 
+    /// Whose timeout is due first, and when.
+    #[inline]
+    pub fn first(&self) -> Option<(ThreadIdx, Nanos)> {
+        self.heap.first().map(|(thread, at)| (ThreadIdx(thread), at))
+    }
+
     /// When the first timeout is due.
     #[inline]
     pub fn earliest(&self) -> Option<Nanos> {

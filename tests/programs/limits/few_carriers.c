@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { MANY = 24 };
+enum { MANY = 48 };
 static pthread_t threads[MANY];
 static atomic_int ready, go, done;
 static int ends[MANY][2];
@@ -74,6 +74,30 @@ static void readers_without_memory(void) {
   readers();
 }
 CASE(memory) { in_child("child", readers_without_memory); }
+
+/* Each thread is taken off its CPU in the middle of its code, more than once, and gets a signal there: what it has in its
+ * vector registers must be kept, of all of them at the same time. */
+static atomic_int handled, enough;
+static void on_usr1(int signal) { handled += signal == SIGUSR1; }
+static void *multiply(void *argument) {
+  begun();
+  double product = 1 + (double)(intptr_t)argument;
+  while (!enough)
+    for (int i = 0; i < 1000; i++) product *= i % 2 ? 2 : 0.5;
+  return (void *)(intptr_t)(product == 1 + (double)(intptr_t)argument);
+}
+static void states_without_memory(void) {
+  no_memory = true;
+  need(signal(SIGUSR1, on_usr1) != SIG_ERR);
+  begin(MANY, multiply);
+  for (int round = 1; round <= 3; round++) {
+    for (int i = 0; i < MANY; i++) need(pthread_kill(threads[i], SIGUSR1) == 0);
+    wait_until(handled == round * MANY);
+  }
+  enough = 1;
+  say("handled %d, as they were %ld", handled, finish_all(MANY));
+}
+CASE(states) { in_child("child", states_without_memory); }
 
 /* Calls that cannot be made without waiting: all that the host can do for them is to be interrupted. */
 static int set, listener, locked;

@@ -59,6 +59,7 @@ impl World {
         let mut config = Config {
             cpus,
             tick: Nanos::from_millis(1),
+            at_once: 0,
             rt_host_rules: false,
             pid: Pid(500),
             pending_unlimited: false,

@@ -133,10 +133,15 @@ impl Machine {
         Ok(())
     }
 
-    /// A present CPU that runs something less urgent than `t`, and where `t` may run.
+    /// A present CPU that runs something less urgent than `t`, and where `t` may run: while as many CPUs as run at the same
+    /// time have urgent threads, one of those.
     fn lower_cpu(&self, t: ThreadIdx) -> Option<CpuId> {
+        let is_urgent = |c: &CpuId| self.running_urgency(*c).is_some_and(|r| r > Urgency::Fair);
+        let crowded = self.at_once != 0 && self.ids().filter(is_urgent).count() >= self.at_once;
         let mut allowed = self.threads[t.index()].mask.iter().filter(|c| !self.cpus[c.index()].absent);
-        allowed.find(|&c| self.running_urgency(c).is_none_or(|r| r < self.s.urgency(t)))
+        allowed.find(|&c| {
+            self.running_urgency(c).is_none_or(|r| r < self.s.urgency(t)) && (!crowded || is_urgent(&c))
+        })
     }
 
     /// With every idle CPU looking for work, nobody waits longer than the delay who could run there.

@@ -83,6 +83,8 @@ pub struct Machine {
     pub kicks: Kicks,
     /// Its root domains, if there are several: masks are drawn within one.
     pub domains: Vec<CpuMask>,
+    /// How many CPUs run at the same time; zero: all.
+    pub at_once: usize,
     pub rng: Rng,
     /// Whether the fair server is on: then a real-time thread may wait for a fair one.
     pub throttles: bool,
@@ -119,6 +121,7 @@ impl Machine {
             threads: Vec::new(),
             kicks: Kicks::default(),
             domains: config.domains.clone(),
+            at_once: config.at_once,
             rng: Rng(seed),
             throttles: false,
             order: Vec::new(),

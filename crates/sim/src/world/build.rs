@@ -64,6 +64,7 @@ impl Setup {
         let how = kernel::Config {
             cpus: config.cpus,
             tick: config.tick,
+            at_once: 0,
             rt_host_rules: false,
             pid: Pid(PID),
             pending_unlimited: false,

@@ -1,0 +1,188 @@
+//! Awake before a real-time thread's sleep ends.
+//!
+//! A processor that does nothing comes back late: a core from a deep sleep by up to 0.2 ms, a virtual machine's when its
+//! host runs it again, by 0.1 to 3.5 ms (seen). A real-time thread that sleeps until a time is late by as much, and so is
+//! each thread that it wakes on other CPUs, in whatever order the processors come back. So the carrier of an idle CPU whose
+//! next timeout is a real-time thread's sleeps until a little before that, its *lead*, and calls the carriers of the idle
+//! CPUs that had real-time threads last. Until the time has come, and for [`SLACK`] after it, they look around.
+//!
+//! The lead is twice the latest that the host has woken a carrier that slept until a time, which is forgotten slowly; at
+//! least [`LEAST`], no more than `--ahead` says and no more than a sixteenth of what is left of the sleep: so much of an idle
+//! CPU's time it costs at most.
+//!
+//! All words here are hints. Who wakes early or late for one of them looks at the run queue and at the time, as ever.
+
+use crate::machine::kernel;
+use crate::seat::Seat;
+use ids::{CpuId, Nanos};
+use kernel::Machine;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// The longest lead unless told otherwise.
+pub const MOST: Nanos = Nanos::from_millis(4);
+/// The shortest one, where the sleep is long enough for it.
+const LEAST: u64 = 500_000;
+/// How long carriers go on looking around when the time has come: the thread wakes others then.
+const SLACK: u64 = 300_000;
+/// What the host is taken for before it has woken anybody.
+const LATE_AT_FIRST: u64 = 1_000_000;
+/// A wake-up forgets this part of how late earlier ones were.
+const FORGETS: u64 = 64;
+
+/// What the CPUs of the process know of it.
+#[derive(Debug)]
+pub struct Ahead {
+    /// Until when those who were called look around.
+    until: AtomicU64,
+    /// How late the host wakes carriers, at worst and lately, nanoseconds.
+    late: AtomicU64,
+    /// The longest lead; 0: nobody wakes early.
+    most: AtomicU64,
+    /// How often a carrier woke early.
+    times: AtomicU64,
+    /// How long carriers looked around for it, nanoseconds.
+    looked: AtomicU64,
+}
+
+impl Default for Ahead {
+    fn default() -> Ahead {
+        Ahead {
+            until: AtomicU64::new(0),
+            late: AtomicU64::new(LATE_AT_FIRST),
+            most: AtomicU64::new(MOST.0),
+            times: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Ahead {
+    /// Sets the longest lead; zero: nobody wakes early.
+    pub fn set_most(&self, most: Nanos) {
+        self.most.store(most.0, Relaxed);
+    }
+
+    /// A forked child begins with what its parent was told and has learned.
+    pub(crate) fn follow(&self, parent: &Ahead) {
+        self.most.store(parent.most.load(Relaxed), Relaxed);
+        self.late.store(parent.late.load(Relaxed), Relaxed);
+    }
+
+    /// How often a carrier woke early, and how long carriers looked around for it.
+    pub fn count(&self) -> (u64, Nanos) {
+        (self.times.load(Relaxed), Nanos(self.looked.load(Relaxed)))
+    }
+
+    /// How long before its end a sleep of this length is to end.
+    fn lead(&self, sleep: Nanos) -> Nanos {
+        let late = self.late.load(Relaxed).saturating_mul(2);
+        Nanos(late.max(LEAST).min(self.most.load(Relaxed)).min(sleep.0 / 16))
+    }
+
+    /// A carrier that slept until a time was woken so much later.
+    fn note(&self, late: Nanos) {
+        // Of two at once one is forgotten.
+        let known = self.late.load(Relaxed);
+        self.late.store(late.0.max(known - known / FORGETS), Relaxed);
+    }
+
+    /// Until when the carrier of `cpu`, which is idle until `next`, shall look around.
+    fn looks_until(&self, cpu: CpuId, next: Option<Nanos>) -> Option<Nanos> {
+        let until = Nanos(self.until.load(Relaxed));
+        let concerns = || kernel().sched.was_urgent(cpu) || next.is_some_and(|at| at <= until);
+        (until != Nanos::ZERO && concerns()).then_some(until)
+    }
+}
+
+/// When the carrier of `cpu`, which is idle and sleeps until `next`, shall wake up for it.
+pub(crate) fn wake_up_at(cpu: CpuId, next: Nanos) -> Nanos {
+    let k = kernel();
+    let lead = k.m.ahead.lead(next.since(k.m.now()));
+    if lead != Nanos::ZERO && k.ends_urgent_sleep(cpu, next) { next - lead } else { next }
+}
+
+/// The carrier of `cpu` has woken up at `now`, which was to be at `at`, for what happens at `next`: says whether that is still
+/// to come. Then the others who may be needed are called.
+pub(crate) fn woke(cpu: CpuId, at: Nanos, now: Nanos, next: Nanos) -> bool {
+    let k = kernel();
+    let ahead = &k.m.ahead;
+    ahead.note(now.since(at));
+    if now >= next {
+        return false;
+    }
+    ahead.times.fetch_add(1, Relaxed);
+    ahead.until.fetch_max(next.0 + SLACK, SeqCst);
+    let others = (0..k.config().cpus as u16).map(CpuId).filter(|&other| other != cpu && k.sched.was_urgent(other));
+    for other in others {
+        if let (Seat::Parked, carrier) = k.m.seats.look(other) {
+            // Whoever sits there looks at the time, and at the run queue.
+            k.m.carriers.get(carrier).wake();
+        }
+    }
+    true
+}
+
+/// What ended a look ahead.
+pub(crate) enum Seen<T> {
+    /// Nobody is expected.
+    Nothing,
+    /// The time has come for which the CPU was idle.
+    Due,
+    /// There is something to do.
+    Found(T),
+}
+
+/// Looks around, on `cpu`, which is idle until `next`, for as long as somebody is expected.
+pub(crate) fn look<T>(cpu: CpuId, next: Option<Nanos>, mut once: impl FnMut() -> Option<T>) -> Seen<T> {
+    let k = kernel();
+    let ahead = &k.m.ahead;
+    let Some(until) = ahead.looks_until(cpu, next) else { return Seen::Nothing };
+    let begin = k.m.now();
+    let mut now = begin;
+    let seen = loop {
+        if next.is_some_and(|at| now >= at) {
+            break Seen::Due;
+        }
+        if now >= until {
+            break Seen::Nothing;
+        }
+        if let Some(found) = once() {
+            break Seen::Found(found);
+        }
+        now = k.m.now();
+    };
+    ahead.looked.fetch_add(now.since(begin).0, Relaxed);
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lead(ahead: &Ahead, sleep_us: u64) -> u64 {
+        ahead.lead(Nanos::from_micros(sleep_us)).0 / 1000
+    }
+
+    #[test]
+    fn the_lead_is_twice_what_the_host_is_late_within_bounds() {
+        let ahead = Ahead::default();
+        assert_eq!([lead(&ahead, 100_000), lead(&ahead, 16_000), lead(&ahead, 1_000)], [2_000, 1_000, 62]);
+        ahead.note(Nanos::from_micros(1_500));
+        assert_eq!(lead(&ahead, 100_000), 3_000);
+        ahead.note(Nanos::from_millis(9));
+        assert_eq!(lead(&ahead, 100_000), 4_000, "no more than the most");
+        ahead.set_most(Nanos::from_micros(700));
+        assert_eq!(lead(&ahead, 100_000), 700);
+        ahead.set_most(Nanos::ZERO);
+        assert_eq!(lead(&ahead, 100_000), 0);
+    }
+
+    #[test]
+    fn lateness_is_forgotten_slowly_and_not_below_the_least() {
+        let ahead = Ahead::default();
+        (0..32).for_each(|_| ahead.note(Nanos::from_micros(5)));
+        assert!((1_150..1_250).contains(&lead(&ahead, 100_000)), "{}", lead(&ahead, 100_000));
+        (0..500).for_each(|_| ahead.note(Nanos::from_micros(5)));
+        assert_eq!(lead(&ahead, 100_000), 500);
+    }
+}
