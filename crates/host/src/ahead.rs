@@ -113,7 +113,8 @@ pub(crate) fn woke(cpu: CpuId, at: Nanos, now: Nanos, next: Nanos) -> bool {
     ahead.times.fetch_add(1, Relaxed);
     ahead.until.fetch_max(next.0 + SLACK, SeqCst);
     let others = (0..k.config().cpus as u16).map(CpuId).filter(|&other| other != cpu && k.sched.was_urgent(other));
-    for other in others {
+    // More than the host runs at the same time would wait for each other there.
+    for other in others.take(k.config().at_once.max(1) - 1) {
         if let (Seat::Parked, carrier) = k.m.seats.look(other) {
             // Whoever sits there looks at the time, and at the run queue.
             k.m.carriers.get(carrier).wake();

@@ -8,7 +8,7 @@ use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, left, recorder, service, sites, states, times, watch};
+use crate::{exec, handlers, ids_file, left, place, recorder, service, sites, states, times, watch};
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
@@ -176,6 +176,10 @@ impl Machine for Host {
     fn kick(&self, cpu: CpuId) {
         self.seats.kick(cpu, &self.carriers);
         watch::want(cpu);
+    }
+
+    fn serves(&self, cpu: CpuId, urgent: bool) {
+        place::serves(Carrier::me(), cpu, urgent);
     }
 
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>) {

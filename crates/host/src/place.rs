@@ -3,7 +3,9 @@
 //! Left to itself, the host now and then puts two carriers on one of its CPUs while another
 //! is idle, for as long as its slices last: milliseconds in which a real-time thread of ours
 //! waits. So where we have as many CPUs as the host lets us use, each seat has a host CPU of
-//! its own, and whoever takes the seat goes there. With fewer or more CPUs the host chooses.
+//! its own, and whoever takes the seat goes there. With fewer or more CPUs the host chooses, but for CPUs, of more than the
+//! host has, that serve real-time threads: those share the host's CPUs out among themselves by turns, as the scheduler takes
+//! them to (`sched/src/few_cores.rs`).
 //!
 //! So it does while only one seat is in use, and the places of several follow from where the second one's carrier
 //! is then: the host knows of other processes, we do not. If the first seat always had the first host CPU, programs of
@@ -28,6 +30,8 @@ static PLACED: AtomicBool = AtomicBool::new(false);
 static FIRST: AtomicU32 = AtomicU32::new(0);
 /// Each seat's place among the host's CPUs is its number and this less one; 0: no second seat has been in use.
 static SHIFT: AtomicU32 = AtomicU32::new(0);
+/// A seat of more than the host has CPUs has served real-time threads.
+static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Notes the host CPUs of the process; for `cpus` of ours.
 pub fn set_up(cpus: usize) {
@@ -53,12 +57,13 @@ pub(crate) fn begin(cpu: CpuId) {
     // The parent's carrier may have had a place.
     release();
     SHIFT.store(0, SeqCst);
+    SHARED.store(false, SeqCst);
 }
 
 /// The carrier, the caller, takes the seat of `cpu`.
 pub(crate) fn take(me: &Carrier, cpu: CpuId) {
     if !PLACED.load(Relaxed) {
-        return;
+        return take_shared(me, cpu);
     }
     let shift = match SHIFT.load(SeqCst) {
         0 if FIRST.load(Relaxed) == u32::from(cpu.0) => return,
@@ -69,6 +74,29 @@ pub(crate) fn take(me: &Carrier, cpu: CpuId) {
     if me.placed.swap(wanted, Relaxed) != wanted {
         set(0, &place_of(cpu, shift));
     }
+}
+
+/// The seat of `cpu`, the caller's, is one of more than the host has CPUs, and serves real-time threads, or others again.
+pub(crate) fn serves(me: &Carrier, cpu: CpuId, urgent: bool) {
+    let wanted = if urgent { u32::from(cpu.0) + 1 } else { 0 };
+    if me.placed.swap(wanted, Relaxed) != wanted {
+        SHARED.store(true, SeqCst);
+        set(0, &if urgent { place_of(cpu, 0) } else { all() });
+    }
+}
+
+/// The carrier takes such a seat. A new one has the mask of who has made it.
+fn take_shared(me: &Carrier, cpu: CpuId) {
+    if SHARED.load(SeqCst) && !kernel().sched.serves_urgent(cpu) {
+        me.placed.store(0, Relaxed);
+        set(0, &all());
+    } else if SHARED.load(SeqCst) {
+        serves(me, cpu, true);
+    }
+}
+
+fn all() -> [u64; WORDS] {
+    MASK.each_ref().map(|word| word.load(Relaxed))
 }
 
 /// A second seat is in use: says by how much places are shifted, and gives the first seat's carrier its own.
@@ -128,8 +156,8 @@ pub(crate) fn leave(me: &Carrier) {
 
 /// Before a new program, and for who has no seat: the mask that the process had.
 pub(crate) fn release() {
-    if SHIFT.load(SeqCst) != 0 {
-        set(0, &MASK.each_ref().map(|word| word.load(Relaxed)));
+    if SHIFT.load(SeqCst) != 0 || SHARED.load(SeqCst) {
+        set(0, &all());
     }
 }
 

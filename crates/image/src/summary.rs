@@ -90,7 +90,8 @@ pub fn print() {
     let (times, looked) = k.m.ahead.count();
     if times > 0 {
         let (l, lus) = seconds(looked);
-        let _ = writeln!(out, "  awake early    {times} times for real-time threads that slept, {l}.{lus:06} s of CPUs");
+        let _ =
+            writeln!(out, "  awake early    {times} times for real-time threads that slept, {l}.{lus:06} s of CPUs");
     }
     for group in k.groups() {
         let name = core::str::from_utf8(group.name).unwrap_or("?");

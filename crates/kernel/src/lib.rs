@@ -210,4 +210,8 @@ impl<M: Machine> sched::Kick for Kicks<'_, M> {
             self.m.kick(cpu);
         }
     }
+
+    fn serves(&mut self, cpu: CpuId, urgent: bool) {
+        self.m.serves(cpu, urgent);
+    }
 }

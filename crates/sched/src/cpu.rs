@@ -48,6 +48,8 @@ pub(crate) struct Published {
     pub usual_run: FieldU32,
     /// 1 if the last thread before this CPU was idle was a real-time or deadline thread.
     pub was_urgent: FieldU8,
+    /// 1 while the kernel has been told that it serves urgent threads, where CPUs share cores. Its own.
+    pub serves_urgent: FieldU8,
 }
 
 /// How soon real-time threads ran that were woken: those of the highest priority that there was.
@@ -176,6 +178,7 @@ impl Cpu {
                 load: FieldU64::default(),
                 usual_run: FieldU32::default(),
                 was_urgent: FieldU8::default(),
+                serves_urgent: FieldU8::default(),
             }),
             nudges: CachePadded(Pace::default()),
         }

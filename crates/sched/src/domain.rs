@@ -50,13 +50,23 @@ pub(crate) struct Domains {
     pub nudge: CachePadded<AtomicU64>,
     /// Turns, so that searches do not all end at the same CPU.
     rotor: AtomicU32,
-    /// How many CPUs run at the same time at most; zero: all.
-    at_once: u32,
+    /// What the CPUs share where they are more than the host runs at the same time; else empty.
+    cores: Box<[CachePadded<AtomicU32>]>,
+}
+
+/// Keeps a core for a CPU that looks for its next urgent thread.
+#[must_use]
+pub(crate) struct Place<'a>(&'a AtomicU32);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Domains {
     /// A domain for each of these sets, as far as no set before it has its CPUs, and one for the rest.
-    /// No more than `at_once` CPUs run at the same time; zero: all.
+    /// No more than `at_once` CPUs run at the same time, zero: all. Then every so manieth shares a core of the host.
     pub(crate) fn new(cpus: usize, sets: &[CpuMask], at_once: usize) -> Result<Domains, OutOfMemory> {
         let mut rest = CpuMask::first(cpus);
         let mut spans = Vec::new();
@@ -82,7 +92,7 @@ impl Domains {
             absent: CachePadded(CpuSet::new(cpus)?),
             nudge: CachePadded(AtomicU64::new(0)),
             rotor: AtomicU32::new(0),
-            at_once: if at_once < cpus { at_once as u32 } else { 0 },
+            cores: try_boxed(if at_once < cpus { at_once } else { 0 }, |_| CachePadded(AtomicU32::new(0)))?,
         };
         (0..cpus).for_each(|c| d.spinning.insert(CpuId(c as u16)));
         Ok(d)
@@ -103,14 +113,40 @@ impl Domains {
     /// Whether there are more CPUs than run at the same time.
     #[inline(always)]
     pub(crate) fn is_limited(&self) -> bool {
-        self.at_once != 0
+        !self.cores.is_empty()
     }
 
-    /// Whether as many CPUs have urgent threads as run at the same time. What waits on a CPU that nobody serves takes nobody's
+    /// Whether `cpu`, which has no urgent thread, may have one: no CPU that shares its core has.
+    pub(crate) fn is_open(&self, cpu: CpuId) -> bool {
+        !self.is_limited() || self.core(cpu).load(Ordering::Acquire) == 0 && !self.core_is_taken(cpu)
+    }
+
+    fn core(&self, cpu: CpuId) -> &AtomicU32 {
+        &self.cores[cpu.index() % self.cores.len()]
+    }
+
+    /// Whether another CPU of this one's core has an urgent thread. What waits on a CPU that nobody serves takes nobody's
     /// place.
-    pub(crate) fn is_crowded(&self) -> bool {
-        let urgent = |i| self.all.iter().fold(0, |word, domain| word | domain.urgent_word(i)) & !self.absent.word(i);
-        self.is_limited() && (0..self.words()).map(|i| urgent(i).count_ones()).sum::<u32>() >= self.at_once
+    fn core_is_taken(&self, cpu: CpuId) -> bool {
+        let shared = (cpu.index() % self.cores.len()..self.of.len()).step_by(self.cores.len());
+        shared.map(|c| CpuId(c as u16)).any(|c| c != cpu && self.is_urgent(c) && !self.absent.contains(c))
+    }
+
+    /// Keeps the core of `cpu`, the caller's, which had an urgent thread until now, while it looks for the next; where cores
+    /// are shared.
+    pub(crate) fn keep_place(&self, cpu: CpuId) -> Option<Place<'_>> {
+        self.is_limited().then(|| {
+            self.core(cpu).fetch_add(1, Ordering::AcqRel);
+            Place(self.core(cpu))
+        })
+    }
+
+    /// The same for a CPU that had none, if its core is free. Of two that come at the same time neither may find it so: each
+    /// looks again.
+    pub(crate) fn find_place(&self, cpu: CpuId) -> Option<Place<'_>> {
+        let others = self.core(cpu).fetch_add(1, Ordering::AcqRel);
+        let place = Place(self.core(cpu));
+        (others == 0 && !self.core_is_taken(cpu)).then_some(place)
     }
 
     /// Whether `cpu` has an urgent thread, running or about to.
@@ -166,11 +202,6 @@ impl Domain {
         let v = &self.vectors[old as usize];
         v.count.fetch_sub(1, Ordering::Release);
         v.cpus.remove(cpu);
-    }
-
-    /// Its CPUs that have urgent threads, running or about to: one word of the set.
-    fn urgent_word(&self, i: usize) -> u64 {
-        self.span.words().get(i).copied().unwrap_or(0) & !self.vectors[0].cpus.word(i)
     }
 
     /// The CPUs of the first vector among `vectors` that has any `allowed` one, given to `choose`

@@ -43,6 +43,7 @@ mod deadline;
 mod domain;
 mod entity;
 mod fair;
+mod few_cores;
 mod field;
 mod life;
 mod node;
@@ -83,12 +84,23 @@ use table::Table;
 pub trait Kick {
     /// `cpu` must call [`Scheduler::schedule`] or, if it is parked, look for work.
     fn kick(&mut self, cpu: CpuId);
+
+    /// Where there are more CPUs than the host runs at the same time ([`Config::at_once`]): `cpu`, the caller's, is about to run
+    /// real-time or deadline threads, and should have its core of the host; or it runs others again, anywhere.
+    fn serves(&mut self, cpu: CpuId, urgent: bool) {
+        let _ = (cpu, urgent);
+    }
 }
 
 impl<K: Kick> Kick for &mut K {
     #[inline]
     fn kick(&mut self, cpu: CpuId) {
         K::kick(self, cpu);
+    }
+
+    #[inline]
+    fn serves(&mut self, cpu: CpuId, urgent: bool) {
+        K::serves(self, cpu, urgent);
     }
 }
 
@@ -250,6 +262,11 @@ impl Scheduler {
     #[inline]
     pub fn was_urgent(&self, cpu: CpuId) -> bool {
         self.cpus[cpu.index()].seen.was_urgent.get() != 0
+    }
+
+    /// What the kernel was told last of `cpu` ([`Kick::serves`]).
+    pub fn serves_urgent(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].seen.serves_urgent.get() != 0
     }
 
     /// How many threads wait on `cpu`, runnable. Lock-free.

@@ -41,9 +41,8 @@ impl Scheduler {
         }
         let head = rq.rt.pushable.first()?;
         let e = table.get(head);
-        let crowded = self.domains.is_crowded();
         let less_urgent = |c: &CpuId| {
-            if crowded && !self.domains.is_urgent(*c) {
+            if !self.domains.is_urgent(*c) && !self.domains.is_open(*c) {
                 return false;
             }
             let seen = &self.cpus[c.index()].seen;

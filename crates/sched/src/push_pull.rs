@@ -35,27 +35,30 @@ impl Scheduler {
     /// Beyond Linux: where either of two fair threads could make way, the waker does. Its CPU needs no
     /// kick, and it is the one CPU of which we know that the host runs its carrier right now.
     pub(crate) fn select_urgent(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
+        if self.domains.is_limited() {
+            return self.select_among_few(t, e, from);
+        }
         let last = e.cpu();
-        let runs = |c: CpuId| Rank(self.cpus[c.index()].seen.running.get());
-        let crowd = self.domains.is_crowded().then(|| self.urgent_cpu(t, e, from)).flatten();
-        let suits = self.suits(t, e, last) && (crowd.is_none() || self.domains.is_urgent(last));
+        let suits = self.suits(t, e, last);
         let mine = Rank::of(e);
-        let running = runs(last);
-        if suits && running == Rank::FAIR && self.suits(t, e, from) && runs(from) == Rank::FAIR {
+        let running = self.runs(last);
+        if suits && running == Rank::FAIR && self.suits(t, e, from) && self.runs(from) == Rank::FAIR {
             return Some(from);
         }
-        let pinned = || self.cpus[last.index()].seen.running_pinned.get() != 0;
-        if suits && (running >= Rank::FAIR || (running > mine && !pinned())) {
+        if suits && (running >= Rank::FAIR || self.makes_way(last, mine)) {
             return Some(last);
         }
-        let found = self.find_lower(t, e, from).filter(|&c| runs(c) > mine);
-        found.or(suits.then_some(last)).or(crowd)
+        let found = self.find_lower(t, e, from).filter(|&c| self.runs(c) > mine);
+        found.or(suits.then_some(last))
     }
 
-    /// A CPU that has an urgent thread and where `t` may run: `from` if it is one.
-    fn urgent_cpu(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
-        let is = |&c: &CpuId| self.suits(t, e, c) && self.domains.is_urgent(c);
-        Some(from).filter(is).or_else(|| (0..self.cpus.len()).map(|c| CpuId(c as u16)).find(is))
+    pub(crate) fn runs(&self, cpu: CpuId) -> Rank {
+        Rank(self.cpus[cpu.index()].seen.running.get())
+    }
+
+    /// Whether what runs on `cpu` is less urgent than that and could go elsewhere.
+    pub(crate) fn makes_way(&self, cpu: CpuId, mine: Rank) -> bool {
+        self.runs(cpu) > mine && self.cpus[cpu.index()].seen.running_pinned.get() == 0
     }
 
     /// The CPU of lowest priority on which `t` could run, if that is lower than its own
@@ -68,10 +71,12 @@ impl Scheduler {
         let last = e.cpu();
         let anywhere = self.table.plants(Fault::PushAnywhere);
         let allowed = |i| if anywhere { u64::MAX } else { self.table.mask_word(t, e, i) };
-        // Where no further CPU runs at the same time, those without an urgent thread are not to be had.
-        let crowded = self.domains.is_crowded() && self.urgent_cpu(t, e, this).is_some();
+        let open = if self.domains.is_limited() { self.open_cpu(t, e, this) } else { None };
+        if open.is_some() {
+            return open;
+        }
         let lowest = self.domains.all()[self.domain_of(t, e)].find_lower(
-            u8::from(crowded)..Rank::of(e).vector(),
+            u8::from(self.domains.is_limited())..Rank::of(e).vector(),
             |i| allowed(i) & !self.domains.absent.word(i),
             |word| {
                 let has = |c: CpuId| word(c.index() / 64) >> (c.index() % 64) & 1 != 0;
@@ -111,7 +116,7 @@ impl Scheduler {
     }
 
     /// The same; says whether there was one.
-    fn push_from(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
+    pub(crate) fn push_from(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
         let (mut tries, mut moved) = (0, false);
         for _ in 0..MOST {
             if self.table.plants(Fault::SkipPush) {
@@ -165,28 +170,21 @@ impl Scheduler {
         Push::Moved(move_urgent(&mut src, &mut dst, t, e, now))
     }
 
-    /// Where not all CPUs run at the same time: `cpu` has no urgent thread any more, so that another CPU may have one; or it
-    /// has one now, less urgent maybe than what waits elsewhere. What waits looks anew, until nothing moves.
-    #[cold]
-    pub(crate) fn offer(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
-        let n = self.cpus.len();
-        for _ in 0..MOST {
-            let mut moved = false;
-            for src in (1..=n).map(|distance| CpuId(((cpu.index() + distance) % n) as u16)) {
-                moved |= self.domains.of(src).is_overloaded(src) && self.push_from(src, now, k);
-            }
-            if !moved {
-                return;
-            }
-        }
-    }
-
     /// Fetches the threads that should run here rather than wait elsewhere. Of several the best is what
     /// remains to be run, the others wait here.
     pub(crate) fn pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
-        if self.domains.is_crowded() && !self.domains.is_urgent(cpu) {
-            return;
-        }
+        let place = if self.domains.is_limited() && !self.domains.is_urgent(cpu) {
+            let Some(place) = self.domains.find_place(cpu) else { return };
+            Some(place)
+        } else {
+            None
+        };
+        self.pull_urgent(cpu, now, k);
+        drop(place);
+    }
+
+    /// The same for a CPU that has a place among those that run at the same time.
+    pub(crate) fn pull_urgent(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let (n, domain) = (self.cpus.len(), self.domains.of(cpu));
         let mut at = 1; // distance from `cpu`, going round
         while at < n {

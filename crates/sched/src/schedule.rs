@@ -36,10 +36,12 @@ impl Scheduler {
         let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
         let elsewhere = before < Rank::FAIR && self.domains.of(cpu).overload_count() > 0;
+        let mut place = None;
         if elsewhere && !self.table.plants(Fault::SkipPull) && h.rq.best_rank(&self.table, None) > before {
+            place = self.domains.keep_place(cpu);
             h.publish();
             drop(h);
-            self.pull(cpu, now, k);
+            self.pull_urgent(cpu, now, k);
             h = self.lock(cpu);
             h.cpu.seen.need_resched.store(false, Ordering::Release);
         }
@@ -65,6 +67,7 @@ impl Scheduler {
         h.publish();
         let (push, vector) = (h.rq.overloaded, h.rq.vector);
         drop(h);
+        drop(place);
         if let Some(t) = exiled {
             self.activate(t, cpu, now, Placement::Moved, k);
         }
@@ -74,7 +77,11 @@ impl Scheduler {
         if vector == 0 && before < Rank::FAIR && self.domains.is_limited() {
             self.offer(cpu, now, k);
         }
-        next.or_else(|| self.pull_fair(cpu, now))
+        let next = next.or_else(|| self.pull_fair(cpu, now));
+        if self.domains.is_limited() {
+            self.tell_service(cpu, next, k);
+        }
+        next
     }
 }
 

@@ -4,7 +4,7 @@
 mod scene;
 mod support;
 
-use entresol_sched::{Attr, Config, Prev, Scheduler};
+use entresol_sched::{Attr, Config, Idle, Prev, Scheduler};
 use ids::{CpuId, CpuMask, Nanos};
 use scene::{C0, C1, Kicks, MS, Scene, t};
 use support::{Rng, lives};
@@ -106,7 +106,7 @@ fn a_mask_counts_for_more_than_the_limit() {
 /// Whoever makes room may not be able to fetch what waits: it is sent to another CPU.
 #[test]
 fn room_is_made_on_any_cpu() {
-    let blocks = |m: &mut Scene| drop(m.block(C0));
+    let blocks = |m: &mut Scene| assert_ne!(m.block(C0), Some(0));
     let leaves = |m: &mut Scene| {
         m.s.set_absent(C0, true, Nanos(m.now), &mut m.kicks);
         m.s.set_affinity(t(0), CpuMask::only(C3), Nanos(m.now), &mut m.kicks).unwrap();
@@ -118,7 +118,8 @@ fn room_is_made_on_any_cpu() {
     let turns_fair = |m: &mut Scene| {
         m.s.set_attr(t(0), &Attr::DEFAULT, Nanos(m.now), &mut m.kicks).unwrap();
     };
-    for (how, free) in [("it waits", &blocks as &dyn Fn(&mut Scene)), ("it is gone", &leaves), ("it is fair", &turns_fair)]
+    for (how, free) in
+        [("it waits", &blocks as &dyn Fn(&mut Scene)), ("it is gone", &leaves), ("it is fair", &turns_fair)]
     {
         let mut m = scene(4, 2);
         m.start(0, Attr::fifo(50), CpuMask::first(4), C0);
@@ -131,6 +132,28 @@ fn room_is_made_on_any_cpu() {
         free(&mut m);
         settle(&mut m, 4);
         assert_eq!(m.current(C2), Some(2), "{how}");
+    }
+}
+
+/// The host has to find a processor for who sleeps; who looks around has one.
+#[test]
+fn an_idle_cpu_that_looks_around_is_taken_rather_than_one_that_sleeps() {
+    for (at_once, cpu) in [(2, C3), (0, C1)] {
+        let mut m = scene(4, at_once);
+        m.start(0, Attr::fifo(50), CpuMask::first(4), C1);
+        settle(&mut m, 4);
+        let _ = m.block(C1);
+        assert_eq!(m.s.cpu_of(t(0)), C1);
+        assert!([C0, C1, C2].into_iter().all(|cpu| m.s.idle_state(cpu, Idle::Parked)));
+        assert!(m.wake(0, C0));
+        assert_eq!(m.s.cpu_of(t(0)), cpu, "{at_once} at once");
+        // With nobody awake its last one is as good as any.
+        settle(&mut m, 4);
+        let _ = m.block(cpu);
+        m.s.idle_state(C3, Idle::Parked);
+        m.s.idle_state(cpu, Idle::Parked);
+        assert!(m.wake(0, C0));
+        assert_eq!(m.s.cpu_of(t(0)), cpu);
     }
 }
 
