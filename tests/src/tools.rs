@@ -38,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
     trials.push(trial("gdb", &needs(&[("gdb", GDB), ("python3", PYTHON)]), gdb));
     let rt_tests = Conditions { alone: true, ..needs(&[("rt-tests", "rt-migrate-test")]) };
     trials.push(trial("rt-migrate-test", &rt_tests, rt_migrate_test));
+    trials.push(trial("rt-migrate-test/few-cores", &rt_tests, rt_migrate_test_on_few_cores));
     trials.push(trial("cyclictest", &rt_tests, cyclictest));
     trials
 }
@@ -190,14 +191,23 @@ fn nested() -> Result<(), String> {
 
 /// Wakes more real-time threads than there are CPUs and complains when the wrong ones run. It takes ten seconds.
 fn rt_migrate_test() -> Result<(), String> {
+    rt_migrate(2)
+}
+
+/// The same with more CPUs than the host has, if that has two.
+fn rt_migrate_test_on_few_cores() -> Result<(), String> {
+    rt_migrate(4)
+}
+
+fn rt_migrate(cpus: u32) -> Result<(), String> {
     let runs = if full() { 20 } else { 3 };
     for number in 1..=runs {
-        let run = Run::new("/usr/bin/rt-migrate-test").args(["-c", "3"]);
-        let outcome = run.under_entresol_as_nobody(&["--cpus", "2"])?;
+        let run = Run::new("/usr/bin/rt-migrate-test").args(["-c", &(cpus + 1).to_string()]);
+        let outcome = run.under_entresol_as_nobody(&["--cpus", &cpus.to_string()])?;
         let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
         let longest =
             text.lines().filter_map(|line| line.trim().strip_prefix("Max:")).next_back().unwrap_or_default().trim();
-        println!("rt-migrate-test, run {number}: highest thread at most {longest}");
+        println!("rt-migrate-test on {cpus} CPUs, run {number}: highest thread at most {longest}");
         if !outcome.succeeded() || !text.contains("Passed!") {
             return Err(format!("run {number} of {runs}: {}", outcome.describe()));
         }

@@ -152,6 +152,35 @@ fn stats_tell_the_worst_wakeup_of_the_highest_priority() {
     assert!(summary.contains("stolen by host"), "{summary}");
 }
 
+/// Its sleeps are long enough for that, and nothing else goes on.
+const SLEEPER: &str = "
+    #include <sched.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    int main(int count, char **words) {
+        struct sched_param p = {.sched_priority = 20};
+        if (atoi(words[1]) && sched_setscheduler(0, SCHED_FIFO, &p)) return 1;
+        for (int i = 0; i < 5; i++) usleep(40000);
+        return 0;
+    }
+";
+
+#[test]
+fn idle_cpus_are_awake_before_real_time_threads_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), SLEEPER);
+    let is_awake_early = |options: &[&str], real_time: &str| {
+        let answer = run(options, &program).arg(real_time).output().unwrap();
+        let summary = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert!(answer.status.success() && summary.contains("stolen by host"), "{summary}");
+        summary.contains("  awake early    ")
+    };
+    assert!(is_awake_early(&["--stats"], "1"));
+    assert!(is_awake_early(&["--stats", "--cpus", "1", "--ahead", "100000"], "1"));
+    assert!(!is_awake_early(&["--stats", "--ahead", "0"], "1"), "turned off");
+    assert!(!is_awake_early(&["--stats"], "0"), "a fair thread");
+}
+
 #[test]
 fn stats_are_printed_although_the_program_closed_its_streams() {
     let folder = tempfile::tempdir().unwrap();

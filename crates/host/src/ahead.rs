@@ -4,10 +4,10 @@
 //! host runs it again, by 0.1 to 3.5 ms (seen). A real-time thread that sleeps until a time is late by as much, and so is
 //! each thread that it wakes on other CPUs, in whatever order the processors come back. So the carrier of an idle CPU whose
 //! next timeout is a real-time thread's sleeps until a little before that, its *lead*, and calls the carriers of the idle
-//! CPUs that had real-time threads last. Until the time has come, and for [`SLACK`] after it, they look around.
+//! CPUs that had real-time threads last. Until the time has come, and for 0.3 ms after it, they look around.
 //!
 //! The lead is twice the latest that the host has woken a carrier that slept until a time, which is forgotten slowly; at
-//! least [`LEAST`], no more than `--ahead` says and no more than a sixteenth of what is left of the sleep: so much of an idle
+//! least 0.5 ms, no more than `--ahead` says and no more than a sixteenth of what is left of the sleep: so much of an idle
 //! CPU's time it costs at most.
 //!
 //! All words here are hints. Who wakes early or late for one of them looks at the run queue and at the time, as ever.
@@ -38,7 +38,7 @@ pub struct Ahead {
     late: AtomicU64,
     /// The longest lead; 0: nobody wakes early.
     most: AtomicU64,
-    /// How often a carrier woke early.
+    /// How often a carrier was to wake up early, and woke up.
     times: AtomicU64,
     /// How long carriers looked around for it, nanoseconds.
     looked: AtomicU64,
@@ -68,7 +68,7 @@ impl Ahead {
         self.late.store(parent.late.load(Relaxed), Relaxed);
     }
 
-    /// How often a carrier woke early, and how long carriers looked around for it.
+    /// How often a carrier was woken early, and how long carriers looked around for it.
     pub fn count(&self) -> (u64, Nanos) {
         (self.times.load(Relaxed), Nanos(self.looked.load(Relaxed)))
     }
@@ -107,10 +107,10 @@ pub(crate) fn woke(cpu: CpuId, at: Nanos, now: Nanos, next: Nanos) -> bool {
     let k = kernel();
     let ahead = &k.m.ahead;
     ahead.note(now.since(at));
+    ahead.times.fetch_add(1, Relaxed);
     if now >= next {
         return false;
     }
-    ahead.times.fetch_add(1, Relaxed);
     ahead.until.fetch_max(next.0 + SLACK, SeqCst);
     let others = (0..k.config().cpus as u16).map(CpuId).filter(|&other| other != cpu && k.sched.was_urgent(other));
     // More than the host runs at the same time would wait for each other there.
@@ -144,7 +144,8 @@ pub(crate) fn look<T>(cpu: CpuId, next: Option<Nanos>, mut once: impl FnMut() ->
         if next.is_some_and(|at| now >= at) {
             break Seen::Due;
         }
-        if now >= until {
+        // Who gets no thread keeps a processor of the host from who has one.
+        if now >= until || k.sched.is_crowded() {
             break Seen::Nothing;
         }
         if let Some(found) = once() {

@@ -174,12 +174,15 @@ impl Machine for Host {
     }
 
     fn kick(&self, cpu: CpuId) {
+        if kernel().sched.is_limited() {
+            place::prepare(cpu);
+        }
         self.seats.kick(cpu, &self.carriers);
         watch::want(cpu);
     }
 
-    fn serves(&self, cpu: CpuId, urgent: bool) {
-        place::serves(Carrier::me(), cpu, urgent);
+    fn serves(&self, _cpu: CpuId, core: Option<usize>) {
+        place::share(Carrier::me(), core);
     }
 
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>) {

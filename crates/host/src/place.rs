@@ -3,9 +3,8 @@
 //! Left to itself, the host now and then puts two carriers on one of its CPUs while another
 //! is idle, for as long as its slices last: milliseconds in which a real-time thread of ours
 //! waits. So where we have as many CPUs as the host lets us use, each seat has a host CPU of
-//! its own, and whoever takes the seat goes there. With fewer or more CPUs the host chooses, but for CPUs, of more than the
-//! host has, that serve real-time threads: those share the host's CPUs out among themselves by turns, as the scheduler takes
-//! them to (`sched/src/few_cores.rs`).
+//! its own, and whoever takes the seat goes there. With fewer CPUs the host chooses, and with more, but for those that run
+//! real-time threads: the scheduler shares the host's CPUs out among them (`sched/src/few_cores.rs`).
 //!
 //! So it does while only one seat is in use, and the places of several follow from where the second one's carrier
 //! is then: the host knows of other processes, we do not. If the first seat always had the first host CPU, programs of
@@ -76,22 +75,33 @@ pub(crate) fn take(me: &Carrier, cpu: CpuId) {
     }
 }
 
-/// The seat of `cpu`, the caller's, is one of more than the host has CPUs, and serves real-time threads, or others again.
-pub(crate) fn serves(me: &Carrier, cpu: CpuId, urgent: bool) {
-    let wanted = if urgent { u32::from(cpu.0) + 1 } else { 0 };
+/// The caller's seat is one of more than the host has CPUs. Its real-time threads have that one of those, or any.
+pub(crate) fn share(me: &Carrier, core: Option<usize>) {
+    let wanted = core.map_or(0, |core| core as u32 + 1);
     if me.placed.swap(wanted, Relaxed) != wanted {
         SHARED.store(true, SeqCst);
-        set(0, &if urgent { place_of(cpu, 0) } else { all() });
+        set(0, &core.map_or_else(all, |core| place_of(CpuId(core as u16), 0)));
+    }
+}
+
+/// `cpu` is to be woken up. If its carrier were bound only when it runs, it would wait first where the host puts it.
+pub(crate) fn prepare(cpu: CpuId) {
+    let k = kernel();
+    let wanted = k.sched.core(cpu).map_or(0, |core| core as u32 + 1);
+    let (Seat::Parked, carrier) = k.m.seats.look(cpu) else { return };
+    let carrier = k.m.carriers.get(carrier);
+    let tid = carrier.tid.load(Acquire);
+    if wanted != 0 && tid != 0 && carrier.placed.swap(wanted, Relaxed) != wanted {
+        SHARED.store(true, SeqCst);
+        set(tid, &place_of(CpuId(wanted as u16 - 1), 0));
     }
 }
 
 /// The carrier takes such a seat. A new one has the mask of who has made it.
 fn take_shared(me: &Carrier, cpu: CpuId) {
-    if SHARED.load(SeqCst) && !kernel().sched.serves_urgent(cpu) {
-        me.placed.store(0, Relaxed);
-        set(0, &all());
-    } else if SHARED.load(SeqCst) {
-        serves(me, cpu, true);
+    if SHARED.load(SeqCst) {
+        me.placed.store(u32::MAX, Relaxed);
+        share(me, kernel().sched.core(cpu));
     }
 }
 

@@ -127,6 +127,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn how_long_ahead_is_in_microseconds() {
+        let ahead = |value: &[u8]| Options::parse(value, 5).ahead;
+        assert_eq!([ahead(b"v=1;ahead=0"), ahead(b"v=1;ahead=700")], [Some(Nanos::ZERO), Some(Nanos(700_000))]);
+        assert_eq!([ahead(b"v=1"), ahead(b"v=1;ahead=100001"), ahead(b"v=1;ahead=x")], [None; 3]);
+    }
+
+    #[test]
     fn what_a_second_start_is_told() {
         let o = Options::parse(b"v=1;reserve=786432;name=612d3d3b62;image=/i.so", 5);
         assert_eq!((o.reserve, o.name.as_ref().map(|n| &n[..6])), (786_432, Some(&b"a-=;b\0"[..])));

@@ -211,7 +211,7 @@ impl<M: Machine> sched::Kick for Kicks<'_, M> {
         }
     }
 
-    fn serves(&mut self, cpu: CpuId, urgent: bool) {
-        self.m.serves(cpu, urgent);
+    fn serves(&mut self, cpu: CpuId, core: Option<usize>) {
+        self.m.serves(cpu, core);
     }
 }

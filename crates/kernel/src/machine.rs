@@ -120,8 +120,8 @@ pub trait Machine: Sync + Sized {
     fn sample(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
     /// `cpu`, which calls, turns to this thread, or to none; the one before could have gone on or not. For a trace.
     fn switched(&self, _cpu: CpuId, _to: Option<ThreadIdx>, _preempted: bool, _at: Nanos) {}
-    /// `cpu`, which calls, is about to run real-time or deadline threads, or others again ([`sched::Kick::serves`]).
-    fn serves(&self, _cpu: CpuId, _urgent: bool) {}
+    /// `cpu`, which calls, has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
+    fn serves(&self, _cpu: CpuId, _core: Option<usize>) {}
     /// Tells the program's user something.
     fn tell(&self, _what: core::fmt::Arguments<'_>) {}
     /// `t`, the current thread of `cpu`, which calls, ends: so much CPU time came after its last sample.

@@ -48,8 +48,8 @@ pub(crate) struct Published {
     pub usual_run: FieldU32,
     /// 1 if the last thread before this CPU was idle was a real-time or deadline thread.
     pub was_urgent: FieldU8,
-    /// 1 while the kernel has been told that it serves urgent threads, where CPUs share cores. Its own.
-    pub serves_urgent: FieldU8,
+    /// The core that who serves it is to be bound to, plus one (`few_cores`).
+    pub bound: FieldU32,
 }
 
 /// How soon real-time threads ran that were woken: those of the highest priority that there was.
@@ -109,6 +109,8 @@ pub(crate) struct RunQueue {
     /// Whether the overload mask has this CPU.
     pub overloaded: bool,
     pub absent: bool,
+    /// It has the core that it is to be bound to.
+    pub has_core: bool,
     /// Which of the idle masks has this CPU.
     pub idle: Option<Idle>,
     /// The most urgent rank the running thread has had since it was chosen.
@@ -159,6 +161,7 @@ impl Cpu {
                 exile: false,
                 idle: Some(Idle::Spinning),
                 absent: false,
+                has_core: false,
                 vector: 0,
                 overloaded: false,
                 balance_at: 0,
@@ -178,7 +181,7 @@ impl Cpu {
                 load: FieldU64::default(),
                 usual_run: FieldU32::default(),
                 was_urgent: FieldU8::default(),
-                serves_urgent: FieldU8::default(),
+                bound: FieldU32::default(),
             }),
             nudges: CachePadded(Pace::default()),
         }

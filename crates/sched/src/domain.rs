@@ -50,11 +50,14 @@ pub(crate) struct Domains {
     pub nudge: CachePadded<AtomicU64>,
     /// Turns, so that searches do not all end at the same CPU.
     rotor: AtomicU32,
-    /// What the CPUs share where they are more than the host runs at the same time; else empty.
-    cores: Box<[CachePadded<AtomicU32>]>,
+    /// The host's processors where the CPUs are more than those, else empty: of each the CPU whose urgent threads have it, plus
+    /// one; 0: free.
+    cores: Box<[AtomicU32]>,
+    /// How many CPUs are between two urgent threads: they are in no vector, but count.
+    between: CachePadded<AtomicU32>,
 }
 
-/// Keeps a core for a CPU that looks for its next urgent thread.
+/// A CPU that looks for its next urgent thread counts as one that has one.
 #[must_use]
 pub(crate) struct Place<'a>(&'a AtomicU32);
 
@@ -66,7 +69,7 @@ impl Drop for Place<'_> {
 
 impl Domains {
     /// A domain for each of these sets, as far as no set before it has its CPUs, and one for the rest.
-    /// No more than `at_once` CPUs run at the same time, zero: all. Then every so manieth shares a core of the host.
+    /// No more than `at_once` CPUs run at the same time; zero: all.
     pub(crate) fn new(cpus: usize, sets: &[CpuMask], at_once: usize) -> Result<Domains, OutOfMemory> {
         let mut rest = CpuMask::first(cpus);
         let mut spans = Vec::new();
@@ -92,7 +95,8 @@ impl Domains {
             absent: CachePadded(CpuSet::new(cpus)?),
             nudge: CachePadded(AtomicU64::new(0)),
             rotor: AtomicU32::new(0),
-            cores: try_boxed(if at_once < cpus { at_once } else { 0 }, |_| CachePadded(AtomicU32::new(0)))?,
+            cores: try_boxed(if at_once < cpus { at_once } else { 0 }, |_| AtomicU32::new(0))?,
+            between: CachePadded(AtomicU32::new(0)),
         };
         (0..cpus).for_each(|c| d.spinning.insert(CpuId(c as u16)));
         Ok(d)
@@ -116,37 +120,45 @@ impl Domains {
         !self.cores.is_empty()
     }
 
-    /// Whether `cpu`, which has no urgent thread, may have one: no CPU that shares its core has.
-    pub(crate) fn is_open(&self, cpu: CpuId) -> bool {
-        !self.is_limited() || self.core(cpu).load(Ordering::Acquire) == 0 && !self.core_is_taken(cpu)
+    /// Whether as many CPUs have urgent threads as run at the same time: no other one should.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.is_limited() && self.urgent_count() >= self.cores.len() as u32
     }
 
-    fn core(&self, cpu: CpuId) -> &AtomicU32 {
-        &self.cores[cpu.index() % self.cores.len()]
+    /// How many CPUs have urgent threads or look for their next. What waits on a CPU that nobody serves takes nobody's place.
+    fn urgent_count(&self) -> u32 {
+        let urgent = |i| self.all.iter().fold(0, |word, domain| word | domain.urgent_word(i)) & !self.absent.word(i);
+        self.between.load(Ordering::Acquire) + (0..self.words()).map(|i| urgent(i).count_ones()).sum::<u32>()
     }
 
-    /// Whether another CPU of this one's core has an urgent thread. What waits on a CPU that nobody serves takes nobody's
-    /// place.
-    fn core_is_taken(&self, cpu: CpuId) -> bool {
-        let shared = (cpu.index() % self.cores.len()..self.of.len()).step_by(self.cores.len());
-        shared.map(|c| CpuId(c as u16)).any(|c| c != cpu && self.is_urgent(c) && !self.absent.contains(c))
+    /// Lets the caller's CPU, which has no urgent thread in its vector, count as one that has, if there is a place for it. Of
+    /// two that come at the same time neither may find one: each looks again.
+    pub(crate) fn find_place(&self) -> Option<Place<'_>> {
+        self.confirm(self.keep_place())
     }
 
-    /// Keeps the core of `cpu`, the caller's, which had an urgent thread until now, while it looks for the next; where cores
-    /// are shared.
-    pub(crate) fn keep_place(&self, cpu: CpuId) -> Option<Place<'_>> {
-        self.is_limited().then(|| {
-            self.core(cpu).fetch_add(1, Ordering::AcqRel);
-            Place(self.core(cpu))
-        })
+    /// Lets the caller's CPU, which is about to leave its vector, count all the same.
+    pub(crate) fn keep_place(&self) -> Place<'_> {
+        self.between.fetch_add(1, Ordering::AcqRel);
+        Place(&self.between)
     }
 
-    /// The same for a CPU that had none, if its core is free. Of two that come at the same time neither may find it so: each
-    /// looks again.
-    pub(crate) fn find_place(&self, cpu: CpuId) -> Option<Place<'_>> {
-        let others = self.core(cpu).fetch_add(1, Ordering::AcqRel);
-        let place = Place(self.core(cpu));
-        (others == 0 && !self.core_is_taken(cpu)).then_some(place)
+    /// The place, if no more CPUs count than run at the same time.
+    pub(crate) fn confirm<'a>(&self, place: Place<'a>) -> Option<Place<'a>> {
+        (self.urgent_count() <= self.cores.len() as u32).then_some(place)
+    }
+
+    /// Takes a core for `cpu`, `kept` if that is free.
+    pub(crate) fn take_core(&self, cpu: CpuId, kept: Option<usize>) -> Option<usize> {
+        let owner = u32::from(cpu.0) + 1;
+        let free =
+            |&core: &usize| self.cores[core].compare_exchange(0, owner, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        kept.into_iter().chain(0..self.cores.len()).find(free)
+    }
+
+    /// The owner of the core does without it.
+    pub(crate) fn leave_core(&self, core: usize) {
+        self.cores[core].store(0, Ordering::Release);
     }
 
     /// Whether `cpu` has an urgent thread, running or about to.
@@ -202,6 +214,11 @@ impl Domain {
         let v = &self.vectors[old as usize];
         v.count.fetch_sub(1, Ordering::Release);
         v.cpus.remove(cpu);
+    }
+
+    /// Its CPUs that have urgent threads, running or about to: one word of the set.
+    fn urgent_word(&self, i: usize) -> u64 {
+        self.span.words().get(i).copied().unwrap_or(0) & !self.vectors[0].cpus.word(i)
     }
 
     /// The CPUs of the first vector among `vectors` that has any `allowed` one, given to `choose`

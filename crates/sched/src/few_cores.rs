@@ -1,15 +1,23 @@
-//! More CPUs than the host has processors for.
+//! More CPUs than the host has processors.
 //!
-//! The host lets CPUs that share a processor take turns in slices that know no priority, milliseconds long. So real-time and
-//! deadline threads have a *core* to themselves: every `Config::at_once`th CPU is taken to be on the same one, the kernel has
-//! it so while a CPU runs such threads ([`crate::Kick::serves`]), and of those CPUs one has urgent threads at a time. The most
-//! urgent threads then run, as many as there are cores; who is more urgent takes the CPU of the least urgent one.
+//! The host lets CPUs that share a processor take turns in slices that know no priority, milliseconds long. So as many CPUs as
+//! it runs at the same time ([`Config::at_once`](crate::Config::at_once)) have real-time and deadline threads, and each of
+//! those has a *core* of the host to itself, to which the kernel binds it ([`Scheduler::core`]). Then the most urgent threads
+//! run, as many as there are cores; who is more urgent takes the CPU of the least urgent one.
 //!
-//! A thread whose mask has no CPU with a core left, and none that has an urgent thread, has a CPU with a core that is taken:
-//! a mask counts for more. What is published is a hint here as elsewhere: between a look and what follows from it two CPUs
-//! of a core may get urgent threads. Then they share it until one has none.
+//! | who | counts as urgent | has a core |
+//! |---|---|---|
+//! | a CPU whose vector is not 0: an urgent thread runs or waits there | yes | yes, if one was free |
+//! | a CPU that has just lost its last one and looks for another (`Place`) | yes | no |
+//! | an idle CPU, one with fair threads | no | no |
+//!
+//! A mask counts for more: a thread that may run on no CPU that has urgent threads has another one, pinned threads their own.
+//! Then more CPUs are urgent than there are cores, the last ones without a core, wherever the host runs them, until there are
+//! fewer. What is published is a hint here as elsewhere, and what wakes or is pushed at the same time may do the same.
 
+use crate::domain::Place;
 use crate::entity::{Class, Entity};
+use crate::queue::Held;
 use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -19,7 +27,7 @@ const MOST: u32 = 64;
 
 impl Scheduler {
     /// Where a waking urgent thread goes (`select_urgent`): where one that is less urgent makes way, if that is its last CPU;
-    /// to a CPU that has a core; where the least urgent one is; and else where it waits for one of them.
+    /// to a CPU that has none, if there is a place; where the least urgent one is; and else where it waits for one of them.
     pub(crate) fn select_among_few(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let (last, mine) = (e.cpu(), Rank::of(e));
         if self.suits(t, e, last) && self.domains.is_urgent(last) && self.makes_way(last, mine) {
@@ -29,14 +37,18 @@ impl Scheduler {
         found.or_else(|| self.near(e, from).find(|&c| self.suits(t, e, c) && self.domains.is_urgent(c)))
     }
 
-    /// A CPU with a core left where `t` may run, which has no urgent thread. One that sleeps would have to wait at the host for
+    /// A CPU where `t` may run and which has no urgent thread, if there is a place for one more. One that sleeps would have to wait at the host for
     /// one that does not, so one that looks around is preferred; of equals its last one, then `this`.
     pub(crate) fn open_cpu(&self, t: ThreadIdx, e: &Entity, this: CpuId) -> Option<CpuId> {
         if e.movable.get() == 0 || e.class() == Class::Stop {
             return None;
         }
         let d = &self.domains;
-        let open = |c: &CpuId| self.suits(t, e, *c) && !d.is_urgent(*c) && d.is_open(*c);
+        // Where it may run on no CPU that has urgent threads, it need not wait for one of them.
+        if d.is_crowded() && self.near(e, this).any(|c| self.suits(t, e, c) && d.is_urgent(c)) {
+            return None;
+        }
+        let open = |c: &CpuId| self.suits(t, e, *c) && !d.is_urgent(*c);
         let awake = self.near(e, this).filter(|&c| d.spinning.contains(c)).find(open);
         awake.or_else(|| self.near(e, this).find(open))
     }
@@ -64,14 +76,49 @@ impl Scheduler {
         }
     }
 
-    /// `cpu`, the caller's, has chosen `next`: tells whether it serves urgent threads from now on, if that is new.
+    /// `cpu`, the caller's, has chosen `next`: tells what core it has to be bound to.
     #[cold]
-    pub(crate) fn tell_service(&self, cpu: CpuId, next: Option<ThreadIdx>, k: &mut impl Kick) {
+    pub(crate) fn tell_core(&self, cpu: CpuId, next: Option<ThreadIdx>, k: &mut impl Kick) {
+        // Who is idle may be wanted for the next urgent thread there.
         let Some(next) = next else { return };
-        let (seen, urgent) = (&self.cpus[cpu.index()].seen, u8::from(!self.table.get(next).is_fair()));
-        if seen.serves_urgent.get() != urgent {
-            seen.serves_urgent.set(urgent);
-            k.serves(cpu, urgent != 0);
+        if self.table.get(next).is_fair() && !self.domains.is_urgent(cpu) {
+            self.cpus[cpu.index()].seen.bound.set(0);
         }
+        k.serves(cpu, self.core(cpu));
+    }
+}
+
+impl<'a> Held<'a> {
+    /// The CPU has urgent threads, or none any more: it takes a core or leaves it. Who comes to serve it is to be bound there.
+    #[cold]
+    pub(crate) fn settle_core(&mut self) {
+        let (seen, d) = (&self.cpu.seen, &self.s.domains);
+        let kept = (seen.bound.get() as usize).checked_sub(1);
+        match (self.rq.vector != 0, self.rq.has_core) {
+            (true, false) => {
+                let core = d.take_core(self.id, kept);
+                self.rq.has_core = core.is_some();
+                seen.bound.set(core.map_or(0, |core| core as u32 + 1));
+            }
+            (false, true) => {
+                self.rq.has_core = false;
+                kept.into_iter().for_each(|core| d.leave_core(core));
+            }
+            _ => {}
+        }
+    }
+
+    /// Publishes that the CPU has lost its most urgent thread, keeping its place if it was the last; says whether the CPU may
+    /// look for another one.
+    pub(crate) fn publish_between(&mut self, place: &mut Option<Place<'a>>) -> bool {
+        let d = &self.s.domains;
+        // It counts twice for a moment: nobody else takes the place meanwhile.
+        let kept = d.is_limited().then(|| d.keep_place());
+        self.publish();
+        match kept {
+            Some(kept) if self.rq.vector == 0 => *place = d.confirm(kept),
+            _ => return true,
+        }
+        place.is_some()
     }
 }

@@ -85,10 +85,10 @@ pub trait Kick {
     /// `cpu` must call [`Scheduler::schedule`] or, if it is parked, look for work.
     fn kick(&mut self, cpu: CpuId);
 
-    /// Where there are more CPUs than the host runs at the same time ([`Config::at_once`]): `cpu`, the caller's, is about to run
-    /// real-time or deadline threads, and should have its core of the host; or it runs others again, anywhere.
-    fn serves(&mut self, cpu: CpuId, urgent: bool) {
-        let _ = (cpu, urgent);
+    /// `cpu`, the caller's, is about to run a thread, and has this core ([`Scheduler::core`]) or is to run anywhere. Only where
+    /// there are more CPUs than the host runs at the same time.
+    fn serves(&mut self, cpu: CpuId, core: Option<usize>) {
+        let _ = (cpu, core);
     }
 }
 
@@ -99,8 +99,8 @@ impl<K: Kick> Kick for &mut K {
     }
 
     #[inline]
-    fn serves(&mut self, cpu: CpuId, urgent: bool) {
-        K::serves(self, cpu, urgent);
+    fn serves(&mut self, cpu: CpuId, core: Option<usize>) {
+        K::serves(self, cpu, core);
     }
 }
 
@@ -264,9 +264,21 @@ impl Scheduler {
         self.cpus[cpu.index()].seen.was_urgent.get() != 0
     }
 
-    /// What the kernel was told last of `cpu` ([`Kick::serves`]).
-    pub fn serves_urgent(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].seen.serves_urgent.get() != 0
+    /// Where there are more CPUs than the host runs at the same time ([`Config::at_once`]): the core of the host, one of so many,
+    /// that `cpu` has for its real-time and deadline threads, or had for the last ones if it is idle. Who is woken to serve it
+    /// should be bound to it before.
+    pub fn core(&self, cpu: CpuId) -> Option<usize> {
+        (self.cpus[cpu.index()].seen.bound.get() as usize).checked_sub(1)
+    }
+
+    /// Whether there are more CPUs than the host runs at the same time.
+    pub fn is_limited(&self) -> bool {
+        self.domains.is_limited()
+    }
+
+    /// Whether as many CPUs have real-time or deadline threads as the host runs at the same time, and those are not all.
+    pub fn is_crowded(&self) -> bool {
+        self.domains.is_crowded()
     }
 
     /// How many threads wait on `cpu`, runnable. Lock-free.

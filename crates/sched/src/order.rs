@@ -41,8 +41,9 @@ impl Scheduler {
         }
         let head = rq.rt.pushable.first()?;
         let e = table.get(head);
+        let crowded = self.domains.is_crowded();
         let less_urgent = |c: &CpuId| {
-            if !self.domains.is_urgent(*c) && !self.domains.is_open(*c) {
+            if crowded && !self.domains.is_urgent(*c) {
                 return false;
             }
             let seen = &self.cpus[c.index()].seen;

@@ -174,7 +174,7 @@ impl Scheduler {
     /// remains to be run, the others wait here.
     pub(crate) fn pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let place = if self.domains.is_limited() && !self.domains.is_urgent(cpu) {
-            let Some(place) = self.domains.find_place(cpu) else { return };
+            let Some(place) = self.domains.find_place() else { return };
             Some(place)
         } else {
             None

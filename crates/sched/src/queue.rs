@@ -401,6 +401,9 @@ impl<'a> Held<'a> {
             }
             rq.overloaded = overloaded;
         }
+        if self.s.domains.is_limited() {
+            self.settle_core();
+        }
     }
 
     /// Says in the idle masks whether this CPU is idle, and how.

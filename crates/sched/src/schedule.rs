@@ -38,10 +38,11 @@ impl Scheduler {
         let elsewhere = before < Rank::FAIR && self.domains.of(cpu).overload_count() > 0;
         let mut place = None;
         if elsewhere && !self.table.plants(Fault::SkipPull) && h.rq.best_rank(&self.table, None) > before {
-            place = self.domains.keep_place(cpu);
-            h.publish();
+            let may_pull = h.publish_between(&mut place);
             drop(h);
-            self.pull_urgent(cpu, now, k);
+            if may_pull {
+                self.pull_urgent(cpu, now, k);
+            }
             h = self.lock(cpu);
             h.cpu.seen.need_resched.store(false, Ordering::Release);
         }
@@ -79,7 +80,7 @@ impl Scheduler {
         }
         let next = next.or_else(|| self.pull_fair(cpu, now));
         if self.domains.is_limited() {
-            self.tell_service(cpu, next, k);
+            self.tell_core(cpu, next, k);
         }
         next
     }

@@ -219,3 +219,34 @@ fn random_lives() {
         }
     }
 }
+
+/// Each CPU that has real-time threads has a core of its own, and keeps to it as long as it can.
+#[test]
+fn cores_are_shared_out() {
+    let mut m = scene(4, 2);
+    let cores = |m: &Scene| ids(4).map(|cpu| m.s.core(cpu)).collect::<Vec<_>>();
+    assert_eq!(cores(&m), [None; 4]);
+    m.start(0, Attr::fifo(50), CpuMask::only(C2), C0);
+    assert_eq!(cores(&m), [None, None, Some(0), None], "before it runs there");
+    m.start(1, Attr::fifo(40), CpuMask::only(C1), C0);
+    m.start(2, Attr::fifo(30), CpuMask::only(C3), C0);
+    settle(&mut m, 4);
+    assert_eq!((running(&m, 4), cores(&m)), (vec![0, 1, 2], vec![None, Some(1), Some(0), None]), "none is left");
+    let _ = m.block(C1);
+    assert_eq!(cores(&m), [None, Some(1), Some(0), None], "it may want it again");
+    // Who was there without one takes it when it chooses next.
+    let _ = m.run(C3, Prev::Preempted);
+    assert_eq!(m.s.core(C3), Some(1));
+    assert!(m.wake(1, C0));
+    settle(&mut m, 4);
+    assert_eq!(m.s.core(C1), None);
+    let _ = m.block(C2);
+    assert!(m.wake(0, C0));
+    settle(&mut m, 4);
+    assert_eq!(cores(&m), [None, None, Some(0), Some(1)]);
+    // A fair thread runs anywhere.
+    let _ = m.block(C2);
+    m.start(3, Attr::DEFAULT, CpuMask::only(C2), C2);
+    settle(&mut m, 4);
+    assert_eq!((m.current(C2), m.s.core(C2)), (Some(3), None));
+}

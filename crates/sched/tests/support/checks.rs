@@ -133,14 +133,14 @@ impl Machine {
         Ok(())
     }
 
-    /// A present CPU that runs something less urgent than `t`, and where `t` may run: one that has an urgent thread, or shares
-    /// its core with none that has.
+    /// A present CPU that runs something less urgent than `t`, and where `t` may run: while as many CPUs as run at the same
+    /// time have urgent threads, one of those.
     fn lower_cpu(&self, t: ThreadIdx) -> Option<CpuId> {
         let is_urgent = |c: &CpuId| self.running_urgency(*c).is_some_and(|r| r > Urgency::Fair);
-        let shares = |a: CpuId, b: CpuId| self.at_once != 0 && a.index() % self.at_once == b.index() % self.at_once;
-        let taken = |c: CpuId| self.ids().any(|other| other != c && shares(c, other) && is_urgent(&other));
-        let mut allowed = self.threads[t.index()].mask.iter().filter(|c| !self.cpus[c.index()].absent);
-        allowed.find(|&c| self.running_urgency(c).is_none_or(|r| r < self.s.urgency(t)) && (is_urgent(&c) || !taken(c)))
+        let crowded = self.at_once != 0 && self.ids().filter(is_urgent).count() >= self.at_once;
+        let less = |c: &CpuId| self.running_urgency(*c).is_none_or(|r| r < self.s.urgency(t));
+        let present = self.threads[t.index()].mask.iter().filter(|c| !self.cpus[c.index()].absent);
+        present.filter(|c| !crowded || is_urgent(c)).find(less)
     }
 
     /// With every idle CPU looking for work, nobody waits longer than the delay who could run there.
