@@ -36,11 +36,11 @@ impl Scheduler {
         let before = core::mem::replace(&mut h.rq.chosen, Rank::IDLE);
         let (stays, exiled) = h.put_prev(now, prev);
         let elsewhere = before < Rank::FAIR && self.domains.of(cpu).overload_count() > 0;
-        let mut place = None;
+        let (mut place, mut refused) = (None, false);
         if elsewhere && !self.table.plants(Fault::SkipPull) && h.rq.best_rank(&self.table, None) > before {
-            let may_pull = h.publish_between(&mut place);
+            refused = !h.publish_between(&mut place);
             drop(h);
-            if may_pull {
+            if !refused {
                 self.pull_urgent(cpu, now, k);
             }
             h = self.lock(cpu);
@@ -75,7 +75,8 @@ impl Scheduler {
         if push {
             self.push(cpu, now, k);
         }
-        if vector == 0 && before < Rank::FAIR && self.domains.is_limited() {
+        // A budget may have come meanwhile, for a thread less urgent than what waits elsewhere.
+        if self.domains.is_limited() && ((vector == 0) == (before < Rank::FAIR) || refused) {
             self.offer(cpu, now, k);
         }
         let next = next.or_else(|| self.pull_fair(cpu, now));

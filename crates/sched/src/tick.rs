@@ -3,6 +3,7 @@
 use crate::entity::{Class, Entity};
 use crate::planted::Fault;
 use crate::queue::Held;
+use crate::rank::Rank;
 use crate::weight::{to_real, to_virtual};
 use crate::{At, Kick, Scheduler};
 use ids::{CpuId, Nanos, Policy, ThreadIdx};
@@ -29,8 +30,9 @@ impl Scheduler {
             h.rq.balance_at = now.0.saturating_add(self.config.balance_every.0);
         }
         let allowed = if self.cpus.len() == 1 { 0 } else { h.allowed_soon(over) };
-        let push = h.rq.overloaded;
         h.publish();
+        // Whoever has got a new budget may be wanted elsewhere.
+        let push = h.rq.overloaded;
         drop(h);
         if push {
             self.push(cpu, now, k);
@@ -83,7 +85,9 @@ impl Held<'_> {
         self.cpu.seen.usual_run.set(run.max(e.usual_run.get()));
         match e.class() {
             Class::Stop => false,
-            Class::Deadline => e.boosted_deadline().is_none() && e.dl.budget.get() <= 0,
+            // Without its own budget it may go on by an inherited deadline, which is later.
+            Class::Deadline if e.boosted_deadline().is_some() => Rank::of(e) > self.rq.chosen,
+            Class::Deadline => e.dl.budget.get() <= 0,
             Class::Rt => self.tick_rt(t, e),
             Class::Fair => self.tick_fair(e),
         }

@@ -252,6 +252,55 @@ fn an_inherited_deadline_runs_on_somebody_elses_budget() {
     assert_eq!(m.s.next_event(C0).map(|at| at.0 > T + 4 * U), Some(true), "its own budget was not charged");
 }
 
+fn boost(m: &mut Scene, n: u32, deadline: u64) {
+    m.s.set_boost(t(n), Some(Urgency::Deadline(Reverse(Nanos(deadline)))), Nanos(m.now), &mut m.kicks);
+}
+
+/// Its own budget is used up, and by the deadline that it inherits it is less urgent than what waits.
+#[test]
+fn who_goes_on_by_a_later_inherited_deadline_lets_earlier_ones_in() {
+    for (inherited, waits_until, gives_way) in [(20, 16, true), (20, 22, false), (14, 16, false)] {
+        let mut m = Scene::new(2);
+        m.now = T;
+        start(&mut m, 0, &reservation(3 * U, 12 * U, 12 * U), C0);
+        assert_eq!(m.run(C0, Prev::Preempted), Some(0));
+        m.start(1, Attr::DEFAULT, CpuMask::only(C1), C1);
+        boost(&mut m, 1, T + U);
+        assert_eq!(m.run(C1, Prev::Preempted), Some(1));
+        start(&mut m, 2, &reservation(U, waits_until * U, waits_until * U), C0);
+        m.settle();
+        boost(&mut m, 0, T + inherited * U);
+        m.settle();
+        assert_eq!((m.current(C0), m.current(C1)), (Some(0), Some(1)));
+        m.s.tick(C0, Nanos(T + 4 * U), &mut m.kicks);
+        assert!(m.s.need_resched(C0), "it is less urgent than before");
+        m.now = T + 4 * U;
+        m.settle();
+        assert_eq!(m.current(C0), Some(if gives_way { 2 } else { 0 }), "{inherited} {waits_until}");
+    }
+}
+
+/// Where the new budget comes something more urgent runs.
+#[test]
+fn who_is_replenished_goes_at_once_where_it_can_run() {
+    let mut m = Scene::new(2);
+    m.now = T;
+    start(&mut m, 0, &reservation(U, 20 * U, 20 * U), C0);
+    let home = m.s.cpu_of(t(0));
+    assert_eq!(m.run(home, Prev::Preempted), Some(0));
+    m.now = T + 2 * U;
+    assert_eq!(m.run(home, Prev::Preempted), None, "it is throttled");
+    m.start(1, Attr::DEFAULT, CpuMask::only(home), home);
+    boost(&mut m, 1, T + 21 * U);
+    assert_eq!(m.run(home, Prev::Preempted), Some(1));
+    m.s.tick(home, Nanos(T + 20 * U), &mut m.kicks);
+    assert_ne!(m.s.cpu_of(t(0)), home);
+    m.now = T + 20 * U;
+    m.settle();
+    assert_eq!((m.current(C0).max(m.current(C1)), m.current(home)), (Some(1), Some(1)));
+    assert!([C0, C1].iter().any(|&cpu| m.current(cpu) == Some(0)));
+}
+
 #[test]
 fn boosts_come_back_as_they_were_given() {
     let mut m = Scene::new(1);

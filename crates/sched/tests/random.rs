@@ -29,6 +29,8 @@ fn seeds_that_found_something() {
     for seed in [3028, 4641, 4864, 14_813, 17_790, 51_135] {
         many(seed..seed + 1, &[1, 2, 3, 4], 300);
     }
+    // A new budget and a postponed deadline, both seen by a tick only and told to nobody.
+    [63_885, 155_740].into_iter().for_each(|seed| many(seed..seed + 1, &[4], 300));
 }
 
 /// CPUs dealt out by turns: nobody waits in one root domain for what another does.

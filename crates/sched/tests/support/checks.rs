@@ -169,7 +169,7 @@ impl Machine {
         let ready = |m: &Machine| -> Vec<usize> {
             (0..m.threads.len()).filter(|&i| m.threads[i].life == Life::Ready).collect()
         };
-        for i in 0..20_000 {
+        for i in 0..40_000 {
             if ready(self).is_empty() {
                 return Ok(());
             }
