@@ -5,6 +5,9 @@
 //! grown large (a hundred thousand threads, a million timers) has each mebibyte filled in at once: a fault for each page took
 //! a third of the time in which a million timers are made. (Huge pages take even fewer, but where memory is in pieces the host
 //! stops the whole trap to put it together.)
+//!
+//! One mebibyte is kept that nobody has touched: it costs no memory, and where the host gives none any more (RLIMIT_AS) what is
+//! allocated in passing, and cannot be refused to anybody, has that. Whoever asks for much (threads, timers) is refused first.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
@@ -22,18 +25,28 @@ const LARGE: usize = 16 << 20;
 struct Pages {
     /// Bytes so far.
     taken: usize,
+    /// A chunk for when there are no others: its address, or 0.
+    spare: usize,
 }
 
 impl OomHandler for Pages {
     fn handle_oom(talc: &mut Talc<Pages>, layout: Layout) -> Result<(), ()> {
         let len = (layout.size() + layout.align() + 4096).next_multiple_of(CHUNK);
-        let base = os::map(len).ok_or(())?;
-        let at_once = match talc.oom_handler.taken {
+        let pages = &mut talc.oom_handler;
+        let base = match os::map(len) {
+            Some(base) => base,
+            None if len == CHUNK && pages.spare != 0 => core::mem::take(&mut pages.spare) as *mut u8,
+            None => return Err(()),
+        };
+        if pages.spare == 0 {
+            pages.spare = os::map(CHUNK).map_or(0, |spare| spare as usize);
+        }
+        let at_once = match pages.taken {
             0 => FROM_THE_START,
             LARGE.. => len,
             _ => 0,
         };
-        talc.oom_handler.taken += len;
+        pages.taken += len;
         // SAFETY: fresh pages of ours.
         unsafe { os::populate(base, at_once) };
         // SAFETY: fresh pages of ours, never given back.
@@ -41,7 +54,7 @@ impl OomHandler for Pages {
     }
 }
 
-static HEAP: Lock<Talc<Pages>> = Lock::new(Talc::new(Pages { taken: 0 }));
+static HEAP: Lock<Talc<Pages>> = Lock::new(Talc::new(Pages { taken: 0, spare: 0 }));
 
 /// Runs `f` while nobody can be in the middle of an allocation: for fork. `f` must not allocate.
 pub fn hold(f: &mut dyn FnMut()) {
