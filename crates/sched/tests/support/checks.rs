@@ -72,7 +72,7 @@ impl Machine {
                 let ran = |t: &ThreadIdx| self.order.contains(&(cpu, *t, Place::Running));
                 // One that ran here comes back to the head, everybody else to the tail, but a pinned one goes before a
                 // running equal that could go elsewhere (`check_preempt_equal_prio`).
-                let pinned = |t: &ThreadIdx| self.threads[t.index()].mask.count() == 1;
+                let pinned = |t: &ThreadIdx| self.threads[t.index()].mask.count() == 1 || self.came_pinned.contains(t);
                 let first_new =
                     new.iter().position(|t| !old.contains(t) && !self.reordered.contains(t) && !ran(t) && !pinned(t));
                 let last_old = new.iter().rposition(|t| new_kept.contains(&t));

@@ -172,7 +172,12 @@ impl Machine {
         if let Some(x) = self.some_thread(|l| l != Life::Dead) {
             self.tell(format!("mask of {x:?} := {mask:?}"));
             match self.s.set_affinity(x, mask.clone(), Nanos(self.now), &mut self.kicks) {
-                Ok(()) => self.threads[x.index()].mask = mask,
+                Ok(()) => {
+                    let old = core::mem::replace(&mut self.threads[x.index()].mask, mask);
+                    if old.count() == 1 {
+                        self.came_pinned.insert(x);
+                    }
+                }
                 Err(e) => assert_eq!((e, self.s.attr(x).policy), (AttrError::Busy, Policy::Deadline)),
             }
         }

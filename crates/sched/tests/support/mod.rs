@@ -91,6 +91,8 @@ pub struct Machine {
     /// The order of every queue after the last event, and who was moved on purpose since.
     pub order: Vec<(CpuId, ThreadIdx, Place)>,
     pub reordered: BTreeSet<ThreadIdx>,
+    /// Who was pinned when it came to where it waits, and may stand before an equal that ran there.
+    pub came_pinned: BTreeSet<ThreadIdx>,
     /// What happened lately, for the message of a failure.
     pub story: Vec<String>,
 }
@@ -126,6 +128,7 @@ impl Machine {
             throttles: false,
             order: Vec::new(),
             reordered: BTreeSet::new(),
+            came_pinned: BTreeSet::new(),
             story: Vec::new(),
         }
     }
@@ -200,7 +203,10 @@ impl Machine {
     pub fn takes(&mut self, cpu: CpuId, next: Option<ThreadIdx>) {
         self.cpus[cpu.index()].current = next;
         match next {
-            Some(n) => self.threads[n.index()].life = Life::Running(cpu),
+            Some(n) => {
+                self.threads[n.index()].life = Life::Running(cpu);
+                self.came_pinned.remove(&n);
+            }
             None => self.cpus[cpu.index()].idle = Idle::Spinning,
         }
     }
