@@ -51,7 +51,7 @@ impl Busy {
     }
 
     fn next_cpu(&mut self) -> CpuId {
-        self.turn = (self.turn + 1) % self.cpus;
+        self.turn = if self.turn + 1 == self.cpus { 0 } else { self.turn + 1 };
         CpuId(self.turn as u16)
     }
 

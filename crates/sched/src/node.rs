@@ -1,8 +1,11 @@
 //! What the trees of [`crate::tree`] are made of: nodes of up to sixteen slots, in order, each with what a search asks
 //! of it, so that a search reads few lines of memory and none of the threads' own.
 //!
-//! The slots lie in a ring: taking away at one end and adding at the other, which is what a scheduler mostly does, moves
-//! nothing. Places without a slot have the greatest key, so a search compares all keys and branches on none.
+//! A slot stays at its place as long as it is here: what changes is the order of the places, sixteen numbers of four bits in
+//! one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). So adding a slot and taking one away move
+//! nothing, wherever it is. Places without a slot have the greatest key, so a search branches on no key.
+//!
+//! What a search reads is in the first four lines: they can be fetched together.
 //!
 //! Nodes are made with the threads ([`crate::table::Table::reserve`]) and wait in a list until a tree needs them, so that
 //! queueing never allocates. There are always enough: `tree.rs` says why.
@@ -12,6 +15,8 @@ use ids::ThreadIdx;
 
 /// Slots of a node.
 pub(crate) const WIDTH: usize = 16;
+/// Cache lines of a node in which a search reads.
+pub(crate) const SEARCHED_LINES: usize = 4;
 /// No node.
 pub(crate) const NONE: u32 = ThreadIdx::NONE.0;
 
@@ -32,48 +37,61 @@ pub(crate) struct Slot {
 pub(crate) struct Node {
     /// The node above; in the list of free ones the next.
     pub above: FieldU32,
-    start: FieldU8,
     len: FieldU8,
-    /// 1: the slots are threads.
-    leaf: FieldU8,
+    /// How many nodes there are below each other here: 0 where the slots are threads.
+    level: FieldU8,
+    /// Four bits each, from the lowest on: where the first slot lies, the second and so on, then the places without one.
+    order: FieldU64,
     /// No `vruntime` here and below is smaller.
     pub low: FieldI64,
     /// Every mask here and below is part of this (folded: see `Table::fold`).
     pub masks: FieldU64,
+    keys: Line<[FieldI64; WIDTH]>,
     ids: [FieldU32; WIDTH],
-    keys: [FieldI64; WIDTH],
     lows: [FieldI64; WIDTH],
 }
+
+/// What begins a cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// The order of the places where nothing was ever moved.
+const IN_ORDER: u64 = 0xfedc_ba98_7654_3210;
 
 impl Node {
     pub(crate) fn new() -> Node {
         Node {
             above: FieldU32::from(NONE),
-            start: FieldU8::default(),
             len: FieldU8::default(),
-            leaf: FieldU8::default(),
+            level: FieldU8::default(),
+            order: FieldU64::from(IN_ORDER),
             low: FieldI64::from(i64::MAX),
             masks: FieldU64::default(),
+            keys: Line(core::array::from_fn(|_| FieldI64::from(i64::MAX))),
             ids: Default::default(),
-            keys: core::array::from_fn(|_| FieldI64::from(i64::MAX)),
             lows: Default::default(),
         }
     }
 
     /// An empty one again.
-    pub(crate) fn reset(&self, leaf: bool, above: u32) {
+    pub(crate) fn reset(&self, level: u8, above: u32) {
         self.above.set(above);
-        self.start.set(0);
         self.len.set(0);
-        self.leaf.set(u8::from(leaf));
+        self.level.set(level);
         self.low.set(i64::MAX);
         self.masks.set(0);
-        self.keys.iter().for_each(|key| key.set(i64::MAX));
+        self.keys.0.iter().for_each(|key| key.set(i64::MAX));
     }
 
     #[inline(always)]
     pub(crate) fn is_leaf(&self) -> bool {
-        self.leaf.get() != 0
+        self.level() == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn level(&self) -> u8 {
+        self.level.get()
     }
 
     #[inline(always)]
@@ -84,7 +102,7 @@ impl Node {
     /// Where slot `i` lies.
     #[inline(always)]
     fn place(&self, i: usize) -> usize {
-        (usize::from(self.start.get()) + i) % WIDTH
+        place_in(self.order.get(), i)
     }
 
     #[inline(always)]
@@ -94,7 +112,7 @@ impl Node {
 
     #[inline(always)]
     pub(crate) fn key(&self, i: usize) -> i64 {
-        self.keys[self.place(i)].get()
+        self.keys.0[self.place(i)].get()
     }
 
     #[inline(always)]
@@ -103,7 +121,7 @@ impl Node {
     }
 
     pub(crate) fn set_key(&self, i: usize, key: i64) {
-        self.keys[self.place(i)].set(key);
+        self.keys.0[self.place(i)].set(key);
     }
 
     pub(crate) fn set_low(&self, i: usize, low: i64) {
@@ -113,50 +131,35 @@ impl Node {
     #[inline(always)]
     pub(crate) fn slot(&self, i: usize) -> Slot {
         let p = self.place(i);
-        Slot { id: self.ids[p].get(), key: self.keys[p].get(), low: self.lows[p].get() }
+        Slot { id: self.ids[p].get(), key: self.keys.0[p].get(), low: self.lows[p].get() }
     }
 
+    /// Adds a slot before slot `i`; there is room.
     #[inline(always)]
-    fn put(&self, i: usize, slot: Slot) {
-        let p = self.place(i);
-        self.ids[p].set(slot.id);
-        self.keys[p].set(slot.key);
-        self.lows[p].set(slot.low);
-    }
-
-    /// Adds a slot before slot `i`; there is room. The shorter side moves.
-    #[inline]
     pub(crate) fn insert(&self, i: usize, slot: Slot) {
-        let len = self.len();
-        if i < len - i {
-            self.start.set((self.start.get().wrapping_sub(1)) % WIDTH as u8);
-            (0..i).for_each(|j| self.put(j, self.slot(j + 1)));
-        } else {
-            (i..len).rev().for_each(|j| self.put(j + 1, self.slot(j)));
-        }
+        let (order, len) = (self.order.get(), self.len());
+        let p = place_in(order, len);
+        self.ids[p].set(slot.id);
+        self.keys.0[p].set(slot.key);
+        self.lows[p].set(slot.low);
+        // Those from `i` to `len` come one later, and this one, which was behind them, before them.
+        let (before, up_to) = (lowest(i), lowest(len) << 4 | 0xf);
+        let later = (order & !before) << 4 & up_to;
+        self.order.set(order & (before | !up_to) | later | (p as u64) << (4 * i));
         self.len.set(len as u8 + 1);
-        self.put(i, slot);
     }
 
-    /// Takes slot `i` away. The shorter side moves.
-    #[inline]
+    /// Takes slot `i` away.
+    #[inline(always)]
     pub(crate) fn remove(&self, i: usize) {
-        let last = self.len() - 1;
-        if i < last - i {
-            (0..i).rev().for_each(|j| self.put(j + 1, self.slot(j)));
-            self.set_key(0, i64::MAX);
-            self.start.set((self.start.get() + 1) % WIDTH as u8);
-        } else {
-            (i..last).for_each(|j| self.put(j, self.slot(j + 1)));
-            self.set_key(last, i64::MAX);
-        }
+        let (order, last) = (self.order.get(), self.len() - 1);
+        let p = place_in(order, i);
+        self.keys.0[p].set(i64::MAX);
+        // The opposite of what `insert` does.
+        let (before, up_to) = (lowest(i), lowest(last) << 4 | 0xf);
+        let earlier = (order & up_to) >> 4 & !before;
+        self.order.set(order & (before | !up_to) | earlier | (p as u64) << (4 * last));
         self.len.set(last as u8);
-    }
-
-    /// Keeps the first `len` slots.
-    pub(crate) fn truncate(&self, len: usize) {
-        (len..self.len()).for_each(|i| self.set_key(i, i64::MAX));
-        self.len.set(len as u8);
     }
 
     /// The slot of `id`, which is here.
@@ -166,15 +169,148 @@ impl Node {
         (0..last).find(|&i| self.id(i) == id).unwrap_or(last)
     }
 
-    /// How many slots have no greater key.
+    /// How many slots of a leaf have no greater key.
     #[inline(always)]
     pub(crate) fn count_up_to(&self, key: i64) -> usize {
-        self.keys.iter().map(|k| usize::from(k.get() <= key)).sum::<usize>().min(self.len())
+        self.count(key, false)
+    }
+
+    /// The node below this one to which this key belongs, and where its keys begin and end as far as this one tells: `range`
+    /// becomes smaller. What comes before the second slot is in the first, whatever that one's key.
+    #[inline(always)]
+    pub(crate) fn below(&self, key: i64, (from, until): (&mut i64, &mut i64)) -> u32 {
+        let at = self.count(key, true) - 1;
+        let order = self.order.get();
+        if at > 0 {
+            *from = self.keys.0[place_in(order, at)].get();
+        }
+        if at + 1 < self.len() {
+            *until = self.keys.0[place_in(order, at + 1)].get();
+        }
+        self.ids[place_in(order, at)].get()
+    }
+
+    /// How many slots have no greater key; the first as well if `first` says so.
+    #[inline(always)]
+    fn count(&self, key: i64, first: bool) -> usize {
+        let up_to = |order: u64, i: usize| self.keys.0[place_in(order, i)].get() <= key;
+        let one = |order: u64, i: usize| usize::from(up_to(order, i));
+        // Which four first: seven comparisons, of which four wait for three.
+        let order = self.order.get();
+        let four = 4 * (one(order, 3) + one(order, 7) + one(order, 11));
+        let order = order >> (4 * four);
+        let least = usize::from(up_to(order, 0) | (first & (four == 0)));
+        (four + least + one(order, 1) + one(order, 2) + one(order, 3)).min(self.len())
+    }
+
+    /// Moves the slots from the `keep`-th on to `to`, which is empty.
+    pub(crate) fn move_behind(&self, keep: usize, to: &Node) {
+        let (order, len) = (self.order.get(), self.len());
+        to.order.set(IN_ORDER);
+        for i in keep..len {
+            let (from, to_place) = (place_in(order, i), i - keep);
+            to.ids[to_place].set(self.ids[from].get());
+            to.keys.0[to_place].set(self.keys.0[from].get());
+            to.lows[to_place].set(self.lows[from].get());
+            self.keys.0[from].set(i64::MAX);
+        }
+        to.len.set((len - keep) as u8);
+        self.len.set(keep as u8);
     }
 
     /// The smallest `low` of the slots.
     #[inline(always)]
     pub(crate) fn lowest(&self) -> i64 {
         (0..self.len()).map(|i| self.low_of(i)).min().unwrap_or(i64::MAX)
+    }
+}
+
+/// Where slot `i` lies in this order.
+#[inline(always)]
+fn place_in(order: u64, i: usize) -> usize {
+    (order >> (4 * i % 64)) as usize % WIDTH
+}
+
+/// The bits of the first `n` of sixteen places, of at most fifteen.
+#[inline(always)]
+const fn lowest(n: usize) -> u64 {
+    (1 << (4 * n)) - 1
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// A node with these keys, its slots numbered from 1 on.
+    fn node(keys: &[i64]) -> Node {
+        let node = Node::new();
+        keys.iter().enumerate().for_each(|(i, &key)| node.insert(i, Slot { id: i as u32 + 1, key, low: -key }));
+        node
+    }
+
+    fn slots(node: &Node) -> Vec<Slot> {
+        (0..node.len()).map(|i| node.slot(i)).collect()
+    }
+
+    #[test]
+    fn what_a_search_reads_is_in_the_first_lines() {
+        assert_eq!(core::mem::size_of::<Node>(), 384);
+        let end = core::mem::offset_of!(Node, ids) + WIDTH * 4;
+        assert_eq!((core::mem::offset_of!(Node, keys), end), (64, SEARCHED_LINES * 64));
+    }
+
+    proptest! {
+        /// Slots come and go anywhere: the same as in a list; and no place without a slot has a key that a search counts.
+        #[test]
+        fn agrees_with_a_list(steps in prop::collection::vec((any::<bool>(), 0usize..16, -9i64..9), 1..120)) {
+            let (node, mut model) = (node(&[]), Vec::new());
+            for (step, (add, at, key)) in steps.into_iter().enumerate() {
+                if (add || model.is_empty()) && model.len() < WIDTH {
+                    let (i, slot) = (at % (model.len() + 1), Slot { id: step as u32, key, low: key - 7 });
+                    node.insert(i, slot);
+                    model.insert(i, slot);
+                } else {
+                    node.remove(at % model.len());
+                    model.remove(at % model.len());
+                }
+                prop_assert_eq!(slots(&node), model.clone());
+                prop_assert!(model.iter().enumerate().all(|(i, slot)| node.find(slot.id) == i));
+                prop_assert_eq!(node.lowest(), model.iter().map(|slot| slot.low).min().unwrap_or(i64::MAX));
+                prop_assert_eq!(node.keys.0.iter().filter(|k| k.get() != i64::MAX).count(), model.len());
+            }
+        }
+
+        /// A search in any full or partly full node; of an inner node the first key says nothing.
+        #[test]
+        fn finds_where_a_key_belongs(mut keys in prop::collection::vec(-9i64..9, 1..=16), first in -99i64..99, key in -10i64..10) {
+            keys.sort_unstable();
+            let up_to = keys.iter().filter(|&&k| k <= key).count();
+            prop_assert_eq!(node(&keys).count_up_to(key), up_to);
+            let at = keys[1..].iter().filter(|&&k| k <= key).count();
+            let (mut from, mut until) = (-100, 100);
+            let inner = node(&keys);
+            inner.set_key(0, first);
+            prop_assert_eq!(inner.below(key, (&mut from, &mut until)), at as u32 + 1);
+            prop_assert_eq!(from, if at == 0 { -100 } else { keys[at] });
+            prop_assert_eq!(until, keys.get(at + 1).copied().unwrap_or(100));
+        }
+
+        /// What is moved is there in the same order, and not here any more.
+        #[test]
+        fn moves_what_is_behind(keys in prop::collection::vec(-9i64..9, 1..=16), keep in 0usize..=16, gone in 0usize..16) {
+            let (from, to) = (node(&keys), node(&[1, 2, 3]));
+            // So that the places are in no order.
+            let moved = from.slot(gone % keys.len());
+            from.remove(gone % keys.len());
+            from.insert(0, moved);
+            let (all, keep) = (slots(&from), keep.min(keys.len()));
+            to.reset(0, NONE);
+            from.move_behind(keep, &to);
+            prop_assert_eq!(slots(&from), all[..keep].to_vec());
+            prop_assert_eq!(slots(&to), all[keep..].to_vec());
+            prop_assert_eq!((from.count_up_to(i64::MAX - 1), to.count_up_to(i64::MAX - 1)), (keep, all.len() - keep));
+        }
     }
 }

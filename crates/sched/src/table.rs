@@ -7,7 +7,7 @@ use crate::field::FieldU64;
 use crate::node::{NONE, Node};
 use crate::planted::Fault;
 use alloc::boxed::Box;
-use ids::{CpuId, CpuMask, THREADS_MAX, ThreadIdx};
+use ids::{CPUS_MAX, CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
 use sync::Lock;
 
@@ -16,20 +16,20 @@ const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
 const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
-/// Nodes a chunk: as many as the trees of a chunk's entities need at most (`tree.rs`).
-const NODES: usize = if CHUNK < 8 { CHUNK } else { CHUNK * 3 / 8 };
-/// A node's number is that of its chunk times this and its place in it.
-const NODES_STRIDE: usize = NODES.next_power_of_two();
+/// Nodes a chunk. The trees of a chunk's entities need three for eight at most (`tree.rs`); a power of two saves whoever looks
+/// for one a comparison.
+const NODES: usize = if CHUNK < 8 { CHUNK } else { CHUNK / 2 };
 type NodeChunk = [Node; NODES];
-/// Nodes that the trees of a CPU need beside: three trees, and of each a first node and a spare.
-const CPU_NODES: usize = 3 * 2;
+/// Nodes that the trees of a CPU need beside (`tree.rs`): three trees, and of each three nodes and a spare.
+const CPU_NODES: usize = 3 * 4;
+/// Chunks of nodes there can be: for entities, and behind them for CPUs.
+const NODE_CHUNKS: usize = (CHUNKS + (CPUS_MAX * CPU_NODES).div_ceil(NODES)).next_power_of_two();
 
 /// All entities of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Table {
     chunks: Box<[OnceBox<Chunk>; CHUNKS]>,
-    /// Chunks for entities, and behind them for CPUs.
-    nodes: Box<[OnceBox<NodeChunk>]>,
+    nodes: Box<[OnceBox<NodeChunk>; NODE_CHUNKS]>,
     /// The first free node. A tree whose spare node is used up asks for it.
     free: Lock<u32>,
     /// Mask words after the first, for machines of more than 64 CPUs.
@@ -48,7 +48,7 @@ impl Table {
             chunks: try_boxed(CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
             wide: try_boxed(if extra == 0 { 0 } else { CHUNKS }, |_| OnceBox::new())?,
             extra,
-            nodes: try_boxed(CHUNKS + for_cpus, |_| OnceBox::new())?,
+            nodes: try_boxed(NODE_CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
             free: Lock::new(NONE),
             #[cfg(feature = "planted")]
             fault: None,
@@ -65,7 +65,7 @@ impl Table {
         let chunk: Box<NodeChunk> = try_boxed(NODES, |_| Node::new())?.try_into().map_err(|_| OutOfMemory)?;
         let mut free = self.free.lock();
         if self.nodes[i].set(chunk).is_ok() {
-            for n in (0..NODES).rev().map(|j| (i * NODES_STRIDE + j) as u32) {
+            for n in (0..NODES).rev().map(|j| (i * NODES + j) as u32) {
                 self.node(n).above.set(*free);
                 *free = n;
             }
@@ -76,8 +76,9 @@ impl Table {
     /// The node with this number.
     #[inline(always)]
     pub(crate) fn node(&self, n: u32) -> &Node {
-        match self.nodes[n as usize / NODES_STRIDE].get() {
-            Some(c) => &c[n as usize % NODES_STRIDE],
+        // The remainders save bounds checks.
+        match self.nodes[n as usize / NODES % NODE_CHUNKS].get() {
+            Some(c) => &c[n as usize % NODES],
             None => no_such_node(n),
         }
     }
@@ -149,6 +150,12 @@ impl Table {
             Some(c) => &c[t.index() % CHUNK],
             None => never_attached(t),
         }
+    }
+
+    /// Has what a switch to `t` needs fetched: the first two lines of its entity.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, t: ThreadIdx) {
+        sync::prefetch(self.get(t), 2);
     }
 
     /// The entity of `t` if its slot was ever attached.
