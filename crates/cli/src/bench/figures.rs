@@ -34,7 +34,7 @@ pub struct Figure {
     pub unit: String,
     /// How often on each side.
     pub runs: usize,
-    /// Under Entresol; null if that failed, which fails the whole bench.
+    /// Under Entresol; null if that failed, which fails the whole bench unless the machine refuses it to everybody.
     pub entresol: Option<Spread>,
     /// Natively; null where the host refused.
     pub native: Option<Spread>,
@@ -43,6 +43,9 @@ pub struct Figure {
     /// Median time that the host took from the carriers during a run, in milliseconds.
     #[serde(skip)]
     pub stolen_ms: Option<f64>,
+    /// Both sides said the same why they have no figure: this machine has none to give.
+    #[serde(skip)]
+    pub refused: bool,
     /// What the sides without a figure said.
     #[serde(skip)]
     pub complaints: Vec<String>,
@@ -70,6 +73,7 @@ mod tests {
             native: None,
             ratio: None,
             stolen_ms: Some(1.0),
+            refused: false,
             complaints: vec!["no".into()],
         };
         let text = serde_json::to_string(&figure).unwrap();

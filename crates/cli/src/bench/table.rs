@@ -18,7 +18,7 @@ pub(super) fn render(figures: &[Figure]) -> Table {
         table.add_row([
             figure.name.clone(),
             figure.unit.clone(),
-            entresol.map_or("failed".into(), |spread| number(spread.median)),
+            entresol.map_or(if figure.refused { "refused" } else { "failed" }.into(), |spread| number(spread.median)),
             entresol.map_or(String::new(), range),
             native.map_or("refused".into(), |spread| number(spread.median)),
             native.map_or(String::new(), range),

@@ -126,6 +126,7 @@ impl Probe {
             Probe::TimerIds => timer_ids::PARAMETERS,
             Probe::CpuLimit => host_time::LIMIT_PARAMETERS,
             Probe::ClockSum => host_time::SUM_PARAMETERS,
+            Probe::Tick => tick::PARAMETERS,
             _ => &[],
         }
     }
@@ -168,7 +169,7 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::TimerExact => timer_scale::exact(),
         Probe::TimerMemory => timer_scale::memory(),
         Probe::TimerListed => timer_scale::listed(quick),
-        Probe::Tick => tick::measure(quick),
+        Probe::Tick => tick::measure(&parameters, quick),
         Probe::CpuLimit => host_time::at_limits(&parameters),
         Probe::ClockSum => host_time::sum(&parameters, quick),
         Probe::Procfs => procfs::measure(quick),

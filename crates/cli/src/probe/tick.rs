@@ -1,12 +1,14 @@
 //! What a tick costs a thread that computes, beside many threads that wait and many timers on CPU time that do not
 //! expire. A loop of fixed length reads the time-stamp counter: where two readings lie far apart, something came between.
-//! What the loop executes is known, so what else was executed in user mode is the ticks'.
+//! What the loop executes is known, so what else was executed in user mode is the ticks': told to count instructions, the probe
+//! says that instead, where the machine counts them. Many virtual machines do not.
 
 use std::arch::x86_64::_rdtsc;
 use std::{io, ptr};
 
 use super::clock::{now_ns, percentile};
 use super::cpu_clock::Crowd;
+use super::parameters::Parameters;
 use super::pthread::{cpus, pin};
 use super::timers::refused;
 use super::{Measured, report};
@@ -18,19 +20,24 @@ const LONG_NS: f64 = 50_000.0;
 /// So few gaps more say that ticks are not seen here.
 const TICKS_MIN: usize = 30;
 
+/// `instructions=1`: these instead of nanoseconds.
+pub(super) const PARAMETERS: &[&str] = &["instructions"];
+
 /// What came between.
 struct Seen {
     /// How often something did, and how long, but for what was no tick alone.
     gaps: usize,
     gaps_ns: Vec<f64>,
-    /// Executed in user mode by this host thread.
-    instructions: u64,
+    /// Executed in user mode by this host thread, if they are counted.
+    instructions: Option<u64>,
 }
 
 /// Nanoseconds and instructions of a tick, with 1 to 100,000 threads, and with as many timers armed.
-pub(super) fn measure(quick: bool) -> Measured {
+pub(super) fn measure(parameters: &Parameters, quick: bool) -> Measured {
     pin(cpus().first().copied().unwrap_or(0))?;
-    let counter = Counter::open().map_err(|why| format!("perf_event_open: {why}"))?;
+    let counts = parameters.number("instructions")?.unwrap_or(0u8) != 0;
+    let open = || Counter::open().map_err(|why| format!("this machine counts no instructions: perf_event_open: {why}"));
+    let counter = counts.then(open).transpose()?;
     let watch = Watch { counter, loops: if quick { 20_000_000 } else { 60_000_000 } };
     let quiet = watch.look()?;
     arm_far()?;
@@ -55,14 +62,18 @@ fn tell(name: &str, quiet: &Seen, mut seen: Seen) -> Measured {
     if ticks < TICKS_MIN {
         return Err("ticks are not seen from user code here".to_owned());
     }
-    report::figure(&format!("{name}_ns"), "ns", percentile(&mut seen.gaps_ns, 50));
-    let more = seen.instructions.saturating_sub(quiet.instructions);
-    report::figure(&format!("{name}_instructions"), "instructions", more as f64 / ticks as f64);
+    match seen.instructions.zip(quiet.instructions) {
+        Some((all, loops)) => {
+            let each = all.saturating_sub(loops) as f64 / ticks as f64;
+            report::figure(&format!("{name}_instructions"), "instructions", each);
+        }
+        None => report::figure(&format!("{name}_ns"), "ns", percentile(&mut seen.gaps_ns, 50)),
+    }
     Ok(())
 }
 
 struct Watch {
-    counter: Counter,
+    counter: Option<Counter>,
     loops: u64,
 }
 
@@ -71,7 +82,7 @@ impl Watch {
         let mut gaps = Vec::with_capacity(1 << 20);
         let (start_ns, start) = (now_ns(), clock());
         let threshold = (GAP_NS * self.ticks_a_ns()) as u64;
-        let before = self.counter.read().map_err(|why| format!("perf event: {why}"))?;
+        let before = self.executed()?;
         let mut last = clock();
         for _ in 0..self.loops {
             let now = clock();
@@ -80,10 +91,15 @@ impl Watch {
             }
             last = now;
         }
-        let instructions = self.counter.read().map_err(|why| format!("perf event: {why}"))? - before;
+        let instructions = self.executed()?.zip(before).map(|(after, before)| after - before);
         let ns = (now_ns() - start_ns) as f64 / (clock() - start) as f64;
         let gaps_ns = gaps.iter().map(|gap| *gap as f64 * ns).filter(|gap| *gap < LONG_NS).collect();
         Ok(Seen { gaps: gaps.len(), gaps_ns, instructions })
+    }
+
+    /// Instructions so far.
+    fn executed(&self) -> Result<Option<u64>, String> {
+        self.counter.as_ref().map(Counter::read).transpose().map_err(|why| format!("perf event: {why}"))
     }
 
     /// Of the time-stamp counter.
@@ -115,12 +131,13 @@ fn arm_timer() -> Measured {
     let far = libc::timespec { tv_sec: 10_000, tv_nsec: 0 };
     let setting = libc::itimerspec { it_interval: far, it_value: far };
     let mut id = -1;
-    // SAFETY: no event, our id, our setting.
-    let answer = unsafe {
-        let made = libc::syscall(libc::SYS_timer_create, libc::CLOCK_PROCESS_CPUTIME_ID, 0, &raw mut id);
-        made | libc::syscall(libc::SYS_timer_settime, id, 0, &raw const setting, 0)
-    };
-    if answer == 0 { Ok(()) } else { Err(refused("timer_create")) }
+    // SAFETY: no event, our id.
+    if unsafe { libc::syscall(libc::SYS_timer_create, libc::CLOCK_PROCESS_CPUTIME_ID, 0, &raw mut id) } != 0 {
+        return Err(refused("timer_create"));
+    }
+    // SAFETY: our id, our setting.
+    let answer = unsafe { libc::syscall(libc::SYS_timer_settime, id, 0, &raw const setting, 0) };
+    if answer == 0 { Ok(()) } else { Err(refused("timer_settime")) }
 }
 
 /// Counts the instructions that this host thread executes in user mode.
