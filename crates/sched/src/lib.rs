@@ -45,6 +45,7 @@ mod entity;
 mod fair;
 mod few_cores;
 mod field;
+mod finger;
 mod life;
 mod node;
 mod order;

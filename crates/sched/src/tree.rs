@@ -1,10 +1,8 @@
 //! A search tree of entities: ordered by `key`, equal keys in the order of arrival.
 //!
 //! It is a B+-tree (Bayer and McCreight 1972) of the nodes of `node.rs`: 100,000 threads are four or five levels. A thread knows
-//! its leaf and a node the one above, so nothing is searched for to be removed. A search begins at the lowest of the last nodes
-//! that it went through, on the lowest three levels, whose keys include the new one: with many threads most are beside each other
-//! (a *finger* search: Guibas, McCreight, Plass and Roberts 1977). Augmented by the smallest `vruntime` below each node it finds
-//! the earliest *eligible* deadline.
+//! its leaf and a node the one above, so nothing is searched for to be removed; to be added it is, from where the last search was
+//! on (`finger.rs`). Augmented by the smallest `vruntime` below each node it finds the earliest *eligible* deadline.
 //!
 //! With 100,000 threads everybody's record is far away when it is their turn. So whoever is taken from the front has what will be
 //! needed fetched meanwhile: the record of the fourth behind it.
@@ -25,7 +23,8 @@
 //! and one for two threads.
 
 use crate::entity::Entity;
-use crate::node::{self, NONE, Node, Slot, WIDTH};
+use crate::finger::Finger;
+use crate::node::{NONE, Node, Slot, WIDTH};
 use crate::planted::Fault;
 use crate::table::Table;
 use ids::ThreadIdx;
@@ -51,34 +50,12 @@ pub(crate) struct Tree {
     len: u32,
     /// A node for the next time that one is needed.
     spare: u32,
-    /// The leaf where a member was looked up last, the node above it and so on: the next often belongs in one of them.
-    lately: [Range; LEVELS],
-}
-
-/// So many levels are remembered, from the leaves on.
-const LEVELS: usize = 3;
-
-/// A node, and keys that belong below it: from the first on, before the second. Forgotten when the node goes; what else comes or
-/// goes can only make the node's own range wider.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    node: u32,
-    from: i64,
-    until: i64,
-}
-
-impl Range {
-    const NONE: Range = Range { node: NONE, from: i64::MAX, until: i64::MIN };
-
-    #[inline(always)]
-    fn has(&self, key: i64) -> bool {
-        self.from <= key && key < self.until
-    }
+    finger: Finger,
 }
 
 impl Tree {
     pub(crate) const fn new() -> Tree {
-        Tree { root: NONE, first: NONE, last: NONE, len: 0, spare: NONE, lately: [Range::NONE; LEVELS] }
+        Tree { root: NONE, first: NONE, last: NONE, len: 0, spare: NONE, finger: Finger::new() }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -105,8 +82,7 @@ impl Tree {
             (self.first, self.last) = (self.root, self.root);
         }
         self.len += 1;
-        let mut leaf = self.leaf_for(table, slot.key);
-        let mut node = table.node(leaf);
+        let (mut leaf, mut node) = self.finger.leaf_for(table, self.root, slot.key);
         let mut at = node.count_up_to(slot.key);
         if node.len() == WIDTH {
             let end = leaf == self.last;
@@ -200,35 +176,11 @@ impl Tree {
         let mut seen = Seen { from: i64::MIN, last_key: i64::MIN, members: 0 };
         let ends = self.end(table, false) == self.first && self.end(table, true) == self.last;
         let rooted = table.node(self.root).above.get() == NONE;
-        let remembered = self.lately.iter().enumerate().filter(|(_, r)| r.from < r.until).all(|(level, r)| {
-            let leads_there = |key| {
-                let mut seen = [Range::NONE; LEVELS];
-                search(table, self.all(), self.height(table), key, &mut seen);
-                r.node == if level == self.height(table) { self.root } else { seen[level].node }
-            };
-            leads_there(r.from) && leads_there(r.until - 1)
-        });
-        rooted && ends && remembered && seen.is_sound(table, self.root) && seen.members == self.len
-    }
-
-    /// The leaf where a new member with this key belongs.
-    #[inline(always)]
-    fn leaf_for(&mut self, table: &Table, key: i64) -> u32 {
-        match self.lately.iter().position(|known| known.has(key)) {
-            Some(0) => self.lately[0].node,
-            Some(level) => search(table, self.lately[level], level, key, &mut self.lately),
-            None => search(table, self.all(), self.height(table), key, &mut self.lately),
-        }
-    }
-
-    /// All keys belong below the root.
-    fn all(&self) -> Range {
-        Range { node: self.root, from: i64::MIN, until: i64::MAX }
-    }
-
-    /// The root's level.
-    fn height(&self, table: &Table) -> usize {
-        usize::from(table.node(self.root).level())
+        rooted
+            && ends
+            && self.finger.is_sound(table, self.root)
+            && seen.is_sound(table, self.root)
+            && seen.members == self.len
     }
 
     /// Splits the full node `n`, into which a slot with `key` is to come before slot `at`; says where it belongs now.
@@ -253,12 +205,7 @@ impl Tree {
         }
         self.add_behind(table, n, r, from, end);
         let to_right = at > keep || keep == WIDTH;
-        if let Some(known) = self.lately.iter_mut().find(|known| known.node == n) {
-            match to_right {
-                true => (known.node, known.from) = (r, from),
-                false => known.until = from,
-            }
-        }
+        self.finger.split(n, (r, from), to_right);
         if to_right { (r, at - keep) } else { (n, at) }
     }
 
@@ -332,7 +279,6 @@ impl Tree {
     /// Node `n`, whose slots are of no account any more, leaves the tree.
     fn drop_node(&mut self, table: &Table, n: u32) {
         let above = table.node(n).above.get();
-        self.forget(n);
         self.give_node(table, n);
         if above == NONE {
             (self.root, self.first, self.last) = (NONE, NONE, NONE);
@@ -360,13 +306,6 @@ impl Tree {
         }
     }
 
-    /// Node `n` leaves the tree.
-    fn forget(&mut self, n: u32) {
-        if let Some(known) = self.lately.iter_mut().find(|known| known.node == n) {
-            *known = Range::NONE;
-        }
-    }
-
     /// A root with one node below is no use.
     fn lower_root(&mut self, table: &Table) {
         loop {
@@ -375,7 +314,6 @@ impl Tree {
                 return;
             }
             let below = root.id(0);
-            self.forget(self.root);
             self.give_node(table, self.root);
             table.node(below).above.set(NONE);
             self.root = below;
@@ -391,6 +329,7 @@ impl Tree {
 
     /// The tree has no use for this node any more.
     fn give_node(&mut self, table: &Table, n: u32) {
+        self.finger.forget(n);
         let before = core::mem::replace(&mut self.spare, n);
         if before != NONE {
             table.give_node(before);
@@ -408,24 +347,6 @@ impl Tree {
             n = node.id(if right { node.len() - 1 } else { 0 });
         }
     }
-}
-
-/// The leaf where `key` belongs, which `top`, a node of this level, has; notes which ranges lead there. The level says how far
-/// it is: so nobody waits for a node's memory only to learn that it is a leaf.
-#[inline(always)]
-fn search(table: &Table, top: Range, level: usize, key: i64, seen: &mut [Range; LEVELS]) -> u32 {
-    let Range { node: mut n, mut from, mut until } = top;
-    let mut node = table.node(n);
-    for level in (0..level).rev() {
-        n = node.below(key, (&mut from, &mut until));
-        node = table.node(n);
-        // Where its keys lie is in its first line: else they would be waited for one after the other.
-        prefetch(node, node::SEARCHED_LINES);
-        if let Some(known) = seen.get_mut(level) {
-            *known = Range { node: n, from, until };
-        }
-    }
-    n
 }
 
 /// What is in the slots of `node`, threads or nodes, learns that it is in node `n` now.
