@@ -1,9 +1,10 @@
 //! What the trees of [`crate::tree`] are made of: nodes of up to sixteen slots, in order, each with what a search asks
 //! of it, so that a search reads few lines of memory and none of the threads' own.
 //!
-//! A slot stays at its place as long as it is here: what changes is the order of the places, sixteen numbers of four bits in
-//! one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). So adding a slot and taking one away move
-//! nothing, wherever it is. Places without a slot have the greatest key, so a search branches on no key.
+//! A leaf's slot stays at its place as long as it is here: what changes is the order of the places, sixteen numbers of four bits
+//! in one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). So adding a slot and taking one away move
+//! nothing, wherever it is. The slots of an inner node, which changes ten times less often than it is searched, lie in order:
+//! a search need not wait for the word. Places without a slot have the greatest key, so a search branches on no key.
 //!
 //! What a search reads is in the first four lines: they can be fetched together.
 //!
@@ -40,7 +41,8 @@ pub(crate) struct Node {
     len: FieldU8,
     /// How many nodes there are below each other here: 0 where the slots are threads.
     level: FieldU8,
-    /// Four bits each, from the lowest on: where the first slot lies, the second and so on, then the places without one.
+    /// Four bits each, from the lowest on: where the first slot lies, the second and so on, then the places without one. Of an
+    /// inner node they stay in order.
     order: FieldU64,
     /// No `vruntime` here and below is smaller.
     pub low: FieldI64,
@@ -79,6 +81,7 @@ impl Node {
         self.above.set(above);
         self.len.set(0);
         self.level.set(level);
+        self.order.set(IN_ORDER);
         self.low.set(i64::MAX);
         self.masks.set(0);
         self.keys.0.iter().for_each(|key| key.set(i64::MAX));
@@ -130,36 +133,54 @@ impl Node {
 
     #[inline(always)]
     pub(crate) fn slot(&self, i: usize) -> Slot {
-        let p = self.place(i);
-        Slot { id: self.ids[p].get(), key: self.keys.0[p].get(), low: self.lows[p].get() }
+        self.at(self.place(i))
     }
 
     /// Adds a slot before slot `i`; there is room.
     #[inline(always)]
     pub(crate) fn insert(&self, i: usize, slot: Slot) {
-        let (order, len) = (self.order.get(), self.len());
-        let p = place_in(order, len);
-        self.ids[p].set(slot.id);
-        self.keys.0[p].set(slot.key);
-        self.lows[p].set(slot.low);
-        // Those from `i` to `len` come one later, and this one, which was behind them, before them.
-        let (before, up_to) = (lowest(i), lowest(len) << 4 | 0xf);
-        let later = (order & !before) << 4 & up_to;
-        self.order.set(order & (before | !up_to) | later | (p as u64) << (4 * i));
+        let len = self.len();
         self.len.set(len as u8 + 1);
+        if !self.is_leaf() {
+            (i..len).rev().for_each(|from| self.put(from + 1, self.at(from)));
+            return self.put(i, slot);
+        }
+        // The last place has no slot. It comes before those from `i` on.
+        let (order, before) = (self.order.get(), lowest(i));
+        let p = place_in(order, WIDTH - 1);
+        self.put(p, slot);
+        self.order.set(order & before | (p as u64) << (4 * i) | (order & !before) << 4);
     }
 
     /// Takes slot `i` away.
     #[inline(always)]
     pub(crate) fn remove(&self, i: usize) {
-        let (order, last) = (self.order.get(), self.len() - 1);
+        let last = self.len() - 1;
+        self.len.set(last as u8);
+        if !self.is_leaf() {
+            (i..last).for_each(|to| self.put(to, self.at(to + 1)));
+            return self.keys.0[last % WIDTH].set(i64::MAX);
+        }
+        // The opposite of what `insert` does.
+        let (order, before) = (self.order.get(), lowest(i));
         let p = place_in(order, i);
         self.keys.0[p].set(i64::MAX);
-        // The opposite of what `insert` does.
-        let (before, up_to) = (lowest(i), lowest(last) << 4 | 0xf);
-        let earlier = (order & up_to) >> 4 & !before;
-        self.order.set(order & (before | !up_to) | earlier | (p as u64) << (4 * last));
-        self.len.set(last as u8);
+        self.order.set(order & before | order >> 4 & !before | (p as u64) << (4 * (WIDTH - 1)));
+    }
+
+    /// What lies at place `p`.
+    #[inline(always)]
+    fn at(&self, p: usize) -> Slot {
+        let p = p % WIDTH;
+        Slot { id: self.ids[p].get(), key: self.keys.0[p].get(), low: self.lows[p].get() }
+    }
+
+    #[inline(always)]
+    fn put(&self, p: usize, slot: Slot) {
+        let p = p % WIDTH;
+        self.ids[p].set(slot.id);
+        self.keys.0[p].set(slot.key);
+        self.lows[p].set(slot.low);
     }
 
     /// The slot of `id`, which is here.
@@ -172,46 +193,37 @@ impl Node {
     /// How many slots of a leaf have no greater key.
     #[inline(always)]
     pub(crate) fn count_up_to(&self, key: i64) -> usize {
-        self.count(key, false)
+        let one = |order: u64, i: usize| usize::from(self.keys.0[place_in(order, i)].get() <= key);
+        // Which four first: seven comparisons, of which four wait for three.
+        let order = self.order.get();
+        let four = 4 * (one(order, 3) + one(order, 7) + one(order, 11));
+        let order = order >> (4 * four);
+        (four + one(order, 0) + one(order, 1) + one(order, 2) + one(order, 3)).min(self.len())
     }
 
     /// The node below this one to which this key belongs, and where its keys begin and end as far as this one tells: `range`
     /// becomes smaller. What comes before the second slot is in the first, whatever that one's key.
     #[inline(always)]
     pub(crate) fn below(&self, key: i64, (from, until): (&mut i64, &mut i64)) -> u32 {
-        let at = self.count(key, true) - 1;
-        let order = self.order.get();
+        let one = |i: usize| usize::from(self.keys.0[i % WIDTH].get() <= key);
+        let four = 4 * (one(3) + one(7) + one(11));
+        let first = one(four) | usize::from(four == 0);
+        let at = (four + first + one(four + 1) + one(four + 2) + one(four + 3)).min(self.len()) - 1;
         if at > 0 {
-            *from = self.keys.0[place_in(order, at)].get();
+            *from = self.keys.0[at % WIDTH].get();
         }
         if at + 1 < self.len() {
-            *until = self.keys.0[place_in(order, at + 1)].get();
+            *until = self.keys.0[(at + 1) % WIDTH].get();
         }
-        self.ids[place_in(order, at)].get()
+        self.ids[at % WIDTH].get()
     }
 
-    /// How many slots have no greater key; the first as well if `first` says so.
-    #[inline(always)]
-    fn count(&self, key: i64, first: bool) -> usize {
-        let up_to = |order: u64, i: usize| self.keys.0[place_in(order, i)].get() <= key;
-        let one = |order: u64, i: usize| usize::from(up_to(order, i));
-        // Which four first: seven comparisons, of which four wait for three.
-        let order = self.order.get();
-        let four = 4 * (one(order, 3) + one(order, 7) + one(order, 11));
-        let order = order >> (4 * four);
-        let least = usize::from(up_to(order, 0) | (first & (four == 0)));
-        (four + least + one(order, 1) + one(order, 2) + one(order, 3)).min(self.len())
-    }
-
-    /// Moves the slots from the `keep`-th on to `to`, which is empty.
+    /// Moves the slots from the `keep`-th on to `to`, which is empty and of the same level.
     pub(crate) fn move_behind(&self, keep: usize, to: &Node) {
         let (order, len) = (self.order.get(), self.len());
-        to.order.set(IN_ORDER);
         for i in keep..len {
-            let (from, to_place) = (place_in(order, i), i - keep);
-            to.ids[to_place].set(self.ids[from].get());
-            to.keys.0[to_place].set(self.keys.0[from].get());
-            to.lows[to_place].set(self.lows[from].get());
+            let from = place_in(order, i);
+            to.put(i - keep, self.at(from));
             self.keys.0[from].set(i64::MAX);
         }
         to.len.set((len - keep) as u8);
@@ -243,9 +255,10 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// A node with these keys, its slots numbered from 1 on.
-    fn node(keys: &[i64]) -> Node {
+    /// A node of this level with these keys, its slots numbered from 1 on.
+    fn node(level: u8, keys: &[i64]) -> Node {
         let node = Node::new();
+        node.reset(level, NONE);
         keys.iter().enumerate().for_each(|(i, &key)| node.insert(i, Slot { id: i as u32 + 1, key, low: -key }));
         node
     }
@@ -264,8 +277,11 @@ mod tests {
     proptest! {
         /// Slots come and go anywhere: the same as in a list; and no place without a slot has a key that a search counts.
         #[test]
-        fn agrees_with_a_list(steps in prop::collection::vec((any::<bool>(), 0usize..16, -9i64..9), 1..120)) {
-            let (node, mut model) = (node(&[]), Vec::new());
+        fn agrees_with_a_list(
+            level in 0u8..2,
+            steps in prop::collection::vec((any::<bool>(), 0usize..16, -9i64..9), 1..120)
+        ) {
+            let (node, mut model) = (node(level, &[]), Vec::new());
             for (step, (add, at, key)) in steps.into_iter().enumerate() {
                 if (add || model.is_empty()) && model.len() < WIDTH {
                     let (i, slot) = (at % (model.len() + 1), Slot { id: step as u32, key, low: key - 7 });
@@ -279,6 +295,7 @@ mod tests {
                 prop_assert!(model.iter().enumerate().all(|(i, slot)| node.find(slot.id) == i));
                 prop_assert_eq!(node.lowest(), model.iter().map(|slot| slot.low).min().unwrap_or(i64::MAX));
                 prop_assert_eq!(node.keys.0.iter().filter(|k| k.get() != i64::MAX).count(), model.len());
+                prop_assert!(level == 0 || node.order.get() == IN_ORDER);
             }
         }
 
@@ -287,10 +304,10 @@ mod tests {
         fn finds_where_a_key_belongs(mut keys in prop::collection::vec(-9i64..9, 1..=16), first in -99i64..99, key in -10i64..10) {
             keys.sort_unstable();
             let up_to = keys.iter().filter(|&&k| k <= key).count();
-            prop_assert_eq!(node(&keys).count_up_to(key), up_to);
+            prop_assert_eq!(node(0, &keys).count_up_to(key), up_to);
             let at = keys[1..].iter().filter(|&&k| k <= key).count();
             let (mut from, mut until) = (-100, 100);
-            let inner = node(&keys);
+            let inner = node(1, &keys);
             inner.set_key(0, first);
             prop_assert_eq!(inner.below(key, (&mut from, &mut until)), at as u32 + 1);
             prop_assert_eq!(from, if at == 0 { -100 } else { keys[at] });
@@ -299,18 +316,24 @@ mod tests {
 
         /// What is moved is there in the same order, and not here any more.
         #[test]
-        fn moves_what_is_behind(keys in prop::collection::vec(-9i64..9, 1..=16), keep in 0usize..=16, gone in 0usize..16) {
-            let (from, to) = (node(&keys), node(&[1, 2, 3]));
+        fn moves_what_is_behind(
+            level in 0u8..2,
+            keys in prop::collection::vec(-9i64..9, 1..=16),
+            keep in 0usize..=16,
+            gone in 0usize..16
+        ) {
+            let (from, to) = (node(level, &keys), node(level, &[1, 2, 3]));
             // So that the places are in no order.
             let moved = from.slot(gone % keys.len());
             from.remove(gone % keys.len());
             from.insert(0, moved);
             let (all, keep) = (slots(&from), keep.min(keys.len()));
-            to.reset(0, NONE);
+            to.reset(level, NONE);
             from.move_behind(keep, &to);
             prop_assert_eq!(slots(&from), all[..keep].to_vec());
             prop_assert_eq!(slots(&to), all[keep..].to_vec());
-            prop_assert_eq!((from.count_up_to(i64::MAX - 1), to.count_up_to(i64::MAX - 1)), (keep, all.len() - keep));
+            prop_assert_eq!((from.len(), to.len()), (keep, all.len() - keep));
+            prop_assert!([&from, &to].iter().all(|n| n.keys.0.iter().filter(|k| k.get() != i64::MAX).count() == n.len()));
         }
     }
 }
