@@ -322,7 +322,7 @@ mod tests {
         for _ in 0..waiting.fair {
             let t = entity(Attr::DEFAULT);
             rq.fair.join(table.get(t), CpuId(0), Placement::Initial);
-            rq.fair.insert(&table, t);
+            rq.fair.insert(&table, t, table.get(t));
         }
         if serves {
             rq.server.update(Nanos(0), true, true);

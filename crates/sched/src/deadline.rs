@@ -6,6 +6,7 @@
 //! can never take more than it reserved, whatever it does.
 
 use crate::entity::Entity;
+use crate::node::KEY_MAX;
 use crate::table::Table;
 use crate::tree::Tree;
 use ids::{Nanos, ThreadIdx};
@@ -76,14 +77,14 @@ impl DeadlineQueue {
             if next_period(e) > now.0 {
                 e.dl.throttled.set(1);
                 e.key.set(clamp_key(next_period(e)));
-                self.throttled.insert(table, t);
+                self.throttled.insert(table, t, e);
                 return;
             }
             replenish(e, now);
         }
         e.key.set(clamp_key(deadline_of(e)));
         self.movable += u32::from(e.movable.get());
-        self.ready.insert(table, t);
+        self.ready.insert(table, t, e);
     }
 
     /// Removes `t`, wherever it is.
@@ -206,7 +207,7 @@ fn replenish(e: &Entity, now: Nanos) {
 }
 
 fn clamp_key(nanos: u64) -> i64 {
-    nanos.min(i64::MAX as u64) as i64
+    nanos.min(KEY_MAX as u64) as i64
 }
 
 #[cfg(test)]
@@ -337,8 +338,8 @@ mod tests {
 
     #[test]
     fn keys_do_not_become_negative() {
-        assert_eq!((clamp_key(7), clamp_key(u64::MAX), clamp_key(1 << 63)), (7, i64::MAX, i64::MAX));
-        assert_eq!(clamp_key((1 << 63) - 1), i64::MAX);
+        assert_eq!((clamp_key(7), clamp_key(u64::MAX), clamp_key(1 << 63)), (7, KEY_MAX, KEY_MAX));
+        assert_eq!(clamp_key(KEY_MAX as u64), KEY_MAX);
     }
 
     /// Threads 0 and 2 may go elsewhere; thread 1 is first, and thread 3 out of budget until 9,000.

@@ -84,7 +84,8 @@ impl FairQueue {
             + match self.load as u64 {
                 0 => 0,
                 w if w.is_power_of_two() => self.sum >> w.trailing_zeros(),
-                _ => self.sum.div_euclid(self.load),
+                // Which is positive: said so, it saves the processor a look at whether it is -1.
+                _ => self.sum.div_euclid(self.load & i64::MAX),
             }
     }
 
@@ -142,7 +143,7 @@ impl FairQueue {
         let lag = bounded(e.lag.get(), 2 * slice);
         // Joining moves V towards the joiner; undo that, so that it is owed `lag` afterwards.
         let w = i64::from(e.weight.get());
-        let owed = if lag == 0 || self.load == 0 { 0 } else { lag.saturating_add(scale(lag, w, self.load)) };
+        let owed = if lag == 0 || self.load == 0 { 0 } else { lag + scale(lag, w, self.load) };
         let vruntime = if lag < 0 && how == Placement::Wake && e.cpu() == cpu {
             // A debt is paid by the time that went on without it, not by sleeping alone.
             e.vruntime.get().max(mean).min(mean - owed)
@@ -181,21 +182,16 @@ impl FairQueue {
 
     /// Adds `t` to those that wait; it competes already.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx) {
+    pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx, e: &Entity) {
         self.waiting += 1;
         if self.waiting == 1 {
             self.solo = Some(t);
             return;
         }
-        self.insert_into_tree(table, t);
-    }
-
-    #[inline(never)]
-    fn insert_into_tree(&mut self, table: &Table, t: ThreadIdx) {
         if let Some(other) = self.solo.take() {
-            self.tree.insert(table, other);
+            self.tree.insert(table, other, table.get(other));
         }
-        self.tree.insert(table, t);
+        self.tree.insert(table, t, e);
     }
 
     /// Takes `t` from those that wait; it goes on competing.
@@ -211,12 +207,12 @@ impl FairQueue {
 
     /// `next`, which waits, and `last`, which runs, change places.
     #[inline(always)]
-    pub(crate) fn exchange(&mut self, table: &Table, next: ThreadIdx, last: ThreadIdx) {
+    pub(crate) fn exchange(&mut self, table: &Table, next: ThreadIdx, (last, e): (ThreadIdx, &Entity)) {
         if self.solo == Some(next) {
             self.solo = Some(last);
         } else {
             self.remove(table, next);
-            self.insert(table, last);
+            self.insert(table, last, e);
         }
     }
 
@@ -247,7 +243,7 @@ impl FairQueue {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn first_eligible(&self, table: &Table) -> Option<ThreadIdx> {
         self.tree.first_eligible(table, |v| self.eligible(v) || table.plants(Fault::IgnoreEligibility))
     }
@@ -398,8 +394,16 @@ fn bounded(lag: i64, limit: i64) -> i64 {
     lag.max(-limit).min(limit)
 }
 
-/// `lag · w / load`.
+/// `lag · w / load`. A lag is two virtual slices at most, each of which is a slice for nice 0 divided by the weight: so the
+/// product is a slice's, and cannot overflow. Among many it is less than a nanosecond for each, which needs no division.
 #[inline(always)]
 fn scale(lag: i64, w: i64, load: i64) -> i64 {
-    if w == load { lag } else { lag.saturating_mul(w) / load }
+    let product = lag * w;
+    if w == load {
+        lag
+    } else if product.unsigned_abs() < load.unsigned_abs() {
+        0
+    } else {
+        product / (load & i64::MAX)
+    }
 }

@@ -18,6 +18,9 @@ use ids::ThreadIdx;
 pub(crate) const WIDTH: usize = 16;
 /// Cache lines of a node in which a search reads.
 pub(crate) const SEARCHED_LINES: usize = 4;
+/// The greatest key that a member may have: places without a slot have a greater one.
+pub(crate) const KEY_MAX: i64 = NO_KEY - 1;
+const NO_KEY: i64 = i64::MAX;
 /// No node.
 pub(crate) const NONE: u32 = ThreadIdx::NONE.0;
 
@@ -26,7 +29,8 @@ pub(crate) const NONE: u32 = ThreadIdx::NONE.0;
 pub(crate) struct Slot {
     /// A thread, or a node below.
     pub id: u32,
-    /// The thread's key; of a node, no key below is smaller. (In the first slot of an inner node it says nothing.)
+    /// The thread's key, [`KEY_MAX`] at most; of a node, no key below is smaller. (The first slot of an inner node has the
+    /// smallest key that there is: whatever comes before the second belongs there.)
     pub key: i64,
     /// The thread's `vruntime`; of a node, none below is smaller.
     pub low: i64,
@@ -70,21 +74,26 @@ impl Node {
             order: FieldU64::from(IN_ORDER),
             low: FieldI64::from(i64::MAX),
             masks: FieldU64::default(),
-            keys: Line(core::array::from_fn(|_| FieldI64::from(i64::MAX))),
+            keys: Line(core::array::from_fn(|_| FieldI64::from(NO_KEY))),
             ids: Default::default(),
             lows: Default::default(),
         }
     }
 
-    /// An empty one again.
+    /// An empty node becomes one of this level.
     pub(crate) fn reset(&self, level: u8, above: u32) {
+        debug_assert!(self.len() == 0 && self.keys.0.iter().all(|key| key.get() == NO_KEY));
         self.above.set(above);
-        self.len.set(0);
         self.level.set(level);
         self.order.set(IN_ORDER);
         self.low.set(i64::MAX);
         self.masks.set(0);
-        self.keys.0.iter().for_each(|key| key.set(i64::MAX));
+    }
+
+    /// Takes all slots away.
+    pub(crate) fn clear(&self) {
+        self.len.set(0);
+        self.keys.0.iter().for_each(|key| key.set(NO_KEY));
     }
 
     #[inline(always)]
@@ -143,7 +152,7 @@ impl Node {
         self.len.set(len as u8 + 1);
         if !self.is_leaf() {
             (i..len).rev().for_each(|from| self.put(from + 1, self.at(from)));
-            return self.put(i, slot);
+            return self.put(i, if i == 0 { Slot { key: i64::MIN, ..slot } } else { slot });
         }
         // The last place has no slot. It comes before those from `i` on.
         let (order, before) = (self.order.get(), lowest(i));
@@ -159,12 +168,13 @@ impl Node {
         self.len.set(last as u8);
         if !self.is_leaf() {
             (i..last).for_each(|to| self.put(to, self.at(to + 1)));
-            return self.keys.0[last % WIDTH].set(i64::MAX);
+            self.keys.0[0].set(i64::MIN);
+            return self.keys.0[last % WIDTH].set(NO_KEY);
         }
         // The opposite of what `insert` does.
         let (order, before) = (self.order.get(), lowest(i));
         let p = place_in(order, i);
-        self.keys.0[p].set(i64::MAX);
+        self.keys.0[p].set(NO_KEY);
         self.order.set(order & before | order >> 4 & !before | (p as u64) << (4 * (WIDTH - 1)));
     }
 
@@ -190,6 +200,13 @@ impl Node {
         (0..last).find(|&i| self.id(i) == id).unwrap_or(last)
     }
 
+    /// The slot of `id`, a node below this one.
+    #[inline(always)]
+    pub(crate) fn find_below(&self, id: u32) -> usize {
+        let last = self.len() - 1;
+        self.ids[..last % WIDTH].iter().position(|here| here.get() == id).unwrap_or(last)
+    }
+
     /// How many slots of a leaf have no greater key.
     #[inline(always)]
     pub(crate) fn count_up_to(&self, key: i64) -> usize {
@@ -198,34 +215,40 @@ impl Node {
         let order = self.order.get();
         let four = 4 * (one(order, 3) + one(order, 7) + one(order, 11));
         let order = order >> (4 * four);
-        (four + one(order, 0) + one(order, 1) + one(order, 2) + one(order, 3)).min(self.len())
+        four + one(order, 0) + one(order, 1) + one(order, 2) + one(order, 3)
     }
 
     /// The node below this one to which this key belongs, and where its keys begin and end as far as this one tells: `range`
-    /// becomes smaller. What comes before the second slot is in the first, whatever that one's key.
+    /// becomes smaller.
     #[inline(always)]
     pub(crate) fn below(&self, key: i64, (from, until): (&mut i64, &mut i64)) -> u32 {
         let one = |i: usize| usize::from(self.keys.0[i % WIDTH].get() <= key);
         let four = 4 * (one(3) + one(7) + one(11));
-        let first = one(four) | usize::from(four == 0);
-        let at = (four + first + one(four + 1) + one(four + 2) + one(four + 3)).min(self.len()) - 1;
-        if at > 0 {
-            *from = self.keys.0[at % WIDTH].get();
-        }
-        if at + 1 < self.len() {
-            *until = self.keys.0[(at + 1) % WIDTH].get();
-        }
-        self.ids[at % WIDTH].get()
+        let next = four + one(four) + one(four + 1) + one(four + 2) + one(four + 3);
+        let at = next.wrapping_sub(1) % WIDTH;
+        *from = self.keys.0[at].get().max(*from);
+        let end = self.keys.0[next % WIDTH].get();
+        *until = if next == WIDTH { NO_KEY } else { end }.min(*until);
+        self.ids[at].get()
     }
 
-    /// Moves the slots from the `keep`-th on to `to`, which is empty and of the same level.
-    pub(crate) fn move_behind(&self, keep: usize, to: &Node) {
+    /// Moves the slots from the `keep`-th on to `to`, which is empty and of the same level. `moved` hears of each.
+    #[inline(always)]
+    pub(crate) fn move_behind(&self, keep: usize, to: &Node, moved: impl Fn(u32)) {
         let (order, len) = (self.order.get(), self.len());
+        let mut low = i64::MAX;
         for i in keep..len {
             let from = place_in(order, i);
-            to.put(i - keep, self.at(from));
-            self.keys.0[from].set(i64::MAX);
+            let slot = self.at(from);
+            to.put(i - keep, slot);
+            self.keys.0[from].set(NO_KEY);
+            low = low.min(slot.low);
+            moved(slot.id);
         }
+        if !self.is_leaf() && keep < len {
+            to.keys.0[0].set(i64::MIN);
+        }
+        to.low.set(low);
         to.len.set((len - keep) as u8);
         self.len.set(keep as u8);
     }
@@ -253,6 +276,7 @@ const fn lowest(n: usize) -> u64 {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+    use core::cell::RefCell;
     use proptest::prelude::*;
 
     /// A node of this level with these keys, its slots numbered from 1 on.
@@ -291,24 +315,26 @@ mod tests {
                     node.remove(at % model.len());
                     model.remove(at % model.len());
                 }
+                if level > 0 && let Some(first) = model.first_mut() {
+                    first.key = i64::MIN;
+                }
                 prop_assert_eq!(slots(&node), model.clone());
                 prop_assert!(model.iter().enumerate().all(|(i, slot)| node.find(slot.id) == i));
                 prop_assert_eq!(node.lowest(), model.iter().map(|slot| slot.low).min().unwrap_or(i64::MAX));
-                prop_assert_eq!(node.keys.0.iter().filter(|k| k.get() != i64::MAX).count(), model.len());
+                prop_assert_eq!(node.keys.0.iter().filter(|k| k.get() != NO_KEY).count(), model.len());
                 prop_assert!(level == 0 || node.order.get() == IN_ORDER);
             }
         }
 
-        /// A search in any full or partly full node; of an inner node the first key says nothing.
+        /// A search in any full or partly full node; what comes before the second slot of an inner node is in its first.
         #[test]
-        fn finds_where_a_key_belongs(mut keys in prop::collection::vec(-9i64..9, 1..=16), first in -99i64..99, key in -10i64..10) {
+        fn finds_where_a_key_belongs(mut keys in prop::collection::vec(-9i64..9, 1..=16), key in -10i64..10) {
             keys.sort_unstable();
             let up_to = keys.iter().filter(|&&k| k <= key).count();
             prop_assert_eq!(node(0, &keys).count_up_to(key), up_to);
             let at = keys[1..].iter().filter(|&&k| k <= key).count();
             let (mut from, mut until) = (-100, 100);
             let inner = node(1, &keys);
-            inner.set_key(0, first);
             prop_assert_eq!(inner.below(key, (&mut from, &mut until)), at as u32 + 1);
             prop_assert_eq!(from, if at == 0 { -100 } else { keys[at] });
             prop_assert_eq!(until, keys.get(at + 1).copied().unwrap_or(100));
@@ -322,18 +348,23 @@ mod tests {
             keep in 0usize..=16,
             gone in 0usize..16
         ) {
-            let (from, to) = (node(level, &keys), node(level, &[1, 2, 3]));
+            let (from, to, moved_ids) = (node(level, &keys), node(level, &[]), RefCell::new(Vec::new()));
             // So that the places are in no order.
             let moved = from.slot(gone % keys.len());
             from.remove(gone % keys.len());
             from.insert(0, moved);
             let (all, keep) = (slots(&from), keep.min(keys.len()));
-            to.reset(level, NONE);
-            from.move_behind(keep, &to);
+            from.move_behind(keep, &to, |id| moved_ids.borrow_mut().push(id));
             prop_assert_eq!(slots(&from), all[..keep].to_vec());
-            prop_assert_eq!(slots(&to), all[keep..].to_vec());
+            let mut there = all[keep..].to_vec();
+            prop_assert_eq!(moved_ids.into_inner(), there.iter().map(|slot| slot.id).collect::<Vec<_>>());
+            prop_assert_eq!(to.low.get(), to.lowest());
+            if level > 0 && let Some(first) = there.first_mut() {
+                first.key = i64::MIN;
+            }
+            prop_assert_eq!(slots(&to), there);
             prop_assert_eq!((from.len(), to.len()), (keep, all.len() - keep));
-            prop_assert!([&from, &to].iter().all(|n| n.keys.0.iter().filter(|k| k.get() != i64::MAX).count() == n.len()));
+            prop_assert!([&from, &to].iter().all(|n| n.keys.0.iter().filter(|k| k.get() != NO_KEY).count() == n.len()));
         }
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Held<'a> {
     #[inline(always)]
     pub(crate) fn enqueue_fair(&mut self, t: ThreadIdx, e: &Entity, how: Placement) {
         self.rq.fair.join(e, self.id, how);
-        self.rq.fair.insert(&self.s.table, t);
+        self.rq.fair.insert(&self.s.table, t, e);
         self.cpu.seen.load.set(self.rq.fair.load() as u64);
     }
 
@@ -192,7 +192,7 @@ impl<'a> Held<'a> {
             Class::Fair => {
                 self.rq.fair.remove(table, t);
                 table.set_mask(t, mask);
-                self.rq.fair.insert(table, t);
+                self.rq.fair.insert(table, t, e);
             }
             Class::Rt | Class::Stop => {
                 self.rq.rt.take_from_pushable(table, t);
@@ -241,7 +241,7 @@ impl<'a> Held<'a> {
     /// The running thread becomes a waiting one.
     pub(crate) fn put_back(&mut self, t: ThreadIdx, e: &Entity, now: Nanos) {
         match e.class() {
-            Class::Fair => self.rq.fair.insert(&self.s.table, t),
+            Class::Fair => self.rq.fair.insert(&self.s.table, t, e),
             Class::Rt | Class::Stop => self.rq.rt.make_pushable(&self.s.table, t),
             Class::Deadline => self.rq.deadline.insert(&self.s.table, t, now),
         }
@@ -354,8 +354,14 @@ impl<'a> Held<'a> {
     /// not the one that calls, it must be told.
     #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
+        self.publish_for(self.has_only_fair())
+    }
+
+    /// `publish`, for whoever has asked already whether only fair threads are here.
+    #[inline(always)]
+    pub(crate) fn publish_for(&mut self, only_fair: bool) -> bool {
         let before = self.cpu.seen.tick.get();
-        if self.has_only_fair() && self.rq.vector == 0 && !self.rq.overloaded {
+        if only_fair && self.rq.vector == 0 && !self.rq.overloaded {
             self.publish_fair();
         } else {
             self.publish_urgent();

@@ -141,7 +141,7 @@ impl Held<'_> {
             return Some(last);
         };
         self.rq.fair.renew_if_used_up(e);
-        self.rq.fair.exchange(&s.table, next, last);
+        self.rq.fair.exchange(&s.table, next, (last, e));
         self.stamp(e, now);
         e.involuntary.count();
         self.rq.stats.preemptions += u64::from(prev == Prev::Preempted);

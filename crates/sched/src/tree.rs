@@ -14,13 +14,14 @@
 //! # There are always enough nodes
 //! A node that loses a slot and has eight left, or fewer, becomes one with a neighbour (below the same node) if they have at most
 //! twelve together. So two neighbours have thirteen, but where one of them was split since: into eight and nine, into twelve and
-//! five if a slot is added behind the last, or at the right end of the tree, where more is to come, into sixteen and one. That leaves nine
-//! to a pair and fifteen to three in a row, five slots a node, and a node without neighbours only where the one above it has
-//! neighbours with enough. The first leaf is excepted: it is emptied from its front, and goes when that is done, without anybody
-//! moving what is to go anyway. With it and what the right end leaves, no tree of n threads has more than 3 + 0.37 n nodes. It keeps
-//! one more, the last that it had no use for: who waits in a queue comes and goes at its ends, and nodes with it, so that in the long
-//! run nobody asks for the list of free nodes, which all CPUs share. A scheduler makes four for each tree, three trees for each CPU,
-//! and one for two threads.
+//! five if a slot is added behind the last, or at the right end of the tree, where more is to come, into sixteen and one. That
+//! leaves nine to a pair and fifteen to three in a row, five slots a node, and a node without neighbours only where the one above
+//! it has neighbours with enough. (What comes behind the last slot of a full leaf goes before the first of the next as long as
+//! that has room: this only makes them fuller.) The first leaf is excepted: it is emptied from its front, and goes when that is
+//! done, without anybody moving what is to go anyway. With it and what the right end leaves, no tree of n threads has more than 3
+//! + 0.37 n nodes. It keeps one more, the last that it had no use for: who waits in a queue comes and goes at its ends, and nodes
+//! with it, so that in the long run nobody asks for the list of free nodes, which all CPUs share. A scheduler makes four for each
+//! tree, three trees for each CPU, and one for two threads.
 
 use crate::entity::Entity;
 use crate::finger::Finger;
@@ -74,8 +75,7 @@ impl Tree {
     }
 
     /// Adds `t`, whose `key` and `vruntime` are set.
-    pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx) {
-        let e = table.get(t);
+    pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx, e: &Entity) {
         let slot = Slot { id: t.0, key: e.key.get(), low: e.vruntime.get() };
         if self.root == NONE {
             self.root = self.take_node(table, 0);
@@ -141,6 +141,7 @@ impl Tree {
 
     /// The member with the smallest key whose `vruntime` is `eligible`, which must hold
     /// below some bound: Earliest *Eligible* Virtual Deadline First.
+    #[inline(always)]
     pub(crate) fn first_eligible(&self, table: &Table, eligible: impl Fn(i64) -> bool) -> Option<ThreadIdx> {
         if self.first == NONE {
             return None;
@@ -188,6 +189,12 @@ impl Tree {
     #[cold]
     fn split(&mut self, table: &Table, n: u32, at: usize, key: i64, end: bool) -> (u32, usize) {
         let node = table.node(n);
+        if at == WIDTH
+            && node.is_leaf()
+            && let Some(r) = self.make_room_in_next(table, n, key)
+        {
+            return (r, 0);
+        }
         let keep = match (at == WIDTH, end) {
             (true, true) => WIDTH,
             (true, false) => WIDTH * 3 / 4,
@@ -195,11 +202,13 @@ impl Tree {
         };
         let r = self.take_node(table, node.level());
         let right = table.node(r);
-        node.move_behind(keep, right);
-        own(table, r, right);
-        right.low.set(right.lowest());
+        let from = if keep < WIDTH { node.key(keep) } else { key };
+        if node.is_leaf() {
+            node.move_behind(keep, right, |id| table.get(ThreadIdx(id)).links.leaf.set(r));
+        } else {
+            node.move_behind(keep, right, |id| table.node(id).above.set(r));
+        }
         right.masks.set(if keep < WIDTH { node.masks.get() } else { 0 });
-        let from = if keep < WIDTH { right.key(0) } else { key };
         if n == self.last {
             self.last = r;
         }
@@ -207,6 +216,25 @@ impl Tree {
         let to_right = at > keep || keep == WIDTH;
         self.finger.split(n, (r, from), to_right);
         if to_right { (r, at - keep) } else { (n, at) }
+    }
+
+    /// What is to come behind the last slot of the full leaf `n` may as well come before the first of the next, if that has
+    /// room and is below the same node.
+    #[inline(always)]
+    fn make_room_in_next(&mut self, table: &Table, n: u32, key: i64) -> Option<u32> {
+        let above = table.node(n).above.get();
+        if above == NONE {
+            return None;
+        }
+        let top = table.node(above);
+        let next = top.find_below(n) + 1;
+        if next == top.len() || table.node(top.id(next)).len() == WIDTH {
+            return None;
+        }
+        let r = top.id(next);
+        top.set_key(next, key);
+        self.finger.split(n, (r, key), true);
+        Some(r)
     }
 
     /// Node `r` with keys from `from` on comes behind node `n`.
@@ -222,7 +250,7 @@ impl Tree {
             self.root = root;
         }
         let mut above = node.above.get();
-        let mut at = table.node(above).find(n) + 1;
+        let mut at = table.node(above).find_below(n) + 1;
         if table.node(above).len() == WIDTH {
             (above, at) = self.split(table, above, at, from, end);
         }
@@ -243,7 +271,7 @@ impl Tree {
             return self.lower_root(table);
         }
         let top = table.node(above);
-        let at = top.find(n);
+        let at = top.find_below(n);
         let fits = |i: usize| table.node(top.id(i)).len() + node.len() <= JOINED_MOST;
         if at > 0 && fits(at - 1) {
             self.join(table, top, at - 1);
@@ -257,7 +285,9 @@ impl Tree {
         let (l, r) = (top.id(at), top.id(at + 1));
         let (left, right) = (table.node(l), table.node(r));
         // Behind others, the first key counts.
-        right.set_key(0, if right.is_leaf() { right.key(0) } else { top.key(at + 1) });
+        if !right.is_leaf() {
+            right.set_key(0, top.key(at + 1));
+        }
         let (low, masks) = (left.low.get().min(right.low.get()), left.masks.get() | right.masks.get());
         let (stays, goes) = if right.len() <= left.len() { (l, r) } else { (r, l) };
         let (to, from) = (table.node(stays), table.node(goes));
@@ -266,6 +296,7 @@ impl Tree {
             to.insert(if stays == l { before + i } else { i }, from.slot(i));
         }
         own(table, stays, from);
+        from.clear();
         to.low.set(low);
         to.masks.set(masks);
         let slot = if stays == l { at } else { at + 1 };
@@ -285,7 +316,7 @@ impl Tree {
             return;
         }
         let top = table.node(above);
-        top.remove(top.find(n));
+        top.remove(top.find_below(n));
         let (was_first, was_last, left) = (n == self.first, n == self.last, top.len());
         if was_first && left > 0 {
             self.first = top.id(0);
@@ -314,6 +345,7 @@ impl Tree {
                 return;
             }
             let below = root.id(0);
+            root.clear();
             self.give_node(table, self.root);
             table.node(below).above.set(NONE);
             self.root = below;
@@ -375,12 +407,13 @@ fn extend(table: &Table, (mut n, mut node): (u32, &Node), vruntime: i64, masks: 
             return;
         }
         let top = table.node(above);
-        top.set_low(top.find(n), low);
+        top.set_low(top.find_below(n), low);
         (n, node) = (above, top);
     }
 }
 
 /// [`Tree::first_eligible`] below node `n`. If there is none, the bound is exact afterwards.
+#[inline(never)]
 fn first_eligible_below(table: &Table, n: u32, eligible: &impl Fn(i64) -> bool) -> Option<ThreadIdx> {
     let node = table.node(n);
     for i in (0..node.len()).filter(|&i| eligible(node.low_of(i))) {
@@ -531,7 +564,7 @@ mod tests {
         } else {
             at(table, slot).key.set(key);
             at(table, slot).vruntime.set(vruntime);
-            tree.insert(table, ThreadIdx(slot));
+            tree.insert(table, ThreadIdx(slot), at(table, slot));
             model.push((key, arrival, slot));
             model.sort();
         }

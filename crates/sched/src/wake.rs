@@ -42,6 +42,8 @@ impl Scheduler {
     #[inline(always)]
     pub fn wake_by(&self, t: ThreadIdx, from: CpuId, clock: impl Clock, k: &mut impl Kick) -> Option<CpuId> {
         let e = self.table.get(t);
+        // Who has waited for long is far away: both lines at once, for with the lock nobody looks ahead.
+        sync::prefetch(e, 2);
         let (h, wake) = loop {
             if !e.life.can_be_woken() {
                 return None;
@@ -133,7 +135,8 @@ impl Scheduler {
             _ => h.beats(t, e, current),
         };
         let told = beats && h.request();
-        let ticks = h.publish();
+        // Nobody else has come meanwhile.
+        let ticks = if fair { h.publish_for(true) } else { h.publish() };
         // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
         let spins = h.rq.idle == Some(Idle::Spinning);
         let lenient = fair || e.is_fair();
