@@ -69,11 +69,13 @@ impl Busy {
 
     /// They are woken, each by another CPU than before.
     fn wake(&mut self) {
-        for i in 0..self.waiting.len() {
-            let from = self.next_cpu();
-            self.now += 1_000;
-            black_box(self.s.wake(self.waiting[i], from, Nanos(self.now), &mut NoKick));
+        let (mut now, mut turn) = (self.now, self.turn);
+        for &t in &self.waiting {
+            turn = if turn + 1 == self.cpus { 0 } else { turn + 1 };
+            now += 1_000;
+            black_box(self.s.wake(t, CpuId(turn as u16), Nanos(now), &mut NoKick));
         }
+        (self.now, self.turn) = (now, turn);
         self.waiting.clear();
     }
 }

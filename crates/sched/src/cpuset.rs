@@ -33,10 +33,12 @@ impl CpuSet {
         self.words[cpu.index() / 64].fetch_and(!(1 << (cpu.index() % 64)), Ordering::AcqRel);
     }
 
+    #[inline(always)]
     pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         self.word(cpu.index() / 64) >> (cpu.index() % 64) & 1 != 0
     }
 
+    #[inline(always)]
     pub(crate) fn word(&self, i: usize) -> u64 {
         self.words[i].load(Ordering::Acquire)
     }
@@ -48,13 +50,29 @@ impl CpuSet {
 
 /// The first CPU of the set `word(0), word(1), …` of `len` words, searching from `start` on and
 /// round again.
+#[inline(always)]
 pub(crate) fn first_from(len: usize, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
-    let (first, bit) = (start.index() / 64 % len, start.index() % 64);
-    let high = u64::MAX << bit;
-    let pick = |i: usize, m: u64| (m != 0).then(|| CpuId((i * 64 + m.trailing_zeros() as usize) as u16));
-    pick(first, word(first) & high)
-        .or_else(|| (1..len).find_map(|d| pick((first + d) % len, word((first + d) % len))))
-        .or_else(|| pick(first, word(first) & !high))
+    if len > 1 {
+        return first_of_many(len, start, word);
+    }
+    let all = word(0);
+    let high = all & u64::MAX << (start.index() % 64);
+    first_in(0, if high == 0 { all } else { high })
+}
+
+/// The first CPU of word `i` of a set.
+#[inline(always)]
+fn first_in(i: usize, word: u64) -> Option<CpuId> {
+    (word != 0).then(|| CpuId((i * 64 + word.trailing_zeros() as usize) as u16))
+}
+
+/// [`first_from`] on a machine of more than 64 CPUs.
+#[inline(never)]
+fn first_of_many(len: usize, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
+    let (first, high) = (start.index() / 64 % len, u64::MAX << (start.index() % 64));
+    first_in(first, word(first) & high)
+        .or_else(|| (1..len).find_map(|d| first_in((first + d) % len, word((first + d) % len))))
+        .or_else(|| first_in(first, word(first) & !high))
 }
 
 #[cfg(test)]

@@ -13,15 +13,15 @@
 //!
 //! # There are always enough nodes
 //! A node that loses a slot and has eight left, or fewer, becomes one with a neighbour (below the same node) if they have at most
-//! twelve together. So two neighbours have thirteen, but where one of them was split since: into eight and nine, into twelve and
-//! five if a slot is added behind the last, or at the right end of the tree, where more is to come, into sixteen and one. That
-//! leaves nine to a pair and fifteen to three in a row, five slots a node, and a node without neighbours only where the one above
-//! it has neighbours with enough. (What comes behind the last slot of a full leaf goes before the first of the next as long as
-//! that has room: this only makes them fuller.) The first leaf is excepted: it is emptied from its front, and goes when that is
-//! done, without anybody moving what is to go anyway. With it and what the right end leaves, no tree of n threads has more than 3
-//! + 0.37 n nodes. It keeps one more, the last that it had no use for: who waits in a queue comes and goes at its ends, and nodes
-//! with it, so that in the long run nobody asks for the list of free nodes, which all CPUs share. A scheduler makes four for each
-//! tree, three trees for each CPU, and one for two threads.
+//! twelve together. So two neighbours have thirteen, but where one of them was split since: into eight and nine to twelve and
+//! five, by where the slot is added; at the right end of the tree, where more is to come, into sixteen and one. That leaves nine
+//! to a pair and fifteen to three in a row, five slots a node, and a node without neighbours only where the one above it has
+//! neighbours with enough. (What comes behind the last slot of a full leaf goes before the first of the next as long as that has
+//! room: this only makes them fuller.) The first leaf is excepted: it is emptied from its front, and goes when that is done,
+//! without anybody moving what is to go anyway. With it and what the right end leaves, 3 + 0.37 n nodes are the most that a tree
+//! of n threads has. It keeps one more, the last that it had no use for: who waits in a queue comes and goes at its ends, and
+//! nodes with it, so that in the long run nobody asks for the list of free nodes, which all CPUs share. A scheduler makes four for
+//! each tree, three trees for each CPU, and one for two threads.
 
 use crate::entity::Entity;
 use crate::finger::Finger;
@@ -195,11 +195,7 @@ impl Tree {
         {
             return (r, 0);
         }
-        let keep = match (at == WIDTH, end) {
-            (true, true) => WIDTH,
-            (true, false) => WIDTH * 3 / 4,
-            _ => WIDTH / 2,
-        };
+        let keep = if at == WIDTH && end { WIDTH } else { at.clamp(WIDTH / 2, WIDTH * 3 / 4) };
         let r = self.take_node(table, node.level());
         let right = table.node(r);
         let from = if keep < WIDTH { node.key(keep) } else { key };

@@ -206,8 +206,8 @@ impl Scheduler {
     fn select_fair(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let last = e.cpu();
         let d = &self.domains;
-        let from_suits = self.suits(t, e, from);
-        if last != from && d.spinning.contains(last) && self.suits(t, e, last) {
+        let (last_suits, from_suits) = (self.suits(t, e, last), self.suits(t, e, from));
+        if last != from && last_suits && d.spinning.contains(last) {
             return Some(last);
         }
         if from_suits && self.hands_over(from) {
@@ -217,7 +217,7 @@ impl Scheduler {
         if idle.is_some() {
             return idle;
         }
-        match (self.suits(t, e, last), from_suits) {
+        match (last_suits, from_suits) {
             (true, true) if self.cost(from) < self.cost(last) => Some(from),
             (true, _) => Some(last),
             (false, true) => Some(from),
