@@ -407,3 +407,6 @@ fn scale(lag: i64, w: i64, load: i64) -> i64 {
         product / (load & i64::MAX)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
