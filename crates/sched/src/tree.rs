@@ -546,6 +546,26 @@ mod tests {
         Ok(())
     }
 
+    /// Who is looked at goes by key; no more are looked at than asked for, and only those with the bit count.
+    #[test]
+    fn looks_at_no_more_than_it_is_asked_for() {
+        let (table, mut tree, mut model) = (table(40), Tree::new(), Vec::new());
+        for n in 0..40 {
+            turn(&mut tree, &table, &mut model, n as usize, (n, 40 - i64::from(n), 0));
+        }
+        for most in 0..9 {
+            let mut seen = Vec::new();
+            let found = tree.find_allowed(&table, 1 << 1, most, |t, _| {
+                seen.push(t.0);
+                false
+            });
+            let by_key: Vec<u32> = (0..40).rev().filter(|n| n % 3 == 1).take(most as usize).collect();
+            assert_eq!((found, seen), (None, by_key));
+        }
+        assert_eq!(tree.find_allowed(&table, 0, 3, |t, _| t.0 == 37), Some(ThreadIdx(37)));
+        assert_eq!(tree.find_allowed(&table, 0, 3, |t, _| t.0 == 36), None);
+    }
+
     /// Inserts `slot` if it is no member, else removes it.
     fn turn(
         tree: &mut Tree,
