@@ -51,7 +51,7 @@ impl Busy {
     }
 
     fn next_cpu(&mut self) -> CpuId {
-        self.turn = if self.turn + 1 == self.cpus { 0 } else { self.turn + 1 };
+        self.turn = after(self.turn, self.cpus);
         CpuId(self.turn as u16)
     }
 
@@ -71,13 +71,18 @@ impl Busy {
     fn wake(&mut self) {
         let (mut now, mut turn) = (self.now, self.turn);
         for &t in &self.waiting {
-            turn = if turn + 1 == self.cpus { 0 } else { turn + 1 };
+            turn = after(turn, self.cpus);
             now += 1_000;
             black_box(self.s.wake(t, CpuId(turn as u16), Nanos(now), &mut NoKick));
         }
         (self.now, self.turn) = (now, turn);
         self.waiting.clear();
     }
+}
+
+/// Whose turn it is after this CPU's.
+fn after(turn: usize, cpus: usize) -> usize {
+    if turn + 1 == cpus { 0 } else { turn + 1 }
 }
 
 /// Times one of the two halves, over and over.

@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn keys_do_not_become_negative() {
         assert_eq!((clamp_key(7), clamp_key(u64::MAX), clamp_key(1 << 63)), (7, KEY_MAX, KEY_MAX));
-        assert_eq!(clamp_key(KEY_MAX as u64), KEY_MAX);
+        assert_eq!((clamp_key(KEY_MAX as u64 - 1), clamp_key((1 << 63) - 1)), (KEY_MAX - 1, KEY_MAX));
     }
 
     /// Threads 0 and 2 may go elsewhere; thread 1 is first, and thread 3 out of budget until 9,000.

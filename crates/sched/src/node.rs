@@ -193,7 +193,7 @@ impl Node {
         self.lows[p].set(slot.low);
     }
 
-    /// The slot of `id`, which is here.
+    /// The slot of `id`, a thread in this leaf.
     #[inline(always)]
     pub(crate) fn find(&self, id: u32) -> usize {
         let last = self.len() - 1;

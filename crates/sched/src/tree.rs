@@ -190,6 +190,7 @@ impl Tree {
     fn split(&mut self, table: &Table, n: u32, at: usize, key: i64, end: bool) -> (u32, usize) {
         let node = table.node(n);
         if at == WIDTH
+            && !end
             && node.is_leaf()
             && let Some(r) = self.make_room_in_next(table, n, key)
         {
@@ -199,11 +200,8 @@ impl Tree {
         let r = self.take_node(table, node.level());
         let right = table.node(r);
         let from = if keep < WIDTH { node.key(keep) } else { key };
-        if node.is_leaf() {
-            node.move_behind(keep, right, |id| table.get(ThreadIdx(id)).links.leaf.set(r));
-        } else {
-            node.move_behind(keep, right, |id| table.node(id).above.set(r));
-        }
+        let leaf = node.is_leaf();
+        node.move_behind(keep, right, |id| own(table, r, leaf, id));
         right.masks.set(if keep < WIDTH { node.masks.get() } else { 0 });
         if n == self.last {
             self.last = r;
@@ -290,8 +288,8 @@ impl Tree {
         let before = to.len();
         for i in 0..from.len() {
             to.insert(if stays == l { before + i } else { i }, from.slot(i));
+            own(table, stays, from.is_leaf(), from.id(i));
         }
-        own(table, stays, from);
         from.clear();
         to.low.set(low);
         to.masks.set(masks);
@@ -377,13 +375,13 @@ impl Tree {
     }
 }
 
-/// What is in the slots of `node`, threads or nodes, learns that it is in node `n` now.
-fn own(table: &Table, n: u32, node: &Node) {
-    let ids = (0..node.len()).map(|i| node.id(i));
-    if node.is_leaf() {
-        ids.for_each(|id| table.get(ThreadIdx(id)).links.leaf.set(n));
+/// What has come into a slot of node `n`, a thread if that is a leaf, else a node, learns where it is now.
+#[inline(always)]
+fn own(table: &Table, n: u32, leaf: bool, id: u32) {
+    if leaf {
+        table.get(ThreadIdx(id)).links.leaf.set(n);
     } else {
-        ids.for_each(|id| table.node(id).above.set(n));
+        table.node(id).above.set(n);
     }
 }
 
@@ -502,126 +500,4 @@ impl Seen {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-    use alloc::vec::Vec;
-    use ids::{CpuId, CpuMask};
-    use proptest::prelude::*;
-
-    /// A member as the model knows it: key, order of arrival, slot.
-    type Member = (i64, usize, u32);
-
-    fn at(table: &Table, n: u32) -> &Entity {
-        table.get(ThreadIdx(n))
-    }
-
-    fn table(n: u32) -> Table {
-        let table = Table::new(3).unwrap();
-        for i in 0..n {
-            table.reserve(ThreadIdx(i)).unwrap();
-            table.set_mask(ThreadIdx(i), &CpuMask::only(CpuId((i % 3) as u16)));
-        }
-        table
-    }
-
-    fn members(tree: &Tree, table: &Table, bit: u64) -> Vec<u32> {
-        let mut all = Vec::new();
-        let _ = tree.find_allowed(table, bit, u32::MAX, |t, _| {
-            all.push(t.0);
-            false
-        });
-        all
-    }
-
-    fn agrees(tree: &Tree, table: &Table, model: &[Member]) -> Result<(), TestCaseError> {
-        let slots = |want: &dyn Fn(u32) -> bool| model.iter().map(|m| m.2).filter(|&n| want(n)).collect::<Vec<_>>();
-        prop_assert!(tree.is_sound(table));
-        prop_assert_eq!(members(tree, table, 0), slots(&|_| true));
-        prop_assert_eq!(members(tree, table, 1 << 1), slots(&|n| n % 3 == 1));
-        prop_assert_eq!(tree.first(table), model.first().map(|m| ThreadIdx(m.2)));
-        for bound in [-5, 0, 5] {
-            let due = model.iter().find(|m| at(table, m.2).vruntime.get() <= bound).map(|m| ThreadIdx(m.2));
-            prop_assert_eq!(tree.first_eligible(table, |v| v <= bound), due);
-        }
-        Ok(())
-    }
-
-    /// Who is looked at goes by key; no more are looked at than asked for, and only those with the bit count.
-    #[test]
-    fn looks_at_no_more_than_it_is_asked_for() {
-        let (table, mut tree, mut model) = (table(40), Tree::new(), Vec::new());
-        for n in 0..40 {
-            turn(&mut tree, &table, &mut model, n as usize, (n, 40 - i64::from(n), 0));
-        }
-        for most in 0..9 {
-            let mut seen = Vec::new();
-            let found = tree.find_allowed(&table, 1 << 1, most, |t, _| {
-                seen.push(t.0);
-                false
-            });
-            let by_key: Vec<u32> = (0..40).rev().filter(|n| n % 3 == 1).take(most as usize).collect();
-            assert_eq!((found, seen), (None, by_key));
-        }
-        assert_eq!(tree.find_allowed(&table, 0, 3, |t, _| t.0 == 37), Some(ThreadIdx(37)));
-        assert_eq!(tree.find_allowed(&table, 0, 3, |t, _| t.0 == 36), None);
-    }
-
-    /// Inserts `slot` if it is no member, else removes it.
-    fn turn(
-        tree: &mut Tree,
-        table: &Table,
-        model: &mut Vec<Member>,
-        arrival: usize,
-        (slot, key, vruntime): (u32, i64, i64),
-    ) {
-        if let Some(i) = model.iter().position(|m| m.2 == slot) {
-            tree.remove(table, ThreadIdx(slot));
-            model.remove(i);
-        } else {
-            at(table, slot).key.set(key);
-            at(table, slot).vruntime.set(vruntime);
-            tree.insert(table, ThreadIdx(slot), at(table, slot));
-            model.push((key, arrival, slot));
-            model.sort();
-        }
-    }
-
-    proptest! {
-        /// Any insertions and removals: the same members in the same order as in a sorted list.
-        #[test]
-        fn agrees_with_a_sorted_list(steps in prop::collection::vec((0u32..24, -8i64..8, -8i64..8), 1..200)) {
-            let table = table(24);
-            let (mut tree, mut model) = (Tree::new(), Vec::new());
-            for (arrival, step) in steps.into_iter().enumerate() {
-                turn(&mut tree, &table, &mut model, arrival, step);
-                agrees(&tree, &table, &model)?;
-            }
-        }
-
-        /// The same with trees of several levels, filled and emptied in stretches, at the ends and in the middle.
-        #[test]
-        fn agrees_when_it_is_large(
-            stretches in prop::collection::vec((0u32..1_000, 1u32..600, -9i64..9, 0i64..7), 1..16)
-        ) {
-            let table = table(1_000);
-            let (mut tree, mut model) = (Tree::new(), Vec::new());
-            let mut arrival = 0;
-            for (from, count, rise, vruntime) in stretches {
-                for i in 0..count {
-                    arrival += 1;
-                    let key = rise * i64::from(i) + vruntime;
-                    turn(&mut tree, &table, &mut model, arrival, ((from + i) % 1_000, key, (key + vruntime) % 13 - 6));
-                    if i % 64 == 0 {
-                        prop_assert!(tree.is_sound(&table));
-                    }
-                }
-                agrees(&tree, &table, &model)?;
-                let (used, n) = (table.nodes_used() - usize::from(tree.spare != NONE), model.len());
-                prop_assert!(used * 100 <= 300 + 37 * n, "{used} nodes for {n} members");
-            }
-            let members: Vec<u32> = model.iter().map(|m| m.2).collect();
-            members.into_iter().for_each(|n| tree.remove(&table, ThreadIdx(n)));
-            prop_assert_eq!(table.nodes_used(), 1, "the spare");
-        }
-    }
-}
+mod tests;
