@@ -41,6 +41,18 @@ pub fn gs() -> *mut crate::Gs {
     v
 }
 
+/// A word of this host thread's block, `AT` bytes from its beginning: a load sooner than through [`gs`].
+///
+/// # Safety
+/// A field of four bytes must be there, which only this host thread writes or which is atomic.
+#[inline(always)]
+pub unsafe fn own_word<const AT: usize>() -> u32 {
+    let v;
+    // SAFETY: as the caller promises.
+    unsafe { asm!("mov {:e}, gs:[{}]", out(reg) v, const AT, options(nostack, preserves_flags, readonly)) };
+    v
+}
+
 /// Whether this host thread has a block at all.
 #[inline(always)]
 pub fn has_gs() -> bool {

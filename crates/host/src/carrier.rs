@@ -395,6 +395,21 @@ impl Carrier {
         CpuId(self.cpu.load(Relaxed).wrapping_sub(1) as u16)
     }
 
+    /// The CPU that is served by the carrier that runs this code: `me().cpu()`, at which a trap begins, without the
+    /// wait for `me`.
+    #[inline(always)]
+    pub fn my_cpu() -> CpuId {
+        // SAFETY: an atomic of the carrier's.
+        CpuId(unsafe { arch::base::own_word::<{ offset_of!(Carrier, cpu) }>() }.wrapping_sub(1) as u16)
+    }
+
+    /// Whether a vfork child runs this code.
+    #[inline(always)]
+    pub fn is_borrowed() -> bool {
+        // SAFETY: written before the carrier begins.
+        unsafe { arch::base::own_word::<{ offset_of!(Carrier, gs) + offset_of!(Gs, borrowed) }>() != 0 }
+    }
+
     /// Clones the host thread. It begins as a spare.
     fn start(&'static self, all: &Carriers) -> bool {
         // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID

@@ -44,19 +44,18 @@ extern "C" fn on_call(context: *mut Context) -> *mut Context {
 
 /// What every call begins with; `None` if it is not for the kernel.
 #[inline(always)]
-fn enter<'a>(context: *mut Context) -> Option<(&'static Carrier, &'a mut Context, Here<'static, Host>)> {
-    let me = Carrier::me();
-    if me.gs.borrowed != 0 {
+fn enter<'a>(context: *mut Context) -> Option<(&'a mut Context, Here<'static, Host>)> {
+    if Carrier::is_borrowed() {
         return None;
     }
     // SAFETY: as above.
     let c = unsafe { &mut *context };
-    let here = kernel().here(me.cpu());
+    let here = kernel().here(Carrier::my_cpu());
     here.count_call(c.library);
     if !c.xbuf.is_null() {
-        release_buffer(me, c);
+        release_buffer(Carrier::me(), c);
     }
-    Some((me, c, here))
+    Some((c, here))
 }
 
 /// The call of a context. It is read where the entry has put it: a copy would be made with loads wider than the stores
@@ -69,27 +68,27 @@ fn call_of(c: &Context) -> &Call {
 
 #[inline(never)]
 extern "C" fn on_yield(context: *mut Context) -> *mut Context {
-    let Some((me, c, here)) = enter(context) else { return borrowed_call(context) };
+    let Some((c, here)) = enter(context) else { return borrowed_call(context) };
     match here.sched_yield() {
-        Chosen::Run(t) => match load_here(me, t) {
+        Chosen::Run(t) => match load_here(Carrier::me(), t) {
             // SAFETY: this is the call's handler, and nothing here is dropped.
             Some(context) => unsafe { entry::leave_call(context) },
-            None => load_elsewhere(me, t),
+            None => load_elsewhere(t),
         },
-        chosen => follow_long(me, c, Brief::Chosen(chosen)),
+        chosen => follow_long(c, Brief::Chosen(chosen)),
     }
 }
 
 #[inline(never)]
 extern "C" fn on_futex(context: *mut Context) -> *mut Context {
-    let Some((me, c, here)) = enter(context) else { return borrowed_call(context) };
+    let Some((c, here)) = enter(context) else { return borrowed_call(context) };
     match here.futex(call_of(c)) {
-        Brief::Chosen(Chosen::Run(t)) => match load_here(me, t) {
+        Brief::Chosen(Chosen::Run(t)) => match load_here(Carrier::me(), t) {
             // SAFETY: as above.
             Some(context) => unsafe { entry::leave_call(context) },
-            None => load_elsewhere(me, t),
+            None => load_elsewhere(t),
         },
-        brief => follow_long(me, c, brief),
+        brief => follow_long(c, brief),
     }
 }
 
@@ -106,16 +105,18 @@ core::arch::global_asm!(
 // SAFETY: a section of code, in which nothing else is that is ever reached.
 #[unsafe(link_section = ".text.entresol_on_other")]
 extern "C" fn on_other(context: *mut Context) -> *mut Context {
-    let Some((me, c, here)) = enter(context) else { return borrowed_call(context) };
+    let Some((c, here)) = enter(context) else { return borrowed_call(context) };
     if let Some(result) = here.call_at_once(call_of(c)) {
         c.r[arch::context::reg::RAX] = result as u64;
         return context;
     }
+    let me = Carrier::me();
     follow(me, kernel().call_other(me.cpu(), call_of(c)))
 }
 
 #[inline(never)]
-fn follow_long(me: &'static Carrier, c: &Context, brief: Brief) -> *mut Context {
+fn follow_long(c: &Context, brief: Brief) -> *mut Context {
+    let me = Carrier::me();
     follow(me, kernel().next(me.cpu(), call_of(c), brief))
 }
 
@@ -236,7 +237,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
 /// Makes `t` the thread of this carrier (law 2: by an atomic claim).
 #[inline(always)]
 fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
-    load_here(me, t).unwrap_or_else(|| load_elsewhere(me, t))
+    load_here(me, t).unwrap_or_else(|| load_elsewhere(t))
 }
 
 /// The same; `None` if the thread has other rights than this carrier.
@@ -282,7 +283,8 @@ fn fits(me: &Carrier, t: ThreadIdx) -> bool {
 /// The thread has other rights than this carrier. Comes back with the thread that this carrier is
 /// to run some time later.
 #[cold]
-fn load_elsewhere(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
+fn load_elsewhere(t: ThreadIdx) -> *mut Context {
+    let me = Carrier::me();
     let next = identity::pass_on(me, t);
     follow_slow(me, next)
 }
