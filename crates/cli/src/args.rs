@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::laboratory::args::LabArguments;
+use crate::later::Later;
 use crate::limits::{CpuLimit, CpusetOption, GroupOption};
 use crate::mount::{MountArguments, ProcArguments};
 use crate::pages::column::{Column, SortKey};
@@ -37,46 +38,46 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Task {
     /// Run a program with its threads scheduled by Entresol
-    Run(RunArguments),
+    Run(Later<RunArguments>),
     /// Run a program and find out where its threads spend their time
-    Profile(ProfileArguments),
+    Profile(Later<ProfileArguments>),
     /// Say what this machine and a program allow, and what to do where they do not
-    Doctor(DoctorArguments),
+    Doctor(Later<DoctorArguments>),
     /// Show in half a minute what Entresol does, beside the same programs run natively
-    Demo(DemoArguments),
+    Demo(Later<DemoArguments>),
     /// Measure costs, by turns under Entresol and natively
-    Bench(BenchArguments),
+    Bench(Later<BenchArguments>),
     /// Run the same kernel on simulated CPUs, in virtual time
-    Sim(SimArguments),
+    Sim(Later<SimArguments>),
     /// Show the threads of a process that runs under Entresol
-    Threads(ThreadsArguments),
+    Threads(Later<ThreadsArguments>),
     /// Attach gdb to a process, with commands for threads that no host thread has
-    Gdb(GdbArguments),
+    Gdb(Later<GdbArguments>),
     /// Show all processes under Entresol with their threads
-    Ps(PsArguments),
+    Ps(Later<PsArguments>),
     /// Watch all threads under Entresol, full screen
-    Top(TopArguments),
+    Top(Later<TopArguments>),
     /// Write figures of all processes under Entresol in the OpenMetrics format
-    Export(ExportArguments),
+    Export(Later<ExportArguments>),
     /// Mount the host's /proc with the threads of all processes under Entresol in it
-    Mount(MountArguments),
+    Mount(Later<MountArguments>),
     /// Run a command, as `ps`, with that tree over its /proc
-    Proc(ProcArguments),
+    Proc(Later<ProcArguments>),
     /// Show historic designs beside Entresol's, simulated and live
-    Lab(LabArguments),
+    Lab(Later<LabArguments>),
     /// Show the POSIX timers of a process that runs under Entresol
-    Timers(TimersArguments),
+    Timers(Later<TimersArguments>),
     /// One of the measuring programs of `bench` and `demo`
     #[command(hide = true)]
-    Probe(ProbeArguments),
+    Probe(Later<ProbeArguments>),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  entresol completions bash > ~/.local/share/bash-completion/completions/entresol"
     )]
-    Completions(CompletionsArguments),
+    Completions(Later<CompletionsArguments>),
     /// Write the embedded image to a file, for debuggers and for checking it
     #[command(hide = true)]
-    Image(ImageArguments),
+    Image(Later<ImageArguments>),
 }
 
 /// `entresol run`.

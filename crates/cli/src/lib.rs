@@ -27,6 +27,7 @@ pub mod gdb;
 pub mod inherited;
 pub mod install;
 pub mod laboratory;
+pub mod later;
 pub mod limits;
 pub mod machine;
 pub mod mount;
@@ -101,7 +102,7 @@ fn usage(error: &clap::Error) -> i32 {
 
 fn completions(shell: clap_complete::Shell) -> anyhow::Result<i32> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "entresol", &mut script);
+    clap_complete::generate(shell, &mut later::at_once(Arguments::command), "entresol", &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(0)
 }

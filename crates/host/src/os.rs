@@ -263,10 +263,20 @@ pub fn close(fd: i32) {
 
 /// Which file a descriptor stands for: device and inode.
 pub fn file_of(fd: i32) -> Option<[u64; 2]> {
+    status(fd).map(|stat| [stat[0], stat[1]])
+}
+
+/// How many bytes a file has.
+pub fn len_of(fd: i32) -> Option<u64> {
+    status(fd).map(|stat| stat[6])
+}
+
+/// The words of `struct stat`: device and inode first, `st_size` at byte 48.
+fn status(fd: i32) -> Option<[u64; 18]> {
     let mut stat = [0u64; 18];
-    // SAFETY: `struct stat` has 144 bytes; device and inode are its first words.
+    // SAFETY: `struct stat` has 144 bytes.
     let r = unsafe { syscall!(nr::FSTAT, fd, stat.as_mut_ptr()) };
-    (r == 0).then_some([stat[0], stat[1]])
+    (r == 0).then_some(stat)
 }
 
 /// Lets another host thread run; longer from the eleventh round on. See [`sync::set_relax`].

@@ -135,23 +135,29 @@ unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
     let Some(mut stubs) = StubArea::near(code, sites.len()) else { return };
     let Ok(mut places) = Places::new(code.address, stubs.base, sites.len()) else { return };
     // All stubs first, from the bytes as they are; then the jumps.
-    let mut jumps = Vec::new();
+    let mut placed = Vec::new();
+    if placed.try_reserve_exact(sites.len()).is_err() {
+        return;
+    }
+    let mut jump = [0u8; 64];
     for site in sites {
         let mut bytes = [0u8; STUB_LEN_MAX];
         let at = stubs.next();
         let Ok(stub) = emit_stub(site, code, at, stubs.slots(), number, &mut bytes) else { continue };
-        let mut jump = [0u8; 64];
         if emit_jump(site, at, &mut jump[..site.len()]).is_ok() && places.add(site, at, &stub) {
             stubs.put(&bytes[..stub.len]);
-            jumps.push((site.address, site.len(), jump));
+            placed.push((site, at));
         }
     }
     stubs.seal();
     let Some(text) = Writable::new(code) else { return };
     host::sites::add(places);
-    for (address, len, jump) in jumps {
-        // SAFETY: within the text just made writable; nobody executes it now.
-        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), address as *mut u8, len) };
+    for (site, at) in placed {
+        let jump = &mut jump[..site.len()];
+        if emit_jump(site, at, jump).is_ok() {
+            // SAFETY: within the text just made writable; nobody executes it now.
+            unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), site.address as *mut u8, jump.len()) };
+        }
     }
     drop(text);
 }

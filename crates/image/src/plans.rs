@@ -1,9 +1,7 @@
 //! Which system calls of an object are replaced: from the file that the command has left beside the image, or, for
 //! an object that it did not know, by looking at the code.
 
-use abi::nr;
 use alloc::vec::Vec;
-use arch::syscall;
 use host::os;
 use patch::elf::Object;
 use patch::{Code, Site, Trust, plan, plan_suffix, recall};
@@ -42,15 +40,16 @@ pub fn sites(recorded: &[u8], object: &Object<'_>, code: &Code<'_>) -> Vec<Site>
 /// A whole file, by its path with a zero at the end.
 fn read(path: &[u8]) -> Option<Vec<u8>> {
     const O_NOFOLLOW: usize = 0o400000;
-    /// Some three times the plan of a C library.
-    const LEN_MAX: usize = 64 * 1024;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(LEN_MAX).ok()?;
-    bytes.resize(LEN_MAX, 0);
+    /// Some six times the plan of a C library.
+    const LEN_MAX: u64 = 64 * 1024;
     let fd = os::open(path, O_NOFOLLOW, 0).ok()?;
-    // SAFETY: a buffer of that length.
-    let n = unsafe { syscall!(nr::READ, fd, bytes.as_mut_ptr(), LEN_MAX) };
+    let len = os::len_of(fd).map_or(0, |len| len.min(LEN_MAX) as usize);
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(len).is_ok() {
+        bytes.resize(len, 0);
+        let read = os::read(fd, &mut bytes);
+        bytes.truncate(read);
+    }
     os::close(fd);
-    bytes.truncate(usize::try_from(n).ok()?);
     Some(bytes)
 }

@@ -1,0 +1,67 @@
+//! Arguments of a task that are put together only when that task is asked for.
+//!
+//! clap's derive describes every option of every task before it looks at the command line, which took a tenth of the
+//! start of `run`: some thousand small allocations for tasks that nobody wants. [`Command::defer`] leaves them out.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+use clap::builder::Resettable;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Id};
+
+thread_local! {
+    static AT_ONCE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The command that `make` makes, with everything in it: what is generated from a command knows of nothing deferred.
+pub fn at_once(make: impl FnOnce() -> Command) -> Command {
+    AT_ONCE.set(true);
+    let command = make();
+    AT_ONCE.set(false);
+    command
+}
+
+/// The arguments of one task.
+#[derive(Debug)]
+pub struct Later<T>(T);
+
+impl<T> Deref for Later<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Args> Args for Later<T> {
+    fn group_id() -> Option<Id> {
+        T::group_id()
+    }
+
+    fn augment_args(command: Command) -> Command {
+        if AT_ONCE.get() {
+            return T::augment_args(command);
+        }
+        command.defer(|command| keep_about(command, T::augment_args))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command.defer(|command| keep_about(command, T::augment_args_for_update))
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Later<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+/// What the task is said to be for stands already, and is not what the documentation of its arguments says.
+fn keep_about(command: Command, augment: impl FnOnce(Command) -> Command) -> Command {
+    let (about, long) = (command.get_about().cloned(), command.get_long_about().cloned());
+    augment(command).about(Resettable::from(about)).long_about(Resettable::from(long))
+}
