@@ -142,7 +142,7 @@ impl<M: Machine> Kernel<M> {
             limits,
             m,
             sched,
-            threads: ThreadTable::new(),
+            threads: ThreadTable::new().ok_or(SetUpFailed)?,
             cpus: (0..config.cpus).map(|_| cpu::Cpu::new()).collect(),
             futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
             process: signals::ProcessState::new()?,

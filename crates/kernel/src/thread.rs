@@ -114,18 +114,16 @@ struct Slots {
 }
 
 impl ThreadTable {
-    /// An empty table whose first id is `first`.
-    pub fn new() -> ThreadTable {
-        let chunks: alloc::boxed::Box<[_]> = (0..CHUNKS).map(|_| OnceBox::new()).collect();
-        let Ok(chunks) = chunks.try_into() else { unreachable!("as many as there are") };
-        ThreadTable {
-            chunks,
+    /// An empty table; `None` without memory.
+    pub fn new() -> Option<ThreadTable> {
+        Some(ThreadTable {
+            chunks: sync::zeroed_slice(CHUNKS)?.try_into().ok()?,
             slots: Lock::new(Slots::default()),
             ids: crate::tid::TidMap::new(),
             live: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             started: AtomicU64::new(0),
-        }
+        })
     }
 
     /// How the table lies in memory.
@@ -267,12 +265,6 @@ impl ThreadTable {
 #[inline(never)]
 fn never_made(t: ThreadIdx) -> ! {
     panic!("{t:?} is a slot that was never made")
-}
-
-impl Default for ThreadTable {
-    fn default() -> Self {
-        ThreadTable::new()
-    }
 }
 
 impl Thread {

@@ -58,9 +58,9 @@ impl TidMap {
         let mut c = self.cursor.lock();
         if (c.live + 1) * 2 > c.blocks * BLOCK
             && c.blocks < BLOCKS
+            && let Some(slots) = sync::zeroed_slice(BLOCK)
             && let Some(first) = claim_block()
         {
-            let slots = (0..BLOCK).map(|_| AtomicU32::new(0)).collect();
             let _ = self.blocks[c.blocks].set(Box::new(Block { first: AtomicI32::new(first), slots }));
             c.next = c.blocks * BLOCK;
             c.blocks += 1;

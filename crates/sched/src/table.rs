@@ -40,15 +40,20 @@ pub(crate) struct Table {
     pub fault: Option<Fault>,
 }
 
+/// A table of chunks none of which is there yet.
+fn empty<T>(chunks: usize) -> Result<Box<[OnceBox<T>]>, OutOfMemory> {
+    sync::zeroed_slice(chunks).ok_or(OutOfMemory)
+}
+
 impl Table {
     pub(crate) fn new(cpus: usize) -> Result<Table, OutOfMemory> {
         let extra = cpus.div_ceil(64) - 1;
         let for_cpus = (cpus * CPU_NODES).div_ceil(NODES);
         let table = Table {
-            chunks: try_boxed(CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
-            wide: try_boxed(if extra == 0 { 0 } else { CHUNKS }, |_| OnceBox::new())?,
+            chunks: empty(CHUNKS)?.try_into().map_err(|_| OutOfMemory)?,
+            wide: empty(if extra == 0 { 0 } else { CHUNKS })?,
             extra,
-            nodes: try_boxed(NODE_CHUNKS, |_| OnceBox::new())?.try_into().map_err(|_| OutOfMemory)?,
+            nodes: empty(NODE_CHUNKS)?.try_into().map_err(|_| OutOfMemory)?,
             free: Lock::new(NONE),
             #[cfg(feature = "planted")]
             fault: None,

@@ -1,6 +1,8 @@
 //! Large tables that cost memory only where they are used.
 
+use crate::atomic::AtomicU32;
 use alloc::boxed::Box;
+use once_cell::race::OnceBox;
 
 /// Types whose bytes may all be zero, which is then the same value as the default one.
 ///
@@ -10,10 +12,16 @@ pub unsafe trait Zeroed: Default {}
 
 // SAFETY: zero.
 unsafe impl Zeroed for u32 {}
+// SAFETY: as the integer, which is zero by default. A model's has more than its bytes, and `zeroed_slice` knows that.
+unsafe impl Zeroed for AtomicU32 {}
+// SAFETY: a pointer, null while there is nothing, and nothing else: it has no other bytes (the assertion below).
+unsafe impl<T> Zeroed for OnceBox<T> {}
 // SAFETY: as for each element.
 unsafe impl<T: Zeroed> Zeroed for [T; 3] where [T; 3]: Default {}
 // SAFETY: a free lock is `false`, whose byte is zero, beside the value.
 unsafe impl<T: Zeroed> Zeroed for crate::Lock<T> {}
+
+const _: () = assert!(size_of::<OnceBox<[u8; 3]>>() == size_of::<*mut u8>());
 
 /// `len` default values in memory that the allocator gives zeroed: a large table takes no pages from
 /// the host until it writes to them. `None` if there is no memory.
@@ -48,6 +56,14 @@ mod tests {
         for lock in &table {
             assert_eq!(*lock.try_lock().expect("free"), [0; 3]);
         }
+    }
+
+    #[test]
+    fn boxes_that_are_set_once_begin_empty() {
+        let table = zeroed_slice::<OnceBox<[u32; 3]>>(1000).unwrap();
+        assert!(table.iter().all(|b| b.get().is_none()));
+        assert!(table[7].set(Box::new([1, 2, 3])).is_ok() && table[7].set(Box::default()).is_err());
+        assert_eq!(table.iter().filter_map(OnceBox::get).collect::<alloc::vec::Vec<_>>(), [&[1, 2, 3]]);
     }
 
     #[test]
