@@ -50,6 +50,18 @@ global_asm!(
     "mov rdi, rsp",
     "mov rsp, gs:[24]",
     ".endm",
+    // rdi = Context: to the function for its call, by a jump. It leaves by one, too, so that no return is expected
+    // that does not come, and none is made behind a host call, after which some processors guess returns wrong.
+    ".macro entresol_handle_call",
+    "sub rsp, 8",
+    "cmp qword ptr [rdi], 24",
+    "je 1f",
+    "cmp qword ptr [rdi], 202",
+    "je 2f",
+    "jmp qword ptr [rip + {handlers} + 0]",
+    "1: jmp qword ptr [rip + {handlers} + 32]",
+    "2: jmp qword ptr [rip + {handlers} + 40]",
+    ".endm",
     // ---- entry by a system call, no vector register live ------------------------------
     ".globl entresol_entry_call",
     ".hidden entresol_entry_call",
@@ -58,9 +70,7 @@ global_asm!(
     "mov gs:[8], rsp",
     "mov rsp, gs:[16]",
     "entresol_to_context 0",
-    "call qword ptr [rip + {handlers} + 0]",
-    "mov rdi, rax",
-    "jmp entresol_resume",
+    "entresol_handle_call",
     // ---- entry by a system call from anywhere: keep xmm0-15 and the flags -------------
     ".globl entresol_entry_vectors",
     ".hidden entresol_entry_vectors",
@@ -89,9 +99,7 @@ global_asm!(
     "pushfq",
     "pop qword ptr [rdi + 136]",
     "cld",
-    "call qword ptr [rip + {handlers} + 0]",
-    "mov rdi, rax",
-    "jmp entresol_resume",
+    "entresol_handle_call",
     // ---- entry from a host signal that found user code --------------------------------
     // The handler has filled the Context and returned here, on the empty kernel stack.
     ".globl entresol_entry_preempt",
@@ -276,15 +284,19 @@ global_asm!(
     handlers = sym HANDLERS,
 );
 
-/// Where the entries go on: the machine's four functions, in the order call, preempt,
-/// carrier, again. They are words and not symbols, so that the image exports nothing.
-static HANDLERS: [AtomicPtr<()>; 4] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 4];
+/// Where the entries go on: the machine's functions, in the order call, preempt,
+/// carrier, again, yield, futex. They are words and not symbols, so that the image exports nothing.
+static HANDLERS: [AtomicPtr<()>; 6] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 6];
 
-/// What the entries hand over to; each answers with the context to resume.
+/// What the entries hand over to. Those of system calls leave by [`resume`], the others answer with the context to resume.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
-    /// A system call: the thread's context, the carrier's block.
-    pub call: extern "C" fn(*mut Context) -> *mut Context,
+    /// A system call that is none of the two below: the thread's context.
+    pub call: extern "C" fn(*mut Context) -> !,
+    /// `sched_yield(2)`, the same.
+    pub sched_yield: extern "C" fn(*mut Context) -> !,
+    /// `futex(2)`, the same.
+    pub futex: extern "C" fn(*mut Context) -> !,
     /// A host signal found user code.
     pub preempt: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
     /// A new carrier begins.
@@ -295,7 +307,8 @@ pub struct Handlers {
 
 /// Says where the entries go on. Before the first trap.
 pub fn set_handlers(h: &Handlers) {
-    let all = [h.call as *mut (), h.preempt as *mut (), h.carrier as *mut (), h.again as *mut ()];
+    let calls = [h.call as *mut (), h.sched_yield as *mut (), h.futex as *mut ()];
+    let all = [calls[0], h.preempt as *mut (), h.carrier as *mut (), h.again as *mut (), calls[1], calls[2]];
     for (word, f) in HANDLERS.iter().zip(all) {
         word.store(f, Ordering::Release);
     }
@@ -361,23 +374,11 @@ pub unsafe fn clone_carrier(flags: u64, gs: *mut Gs, ptid: *mut u32) -> isize {
     unsafe { entresol_clone_carrier(flags, (*gs).kernel_stack, gs, ptid) }
 }
 
-/// Returns from the handler of a system call, with this context to resume, whatever lies above on the kernel stack: it
-/// spares the registers, which nobody there wants back. It is a return all the same, so that the processor's guesses
-/// of where returns go stay right.
+/// Resumes a thread and never returns: what is on the stack is left there, and the next trap begins at its top again.
 ///
 /// # Safety
-/// Only in a call from [`Handlers::call`], on the carrier that it came to (a child of fork goes on with another block and
-/// so another stack), and nothing that is on the stack may be to be dropped.
+/// `context` must be claimed by this carrier and loaded, and nothing on the stack may be to be dropped.
 #[inline(always)]
-pub unsafe fn leave_call(context: *mut Context) -> ! {
-    // SAFETY: the entry has called with an empty stack, so the topmost word is where it goes on.
-    unsafe { core::arch::asm!("mov rsp, gs:[24]", "sub rsp, 8", "ret", in("rax") context, options(noreturn)) }
-}
-
-/// Resumes a thread and never returns: for a host thread that does not come from an entry.
-///
-/// # Safety
-/// `context` must be claimed by this carrier and loaded.
 pub unsafe fn resume(context: *mut Context) -> ! {
     // SAFETY: as the caller promises.
     unsafe { core::arch::asm!("jmp entresol_resume", in("rdi") context, options(noreturn)) }

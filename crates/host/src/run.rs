@@ -26,20 +26,14 @@ const LOOK_NS: u64 = 66;
 
 /// Tells the entries where to go on.
 pub(crate) fn set_up() {
-    entry::set_handlers(&entry::Handlers { call: on_call, preempt: on_preempt, carrier: on_carrier, again: on_again });
-}
-
-/// A system call: from [`entry::entresol_entry_call`] and its twin.
-///
-/// The commonest calls each have a function and so a stack frame of their own: what one of them needs to keep in
-/// memory is no matter to the others.
-extern "C" fn on_call(context: *mut Context) -> *mut Context {
-    // SAFETY: the entry filled the current thread's context, which this carrier has claimed.
-    match unsafe { (*context).r[arch::context::reg::RAX] } as usize {
-        abi::nr::SCHED_YIELD => on_yield(context),
-        abi::nr::FUTEX => on_futex(context),
-        _ => on_other(context),
-    }
+    entry::set_handlers(&entry::Handlers {
+        call: on_other,
+        sched_yield: on_yield,
+        futex: on_futex,
+        preempt: on_preempt,
+        carrier: on_carrier,
+        again: on_again,
+    });
 }
 
 /// What every call begins with; `None` if it is not for the kernel.
@@ -66,30 +60,36 @@ fn call_of(c: &Context) -> &Call {
     unsafe { &*core::ptr::from_ref(c).cast::<Call>() }
 }
 
-#[inline(never)]
-extern "C" fn on_yield(context: *mut Context) -> *mut Context {
-    let Some((c, here)) = enter(context) else { return borrowed_call(context) };
-    match here.sched_yield() {
-        Chosen::Run(t) => match load_here(Carrier::me(), t) {
-            // SAFETY: this is the call's handler, and nothing here is dropped.
-            Some(context) => unsafe { entry::leave_call(context) },
-            None => load_elsewhere(t),
+/// `sched_yield(2)`: from [`entry::entresol_entry_call`] and its twin, as the next two.
+///
+/// The commonest calls each have a function and so a stack frame of their own: what one of them needs to keep in
+/// memory is no matter to the others.
+extern "C" fn on_yield(context: *mut Context) -> ! {
+    leave(match enter(context) {
+        None => borrowed_call(context),
+        Some((c, here)) => match here.sched_yield() {
+            Chosen::Run(t) => load(Carrier::me(), t),
+            chosen => follow_long(c, Brief::Chosen(chosen)),
         },
-        chosen => follow_long(c, Brief::Chosen(chosen)),
-    }
+    })
 }
 
-#[inline(never)]
-extern "C" fn on_futex(context: *mut Context) -> *mut Context {
-    let Some((c, here)) = enter(context) else { return borrowed_call(context) };
-    match here.futex(call_of(c)) {
-        Brief::Chosen(Chosen::Run(t)) => match load_here(Carrier::me(), t) {
-            // SAFETY: as above.
-            Some(context) => unsafe { entry::leave_call(context) },
-            None => load_elsewhere(t),
+/// `futex(2)`.
+extern "C" fn on_futex(context: *mut Context) -> ! {
+    leave(match enter(context) {
+        None => borrowed_call(context),
+        Some((c, here)) => match here.futex(call_of(c)) {
+            Brief::Chosen(Chosen::Run(t)) => load(Carrier::me(), t),
+            brief => follow_long(c, brief),
         },
-        brief => follow_long(c, brief),
-    }
+    })
+}
+
+/// Ends a system call.
+#[inline(always)]
+fn leave(context: *mut Context) -> ! {
+    // SAFETY: `load` has claimed and loaded it, or it was not given away; the functions for calls keep nothing to drop.
+    unsafe { entry::resume(context) }
 }
 
 // Where in its cache line the next function begins costs a call that passes at once 12 cycles of 250 on Zen 5: at 48 they
@@ -104,14 +104,14 @@ core::arch::global_asm!(
 #[inline(never)]
 // SAFETY: a section of code, in which nothing else is that is ever reached.
 #[unsafe(link_section = ".text.entresol_on_other")]
-extern "C" fn on_other(context: *mut Context) -> *mut Context {
-    let Some((c, here)) = enter(context) else { return borrowed_call(context) };
+extern "C" fn on_other(context: *mut Context) -> ! {
+    let Some((c, here)) = enter(context) else { leave(borrowed_call(context)) };
     if let Some(result) = here.call_at_once(call_of(c)) {
         c.r[arch::context::reg::RAX] = result as u64;
-        return context;
+        leave(context);
     }
     let me = Carrier::me();
-    follow(me, kernel().call_other(me.cpu(), call_of(c)))
+    leave(follow(me, kernel().call_other(me.cpu(), call_of(c))))
 }
 
 #[inline(never)]
