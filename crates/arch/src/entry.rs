@@ -6,8 +6,8 @@
 //!   stub:  r11 = library
 //!          rcx = where to go on
 //!          jmp entry_call ─────────► registers → Context (through %gs:16)
-//!                                    rsp = %gs:24, call the machine's handler
-//!                                        │ returns the Context to resume
+//!                                    rsp = %gs:24, jmp to the machine's handler
+//!                                        │ ends with the Context to resume
 //!   continues ◄───────────────────── resume: registers ← Context
 //! ```
 //!
@@ -54,9 +54,9 @@ global_asm!(
     // that does not come, and none is made behind a host call, after which some processors guess returns wrong.
     ".macro entresol_handle_call",
     "sub rsp, 8",
-    "cmp qword ptr [rdi], 24",
+    "cmp qword ptr [rdi], {sched_yield}",
     "je 1f",
-    "cmp qword ptr [rdi], 202",
+    "cmp qword ptr [rdi], {futex}",
     "je 2f",
     "jmp qword ptr [rip + {handlers} + 0]",
     "1: jmp qword ptr [rip + {handlers} + 32]",
@@ -282,7 +282,14 @@ global_asm!(
     "wrgsbase r9",
     "jmp entresol_entry_carrier",
     handlers = sym HANDLERS,
+    sched_yield = const SCHED_YIELD,
+    futex = const FUTEX,
 );
+
+/// The system calls that have a handler of their own, by their numbers.
+pub const SCHED_YIELD: usize = 24;
+/// As above.
+pub const FUTEX: usize = 202;
 
 /// Where the entries go on: the machine's functions, in the order call, preempt,
 /// carrier, again, yield, futex. They are words and not symbols, so that the image exports nothing.

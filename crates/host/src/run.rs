@@ -36,6 +36,8 @@ pub(crate) fn set_up() {
     });
 }
 
+const _: () = assert!(entry::SCHED_YIELD == abi::nr::SCHED_YIELD && entry::FUTEX == abi::nr::FUTEX);
+
 /// What every call begins with; `None` if it is not for the kernel.
 #[inline(always)]
 fn enter<'a>(context: *mut Context) -> Option<(&'a mut Context, Here<'static, Host>)> {
