@@ -11,7 +11,8 @@ use std::process::{Command, Output};
 use entresol_cli::profile::pprof::PprofProfile;
 use prost::Message;
 
-/// Functions that do so much work in threads of their own, and say how much CPU time that took.
+/// Functions that do so much work in threads of their own, and say how much CPU time that took. The work is a chain of products,
+/// which takes as long as it is long: how fast a loop over a word in memory runs hangs on where it lies (on Zen 4 by a factor of two).
 const SPIN: &str = r#"
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -28,9 +29,10 @@ const SPIN: &str = r#"
     }
     #define SPIN(name, millions)                                                    \
         __attribute__((noinline)) long name(void) {                                 \
-            volatile long n = 0;                                                    \
-            while (n < millions * 1000000L) n++;                                    \
-            return n;                                                               \
+            long x = 1;                                                             \
+            for (long n = 0; n < millions * 1000000L; n++)                          \
+                __asm__ volatile("imul $3, %0, %0" : "+r"(x));                      \
+            return x;                                                               \
         }                                                                           \
         void *in_##name(void *a) {                                                  \
             name();                                                                 \
@@ -41,8 +43,8 @@ const SPIN: &str = r#"
 
 /// Known ratios one after another: what the host takes from threads that compete may be taken back from the wrong one.
 const RATIOS: &str = r#"
-    SPIN(spin_together, 100)
-    SPIN(spin_one, 200) SPIN(spin_two, 400) SPIN(spin_three, 600)
+    SPIN(spin_together, 35)
+    SPIN(spin_one, 70) SPIN(spin_two, 140) SPIN(spin_three, 210)
     int main(void) {
         void *(*all[])(void *) = { in_spin_one, in_spin_two, in_spin_three };
         pthread_t t[3];
@@ -54,7 +56,7 @@ const RATIOS: &str = r#"
 
 /// Spins in a library that is loaded late, and in a child, and ends by a signal.
 const ELSEWHERE: &str = r#"
-    SPIN(spin_child, 200)
+    SPIN(spin_child, 70)
     int main(int argc, char **argv) {
         if (fork() == 0) { in_spin_child(0); fflush(stdout); _exit(0); }
         wait(0);
@@ -65,7 +67,7 @@ const ELSEWHERE: &str = r#"
         abort();
     }
 "#;
-const LATE: &str = "SPIN(spin_late, 200)";
+const LATE: &str = "SPIN(spin_late, 70)";
 
 /// A thread that waits while another does too.
 const PARKED: &str = r#"
