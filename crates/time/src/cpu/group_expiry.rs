@@ -37,6 +37,8 @@ pub struct GroupExpiry {
     /// Nothing is due before this moment.
     hint: AtomicU64,
     epoch: AtomicU64,
+    /// Nanoseconds that were taken back in all.
+    returned: AtomicU64,
     cache: ExpiryCache,
     /// How many CPUs can run the process at a time.
     cpus: u64,
@@ -50,6 +52,7 @@ impl GroupExpiry {
             expiring: AtomicBool::new(false),
             hint: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             cache: ExpiryCache::new(),
             cpus: if cpus == 0 { 1 } else { cpus as u64 },
         }
@@ -89,6 +92,17 @@ impl GroupExpiry {
         }
     }
 
+    /// Of what was consumed, so much is taken back: before it is.
+    ///
+    /// It may have been told apart already. Then its thread has fewer nanoseconds than were called user or system time,
+    /// and in the sums over all threads those that are too many hide as many of others that are not told apart yet.
+    pub(super) fn take_back(&self, span: Nanos) {
+        if span != Nanos::ZERO {
+            self.returned.fetch_add(span.0, Relaxed);
+            self.disturb();
+        }
+    }
+
     fn disturb_always(&self) {
         self.epoch.fetch_add(1, Relaxed);
         fence(SeqCst);
@@ -119,8 +133,9 @@ impl GroupExpiry {
     /// How much CPU time the process must at least consume until the next event.
     fn left(&self, at: &Cputime) -> Nanos {
         CpuClock::ALL.iter().fold(Nanos::MAX, |left, &clock| {
-            // A tick may call everything that is not system time yet user time at once.
-            let most = if clock == CpuClock::Virt { at.exec - at.stime } else { at.of(clock) };
+            // A tick may call everything that is not system time yet user time at once: all that is in no thread's sums.
+            let returned = Nanos(self.returned.load(Relaxed));
+            let most = if clock == CpuClock::Virt { at.exec + returned - at.stime } else { at.of(clock) };
             let next = self.cache.next(clock);
             if next == Nanos::MAX { left } else { left.min(next - most) }
         })
@@ -146,6 +161,7 @@ impl GroupExpiry {
         self.cache.clear();
         self.active.store(false, Relaxed);
         self.expiring.store(false, Relaxed);
+        self.returned.store(0, Relaxed);
         self.disturb_always();
     }
 }
@@ -227,6 +243,20 @@ mod tests {
         assert!(!g.look(Nanos(0), || (sample, sample)));
         // 790 are not told apart: user time may be 800 at the next tick, 200 are left.
         assert!(!g.may_be_due(Nanos(199)) && g.may_be_due(Nanos(200)));
+    }
+
+    #[test]
+    fn what_was_taken_back_after_it_was_told_apart_hides_nothing() {
+        let g = GroupExpiry::new(2);
+        g.lower(CpuClock::Virt, Nanos(1_000));
+        // One thread had 500 of system time, all of which are taken back; another has 600 that are not told apart.
+        g.take_back(Nanos(500));
+        let sample = Cputime { utime: Nanos(0), stime: Nanos(500), exec: Nanos(600) };
+        assert!(!g.look(Nanos(0), || (sample, sample)));
+        assert!(!g.may_be_due(Nanos(199)) && g.may_be_due(Nanos(200)), "400 are left, not 900");
+        g.reset();
+        g.lower(CpuClock::Virt, Nanos(1_000));
+        assert!(!g.look(Nanos(0), || exec(600)) && !g.may_be_due(Nanos(199)));
     }
 
     #[test]

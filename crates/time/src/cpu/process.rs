@@ -137,12 +137,14 @@ impl ProcessCputime {
     pub fn take_back(&self, cpu: CpuId, thread: &ThreadCputime, span: Nanos, now: Nanos) {
         let slot = &self.slots[cpu.index()].clock;
         let span = Nanos(span.0.min(slot.read(now).0));
+        self.expiry.take_back(span);
         let taken = thread.take_back(span, now);
         slot.take_back(taken, now);
     }
 
     /// The part of [`Self::take_back`] that is about the group, for threads whose clocks are counted elsewhere.
     pub fn take_back_on(&self, cpu: CpuId, span: Nanos, now: Nanos) {
+        self.expiry.take_back(span);
         self.slots[cpu.index()].clock.take_back(span, now);
     }
 
