@@ -134,10 +134,8 @@ unsafe impl GlobalAlloc for Heap {
         }
         let Some(block) = NonNull::new(block) else { return };
         let mut heap = HEAP.lock();
+        // Tables live as long as their process. Were one given back and used for other blocks, these would look like tables.
         if heap.oom_handler.tables.has(block.as_ptr()) {
-            // It has been written to, and is memory as any other from now on.
-            // SAFETY: the table's memory, which nobody else has.
-            let _ = unsafe { heap.claim(Span::from_base_size(block.as_ptr(), layout.size())) };
             return;
         }
         // SAFETY: the block came from `alloc` with this layout, as the caller promises.
@@ -149,36 +147,31 @@ unsafe impl GlobalAlloc for Heap {
 mod tests {
     use super::*;
 
-    /// Any number of tables, more than their chunk has room for: each is zero, keeps to itself, and what is given back is
-    /// memory that may be had again, and is zero again where that is asked for.
+    /// Again and again more tables than their chunk has room for: each is zero and nobody else's until it is given back.
     #[test]
-    fn tables_come_zeroed_and_become_memory() {
-        let layout = Layout::from_size_align(48 << 10, 64).unwrap();
-        let all = [(); 40].map(|()| {
-            // SAFETY: the layout has a size.
-            let table = unsafe { Heap.alloc_zeroed(layout) };
-            assert!(!table.is_null() && (table as usize).is_multiple_of(64));
-            // SAFETY: so long is the block.
-            let bytes = unsafe { core::slice::from_raw_parts_mut(table, layout.size()) };
-            assert!(bytes.iter().all(|&b| b == 0));
-            bytes.fill(0xa5);
-            table
-        });
-        assert!(HEAP.lock().oom_handler.tables.has(all[0]) && !HEAP.lock().oom_handler.tables.has(all[39]));
-        // SAFETY: as above; each is given back once.
-        all.iter().for_each(|&table| unsafe { Heap.dealloc(table, layout) });
-        let taken = HEAP.lock().oom_handler.taken;
-        let again = [(); 20].map(|()| {
-            // SAFETY: as above.
-            let block = unsafe { Heap.alloc_zeroed(layout) };
-            // SAFETY: as above.
-            let bytes = unsafe { core::slice::from_raw_parts_mut(block, layout.size()) };
-            assert!(bytes.iter().all(|&b| b == 0));
-            bytes.fill(0x5a);
-            block
-        });
-        assert_eq!(HEAP.lock().oom_handler.taken, taken, "what was given back is used before the host is asked");
-        // SAFETY: as above.
-        again.iter().for_each(|&block| unsafe { Heap.dealloc(block, layout) });
+    fn tables_come_zeroed_and_keep_to_themselves() {
+        for round in 0..5 {
+            // What comes later would have room in what was given back.
+            let layout = Layout::from_size_align(if round == 0 { 48 << 10 } else { 24 << 10 }, 64).unwrap();
+            let mut all = [(); 80].map(|()| {
+                // SAFETY: the layout has a size.
+                let table = unsafe { Heap.alloc_zeroed(layout) };
+                assert!(!table.is_null() && (table as usize).is_multiple_of(64));
+                // SAFETY: so long is the block, and it is ours until it is given back.
+                unsafe { core::slice::from_raw_parts_mut(table, layout.size()) }
+            });
+            let tables =
+                all.iter().filter(|block| HEAP.lock().oom_handler.tables.has(block.as_ptr().cast_mut())).count();
+            assert_eq!(tables, if round == 0 { CHUNK / layout.size() } else { 0 }, "no table is given out again");
+            for (i, block) in all.iter_mut().enumerate() {
+                assert!(block.iter().all(|&byte| byte == 0), "block {i} of round {round}");
+                block.fill(i as u8 + 1);
+            }
+            for (i, block) in all.into_iter().enumerate() {
+                assert!(block.iter().all(|&byte| byte == i as u8 + 1), "block {i} of round {round}");
+                // SAFETY: as above; each is given back once.
+                unsafe { Heap.dealloc(block.as_mut_ptr(), layout) };
+            }
+        }
     }
 }
