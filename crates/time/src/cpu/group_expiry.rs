@@ -104,7 +104,8 @@ impl GroupExpiry {
     }
 
     fn disturb_always(&self) {
-        self.epoch.fetch_add(1, Relaxed);
+        // Who sees the new epoch sees what has changed.
+        self.epoch.fetch_add(1, Release);
         fence(SeqCst);
         self.hint.store(0, Relaxed);
     }
