@@ -188,10 +188,9 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
         return true;
     }
     let mut head = [0u8; HEAD];
-    let mut stat = [0u32; 36];
-    // SAFETY: both buffers are ours.
+    let mode = os::status(fd as i32).map_or(0, |stat| stat[3] as u32);
+    // SAFETY: the buffer is ours.
     let n = unsafe {
-        syscall!(nr::FSTAT, fd, stat.as_mut_ptr());
         let n = syscall!(nr::PREAD64, fd, head.as_mut_ptr(), HEAD, 0);
         if !empty_path {
             syscall!(nr::CLOSE, fd);
@@ -199,7 +198,7 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
         n
     };
     const SET_ID: u32 = 0o6000;
-    if stat[6] & SET_ID != 0 {
+    if mode & SET_ID != 0 {
         return false;
     }
     let head = &head[..usize::try_from(n).unwrap_or(0)];

@@ -271,8 +271,8 @@ pub fn len_of(fd: i32) -> Option<u64> {
     status(fd).map(|stat| stat[6])
 }
 
-/// The words of `struct stat`: device and inode first, `st_size` at byte 48.
-fn status(fd: i32) -> Option<[u64; 18]> {
+/// The words of `struct stat`: device and inode first, `st_mode` and `st_uid` at bytes 24 and 28, `st_size` at byte 48.
+pub(crate) fn status(fd: i32) -> Option<[u64; 18]> {
     let mut stat = [0u64; 18];
     // SAFETY: `struct stat` has 144 bytes.
     let r = unsafe { syscall!(nr::FSTAT, fd, stat.as_mut_ptr()) };
