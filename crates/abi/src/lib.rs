@@ -1,14 +1,14 @@
-//! Linux on x86-64 as plain data: error numbers, system call numbers, and the structures
-//! that cross the border between a program and its kernel.
+//! Linux on x86-64 as plain data: error numbers, system call numbers, and the structures that cross the border between a
+//! program and its kernel.
 //!
-//! Nothing here decides anything. A structure is read from the bytes a program passed
-//! in (`from_bytes`) and written to the bytes it gets back (`to_bytes`); what is wrong
-//! with a value is said in Linux's words, an [`Errno`]. Constants that need no type of
-//! their own are those of [`linux`], the kernel's headers.
+//! Nothing here decides anything. A structure is read from the bytes a program passes (`from_bytes`) and written to the
+//! bytes it gets back (`to_bytes`); what is wrong with a value is an [`Errno`].
 //!
-//! Where to start: [`Errno`] and [`nr`] for every system call; [`SigInfo`], [`SigAction`],
-//! [`SigSet`] and [`frame`] for signals; [`Timespec`] for time; [`futex`], [`CloneArgs`],
-//! [`SchedAttr`] and [`rseq`] for threads; [`checkpoint`] for what Linux has not.
+//! **May touch:** the bytes it is given.
+//!
+//! **Start reading at** [`Errno`] and [`nr`] (every system call); [`SigInfo`], [`SigAction`], [`SigSet`] and [`frame`] for
+//! signals; [`Timespec`] for time; [`futex`], [`CloneArgs`], [`SchedAttr`] and [`rseq`] for threads; [`linux`] for constants
+//! that need no type of their own; [`checkpoint`] for what Linux does not have.
 #![no_std]
 #![forbid(unsafe_code)]
 

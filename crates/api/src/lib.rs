@@ -1,13 +1,16 @@
-//! What a program may ask of Entresol beyond Linux, and what may be asked about one from outside.
+//! What a program may ask of Entresol beyond Linux, and what can be asked about a program from outside.
 //!
-//! - [`Checkpoint`]: a process's time (POSIX timers, interval timers, limits, clocks of CPU time) as data, and as the
-//!   versioned JSON of `docs/CHECKPOINT.md`. A damaged one, or one from the future, is refused with what is wrong and
-//!   where.
-//! - [`restart`]: a program saves its timers, executes another program, or itself anew, and gets them back with ids,
-//!   remaining time, periods, overruns and owners: no expiry is lost and none comes twice.
-//! - [`outside`]: asks another process for a checkpoint, without stopping any of its threads.
+//! **May touch:** private system calls, and one signal to another process.
 //!
-//! Outside Entresol everything here answers [`Unavailable`]; [`is_available`] says so beforehand.
+//! **Start reading at** [`Checkpoint`].
+//!
+//! - [`Checkpoint`]: a process's timers, interval timers, limits and CPU clocks as data, and as the versioned JSON of
+//!   `docs/CHECKPOINT.md`. A damaged one, or one from a newer version, is refused with what is wrong and where.
+//! - [`restart`]: a program saves its timers, execs another program or itself anew, and gets them back with ids, remaining
+//!   time, periods, overruns and owners. No expiry is lost and none comes twice.
+//! - [`outside`]: asks another process for a checkpoint without stopping its threads.
+//!
+//! Outside Entresol everything here answers [`Unavailable`]; [`is_available`] tells beforehand.
 
 mod calls;
 mod check;

@@ -1,11 +1,13 @@
-//! x86-64, and nothing but x86-64: how a thread's state is laid out, how a trap enters
-//! the kernel and how a thread is resumed, how user memory is touched without dying.
+//! x86-64: how a thread's state is laid out, how a trap enters the kernel, how a thread is resumed, and how user memory is
+//! accessed without crashing.
 //!
-//! Mechanism only. Nothing in here decides anything; the machine (`host`) calls it, and
-//! the kernel never sees it. Start reading at [`entry`]: it draws the two stacks and the
-//! two windows in which a signal of the host must be careful.
+//! Mechanism only: nothing here decides anything. `host` calls it, and the kernel never sees it.
 //!
-//! No function here touches thread-local storage, the FS base is the user's at all times.
+//! **May touch:** registers and user memory. No function touches thread-local storage, because the FS base always belongs
+//! to the program.
+//!
+//! **Start reading at** [`entry`]: it draws the two stacks and the two windows in which a host signal needs care. Then
+//! [`context`](crate::context) (the two structures that assembly knows) and [`user`] (labelled accesses to user memory).
 #![no_std]
 
 pub mod base;

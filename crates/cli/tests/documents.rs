@@ -16,6 +16,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/PROC.md",
     "docs/SEEDS.md",
     "docs/CHECKPOINT.md",
+    "docs/PERFORMANCE.md",
     "docs/STRESS.md",
 ];
 /// How a name begins that is a path from the root of the workspace.

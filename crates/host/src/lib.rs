@@ -1,21 +1,36 @@
 //! The real machine: what the kernel stands on when it runs inside a program on Linux.
 //!
-//! - [`carrier`]: the host threads that lend themselves to CPUs, and those that wait to; `alarms`: their
-//!   host timers.
-//! - [`seat`]: who serves which CPU; kicks; giving a CPU away before a host call that waits.
-//! - `run`: from a trap to the kernel and from its [`kernel::Next`] to a resumed thread.
-//! - [`handlers`]: the host's signals: dispatch, tick and kick, interrupt, faults.
-//! - [`machine`]: the kernel's `trait Machine`, piece by piece; `states`: registers of threads that do not run.
-//! - [`process`]: exit, fork, vfork, exec.
-//! - `identity`: whose rights each host thread has, and that a thread runs with its own.
-//! - [`service`]: the service thread; [`watch`]: what it does while threads compete; [`page`]: what it publishes.
-//! - `delegate`: a spare makes a host call that waits; [`takeover`]: how a CPU is taken from a carrier that the host keeps.
-//! - [`recorder`]: what is written down for a profile.
-//! - [`sites`]: where the program believes to be when it is in a stub of ours.
-//! - [`survey`]: who is where, for the last words.
+//! Mechanism only. No rule of scheduling, time or signals lives here (law 1), and what the scheduler decides is checked
+//! here before a thread is resumed (law 2).
 //!
-//! No rule of scheduling, time or signals lives here (law 1); what the scheduler decided is
-//! checked here (law 2).
+//! **May touch:** host threads, host signals and timers, the process's descriptors and memory.
+//!
+//! **Start reading at** `run` (from a trap to the kernel, and from its [`kernel::Next`] to a resumed thread), then [`seat`]
+//! (which carrier serves which CPU) and [`carrier`].
+//!
+//! | module | subject |
+//! |---|---|
+//! | `run`, [`machine`], `states` | entering the kernel, its `trait Machine`, registers of threads that do not run |
+//! | [`carrier`], `alarms`, `place` | host threads that run ours, their two host timers, the host CPUs they run on |
+//! | [`seat`], [`takeover`], `delegate`, `scarce` | seats and kicks; CPUs whose carrier the host keeps; too few carriers |
+//! | [`handlers`], [`sites`] | host signals: dispatch, tick, kick, interrupt, faults; program counters shown in frames |
+//! | [`service`], [`watch`], `stops`, `left` | the thread that receives signals, and watches CPUs while threads compete |
+//! | [`process`], `exec`, `times` | exit, fork, vfork, exec, and what they hand on |
+//! | `identity` | credentials: a thread runs only on a carrier that has the same |
+//! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
+//!
+//! # The host's signals
+//! - **32** is the tick and the kick, told apart by `si_code`; **33** interrupts a host call. Both carry a cookie, and
+//!   programs linked with glibc cannot own them natively. Carriers admit these, faults and SIGSYS; a carrier in a waiting
+//!   call admits 33 and faults only.
+//! - All others are blocked in every host thread. The service thread asks for them with `rt_sigtimedwait`, so no call of a
+//!   carrier is interrupted, and the host's dispositions stay what the program's children must inherit.
+//! - If RLIMIT_SIGPENDING is exhausted the host refuses to queue 32 and 33. Carriers then get SIGFPE and the service thread
+//!   SIGSTKFLT without a cookie, because signals below 32 are never refused.
+//! - A fatal signal is left to the host: its default action is restored and the signal sent again, so exit status and core
+//!   are native.
+//! - A fault at a labelled access to user memory becomes EFAULT through an address table; any other fault of the image ends
+//!   the process with a report.
 #![no_std]
 
 extern crate alloc;

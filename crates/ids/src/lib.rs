@@ -1,8 +1,9 @@
-//! The names of things: thread slots, thread and process ids, CPUs, nanoseconds,
-//! priorities and CPU masks.
+//! Names of things: thread slots, thread and process ids, CPUs and CPU masks, nanoseconds, priorities.
 //!
-//! The bottom room of the house. It knows nothing of scheduling, of the host or of
-//! Linux's structures; every other room speaks in these words.
+//! **May touch:** nothing. The lowest crate; it knows neither scheduling nor the host nor Linux's structures, and every
+//! other crate speaks in its types.
+//!
+//! **Start reading at** [`ThreadIdx`], [`Tid`] and [`CpuId`].
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,22 @@
 //! The image: the kernel as it is loaded into the program.
 //!
-//! An ordinary `no_std` library, so that tests and lints work as everywhere. What only a
-//! final binary may have (panic handler, global allocator, constructor, exported symbols)
-//! lives in [`image!`], which the command's build script invokes in a three-line crate of
-//! type cdylib. The result, `libentresol.so`, keeps a diet: no libc, no std, no
-//! thread-local storage, no wide vector registers. `.ci/check-image.sh` checks the built file.
+//! **May touch:** everything in the process it is in, but no libc, no standard library, no thread-local storage and no wide
+//! vector registers. `.ci/check-image.sh` checks the built file.
 //!
-//! Start reading at [`init`] (the constructor) and [`audit`] (the dynamic linker's calls).
+//! **Start reading at** [`init`] (the constructor), then [`audit`] (the dynamic linker's calls).
+//!
+//! This is an ordinary `no_std` library, so that tests and lints work as everywhere. The parts that only a final binary may
+//! have (panic handler, global allocator, constructor, exported symbols) are in [`image!`], which the command's build script
+//! invokes in a three-line crate of type cdylib. The result is `libentresol.so`.
+//!
+//! # How a program is entered
+//! `LD_AUDIT` makes the dynamic linker load the image before any library. The constructor (`boot`) hides our variables,
+//! makes the only host thread the first carrier, adopts the main thread with its registrations (robust list, rseq, tid
+//! word), and patches the dynamic linker and the vDSO. `la_objopen` patches the C library before its code runs.
+//!
+//! The linker sizes the main thread's static thread-local storage before it loads an auditing library. If a program's
+//! libraries need more (libtsan needs 768 KiB), the process execs itself once with a larger reserve (`restart`). `LD_PRELOAD`
+//! would not have that problem, but it loads after the C library, which then could not be patched in time.
 #![no_std]
 
 extern crate alloc;

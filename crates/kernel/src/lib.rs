@@ -1,17 +1,30 @@
-//! The kernel of threads.
+//! The thread kernel: what happens to a thread between its trap and the moment it runs again.
 //!
-//! Interrupt-style: a trap enters, is handled to the end without waiting, and leaves with
-//! what to do [`Next`]. Nothing here knows whether it stands on Linux or in the simulator;
-//! everything it needs from below is [`Machine`].
+//! A trap enters, is handled to its end without waiting, and leaves with a decision, [`Next`], that says what the carrier
+//! does. The crate does not know whether it stands on Linux or in the simulator: everything it needs from below is
+//! [`Machine`].
 //!
-//! Where to start reading: [`trap`] (the way of a trap through the kernel), [`wait`]
-//! (blocking is a state), then `syscall/` by family.
+//! **May touch:** what [`Machine`] offers. No host, no unsafe code, no clock of its own.
 //!
-//! What is ours of the system calls is listed in `syscall/`; the rest is passed on by `host_call`.
+//! **Start reading at** [`trap`] (the path of a trap), then [`wait`] (blocking is a state), then `syscall/`, one file per
+//! family of calls. What `syscall/` does not list is passed to the host by `host_call`.
 //!
-//! Locks, in the order in which they may be taken: futex bucket → turnstiles (`futex::pi`) → run
-//! queue (inside `sched`) → timeout queue. The process's signals come before a thread's; these
-//! and the tables' locks are leaves.
+//! | module | subject |
+//! |---|---|
+//! | [`trap`], `brief` | entry, scheduling and exit of a trap; the short form for yields and plain futexes |
+//! | [`wait`] | what a thread waits for, and how a wait ends |
+//! | `futex` | wait queues, requeue, priority inheritance, robust lists |
+//! | `signals`, `signalfd`, `terminal` | delivery to threads, on top of crate `signal` |
+//! | `cputime`, `limits` | CPU time, its timers, limits and shares, on top of crate `time` |
+//! | `posix_timers` | POSIX timers and checkpoints of them |
+//! | `host_call`, `put_off` | which calls the host answers, and in which form |
+//! | `memory` | thread stacks and shared mappings |
+//! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
+//! | `describe` | what `ps` and the state page say of a thread, read without stopping anyone |
+//!
+//! # Locks
+//! In the order in which they may be taken: futex bucket, turnstiles (`futex::pi`), run queue (inside `sched`), timeout
+//! queue. The process's signals come before a thread's. These and the tables' locks are leaves.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,20 +1,28 @@
-//! The host's `/proc` with Entresol's threads in it, as a file system for everybody: `ps`, `top`, `htop`, exporters.
+//! The host's `/proc` with Entresol's threads in it, as a FUSE file system for `ps`, `top`, `htop` and exporters.
 //!
-//! The host knows carriers where the program has threads. Here each process that runs under Entresol has its own threads
-//! below `task/`, as its state page tells them, and the files whose text is about a thread are made by the same functions as
-//! those that the program itself reads (`procfs::text`). Everything else is the host's, passed on.
+//! The host shows carriers where the program has threads. Here each process under Entresol has its own threads below
+//! `task/`, as its state page tells them, and files about a thread are made by the same functions as those that the program
+//! itself reads (`procfs::text`). Everything else is the host's, passed on.
 //!
-//! * [`host`]: the host's `/proc` by a descriptor, so that it does not matter what is mounted over the path. A process is
-//!   an id *and* the moment it began: what is opened below it is its own or nobody's.
-//! * [`programs`]: who runs under Entresol, by snapshots of state pages, each used for a tick of Linux.
-//! * [`node`]: what a number of the kernel's stands for.
-//! * [`caller`]: who asks: `self`, what `hidepid` hides from whom, and rights.
-//! * [`tree`]: names, attributes, links, listings. [`file`](mod@file): what is open. [`text`]: what is ours in it.
-//! * [`serve`]: all that behind `/dev/fuse`; [`mounted`]: on a folder, until it is unmounted. The rest knows nothing of FUSE and is
-//!   tested without.
+//! **May touch:** the host's `/proc` by a descriptor, what it is told of processes, `/dev/fuse`.
 //!
-//! Nothing here can stop or slow a program that is looked at: a snapshot is made by its service thread, at most a hundredth of
-//! the time, and read by copying. What has died in between is told as ESRCH or ENOENT, never as a mixture.
+//! **Start reading at** [`tree`] (names, attributes, links, listings), then [`file`](mod@file) and [`text`].
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`host`] | the host's `/proc` by a descriptor. A process is an id *and* its start time, so a path below it leads to that process or fails |
+//! | [`programs`] | which processes run under Entresol, by snapshots of state pages, each valid for one tick of Linux |
+//! | [`node`] | what an inode number stands for |
+//! | [`caller`] | who asks: `self`, what `hidepid` hides, and rights |
+//! | [`serve`], [`mounted`] | `/dev/fuse` and the mount point; the rest knows nothing of FUSE and is tested without it |
+//!
+//! Nothing here can stop or slow a program that is watched: its service thread makes snapshots, at most a hundredth of the
+//! time, and they are read by copying. Something that died in between answers ESRCH or ENOENT, never a mixture.
+//!
+//! # Rights
+//! A FUSE daemon that answered with its own rights would be a way around the host's rules. Without `--allow-other` the
+//! kernel lets nobody else in. With it, which only root may ask for, each request is made on the host with the rights of
+//! the process that asks ([`caller`]).
 #![forbid(unsafe_code)]
 
 pub mod caller;

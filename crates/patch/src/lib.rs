@@ -1,20 +1,20 @@
 //! Patching: turns the `syscall` instructions of x86-64 code into jumps.
 //!
-//! A trapped system call costs a signal, about a microsecond; a patched one a few
-//! nanoseconds. So, before the program's main function, the system calls of the C
-//! library, the dynamic loader and the vDSO are replaced by jumps to stubs of ours.
+//! A trapped system call costs a signal, about a microsecond; a patched one costs a few nanoseconds. So the system calls of
+//! the C library, the dynamic linker and the vDSO become jumps to stubs of ours before the program's main function runs.
 //!
-//! This room only reads bytes and writes bytes; who maps and protects them is not its
-//! business. In order:
+//! **May touch:** byte slices. Mapping and protecting memory is the image's business.
+//!
+//! **Start reading at** [`plan`], in this order:
 //! 1. [`elf`]: what lies where in an object that is already in memory.
 //! 2. [`plan`]: which `syscall`s can be replaced, and by how many bytes.
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write.
-//! 4. [`Places`]: where the program believes to be while it is in a stub.
+//! 4. [`Places`]: which program counter the program would have while it is in a stub.
 //!
 //! [`record`] and [`recall`] keep a plan in a file, so that an object is analysed once and not at every start.
 //!
-//! What cannot be proven is left alone: an unpatched `syscall` still reaches us through
-//! Syscall User Dispatch, only slower. `int $0x80` and `sysenter` are never touched.
+//! A site that cannot be proven safe is left alone: an unpatched `syscall` still reaches us through Syscall User Dispatch,
+//! only slower. `int $0x80` and `sysenter` are never touched.
 #![no_std]
 #![forbid(unsafe_code)]
 

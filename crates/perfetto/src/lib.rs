@@ -1,8 +1,9 @@
-//! Perfetto's trace format (protobuf), as far as scheduling needs it: the switches of each
-//! CPU as ftrace's `sched_switch`, so that the viewer shows CPUs and thread states as it does
-//! for Linux. Message and field numbers are those of `protos/perfetto/trace/`.
+//! Trace files for ui.perfetto.dev, as far as scheduling needs them.
 //!
-//! The simulator's runs and live ones are written by the same lines: [`trace`].
+//! The switches of each CPU are written as ftrace's `sched_switch`, so the viewer shows CPUs and thread states as it does
+//! for Linux. Message and field numbers are those of `protos/perfetto/trace/`. Simulated and live runs use the same code.
+//!
+//! **May touch:** what it is given. **Start reading at** [`trace`].
 
 use ids::{CpuId, Nanos};
 use prost::Message;

@@ -1,21 +1,26 @@
-//! The `/proc` tree: what is in it, how a path is walked without writing to shared memory, who may look, and what
-//! the files say, to the byte.
+//! The tree of `/proc`: what is in it, how a path is walked, who may look, and what the files say, to the byte.
 //!
-//! A kernel of threads has a `/proc` of its own, because the host knows carriers and not threads. The tree knows
-//! neither: what lives is asked of [`Threads`], so the same code serves a program that looks at itself, a mounted
-//! tree, and tests.
+//! A thread kernel needs a `/proc` of its own, because the host knows carriers and not threads. The crate knows neither:
+//! it asks [`Threads`] what lives, so the same code serves a program that looks at itself, a mounted tree, and tests.
 //!
-//! * [`node`], [`entries`]: what there is. A [`Node`] names a directory or file *of a thread*, by slot and id, so what
-//!   has died is recognised and never mistaken for its successor.
-//! * [`leap`]: the plainest paths of threads, by what the tree itself knows: nothing is written at all.
-//! * [`walk`]: from a path to a node. First in RCU mode: names are compared under sequence counts, each
-//!   thread is asked whether it still lives (`pid_revalidate`, which the seed of 2021 allowed here), and nothing is
-//!   written but the reader's own word. What cannot go on so takes a reference where it stands, or begins again
-//!   with references throughout.
-//! * [`dentry`]: the cache of names that the walk goes by; a bounded table, whose entries know each other by number.
-//! * [`permission`]: modes, and the mount's `hidepid` and `gid`.
-//! * [`list`]: directories, by a cursor that outlives births and deaths.
-//! * [`text`]: the files' formats.
+//! **May touch:** what it is told of threads.
+//!
+//! **Start reading at** [`walk`], which draws the path walk.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`node`], [`entries`] | what exists. A [`Node`] names a file of a thread by slot and id, so a dead thread's file is never mistaken for its successor's |
+//! | [`leap`] | the plainest paths of threads, answered from what the tree knows, without any write |
+//! | [`walk`] | from a path to a node. First in RCU mode, where names are compared under sequence counts and nothing is written but the reader's own word; what cannot continue takes a reference, or starts again with references |
+//! | [`dentry`] | the bounded cache of names |
+//! | [`permission`] | modes, and the mount's `hidepid` and `gid` |
+//! | [`list`] | directories, by a cursor that survives births and deaths |
+//! | [`text`] | the files' formats |
+//!
+//! # Scalability
+//! A successful look-up writes its reader's own word and nothing else; `tests/counting.rs` builds with atomics that count
+//! writes and proves it. There are no pointers: RCU ([`sync::rcu`]) protects slots, and one word per CPU announces a reader,
+//! because a trap never waits. Whoever reuses slots pays for the readers' fence, with `membarrier(2)`, once for 64 names.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,14 @@
-//! What a running program's image writes down for the command: samples of its threads, and switches of its CPUs.
+//! Records that a running program's image writes for the command: samples of its threads, and switches of its CPUs.
 //!
-//! Both sides of one form, so that they cannot differ:
+//! Writer and reader are in one crate, so they cannot disagree about the format.
 //!
-//! - [`Ring`]: where a CPU leaves records without waiting for anybody; bounded, and what does not fit is counted.
-//! - [`write`](mod@write): a record, word by word, as the image makes it.
-//! - [`read`](mod@read): the words of a file, as the command reads them.
+//! **May touch:** the words it is given.
 //!
-//! A record is a row of 64-bit words in the machine's byte order. The first one says what it is, on which CPU it was
-//! made and how many words it has, itself included; [`Kind`] lists what follows.
+//! **Start reading at** [`Kind`] (what a record holds), then [`Ring`] (a CPU's bounded, wait-free buffer; what does not fit
+//! is counted), [`write`](mod@write) and [`read`](mod@read).
+//!
+//! A record is a row of 64-bit words in the machine's byte order. Its first word holds the kind, the CPU and the number of
+//! words, itself included.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,31 +1,29 @@
 //! The scheduler: which thread runs on which CPU, and when that changes.
 //!
-//! Classes, most urgent first: *stop* (what the kernel must finish), *deadline* (reserved
-//! bandwidth, earliest deadline first), *real time* (priorities 99..1, FIFO or round
-//! robin), *fair* (a share by weight), *idle* (nothing to do).
+//! Classes, most urgent first: *stop* (work the kernel must finish), *deadline* (reserved bandwidth, earliest deadline
+//! first), *real time* (priorities 99 to 1, FIFO or round robin), *fair* (a share by weight), *idle*.
 //!
-//! The room is pure: time comes in as an argument, decisions go out as return values,
-//! and CPUs that must look at their queues again are named to a [`Kick`]. It knows threads by their
-//! [`ThreadIdx`] only, and does not allocate after [`Scheduler::attach`].
+//! The crate is pure: time comes in as an argument, decisions go out as return values, and CPUs that must look at their
+//! run queues are named to a [`Kick`]. It does not allocate after [`Scheduler::attach`].
 //!
-//! Where to start reading: `README.md` (the protocol of waiting and waking), then
-//! `schedule.rs`, `wake.rs`, `push_pull.rs`; the classes are `rt.rs`, `fair.rs`, `deadline.rs`;
-//! `queue.rs` has the steps they are combined by.
+//! **May touch:** its own tables. It knows threads by [`ThreadIdx`] only.
 //!
-//! # What a caller must know
-//! * A CPU calls [`Scheduler::schedule`] when it has been asked to ([`Scheduler::need_resched`],
-//!   looked at on the way out of every trap), when its thread gives up the CPU, and when it is idle and
-//!   [`Scheduler::idle_pull`] or `need_resched` says so.
-//! * `wake` kicks remote CPUs only; for the waker's own CPU `need_resched` is enough.
-//!   The other methods may name any CPU to the [`Kick`], the caller's own as well.
-//! * A kick means: look at `need_resched`, and at `tick_needed`, which may have become true. A CPU whose running
-//!   thread has no competition needs no tick, and is kicked when that changes from elsewhere.
-//! * A spinning idle CPU is not kicked for fair threads: it must look at `need_resched`. Before it parks
-//!   it says so by [`Scheduler::idle_state`] and stays awake if that returns false.
-//! * Ticks are for slices, balance and lost kicks; [`Scheduler::slice_end`] says when the slice of a fair thread ends, so that
-//!   a tick can come there; [`Scheduler::next_event`] says when a budget (deadline threads,
-//!   fair server) ends or begins, which an idle CPU has to be awake for as well.
-//! * A CPU that nobody serves is announced by [`Scheduler::set_absent`].
+//! **Start reading at** `README.md` (the protocol of waiting and waking), then `schedule.rs`, `wake.rs`, `push_pull.rs`. The
+//! classes are `rt.rs`, `fair.rs` and `deadline.rs`; `queue.rs` has the steps they share.
+//!
+//! # The caller's duties
+//! * Call [`Scheduler::schedule`] on a CPU when [`Scheduler::need_resched`] says so (check it on the way out of every trap),
+//!   when its thread gives up the CPU, and when it is idle and [`Scheduler::idle_pull`] or `need_resched` says so.
+//! * `wake` kicks remote CPUs only; for the waker's own CPU `need_resched` is enough. The other methods may name any CPU to
+//!   the [`Kick`], the caller's own included.
+//! * Answer a kick by checking `need_resched` and `tick_needed`, which may have become true. A CPU whose running thread has
+//!   no competition needs no tick, and is kicked when that changes.
+//! * A polling idle CPU is not kicked for fair threads: it must check `need_resched`. Before it parks it calls
+//!   [`Scheduler::idle_state`], and stays awake if that returns false.
+//! * Ticks serve slices, balancing and lost kicks. [`Scheduler::slice_end`] says when a fair thread's slice ends, so that a
+//!   tick can come exactly there. [`Scheduler::next_event`] says when a budget (deadline threads, fair server) ends or
+//!   begins; an idle CPU must be awake for that, too.
+//! * Announce a CPU that nobody serves with [`Scheduler::set_absent`].
 #![no_std]
 #![forbid(unsafe_code)]
 

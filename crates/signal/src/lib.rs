@@ -1,8 +1,12 @@
-//! Signals, wholly ours: what is pending and blocked, what each signal does, who receives
-//! it, and the frame its handler runs on. The rules are those of `signal(7)` and of
-//! Linux's `kernel/signal.c`; nothing here knows a host.
+//! Signals: what is pending and blocked, what each signal does, which thread receives it, and the frame its handler runs on.
 //!
-//! # The way of a signal
+//! The rules are those of `signal(7)` and of Linux's `kernel/signal.c`. Nothing here knows a host.
+//!
+//! **May touch:** its own tables. The caller holds one lock over [`ProcessSignals`] and [`ThreadSignals`].
+//!
+//! **Start reading at** [`ProcessSignals`], in the order of the picture.
+//!
+//! # The path of a signal
 //! ```text
 //! ProcessSignals::send ──► ignored, coalesced, refused (EAGAIN)
 //!        │ queued for a thread or the process
@@ -16,20 +20,17 @@
 //! frame::read ──► ProcessSignals::sigreturn
 //! ```
 //!
-//! # Who owns what
-//! One [`ProcessSignals`] a process: dispositions, the process's own queue, and the memory
-//! of all its queues. One [`ThreadSignals`] a thread: masks, alternate stack, its own
-//! queue. All methods take `&mut`: the caller holds one lock over both. [`Summary`] is the
-//! one part that is read without it.
+//! # Ownership
+//! One [`ProcessSignals`] per process holds the dispositions, the process's own queue, and the memory of all queues. One
+//! [`ThreadSignals`] per thread holds masks, alternate stack and the thread's queue. All methods take `&mut`. [`Summary`] is
+//! the one part that is read without the lock.
 //!
 //! # Bounded work
-//! No call here walks threads. Where Linux flushes a signal from every thread's queue
-//! (`sigaction` to ignore, stop and continue cancelling each other), the process notes the
-//! moment, and each thread's queue is settled before it is next looked at. Who lets a
-//! signal through is found in an index (`takers.rs`), whose searches cost the same however many threads
-//! there are; [`Retarget`] is answered by at most one search for each signal. A
-//! queue is a list of lanes, one for each pending signal, so every operation costs at most
-//! 64 steps however many signals are queued.
+//! No call here walks threads. Where Linux flushes a signal from every thread's queue (`sigaction` to ignore; stop and
+//! continue, which cancel each other), the process records the moment, and each thread's queue is settled before it is next
+//! read. Receivers are found in an index (`takers.rs`) whose searches cost the same however many threads there are;
+//! [`Retarget`] needs at most one search per signal. A queue is a list of lanes, one per pending signal number, so every
+//! operation takes at most 64 steps.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! The simulated machine: the same kernel that runs on the host, in virtual time, from one
-//! seed, on 1 to 4,096 CPUs.
+//! The simulated machine: the kernel that runs on the host, in virtual time, from one seed, on 1 to 4,096 CPUs.
 //!
-//! Everything the kernel needs from below it gets from [`machine`]; [`World`] is the loop of
-//! events around it. Programs are lists of steps or closures that name the next step
-//! ([`user`]). After every event `check` looks at the invariants of the design. The same
-//! seed gives the same run, to the last bit of [`Outcome::hash`].
+//! **May touch:** virtual time and one seed. It builds `kernel` unchanged and is its second [`machine`].
+//!
+//! **Start reading at** [`World`] (the event loop), then [`user`] (programs as lists of steps, or closures that name the
+//! next step) and `check` (the invariants, checked after every event). The same seed gives the same run, to the last bit
+//! of [`Outcome::hash`].
 //!
 //! ```
 //! use entresol_sim::{Config, Setup, user::{Step, script}};

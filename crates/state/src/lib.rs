@@ -1,37 +1,45 @@
-//! The state page: what a process publishes of its threads for `ps`, `top` and their kin.
+//! The state page: what a process publishes of its threads for `ps`, `top` and similar tools.
 //!
-//! One file for each process, made of 64-bit words. It begins with a [`Header`]: whose page this is. Behind
-//! that are two areas of the same size, each with room for one snapshot: a few words on the process, a record for every
-//! CPU, and one for every living thread.
+//! **May touch:** the words it is given. **Start reading here**, then at [`Header`] and `write.rs`.
+//!
+//! A page is one file per process, made of 64-bit words. A [`Header`] says whose page it is. Two areas of equal size follow,
+//! each with room for one snapshot: a few words about the process, a record for every CPU, and one for every living thread.
 //!
 //! ```text
-//!   header     whose, since when, sizes; `begun`, `done`
+//!   header     process, start time, sizes; `begun`, `done`
 //!   area 0     snapshots 0, 2, 4, …      process │ CPU 0 │ CPU 1 │ … │ thread │ thread │ …
 //!   area 1     snapshots 1, 3, 5, …      the same
 //! ```
 //!
 //! # Two areas and two counts
-//! The process has one writer. To make snapshot n it says that it has `begun` n, fills the area n mod 2 and says that n is
-//! `done`; the areas are filled by turns, so the last snapshot that is done stays whole while the next is made, and even
-//! if its writer is stopped in the middle of that for ever.
+//! There is one writer. To make snapshot n it stores `begun` = n, fills area n mod 2, and stores `done` = n. The areas
+//! alternate, so the last complete snapshot stays whole while the next one is made, even if the writer stops in the middle
+//! for ever.
 //!
-//! | word | written by | says |
+//! | word | written | promises |
 //! |---|---|---|
-//! | `begun` = n | the writer, before it touches area n mod 2 | snapshot n - 2, in the same area, is no more |
-//! | `done` = n | the writer, after it | snapshot n is whole |
+//! | `begun` = n | by the writer, before it touches area n mod 2 | snapshot n - 2, in the same area, is gone |
+//! | `done` = n | by the writer, afterwards | snapshot n is whole |
 //!
-//! A reader loads `done` = n, reads the area n mod 2, and then loads `begun`. If that is n + 1 at most, what it
-//! has read is snapshot n, whole. *Why*: it has seen `done` = n (release, acquire), so nothing that it read is older than
-//! snapshot n. Were a word of it newer, it would be of snapshot n + 2 or later, whose words are stored
-//! after `begun` = n + 2 with a release fence between; the reader's acquire fence stands between that word and its load of
-//! `begun`, which would have to give n + 2 or more. `models` in `write.rs` goes through all orders with loom.
+//! A reader loads `done` = n, copies area n mod 2, and then loads `begun`.
 //!
-//! A reader never writes: it can neither block nor slow the writer, and there may be any number.
+//! 1. If `begun` is at most n + 1, the copy is snapshot n, whole.
+//! 2. *Nothing in it is older*: the reader has seen `done` = n (release, acquire).
+//! 3. *Nothing in it is newer*: a newer word would belong to snapshot n + 2 or later, whose words are stored after
+//!    `begun` = n + 2 with a release fence in between. The reader's acquire fence separates that word from its load of
+//!    `begun`, which would therefore return at least n + 2.
+//!
+//! `models` in `write.rs` explores all orders with loom. A reader never writes, so it can neither block nor slow the writer.
+//!
+//! # Why snapshots
+//! Snapshots are made when somebody asks. Publishing every block and wake-up would cost one more cache line in each of
+//! millions of hand-overs a second, for readers that come once a second. Sharing the kernel's tables would let a reader
+//! write to the kernel, let a full file system kill it, and make the layout of every table an interface.
 //!
 //! # Nothing is trusted
-//! Who reads another process's page reads what somebody may have made up. [`Page::open`] checks sizes before they are
-//! used, and every field of every record has a type whose values are checked when it is decoded; what does not fit makes the
-//! page [`Error::Damaged`]. The reader reads by copying, because a mapped file may be cut short at any time.
+//! A page may be forged. [`Page::open`] checks sizes before they are used, every field of every record has a type whose
+//! values are checked when it is decoded, and anything else makes the page [`Error::Damaged`]. Readers copy instead of
+//! mapping, because a mapped file can be truncated at any time.
 #![no_std]
 #![forbid(unsafe_code)]
 

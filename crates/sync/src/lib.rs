@@ -1,11 +1,13 @@
-//! Locks and shared words for a kernel that has no operating system under it.
+//! Locks and shared words for a kernel that has no operating system below it.
 //!
-//! Every room takes its atomics from [`atomic`], so that a model checker can stand in
-//! for the processor. [`Lock`] never sleeps in the common case; when its holder has been
-//! descheduled by the host, it waits through the hook of [`set_relax`].
+//! **May touch:** memory words. Unsafe code is allowed, because this is where exclusive access is made.
 //!
-//! For what is read far more often than written: [`SeqCount`] (copies that are whole), [`rcu`] (slots that
-//! are not used again under a reader), and for what cannot do without references, [`LockRef`].
+//! **Start reading at** [`Lock`]; then [`SeqCount`] (consistent copies of data that is read far more often than written),
+//! [`rcu`] (slots that are not reused under a reader) and [`LockRef`] (reference counts with a lock).
+//!
+//! Every crate takes its atomics from [`atomic`], so that a model checker (loom, shuttle) can stand in for the processor.
+//! [`Lock`] does not sleep in the common case; when the host has preempted its holder, it waits through the hook of
+//! [`set_relax`].
 #![no_std]
 
 extern crate alloc;

@@ -1,15 +1,20 @@
-//! Time: when something shall happen, and how much CPU time was used until then.
+//! Time: when something is due, and how much CPU time has been used.
 //!
-//! The room knows no host and no clock of its own: every function is told what time it
-//! is, so that the simulator and the program run the same rules. Nothing here sends a
-//! signal or wakes a thread; a function answers *what* is due and the kernel does it.
+//! Every function is told what time it is, so the simulator and the program run the same rules. Nothing here sends a signal
+//! or wakes a thread: a function returns *what* is due, and the kernel acts on it.
 //!
-//! * [`timeouts`]: the sleeps and futex timeouts of one CPU's threads.
-//! * [`cpu`]: CPU time of threads and processes, and its timers and limits.
-//! * [`posix`]: POSIX timers.
-//! * [`real`]: ITIMER_REAL and `alarm`.
-//! * [`ClockId`]: which clocks there are and what each can do.
-//! * [`heap`]: the queue under all of them.
+//! **May touch:** its own tables; time is an argument.
+//!
+//! **Start reading at** [`heap`] (the queue under everything), then [`cpu`] and [`posix`].
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`timeouts`] | sleeps and futex timeouts of one CPU's threads |
+//! | [`cpu`] | CPU time of threads and processes, its timers and limits |
+//! | [`posix`] | POSIX timers: ids, slots, expiry queues |
+//! | [`real`] | ITIMER_REAL and `alarm` |
+//! | [`ClockId`] | which clocks exist and what each can do |
+//! | [`heap`] | the priority queue under all of them |
 #![no_std]
 #![forbid(unsafe_code)]
 
