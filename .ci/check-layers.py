@@ -29,11 +29,16 @@ ROOMS = {
     "image": (8, False),
     "api": (8, False),
     "mount": (8, False),
-    "cli": (9, False),
-    "tests": (10, False),
+    "tool": (8, False),
+    "watch": (9, False),
+    "bench": (10, False),
+    "laboratory": (11, False),
+    "simulate": (11, False),
+    "cli": (12, False),
+    "tests": (13, False),
 }
 # Either the simulated machine or the host: nothing of one may lean on the other.
-APART = {("host", "sim"), ("image", "sim"), ("kernel", "lab"), ("image", "lab")}
+APART = {("host", "sim"), ("image", "sim"), ("kernel", "lab"), ("image", "lab"), ("bench", "image"), ("bench", "sim"), ("watch", "image")}
 
 
 def main():

@@ -3,17 +3,17 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::laboratory::args::LabArguments;
 use crate::later::Later;
 use crate::limits::{CpuLimit, CpusetOption, GroupOption};
 use crate::mount::{MountArguments, ProcArguments};
-use crate::pages::column::{Column, SortKey};
-use crate::probe::Probe;
 use crate::profile::args::ProfileArguments;
-use crate::simulate::args::SimArguments;
 use crate::timers::TimersArguments;
 use crate::top::view::Key;
+use bench::args::{BenchArguments, DemoArguments, ProbeArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use laboratory::args::LabArguments;
+use simulate::args::SimArguments;
+use watch::column::{Column, SortKey};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -212,30 +212,6 @@ pub struct DoctorArguments {
     pub program: Option<OsString>,
 }
 
-/// `entresol demo`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  entresol demo\n  entresol demo --cpus 1")]
-pub struct DemoArguments {
-    /// Number of CPUs for Entresol's side [default: as many as the host's affinity mask has]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
-    pub cpus: Option<u32>,
-}
-
-/// `entresol bench`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  entresol bench\n  entresol bench threads --quick --json figures.json")]
-pub struct BenchArguments {
-    /// What to measure [default: everything]
-    #[arg(value_name = "GROUP", value_parser = crate::bench::group_names())]
-    pub groups: Vec<String>,
-    /// Fewer repetitions: at most two minutes instead of ten
-    #[arg(long)]
-    pub quick: bool,
-    /// Write the figures to a file as well
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-}
-
 /// `entresol threads`.
 #[derive(Debug, Args)]
 #[command(
@@ -359,19 +335,6 @@ pub struct ExportArguments {
     /// Figures of processes and CPUs only: single threads make many series
     #[arg(long)]
     pub processes: bool,
-}
-
-/// `entresol probe`.
-#[derive(Debug, Args)]
-pub struct ProbeArguments {
-    /// Which one
-    pub name: Probe,
-    /// Fewer repetitions
-    #[arg(long)]
-    pub quick: bool,
-    /// What the probe is told, where it can be told something
-    #[arg(value_name = "NAME=VALUE")]
-    pub parameters: Vec<String>,
 }
 
 /// `entresol completions`.

@@ -6,8 +6,9 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-use crate::style::{BAD, GOOD, NOTE};
-use crate::{install, machine, program, resolve};
+use crate::{install, program};
+use tool::style::{BAD, GOOD, NOTE};
+use tool::{machine, resolve};
 
 /// What one check found.
 enum Finding {

@@ -1,7 +1,6 @@
 //! `entresol export`: figures of all processes in the OpenMetrics format, once or by HTTP.
 
 use crate::args::ExportArguments;
-use crate::pages::{Watched, fetch, printable};
 use anyhow::Context;
 use ids::Nanos;
 use prometheus_client::collector::Collector;
@@ -13,6 +12,7 @@ use state::Place;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
+use watch::{Watched, fetch, printable};
 
 /// What OpenMetrics is called in HTTP.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -15,6 +15,7 @@ use std::{env, process, ptr};
 use thiserror::Error;
 
 use crate::embedded;
+use tool::machine::user;
 
 /// No folder would do.
 #[derive(Debug, Error)]
@@ -63,12 +64,6 @@ fn candidates() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = cache.into_iter().chain([runtime]).map(|base| base.join("entresol")).collect();
     folders.push(format!("/tmp/entresol-{user}").into());
     folders
-}
-
-/// Whose files this command may trust and make.
-pub(crate) fn user() -> u32 {
-    // SAFETY: reads the process's own state.
-    unsafe { libc::geteuid() }
 }
 
 fn install_in(folder: &Path, name: &str, image: &[u8]) -> Result<PathBuf, Unsuitable> {

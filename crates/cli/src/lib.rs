@@ -1,24 +1,21 @@
 //! The `entresol` command.
 //!
-//! [`args`] says what can be asked; each answer is a module of its own:
+//! [`args`] declares the command line; each command is a module or a crate of its own:
 //!
-//! - [`run`] finds the program ([`resolve`]), looks at what it is ([`program`]) and at what this machine allows
-//!   ([`machine`]), puts the embedded image where the dynamic linker can load it ([`install`], [`plans`]), sets the
-//!   environment ([`environment`]) and becomes the program by execve. So its process id, exit status, signals and
-//!   streams are the program's own; there is no parent that could get in the way.
-//! - [`profile`](mod@profile) runs a program in the same way, in a child process, and makes a profile of what its image writes down.
-//! - [`doctor`] prints every one of these checks as a line.
-//! - [`probe`] holds small programs that measure with the host's clock and know nothing of Entresol; [`mod@bench`] and
-//!   [`demo`] run each of them natively and under `run`, by turns.
+//! - [`run`] finds the program ([`tool::resolve`]), checks what it is ([`program`]) and what this machine allows
+//!   ([`tool::machine`]), puts the embedded image where the dynamic linker can load it ([`install`], [`plans`]), sets the
+//!   environment ([`environment`]) and becomes the program by execve. So the process id, exit status, signals and
+//!   streams are the program's own; no parent gets in the way.
+//! - [`profile`](mod@profile) runs a program in a child process and makes a profile of the image's samples.
+//! - [`doctor`] prints each of these checks as a line.
+//! - [`ps`], [`threads`], [`mod@top`] and [`mod@export`] show what running processes publish; crate `watch` reads it.
 //! - [`timers`] asks a process that runs under Entresol for its timers.
-//! - [`pages`] reads what running processes publish: `threads`, `ps`; [`mod@top`] and [`mod@export`] do so, too.
 //! - [`mount`](mod@mount) serves the host's `/proc` with the threads in it, in a folder or over a command's own `/proc`.
 //! - [`gdb`] starts gdb with commands that find parked threads in a stopped process.
-//! - [`simulate`] runs the same kernel on simulated CPUs; [`laboratory`] compares it with what went before.
+//!
+//! `bench`, `demo` and the measuring programs are crate `bench`, `sim` is crate `simulate`, `lab` is crate `laboratory`.
 
 pub mod args;
-pub mod bench;
-pub mod demo;
 pub mod doctor;
 pub mod embedded;
 pub mod environment;
@@ -26,20 +23,15 @@ pub mod export;
 pub mod gdb;
 pub mod inherited;
 pub mod install;
-pub mod laboratory;
 pub mod later;
 pub mod limits;
-pub mod machine;
 pub mod mount;
-pub mod pages;
 pub mod plans;
-pub mod probe;
 pub mod profile;
 pub mod program;
-pub mod resolve;
+pub mod ps;
 pub mod run;
-pub mod simulate;
-mod style;
+pub mod threads;
 pub mod timers;
 pub mod top;
 pub mod trace;
@@ -51,6 +43,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Arguments, Task};
+use tool::style;
 
 /// Exit status of `run` when Entresol itself is the reason, as `env`, `nice` and `timeout` use it.
 pub const STATUS_REFUSED: i32 = 125;
@@ -74,11 +67,11 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Run(request) => Ok(run::run(&request)),
         Task::Profile(request) => profile::profile(&request),
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
-        Task::Demo(request) => demo::demo(&request),
+        Task::Demo(request) => bench::demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
-        Task::Threads(request) => pages::threads::threads(&request),
+        Task::Threads(request) => threads::threads(&request),
         Task::Gdb(request) => gdb::gdb(&request),
-        Task::Ps(request) => pages::ps::ps(&request),
+        Task::Ps(request) => ps::ps(&request),
         Task::Top(request) => top::top(&request),
         Task::Export(request) => export::export(&request),
         Task::Mount(request) => mount::mount(&request),
@@ -86,7 +79,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Timers(request) => timers::timers(&request),
-        Task::Probe(request) => Ok(probe::probe(request.name, request.quick, &request.parameters)),
+        Task::Probe(request) => Ok(bench::probe::probe(request.name, request.quick, &request.parameters)),
         Task::Completions(request) => completions(request.shell),
         Task::Image(request) => image(&request.file),
     }

@@ -8,10 +8,11 @@ use thiserror::Error;
 
 use crate::args::{Fallback, RunArguments};
 use crate::install::InstallError;
-use crate::machine::Lack;
 use crate::program::Obstacle;
-use crate::resolve::{ResolveError, resolve};
-use crate::{STATUS_REFUSED, environment, inherited, install, limits, machine, plans, program, style, trace};
+use crate::{STATUS_REFUSED, environment, inherited, install, limits, plans, program, trace};
+use tool::machine::Lack;
+use tool::resolve::{ResolveError, resolve};
+use tool::{machine, style};
 
 /// Exit status of a program that is not there, as shells use it.
 const STATUS_MISSING: i32 = 127;

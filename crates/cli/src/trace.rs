@@ -12,9 +12,10 @@ use record::read::name;
 use record::write::Switched;
 use record::{Record, records};
 
+use crate::STATUS_REFUSED;
 use crate::args::RunArguments;
 use crate::profile::supervise;
-use crate::{STATUS_REFUSED, style};
+use tool::style;
 
 /// Runs the program in a child process and writes the trace: the program's exit status.
 #[must_use]

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use entresol_cli::bench::groups::GROUPS;
-use entresol_cli::laboratory;
+use bench::groups::GROUPS;
 
 const DOCUMENTS: &[&str] = &[
     "README.md",

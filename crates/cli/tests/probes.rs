@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use entresol_cli::probe::report::Line;
+use bench::probe::report::Line;
 
 /// Figures by name; `None` if the host refused what the probe needs.
 fn figures(arguments: &[&str]) -> Option<BTreeMap<String, f64>> {

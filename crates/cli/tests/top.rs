@@ -1,7 +1,6 @@
 //! The screen of `top`, drawn into memory, and the figures of `export`, from processes that are made up.
 
 use entresol_cli::export;
-use entresol_cli::pages::Watched;
 use entresol_cli::top::draw::draw;
 use entresol_cli::top::rates::Rates;
 use entresol_cli::top::view::{After, Group, Key, View};
@@ -10,6 +9,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use state::{Cpu, Place, Process, Snapshot, Thread, Wait};
+use watch::Watched;
 
 const SECOND: u64 = 1_000_000_000;
 

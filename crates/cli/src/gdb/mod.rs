@@ -5,13 +5,13 @@
 //! from such a context instead of the host thread's registers. Nothing is written to the process.
 
 use crate::args::GdbArguments;
-use crate::pages::find;
 use anyhow::{Context, bail};
 use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use watch::find;
 
 /// The commands.
 const SCRIPT: &str = include_str!("threads.gdb");

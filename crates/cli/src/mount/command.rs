@@ -4,13 +4,14 @@
 //! mounts, hands over what the mount is served by, waits until it is served, and becomes the command.
 
 use super::{ProcArguments, namespace, tree};
-use crate::{STATUS_REFUSED, profile::supervise, style};
+use crate::{STATUS_REFUSED, profile::supervise};
 use anyhow::{Context, anyhow};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use tool::style;
 
 /// Runs the command to its end: its exit status, or 125.
 #[must_use]

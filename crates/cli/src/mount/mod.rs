@@ -8,7 +8,6 @@ pub mod namespace;
 pub mod refusal;
 pub mod watch;
 
-use crate::style;
 use anyhow::{Context, bail};
 use clap::Args;
 use mount::{Host, Mounted, Tree};
@@ -16,6 +15,7 @@ use procfs::{HidePid, Options};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use tool::style;
 
 /// `entresol mount`.
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! Snapshots for the tree, from state pages.
 
-use crate::pages::fetch::{self, FetchError, clock};
-use crate::pages::find;
 use mount::{Seen, Watch};
 use std::time::Duration;
+use watch::fetch::{self, FetchError, clock};
+use watch::find;
 
 /// The state pages of this user.
 #[derive(Debug)]

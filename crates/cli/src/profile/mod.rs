@@ -20,9 +20,9 @@ use anyhow::Context;
 
 use crate::STATUS_REFUSED;
 use crate::args::{Sampling, SamplingClock};
-use crate::style;
 use args::ProfileArguments;
 use collect::Profile;
+use tool::style;
 
 /// Runs the program, writes the profile, answers the program's exit status.
 pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {

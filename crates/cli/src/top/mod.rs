@@ -11,13 +11,13 @@ pub mod rates;
 pub mod view;
 
 use crate::args::TopArguments;
-use crate::pages::{Watched, fetch};
 use anyhow::Context;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rates::Rates;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use view::{After, View};
+use watch::{Watched, fetch};
 
 /// Shows it until somebody has seen enough.
 ///

@@ -1,9 +1,9 @@
 //! What processes and threads did between two snapshots.
 
-use crate::pages::Watched;
 use ids::Nanos;
 use state::Thread;
 use std::collections::HashMap;
+use watch::Watched;
 
 /// What a thread did, for each second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

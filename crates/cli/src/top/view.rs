@@ -1,14 +1,14 @@
 //! What is shown, and the keys that change it.
 
 use super::rates::{Measured, Rates, Speed};
-use crate::pages::column::{self, seconds, waits_for};
-use crate::pages::printable;
 use clap::ValueEnum;
 use ids::Nanos;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::{Value, json};
 use state::{Place, Thread};
 use std::time::Duration;
+use watch::column::{self, seconds, waits_for};
+use watch::printable;
 
 /// What the lines are sorted by; the largest first, but for names and ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -1,0 +1,44 @@
+//! The options of `entresol bench`, `demo` and `probe`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::probe::Probe;
+
+/// `entresol demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol demo\n  entresol demo --cpus 1")]
+pub struct DemoArguments {
+    /// Number of CPUs for Entresol's side [default: as many as the host's affinity mask has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
+    pub cpus: Option<u32>,
+}
+
+/// `entresol bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol bench\n  entresol bench threads --quick --json figures.json")]
+pub struct BenchArguments {
+    /// What to measure [default: everything]
+    #[arg(value_name = "GROUP", value_parser = crate::group_names())]
+    pub groups: Vec<String>,
+    /// Fewer repetitions: at most two minutes instead of ten
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the figures to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `entresol probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArguments {
+    /// Which one
+    pub name: Probe,
+    /// Fewer repetitions
+    #[arg(long)]
+    pub quick: bool,
+    /// What the probe is told, where it can be told something
+    #[arg(value_name = "NAME=VALUE")]
+    pub parameters: Vec<String>,
+}

@@ -1,0 +1,82 @@
+//! The parts of the C library's thread interface that Rust's does not offer.
+
+use std::ffi::c_void;
+use std::{io, mem, ptr};
+
+/// A thread that runs a C function; it must be joined.
+pub(super) struct Thread(libc::pthread_t);
+
+/// What a thread runs.
+pub(super) type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// Attributes with a stack size.
+pub(super) struct Attributes(libc::pthread_attr_t);
+
+impl Attributes {
+    pub(super) fn with_stack(bytes: usize) -> Self {
+        // SAFETY: the attributes are initialised before their size is set; the size is more than the least allowed.
+        unsafe {
+            let mut attributes = mem::zeroed();
+            libc::pthread_attr_init(&mut attributes);
+            libc::pthread_attr_setstacksize(&mut attributes, bytes);
+            Self(attributes)
+        }
+    }
+}
+
+impl Thread {
+    /// Creates a thread.
+    ///
+    /// # Safety
+    /// `body` may be called with `argument` in another thread until that is joined.
+    pub(super) unsafe fn create(
+        attributes: Option<&Attributes>,
+        body: Body,
+        argument: *mut c_void,
+    ) -> io::Result<Self> {
+        let mut thread = 0;
+        let attributes = attributes.map_or(ptr::null(), |attributes| &raw const attributes.0);
+        // SAFETY: the attributes are initialised; the caller answers for the body.
+        match unsafe { libc::pthread_create(&mut thread, attributes, body, argument) } {
+            0 => Ok(Self(thread)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    pub(super) fn join(self) {
+        // SAFETY: it was created joinable, and `self` is gone afterwards.
+        unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+}
+
+/// The CPUs that this thread may use.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: all-zero bytes are an empty set, of the size that is passed.
+    unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set);
+        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+    }
+}
+
+/// Allows this thread one CPU only.
+pub fn pin(cpu: usize) -> Result<(), String> {
+    // SAFETY: all-zero bytes are an empty set, of the size that is passed.
+    let answer = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, mem::size_of_val(&set), &set)
+    };
+    refusal_of("sched_setaffinity", answer)
+}
+
+/// Makes this thread a real-time one of SCHED_FIFO.
+pub(super) fn become_fifo(priority: i32) -> Result<(), String> {
+    let parameter = libc::sched_param { sched_priority: priority };
+    // SAFETY: the parameter is readable.
+    refusal_of("sched_setscheduler(SCHED_FIFO)", unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) })
+}
+
+fn refusal_of(call: &str, answer: i32) -> Result<(), String> {
+    if answer == 0 { Ok(()) } else { Err(format!("{call}: {}", io::Error::last_os_error())) }
+}

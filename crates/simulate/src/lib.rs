@@ -1,0 +1,49 @@
+//! `entresol sim`: the same kernel on simulated CPUs, in virtual time.
+//!
+//! `plan` turns the options into one consistent plan, or says why there is none, before anything runs. `once` runs it
+//! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. The simulated machine is in
+//! crate `sim`; this crate is its command line.
+
+pub mod args;
+mod calibrate;
+mod measure;
+mod once;
+mod plan;
+mod replay;
+mod show;
+mod sweep;
+
+use anyhow::Context;
+use std::path::Path;
+
+use args::{SimArguments, SimTask};
+
+/// Exit status when an invariant or a scenario's own rule was broken.
+pub const STATUS_BROKEN: i32 = 1;
+/// Exit status when what was asked for makes no sense.
+pub const STATUS_WRONG: i32 = 2;
+
+/// Does what was asked for; answers the exit status.
+pub fn simulate(request: &SimArguments) -> i32 {
+    let done = match &request.task {
+        SimTask::List => show::list(),
+        SimTask::Run(request) => once::run(request),
+        SimTask::Sweep(request) => sweep::sweep(request),
+        SimTask::Replay(request) => replay::replay(request),
+        SimTask::Calibrate(request) => calibrate::calibrate(request),
+    };
+    done.unwrap_or_else(|error| {
+        tool::style::complain(&format!("{error:#}"));
+        STATUS_WRONG
+    })
+}
+
+/// Creates a file, empty, so that one that cannot be written is known before anything runs.
+fn create(file: &Path) -> anyhow::Result<()> {
+    std::fs::write(file, b"").with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes what was asked for.
+fn write(file: &Path, content: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    std::fs::write(file, content).with_context(|| format!("cannot write {}", file.display()))
+}

@@ -1,0 +1,117 @@
+//! What this machine allows: the kernel's version, and two abilities without which nothing works.
+
+use std::ffi::CStr;
+
+use thiserror::Error;
+
+/// Syscall User Dispatch came with Linux 5.11.
+const KERNEL_MIN: (u32, u32) = (5, 11);
+/// [`KERNEL_MIN`] in words.
+const KERNEL_MIN_NAME: &str = "5.11";
+/// `PR_SET_SYSCALL_USER_DISPATCH` of linux/prctl.h.
+const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
+/// `HWCAP2_FSGSBASE` of asm/hwcap2.h: user code may execute wrfsbase.
+const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;
+/// The first of Entresol's private system calls: answers a version inside, ENOSYS outside.
+const PRIVATE_VERSION: libc::c_long = 0x454e_0000;
+
+/// Why nothing runs on this machine.
+#[derive(Debug, Error)]
+pub enum Lack {
+    /// The kernel is too old.
+    #[error("Linux {0} is too old: {KERNEL_MIN_NAME} or later is needed. Boot a newer kernel")]
+    Kernel(String),
+    /// The prctl does not work.
+    #[error(
+        "this kernel does not offer Syscall User Dispatch, by which Entresol catches system calls. Use a kernel built \
+         with CONFIG_GENERIC_ENTRY, and no sandbox that hides it (gVisor does)"
+    )]
+    Dispatch,
+    /// AT_HWCAP2 does not have the bit.
+    #[error(
+        "user programs may not set their FS base on this machine (FSGSBASE), so threads cannot be switched. It needs a \
+         processor of 2012 or later and a kernel that is not started with nofsgsbase"
+    )]
+    FsGsBase,
+}
+
+/// Every ability that is needed, in the order in which a reader would ask; the first lack ends it.
+pub fn check() -> Result<(), Lack> {
+    checks().into_iter().try_for_each(|(_, verdict)| verdict)
+}
+
+/// Every ability that is needed, each with the words for "it is there".
+pub fn checks() -> [(String, Result<(), Lack>); 3] {
+    let release = kernel_release();
+    let recent = parse_release(&release).is_some_and(|version| version >= KERNEL_MIN);
+    [
+        (
+            format!("Linux {release} ({KERNEL_MIN_NAME} or later is needed)"),
+            recent.then_some(()).ok_or(Lack::Kernel(release)),
+        ),
+        ("the kernel offers Syscall User Dispatch".into(), offers_dispatch().then_some(()).ok_or(Lack::Dispatch)),
+        ("programs may set their FS base (FSGSBASE)".into(), offers_fsgsbase().then_some(()).ok_or(Lack::FsGsBase)),
+    ]
+}
+
+/// The version of the Entresol that this process already runs in, if it does.
+#[must_use]
+pub fn inside() -> Option<u32> {
+    // SAFETY: Linux has no such system call and answers ENOSYS; Entresol's takes no arguments.
+    let answer = unsafe { libc::syscall(PRIVATE_VERSION) };
+    u32::try_from(answer).ok().filter(|&version| version >= 1)
+}
+
+/// Number of CPUs that the host lets this process use.
+#[must_use]
+pub fn host_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The user whose files this command trusts and makes.
+#[must_use]
+pub fn user() -> u32 {
+    // SAFETY: reads the process's own state.
+    unsafe { libc::geteuid() }
+}
+
+fn kernel_release() -> String {
+    // SAFETY: all-zero bytes are a valid utsname, which uname fills with strings that end with a zero byte.
+    unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        libc::uname(&mut names);
+        CStr::from_ptr(names.release.as_ptr()).to_string_lossy().into_owned()
+    }
+}
+
+fn parse_release(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// Switches dispatch off, which it is: the call fails only where the kernel does not know it.
+fn offers_dispatch() -> bool {
+    // Inside Entresol dispatch is on for this thread, and switching it off is not ours to do.
+    // SAFETY: PR_SYS_DISPATCH_OFF (0) with zero arguments changes nothing.
+    inside().is_some() || unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) } == 0
+}
+
+fn offers_fsgsbase() -> bool {
+    // SAFETY: reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_releases_are_compared_as_numbers() {
+        assert_eq!(parse_release("6.18.44-rc1"), Some((6, 18)));
+        assert_eq!(parse_release("5.9.0"), Some((5, 9)));
+        assert!(parse_release("5.9.0") < Some(KERNEL_MIN));
+        assert_eq!(parse_release("5.11-generic"), Some((5, 11)));
+        assert_eq!(parse_release("banana"), None);
+        assert_eq!(parse_release("6"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! Fresh snapshots: asking for them and waiting, but not for ever.
+
+use crate::Watched;
+use crate::find::{self, Place};
+use ids::Nanos;
+use state::{Error, Header};
+use std::thread::sleep;
+use std::time::Duration;
+use thiserror::Error as ThisError;
+
+/// How long a process has to make a snapshot. One that is stopped makes none.
+pub const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Why there is nothing to say of a process.
+#[derive(Debug, ThisError)]
+pub enum FetchError {
+    /// There is no such process.
+    #[error("there is no process {0}")]
+    Missing(i32),
+    /// It has no page.
+    #[error("process {0} does not run under Entresol; `entresol ps` lists those that do")]
+    Foreign(i32),
+    /// It has no page, but the image.
+    #[error(
+        "process {0} runs under Entresol, but there is no state page of it: it found no folder that only you can write to, or a \
+         chroot or namespace hides it"
+    )]
+    Hidden(i32),
+    /// It is not ours to watch.
+    #[error("process {0} belongs to another user")]
+    Denied(i32),
+    /// Its page is not what it should be.
+    #[error("process {pid}: {why}")]
+    Page {
+        /// The process.
+        pid: i32,
+        /// What is wrong with it.
+        why: Error,
+    },
+    /// It was asked for a snapshot and has made none, nor did it ever.
+    #[error("process {0} does not answer and has never been looked at before: is it stopped?")]
+    Silent(i32),
+}
+
+/// A snapshot of one process, as fresh as it gives one.
+///
+/// # Errors
+/// The reason why there is none, for the user.
+pub fn one(pid: i32) -> Result<Watched, FetchError> {
+    let Some(place) = find_patiently(pid) else { return Err(why_none(pid)) };
+    of(&place)
+}
+
+/// The same, of the process whose page this is.
+///
+/// # Errors
+/// As [`one`].
+pub fn of(place: &Place) -> Result<Watched, FetchError> {
+    let asked = ask(place);
+    wait(place, asked)
+}
+
+/// A page is left at the end of a process's start: one that was started a moment ago has it soon.
+fn find_patiently(pid: i32) -> Option<Place> {
+    for _ in 0..10 {
+        if let Some(place) = find::one(pid) {
+            return Some(place);
+        }
+        if !carries_image(pid) {
+            return None;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+fn carries_image(pid: i32) -> bool {
+    api::outside::has_image(pid).unwrap_or(false)
+}
+
+/// Snapshots of all processes of the user. Those that end meanwhile are left out; what is wrong with others is
+/// in the second list.
+#[must_use]
+pub fn all() -> (Vec<Watched>, Vec<FetchError>) {
+    let places = find::all();
+    // All are asked before the first is waited for.
+    let asked: Vec<_> = places.iter().map(ask).collect();
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for (place, asked) in places.iter().zip(asked) {
+        match wait(place, asked) {
+            Ok(watched) => found.push(watched),
+            Err(_) if find::one(place.pid).is_none() => {}
+            Err(error) => wrong.push(error),
+        }
+    }
+    (found, wrong)
+}
+
+fn why_none(pid: i32) -> FetchError {
+    use std::os::unix::fs::MetadataExt;
+    match std::fs::metadata(format!("/proc/{pid}")) {
+        Err(_) => FetchError::Missing(pid),
+        Ok(found) if found.uid() != tool::machine::user() => FetchError::Denied(pid),
+        Ok(_) if carries_image(pid) => FetchError::Hidden(pid),
+        Ok(_) => FetchError::Foreign(pid),
+    }
+}
+
+/// Asks for a snapshot unless the last one is as fresh as one gets. When.
+fn ask(place: &Place) -> Option<Nanos> {
+    let page = find::open(place).ok()?;
+    let now = clock(libc::CLOCK_MONOTONIC);
+    if page.process().is_ok_and(|process| now < process.next) {
+        return None;
+    }
+    send(page.header()).then_some(now)
+}
+
+/// Signal 33 to the service thread. There is no such thread any more if another program has come by exec, and
+/// `find::is_same_process` has just looked; so it reaches nobody whom it would end.
+fn send(header: &Header) -> bool {
+    let Header { pid, service, .. } = *header;
+    if service == 0 || !find::is_same_process(header) {
+        return false;
+    }
+    const SIGNAL: libc::c_int = 33;
+    let mut info = [0u8; 128];
+    info[0..4].copy_from_slice(&SIGNAL.to_ne_bytes());
+    info[8..12].copy_from_slice(&libc::SI_QUEUE.to_ne_bytes());
+    info[24..32].copy_from_slice(&Header::REQUEST.to_ne_bytes());
+    // SAFETY: the host copies the information.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, service, SIGNAL, info.as_ptr()) == 0 }
+}
+
+/// The snapshot that was asked for at that time, or the last one there is.
+fn wait(place: &Place, asked: Option<Nanos>) -> Result<Watched, FetchError> {
+    let pid = place.pid;
+    let mut pause = Duration::from_micros(50);
+    let mut patience = PATIENCE;
+    loop {
+        // By its path each time: a page that is too small is replaced.
+        let page = find::open(place).map_err(|why| match why {
+            Error::NoPage if !place.path.exists() => why_none(pid),
+            why => FetchError::Page { pid, why },
+        })?;
+        let taken = page.process().map(|process| process.taken);
+        let fresh = asked.is_none_or(|asked| taken.is_ok_and(|taken| taken >= asked));
+        if fresh || patience.is_zero() {
+            return match page.snapshot() {
+                Ok(snapshot) => {
+                    let age = clock(libc::CLOCK_MONOTONIC).since(snapshot.process.taken);
+                    // Not asked, and older than what needs no asking: nobody could be asked.
+                    let stale = !fresh || (asked.is_none() && clock(libc::CLOCK_MONOTONIC) > snapshot.process.next);
+                    let stale = stale.then_some(Duration::from_nanos(age.0));
+                    let age = clock(libc::CLOCK_BOOTTIME).since(page.header().created);
+                    Ok(Watched { pid, age, snapshot, stale })
+                }
+                Err(Error::Empty) => Err(FetchError::Silent(pid)),
+                Err(why) => Err(FetchError::Page { pid, why }),
+            };
+        }
+        sleep(pause);
+        patience = patience.saturating_sub(pause);
+        pause = (pause * 2).min(Duration::from_millis(4));
+    }
+}
+
+/// A clock of the host.
+#[must_use]
+pub fn clock(which: libc::clockid_t) -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the host fills the time.
+    unsafe { libc::clock_gettime(which, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,149 @@
+//! Where the pages lie, whose they are, and whether their process lives.
+
+use ids::Nanos;
+use state::{Error, Header, Page, Source};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A page's file.
+#[derive(Debug)]
+pub struct PageFile(File);
+
+impl Source for PageFile {
+    fn words(&self) -> usize {
+        self.0.metadata().map_or(0, |found| usize::try_from(found.len() / 8).unwrap_or(0))
+    }
+
+    /// By copying: a mapped file could be cut short at any time.
+    fn read(&self, at: usize, to: &mut [u64]) -> bool {
+        let mut bytes = vec![0; to.len() * 8];
+        let Some(offset) = at.checked_mul(8).and_then(|at| u64::try_from(at).ok()) else { return false };
+        if self.0.read_exact_at(&mut bytes, offset).is_err() {
+            return false;
+        }
+        for (word, bytes) in to.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        true
+    }
+}
+
+/// The folders in which the user's processes publish.
+#[must_use]
+pub fn folders() -> Vec<PathBuf> {
+    let user = tool::machine::user();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let mut folders: Vec<PathBuf> = runtime.into_iter().chain([format!("/run/user/{user}").into()]).collect();
+    folders.dedup();
+    let mut folders: Vec<PathBuf> = folders.into_iter().map(|base| base.join("entresol")).collect();
+    folders.push(format!("/dev/shm/entresol-{user}").into());
+    folders.retain(|folder| is_trusted(folder, user));
+    folders
+}
+
+/// A folder that others can write to says nothing of our processes.
+fn is_trusted(folder: &Path, user: u32) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0)
+}
+
+/// The page of a process, in one of the folders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The process.
+    pub pid: i32,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// All pages of the user, by process id. Those of processes that are gone are removed on the way.
+#[must_use]
+pub fn all() -> Vec<Place> {
+    let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let mut places: Vec<Place> = entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.strip_prefix("state-")?.trim_end_matches('~').parse().ok()?;
+            Some(Place { pid, path: entry.path() })
+        })
+        .filter(lives)
+        .filter(|place| !place.path.as_os_str().as_encoded_bytes().ends_with(b"~"))
+        .collect();
+    places.sort_by_key(|place| place.pid);
+    places.dedup_by_key(|place| place.pid);
+    places
+}
+
+/// The page of one process.
+#[must_use]
+pub fn one(pid: i32) -> Option<Place> {
+    let places = folders().into_iter().map(|folder| Place { pid, path: folder.join(format!("state-{pid}")) });
+    places.filter(|place| place.path.exists()).find(lives)
+}
+
+/// Whether the process that made this page is there and still the same; if not, the file is removed.
+fn lives(place: &Place) -> bool {
+    let Ok(page) = open(place) else {
+        // Of a process that is there: another version's, or damaged. The reason is given when it is read.
+        let there = Path::new(&format!("/proc/{}", place.pid)).exists();
+        if !there {
+            let _ = fs::remove_file(&place.path);
+        }
+        return there;
+    };
+    let header = page.header();
+    let there = header.pid == place.pid && is_same_process(header);
+    if !there {
+        let _ = fs::remove_file(&place.path);
+    }
+    there
+}
+
+/// Opens a page and looks at its header.
+///
+/// # Errors
+/// [`Error::NoPage`] also if the file is gone or somebody else's.
+pub fn open(place: &Place) -> Result<Page<PageFile>, Error> {
+    let file = || -> io::Result<Option<File>> {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&place.path)?;
+        let found = file.metadata()?;
+        Ok((found.is_file() && found.uid() == tool::machine::user()).then_some(file))
+    };
+    let file = file().ok().flatten().ok_or(Error::NoPage)?;
+    let page = Page::open(PageFile(file))?;
+    if page.header().pid == place.pid { Ok(page) } else { Err(Error::Damaged("process id")) }
+}
+
+/// Whether the process that made the page is the one that has its id now, and still runs the program that made it: an id
+/// is given again, and a program without Entresol may have come by exec, but none of them has the old service thread.
+#[must_use]
+pub fn is_same_process(header: &Header) -> bool {
+    let Header { pid, service, .. } = *header;
+    let tick = 1_000_000_000 / clock_ticks();
+    let Some((began, is_zombie)) = began(pid) else { return false };
+    let same = began.0 <= header.created.0.saturating_add(tick);
+    same && if service == 0 { !is_zombie } else { has_host_thread(pid, service) }
+}
+
+/// Whether a process has that host thread. A mounted tree over /proc does not list it, and the host itself always knows.
+fn has_host_thread(pid: i32, tid: i32) -> bool {
+    // SAFETY: no signal is sent.
+    let found = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) == 0 };
+    found || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+/// When a process began, by CLOCK_BOOTTIME, to a tick of the host (`proc_pid_stat(5)`, starttime), and whether it, or its main
+/// thread, is a zombie.
+fn began(pid: i32) -> Option<(Nanos, bool)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let is_zombie = matches!(fields.next()?, "Z" | "X" | "x");
+    let ticks: u64 = fields.nth(18)?.parse().ok()?;
+    Some((Nanos(ticks.saturating_mul(1_000_000_000 / clock_ticks())), is_zombie))
+}
+
+fn clock_ticks() -> u64 {
+    // SAFETY: asks for a constant.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1)
+}

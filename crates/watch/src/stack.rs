@@ -1,0 +1,194 @@
+//! Which functions a thread is in that has no CPU: its page says where it goes on, and its stack is read from outside.
+//!
+//! The host shows nothing of such a thread to debuggers. What is unwound is the process's memory at the moment, with the
+//! unwinding tables of the files that it has mapped; nothing is stopped. So a thread may go on meanwhile, and then
+//! what was found of it means nothing: a second look at the page tells.
+
+use crate::{Watched, fetch};
+use anyhow::Context;
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use state::{Place, Thread};
+use std::collections::HashMap;
+use std::fs;
+
+/// The most functions that are shown of one thread.
+const DEPTH_MAX: usize = 64;
+
+/// A file that the process has mapped to execute.
+#[derive(Debug)]
+struct Library {
+    name: String,
+    from: u64,
+    to: u64,
+    /// What is added to its own addresses.
+    bias: u64,
+    /// Functions by their own address.
+    symbols: Vec<(u64, u64, String)>,
+}
+
+/// For each thread of the snapshot its functions, the innermost first.
+///
+/// # Errors
+/// The host does not let us read the process's memory.
+pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<String>>> {
+    let pid = watched.pid;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
+        .with_context(|| format!("cannot see what process {pid} has mapped"))?;
+    let mut unwinder = UnwinderX86_64::<Vec<u8>>::new();
+    let libraries: Vec<Library> = maps.lines().filter_map(|line| load(line, &mut unwinder)).collect();
+    let mut cache = CacheX86_64::<_>::new();
+    let mut memory = Memory::new(pid);
+    let threads = &watched.snapshot.threads;
+    let mut stacks: Vec<Vec<String>> =
+        threads.iter().map(|thread| unwind(thread, &unwinder, &mut cache, &mut memory, &libraries)).collect();
+    if memory.refused && !threads.is_empty() {
+        anyhow::bail!("the host does not let us read the memory of process {pid} (kernel.yama.ptrace_scope?)");
+    }
+    // Who has not moved between the two looks has not moved between them and what was read.
+    let again = fetch::one(pid)?;
+    let later: HashMap<i32, &Thread> = again.snapshot.threads.iter().map(|thread| (thread.tid, thread)).collect();
+    let counts = |t: &Thread| (t.place, t.voluntary, t.involuntary, t.parked);
+    for (stack, thread) in stacks.iter_mut().zip(threads) {
+        let moved = later.get(&thread.tid).is_none_or(|now| counts(now) != counts(thread));
+        if moved && !stack.is_empty() {
+            *stack = vec!["(has gone on meanwhile)".to_owned()];
+        }
+    }
+    Ok(stacks)
+}
+
+fn unwind(
+    thread: &Thread,
+    unwinder: &UnwinderX86_64<Vec<u8>>,
+    cache: &mut CacheX86_64,
+    memory: &mut Memory,
+    libraries: &[Library],
+) -> Vec<String> {
+    let [ip, sp, bp] = thread.parked;
+    if thread.place == Place::Running || ip == 0 {
+        return vec![];
+    }
+    let mut read = |at| memory.word(at).ok_or(());
+    let mut frames = unwinder.iter_frames(ip, UnwindRegsX86_64::new(ip, sp, bp), cache, &mut read);
+    let mut lines = vec![];
+    while let Ok(Some(frame)) = frames.next() {
+        lines.push(describe(frame.address_for_lookup(), libraries));
+        if lines.len() == DEPTH_MAX {
+            lines.push("…".to_owned());
+            break;
+        }
+    }
+    lines
+}
+
+/// The function at an address, or at least the file.
+fn describe(at: u64, libraries: &[Library]) -> String {
+    let Some(library) = libraries.iter().find(|library| (library.from..library.to).contains(&at)) else {
+        return format!("{at:#x}");
+    };
+    let own = at.wrapping_sub(library.bias);
+    let i = library.symbols.partition_point(|&(start, ..)| start <= own);
+    let found = i.checked_sub(1).map(|i| &library.symbols[i]);
+    match found.filter(|(start, size, _)| *size == 0 || own - start < *size) {
+        Some((start, _, name)) => {
+            format!("{:#} + {:#x} ({})", rustc_demangle::demangle(name), own - start, library.name)
+        }
+        None => format!("{own:#x} ({})", library.name),
+    }
+}
+
+/// A line of `/proc/PID/maps` that maps a file to execute: its tables go to the unwinder.
+fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>) -> Option<Library> {
+    let mut words = line.split_ascii_whitespace();
+    let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let path = line.get(line.find('/')?..)?;
+    if !rights.contains('x') {
+        return None;
+    }
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (from, to) = range.split_once('-')?;
+    let (from, to, offset) = (hex(from)?, hex(to)?, hex(offset)?);
+    let bytes = fs::read(path).ok()?;
+    let file = object::File::parse(&bytes[..]).ok()?;
+    // The segment that lies here in the file says where it wants to lie in memory.
+    let bias = file.segments().find_map(|segment| {
+        let (start, size) = segment.file_range();
+        let inside = (start & !0xfff..start.saturating_add(size)).contains(&offset);
+        inside.then(|| from.wrapping_sub(segment.address().wrapping_sub(start).wrapping_add(offset)))
+    })?;
+    let section = |name: &str| {
+        let section = file.section_by_name(name)?;
+        let range = section.address()..section.address().saturating_add(section.size());
+        Some((range, section.data().ok()?.to_vec()))
+    };
+    let mut info = ExplicitModuleSectionInfo::default();
+    (info.text_svma, info.text) = section(".text").unzip();
+    (info.eh_frame_svma, info.eh_frame) = section(".eh_frame").unzip();
+    (info.eh_frame_hdr_svma, info.eh_frame_hdr) = section(".eh_frame_hdr").unzip();
+    unwinder.add_module(Module::new(path.to_owned(), from..to, bias, info));
+    let mut symbols = functions(&file);
+    // What was stripped from it may lie where distributions put it.
+    if let Some(bytes) = debug_file(&file).and_then(|path| fs::read(path).ok())
+        && let Ok(file) = object::File::parse(&bytes[..])
+    {
+        symbols.append(&mut functions(&file));
+    }
+    symbols.sort();
+    symbols.dedup_by_key(|(at, ..)| *at);
+    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+    Some(Library { name, from, to, bias, symbols })
+}
+
+/// The functions of a file: where they begin, their size and their name.
+fn functions(file: &object::File<'_>) -> Vec<(u64, u64, String)> {
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    symbols
+        .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+        .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
+        .collect()
+}
+
+/// Where its symbols are if they have been taken out (`debuglink` by build id, as gdb looks for them).
+fn debug_file(file: &object::File<'_>) -> Option<String> {
+    let id = file.build_id().ok()??;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("/usr/lib/debug/.build-id/{}/{}.debug", hex.get(..2)?, hex.get(2..)?))
+}
+
+/// Another process's memory, a page at a time.
+#[derive(Debug)]
+struct Memory {
+    pid: i32,
+    page: Box<[u8; PAGE]>,
+    at: Option<u64>,
+    /// The host said no.
+    refused: bool,
+}
+
+const PAGE: usize = 4096;
+
+impl Memory {
+    fn new(pid: i32) -> Memory {
+        Memory { pid, page: Box::new([0; PAGE]), at: None, refused: false }
+    }
+
+    fn word(&mut self, at: u64) -> Option<u64> {
+        let page = at & !(PAGE as u64 - 1);
+        if self.at != Some(page) {
+            self.at = None;
+            let local = libc::iovec { iov_base: self.page.as_mut_ptr().cast(), iov_len: PAGE };
+            let remote = libc::iovec { iov_base: page as *mut libc::c_void, iov_len: PAGE };
+            // SAFETY: the host writes to our page only.
+            let n = unsafe { libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0) };
+            if n != PAGE as isize {
+                self.refused |= std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+                return None;
+            }
+            self.at = Some(page);
+        }
+        let bytes = self.page.get((at - page) as usize..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+}
