@@ -1,4 +1,4 @@
-//! What a thread asks of the scheduler, and how urgent that makes it.
+//! A thread's scheduling attributes, and the urgency that follows from them.
 
 use core::cmp::Reverse;
 use ids::{Nanos, Nice, Policy, RtPriority};

@@ -22,12 +22,12 @@ pub enum Place {
     Throttled,
 }
 
-/// What an audit found wrong, and where.
+/// An inconsistency that an audit found, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The CPU whose queue is damaged.
     pub cpu: CpuId,
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub what: &'static str,
 }
 

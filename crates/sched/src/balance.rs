@@ -35,8 +35,8 @@ impl Scheduler {
         found
     }
 
-    /// A CPU that found something to do calls the next parked one if there is more: so the number of CPUs that help
-    /// doubles, while the busy CPU by itself wakes one at a tick. Nobody pays but who was idle.
+    /// A CPU that found something to do wakes the next parked one if there is more. The number of helpers doubles,
+    /// while a busy CPU by itself wakes one per tick. Only CPUs that were idle pay.
     fn call_next_helper(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let d = &self.domains;
         if (0..d.words()).all(|i| d.parked.word(i) == 0) {

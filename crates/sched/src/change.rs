@@ -11,14 +11,14 @@ use crate::{Kick, Scheduler};
 use ids::{CpuId, CpuMask, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
-/// What is to change.
+/// The attribute that changes.
 #[derive(Clone, Copy)]
 enum Change<'a> {
     Attr(&'a Attr),
     Boost(Option<Urgency>),
 }
 
-/// Somebody's entity, claimed for a change.
+/// An entity claimed for a change.
 enum Claim<'a> {
     /// Running or queued: the lock of its run queue is held.
     Queued(Held<'a>),
@@ -50,7 +50,7 @@ impl Scheduler {
             Change::Attr(attr) => {
                 let before = e.class();
                 e.set_attr(attr, self.config.base_slice(), self.config.rr_slice);
-                // What it ran before does not count against a real-time thread.
+                // CPU time consumed in another class does not count towards a real-time slice.
                 if e.class() == Class::Rt && before != Class::Rt {
                     e.runtime_at_wake.set(e.runtime.get());
                 }
@@ -81,7 +81,8 @@ impl Scheduler {
         }
     }
 
-    /// Publishes a change, and lets that CPU choose again, if `request` says so, or others take what waits.
+    /// Publishes a change. If `request` is set, that CPU reschedules; otherwise other CPUs may take the waiting
+    /// threads.
     fn follow_up(&self, mut h: Held<'_>, request: bool, now: Nanos, k: &mut impl Kick) {
         let told = request && h.request();
         let kick = h.publish() || told;
@@ -198,8 +199,8 @@ fn keeps_place(e: &Entity, what: Change<'_>) -> bool {
 }
 
 impl Held<'_> {
-    /// Changes the running thread; says whether the CPU must choose again: whoever is less urgent than
-    /// before may have to go.
+    /// Changes the running thread. True if the CPU must reschedule: a thread that became less urgent may have to
+    /// leave.
     fn change_running(&mut self, t: ThreadIdx, e: &Entity, what: Change<'_>, now: Nanos) -> bool {
         let before = e.urgency();
         self.leave_running(t, e, true);

@@ -14,7 +14,7 @@ pub struct Config {
     pub domains: Vec<CpuMask>,
     /// Whether the fair server keeps real-time threads from starving fair ones.
     pub rt_throttle: bool,
-    /// What the fair server gives fair threads in each period.
+    /// The run time that the fair server guarantees to fair threads in each period.
     pub server_runtime: Nanos,
     /// The fair server's period.
     pub server_period: Nanos,

@@ -21,7 +21,7 @@ pub enum Idle {
     Parked,
 }
 
-/// What a CPU publishes. Written under its lock only, except `need_resched`'s readers.
+/// The state that a CPU publishes. Written under its lock only; `need_resched` is also cleared by its readers.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub current: AtomicU32,
@@ -96,7 +96,7 @@ pub struct CpuStats {
     pub rt: RtLatency,
 }
 
-/// The run queue of one CPU. What every switch needs is in front.
+/// The run queue of one CPU. Fields that every switch needs come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RunQueue {
@@ -200,7 +200,7 @@ impl Cpu {
 }
 
 impl RunQueue {
-    /// What has passed of the running thread's time since it was accounted; from now on it is.
+    /// Time that the running thread has used since it was last accounted; the call accounts it.
     #[inline(always)]
     pub(crate) fn elapsed(&mut self, now: Nanos) -> u64 {
         let delta = now.0.saturating_sub(self.accounted);
@@ -282,7 +282,8 @@ mod tests {
     use core::cmp::Reverse;
     use ids::{CpuId, CpuMask};
 
-    /// What waits: deadline threads by absolute deadline, real-time threads by priority (100: stop), fair threads.
+    /// The waiting threads: deadline threads by absolute deadline, real-time threads by priority (100: stop), fair
+    /// threads.
     struct Waiting<'a> {
         deadlines: &'a [u64],
         priorities: &'a [u8],
@@ -344,7 +345,7 @@ mod tests {
         e
     }
 
-    /// What is most urgent, by both ways to ask, and what could be pushed.
+    /// The most urgent rank, computed both ways, and the most urgent pushable one.
     fn ranks(waiting: &Waiting<'_>, serves: bool, current: Option<&Entity>) -> (Rank, Rank) {
         let (cpu, table) = cpu(waiting, serves);
         let rq = cpu.queue.lock();

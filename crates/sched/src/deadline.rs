@@ -194,7 +194,7 @@ fn next_period(e: &Entity) -> u64 {
     e.dl.absolute.get().saturating_sub(e.dl.relative.get()).saturating_add(e.dl.period.get())
 }
 
-/// A new period: deadlines move on until there is budget; one that is late all the same begins afresh.
+/// Starts a new period: the deadline moves on until there is budget. If it is still late, the job starts afresh.
 fn replenish(e: &Entity, now: Nanos) {
     let (runtime, period) = (e.dl.runtime.get() as i64, e.dl.period.get());
     let periods = (-e.dl.budget.get()).max(0) / runtime.max(1) + 1;
@@ -216,7 +216,7 @@ mod tests {
     use crate::attr::{Attr, DeadlineParams, Urgency};
     use core::cmp::Reverse;
 
-    /// What bandwidths are compared in.
+    /// The unit in which bandwidths are compared.
     const U: u64 = 1024;
 
     fn entity(runtime: u64, deadline: u64, period: u64, budget: i64, absolute: u64) -> Entity {

@@ -1,5 +1,5 @@
-//! What all CPUs of one root domain share: which are overloaded with real-time threads, and at which priority each
-//! runs. And what all CPUs share: which are idle, and which nobody serves.
+//! State shared by the CPUs of one root domain (overload and priorities of real-time threads), and by all CPUs (which
+//! are idle, which are not served).
 //!
 //! Everything here is a hint that is read without a lock and verified under one.
 
@@ -24,8 +24,8 @@ struct Vector {
     cpus: CpuSet,
 }
 
-/// One root domain: the CPUs among which urgent threads are balanced (`struct root_domain`). What one domain's CPUs write no
-/// other domain's look at.
+/// One root domain: the CPUs among which urgent threads are balanced (`struct root_domain`). A domain's words are not
+/// read by CPUs of other domains.
 #[derive(Debug)]
 pub(crate) struct Domain {
     vectors: Vec<Vector>,
@@ -38,7 +38,7 @@ pub(crate) struct Domain {
 #[derive(Debug)]
 pub(crate) struct Domains {
     all: Box<[Domain]>,
-    /// Whose each CPU is.
+    /// The domain of each CPU.
     of: Box<[u16]>,
     /// Idle CPUs that look for work by themselves.
     pub spinning: CachePadded<CpuSet>,
@@ -120,12 +120,13 @@ impl Domains {
         !self.cores.is_empty()
     }
 
-    /// Whether as many CPUs have urgent threads as run at the same time: no other one should.
+    /// Whether the limit of CPUs with urgent threads is reached, so that no other CPU should get one.
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_limited() && self.urgent_count() >= self.cores.len() as u32
     }
 
-    /// How many CPUs have urgent threads or look for their next. What waits on a CPU that nobody serves takes nobody's place.
+    /// The number of CPUs that have urgent threads or look for their next one. Threads that wait on a CPU that nobody
+    /// serves do not count.
     fn urgent_count(&self) -> u32 {
         let urgent = |i| self.all.iter().fold(0, |word, domain| word | domain.urgent_word(i)) & !self.absent.word(i);
         self.between.load(Ordering::Acquire) + (0..self.words()).map(|i| urgent(i).count_ones()).sum::<u32>()
@@ -137,7 +138,7 @@ impl Domains {
         self.confirm(self.keep_place())
     }
 
-    /// Lets the caller's CPU, which is about to leave its vector, count all the same.
+    /// Keeps the caller's CPU counted while it leaves its vector.
     pub(crate) fn keep_place(&self) -> Place<'_> {
         self.between.fetch_add(1, Ordering::AcqRel);
         Place(&self.between)
@@ -241,8 +242,8 @@ impl Domain {
         None
     }
 
-    /// Says that `cpu` has pushable threads: the bit first, then the count, so that whoever sees the
-    /// count sees the bit (`rt_set_overload`).
+    /// Records that `cpu` has pushable threads. The bit is set before the count, so a reader that sees the count sees
+    /// the bit (`rt_set_overload`).
     pub(crate) fn set_overload(&self, cpu: CpuId) {
         self.overloaded.insert(cpu);
         self.overload_count.fetch_add(1, Ordering::Release);

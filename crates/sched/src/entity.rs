@@ -1,14 +1,14 @@
-//! What the scheduler knows of one thread.
+//! The scheduler's record of one thread.
 //!
 //! # Who owns the fields
 //! | `life`, `home` | owner of all other fields |
 //! |---|---|
 //! | `home` has `ON_RQ` | the holder of the lock of the run queue `home` names |
-//! | `BLOCKED` | nobody may write; claim it first |
-//! | `WAKING`, `CHANGING`, `CHANGING_WOKEN` | whoever made it so (the last: who made it `CHANGING`) |
-//! | runnable, `home` without `ON_RQ` | whoever took it off its queue and carries it to another |
+//! | `BLOCKED` | no owner; claim it first |
+//! | `WAKING`, `CHANGING`, `CHANGING_WOKEN` | the waker or changer that set `WAKING` or `CHANGING` |
+//! | runnable, `home` without `ON_RQ` | the CPU that dequeued it and carries it to another |
 //!
-//! `README.md` beside this file has the protocol and why it holds.
+//! `README.md` beside this file has the protocol and its proof sketch.
 
 use crate::attr::{Attr, Urgency};
 use crate::field::{FieldI64, FieldU8, FieldU32, FieldU64};
@@ -44,7 +44,7 @@ pub(crate) struct Links {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entity {
-    /// What the tree is ordered by: virtual deadline (fair), deadline or replenishment time (deadline).
+    /// The tree's sort key: virtual deadline (fair), deadline or replenishment time (deadline).
     pub key: FieldI64,
     /// Virtual run time, weighted nanoseconds.
     pub vruntime: FieldI64,
@@ -84,7 +84,7 @@ pub(crate) struct Entity {
     /// Links of the list of pushable real-time threads.
     pub push_next: FieldU32,
     pub push_prev: FieldU32,
-    /// What is left of the RR slice.
+    /// The rest of the RR slice.
     pub rr_left: FieldU64,
     nice: FieldU8,
     rt: FieldU8,
@@ -101,7 +101,7 @@ pub(crate) struct Entity {
     pub dl: DeadlineState,
 }
 
-/// What a wake-up and a switch between fair threads touch is in the first two lines.
+/// The first two cache lines hold everything that a wake-up or a switch between fair threads touches.
 const _: () = assert!(cfg!(any(loom, shuttle)) || core::mem::offset_of!(Entity, woken_at) <= 128);
 
 /// Constant-bandwidth-server state of a deadline thread.
@@ -110,7 +110,7 @@ pub(crate) struct DeadlineState {
     pub runtime: FieldU64,
     pub relative: FieldU64,
     pub period: FieldU64,
-    /// What is left of the present job's budget; negative after an overrun.
+    /// The rest of the current job's budget; negative after an overrun.
     pub budget: FieldI64,
     /// Absolute deadline of the present job.
     pub absolute: FieldU64,
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// A new priority or policy begins a new slice, anything else goes on with the old one.
+    /// A new priority or policy starts a new slice; any other change keeps the old one.
     #[test]
     fn a_round_robin_slice_outlasts_what_does_not_concern_it() {
         let e = Entity::new();

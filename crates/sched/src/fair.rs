@@ -194,7 +194,7 @@ impl FairQueue {
         self.tree.insert(table, t, e);
     }
 
-    /// Takes `t` from those that wait; it goes on competing.
+    /// Removes `t` from the waiting threads; it stays in the competition.
     #[inline(always)]
     pub(crate) fn remove(&mut self, table: &Table, t: ThreadIdx) {
         self.waiting -= 1;
@@ -216,7 +216,7 @@ impl FairQueue {
         }
     }
 
-    /// Who should run: `None` means the running thread `current`, or nobody.
+    /// The thread that should run: `None` means the running thread `current`, or idle.
     #[inline(always)]
     pub(crate) fn choose(&self, table: &Table, current: Option<&Entity>) -> Option<ThreadIdx> {
         if self.waiting == 0 {
@@ -267,8 +267,8 @@ impl FairQueue {
         self.renew_if_used_up_in(e, 0);
     }
 
-    /// The same where time is seen in steps: a slice that ends this much virtual time earlier or later than it should
-    /// counts as one, and the next is so much longer or shorter.
+    /// The same where time advances in steps: a slice that ends within this much virtual time of its end counts as
+    /// complete, and the difference is added to the next one.
     #[inline(always)]
     pub(crate) fn renew_if_used_up_in(&self, e: &Entity, about: i64) {
         let (v, deadline) = (e.vruntime.get(), e.key.get());
@@ -288,8 +288,8 @@ impl FairQueue {
         self.protected_until = i64::MIN;
     }
 
-    /// `charge` and `give_way` in one. Who is eligible still has the end of its slice for virtual run time afterwards,
-    /// however much of it was used: so nothing that is written waits for the clock, which is what a yield waits for.
+    /// `charge` and `give_way` in one. If eligible, `vruntime` becomes the deadline however much of the slice was
+    /// used, so these stores do not depend on the clock, which is on a yield's critical path.
     #[inline(always)]
     pub(crate) fn charge_and_give_way(&mut self, e: &Entity, delta: u64) {
         let (v, deadline, w) = (e.vruntime.get(), e.key.get(), i64::from(e.weight.get()));
@@ -306,8 +306,7 @@ impl FairQueue {
         self.protected_until = i64::MIN;
     }
 
-    /// Who has had too much gives nothing more away. A function of its own, lest the compiler chooses values where the
-    /// processor should guess the way.
+    /// Negative lag: nothing to forfeit. Outlined so that LLVM emits a branch, not a cmov.
     #[cold]
     #[inline(never)]
     fn charge_indebted(&mut self, e: &Entity, dv: i64) {
@@ -366,7 +365,7 @@ impl FairQueue {
         }
     }
 
-    /// What `e` contributes to the two sums.
+    /// The contribution of `e` to the two sums.
     pub(crate) fn audit_share(&self, e: &Entity) -> (i64, i64) {
         let w = i64::from(e.weight.get());
         ((e.vruntime.get() - self.base) * w, w)

@@ -1,19 +1,20 @@
 //! More CPUs than the host has processors.
 //!
-//! The host lets CPUs that share a processor take turns in slices that know no priority, milliseconds long. So as many CPUs as
-//! it runs at the same time ([`Config::at_once`](crate::Config::at_once)) have real-time and deadline threads, and each of
-//! those has a *core* of the host to itself, to which the kernel binds it ([`Scheduler::core`]). Then the most urgent threads
-//! run, as many as there are cores; who is more urgent takes the CPU of the least urgent one.
+//! CPUs that share a host processor take turns in slices of milliseconds that ignore priorities. So only as many CPUs
+//! as the host runs at the same time ([`Config::at_once`](crate::Config::at_once)) have real-time and deadline
+//! threads, and each of those gets a host *core* to itself, to which the kernel binds it ([`Scheduler::core`]). The
+//! most urgent threads then run, as many as there are cores; a more urgent thread takes the CPU of the least urgent
+//! one.
 //!
-//! | who | counts as urgent | has a core |
+//! | CPU | counts as urgent | has a core |
 //! |---|---|---|
-//! | a CPU whose vector is not 0: an urgent thread runs or waits there | yes | yes, if one was free |
-//! | a CPU that has just lost its last one and looks for another (`Place`) | yes | no |
-//! | an idle CPU, one with fair threads | no | no |
+//! | its vector is not 0: an urgent thread runs or waits there | yes | yes, if one was free |
+//! | it just lost its last urgent thread and looks for another (`Place`) | yes | no |
+//! | it is idle, or has fair threads only | no | no |
 //!
-//! A mask counts for more: a thread that may run on no CPU that has urgent threads has another one, pinned threads their own.
-//! Then more CPUs are urgent than there are cores, the last ones without a core, wherever the host runs them, until there are
-//! fewer. What is published is a hint here as elsewhere, and what wakes or is pushed at the same time may do the same.
+//! Affinity takes precedence: a thread that may not run on any urgent CPU gets another one, and pinned threads get
+//! their own. There are then more urgent CPUs than cores; the last ones have no core and run wherever the host puts
+//! them. All published words are hints, so simultaneous wake-ups and pushes may also exceed the limit.
 
 use crate::domain::Place;
 use crate::entity::{Class, Entity};
@@ -60,8 +61,8 @@ impl Scheduler {
         [e.cpu(), this].into_iter().filter(|c| c.index() < self.cpus.len()).chain(all)
     }
 
-    /// `cpu` has no urgent thread any more, so that another CPU may have one; or it has one now, less urgent maybe than what
-    /// waits elsewhere. What waits looks anew, until nothing moves.
+    /// `cpu` has no urgent thread any more, so another CPU may have one; or it has one that may be less urgent than
+    /// threads waiting elsewhere. Waiting threads are placed again until nothing moves.
     #[cold]
     pub(crate) fn offer(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let n = self.cpus.len();
@@ -79,7 +80,7 @@ impl Scheduler {
     /// `cpu`, the caller's, has chosen `next`: tells what core it has to be bound to.
     #[cold]
     pub(crate) fn tell_core(&self, cpu: CpuId, next: Option<ThreadIdx>, k: &mut impl Kick) {
-        // Who is idle may be wanted for the next urgent thread there.
+        // An idle CPU may be needed for the next urgent thread there.
         let Some(next) = next else { return };
         if self.table.get(next).is_fair() && !self.domains.is_urgent(cpu) {
             self.cpus[cpu.index()].seen.bound.set(0);
@@ -89,7 +90,8 @@ impl Scheduler {
 }
 
 impl<'a> Held<'a> {
-    /// The CPU has urgent threads, or none any more: it takes a core or leaves it. Who comes to serve it is to be bound there.
+    /// The CPU gained or lost its urgent threads: it takes or releases a core. The carrier that serves it next must
+    /// be bound.
     #[cold]
     pub(crate) fn settle_core(&mut self) {
         let (seen, d) = (&self.cpu.seen, &self.s.domains);

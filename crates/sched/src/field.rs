@@ -1,7 +1,7 @@
-//! Fields that one owner at a time writes and anybody may look at.
+//! Fields with one writer at a time and any number of readers.
 //!
-//! Who owns an entity's fields is said in `entity.rs`. The owner's lock orders the
-//! accesses, so each is a relaxed atomic: a plain load or store for the processor.
+//! `entity.rs` says who owns an entity's fields. The owner's lock orders the accesses, so each is a relaxed atomic: a
+//! plain load or store for the processor.
 
 use sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use crate::node::{self, NONE, Node};
 use crate::table::Table;
 use sync::prefetch;
 
-/// So many levels are remembered, from the leaves on.
+/// The number of tree levels that are remembered, counted from the leaves.
 const LEVELS: usize = 3;
 
 /// A node, and keys that belong below it: from the first on, before the second. Forgotten when the node goes; what else comes or

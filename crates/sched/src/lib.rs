@@ -130,7 +130,7 @@ pub enum Prev {
     Exit,
 }
 
-/// What a thread had to do with queues.
+/// A thread's counters of queueing and switching.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadCounts {
     /// How long it has waited for a CPU.
@@ -214,8 +214,8 @@ impl Scheduler {
         })
     }
 
-    /// Makes room for `t` with these attributes, which must be valid, and this mask. It waits:
-    /// `wake_new` lets it run. Deadline attributes are taken by [`Scheduler::set_attr`] only.
+    /// Allocates the scheduling state of `t` with these attributes, which must be valid, and this mask. The thread
+    /// waits until `wake_new`. Deadline attributes are accepted by [`Scheduler::set_attr`] only.
     pub fn attach(&self, t: ThreadIdx, attr: &Attr, mask: CpuMask) -> Result<(), OutOfMemory> {
         self.table.reserve(t)?;
         let e = self.table.get(t);
@@ -263,9 +263,9 @@ impl Scheduler {
         self.cpus[cpu.index()].seen.was_urgent.get() != 0
     }
 
-    /// Where there are more CPUs than the host runs at the same time ([`Config::at_once`]): the core of the host, one of so many,
-    /// that `cpu` has for its real-time and deadline threads, or had for the last ones if it is idle. Who is woken to serve it
-    /// should be bound to it before.
+    /// With more CPUs than the host runs at the same time ([`Config::at_once`]): the host core that `cpu` has for its
+    /// real-time and deadline threads, or had for its last ones if it is idle. A carrier that is woken to serve `cpu`
+    /// should be bound to it first.
     pub fn core(&self, cpu: CpuId) -> Option<usize> {
         (self.cpus[cpu.index()].seen.bound.get() as usize).checked_sub(1)
     }
@@ -275,7 +275,8 @@ impl Scheduler {
         self.domains.is_limited()
     }
 
-    /// Whether as many CPUs have real-time or deadline threads as the host runs at the same time, and those are not all.
+    /// Whether as many CPUs have real-time or deadline threads as the host runs at the same time, and there are more
+    /// CPUs.
     pub fn is_crowded(&self) -> bool {
         self.domains.is_crowded()
     }
@@ -302,7 +303,7 @@ impl Scheduler {
         self.table.mask(t)
     }
 
-    /// What `sched_rr_get_interval(2)` says of `t`: zero for FIFO, else its slice.
+    /// The answer of `sched_rr_get_interval(2)` for `t`: zero for FIFO, else its slice.
     pub fn rr_interval(&self, t: ThreadIdx) -> Nanos {
         let e = self.table.get(t);
         match e.policy() {
@@ -341,7 +342,7 @@ impl Scheduler {
         Nanos(e.runtime.get() + running)
     }
 
-    /// What `t` had to do with queues so far. Lock-free: each figure may be a moment old.
+    /// The counters of `t`. Lock-free: each figure may be slightly out of date.
     pub fn counts(&self, t: ThreadIdx, now: Nanos) -> ThreadCounts {
         let e = self.table.get(t);
         let waits = e.home.load(Ordering::Relaxed) & entity::ON_RQ != 0 && self.current(e.cpu()) != Some(t);
@@ -355,8 +356,8 @@ impl Scheduler {
         }
     }
 
-    /// What `t`, if it is a real-time thread, has run since it last woke up: preemption and yielding do not end that
-    /// (`watchdog` in `kernel/sched/rt.c`).
+    /// The time that `t`, if it is a real-time thread, has run since it last woke up. Preemption and yielding do not
+    /// reset it (`watchdog` in `kernel/sched/rt.c`).
     pub fn run_since_wake(&self, t: ThreadIdx, now: Nanos) -> Option<Nanos> {
         let e = self.table.get(t);
         (e.class() == entity::Class::Rt).then(|| self.runtime(t, now) - Nanos(e.runtime_at_wake.get()))

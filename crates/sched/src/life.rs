@@ -1,22 +1,23 @@
-//! The one word on which waiting and waking agree.
+//! The word on which waiting and waking agree.
 //!
 //! | value | meaning | who may leave it, and to what |
 //! |---|---|---|
 //! | `FREE` | no thread has the slot | `attach` → `NEW` |
-//! | `NEW` | made, not yet let go: a stale wake-up of the slot's last thread must not start it | `wake_new` → `WAKING`; `detach` → `FREE` |
+//! | `NEW` | created, not yet started: a stale wake-up of the slot's last thread must not start it | `wake_new` → `WAKING`; `detach` → `FREE` |
 //! | `RUNNABLE` | runs, is queued, or is carried between two queues | itself → `WAITING`, `DEAD` |
-//! | `WAITING` | runs, and has said that it is about to wait | itself → `RUNNABLE` (cancel), `BLOCKED`; a waker → `RUNNABLE` |
+//! | `WAITING` | runs, and has announced that it is about to wait | itself → `RUNNABLE` (cancel), `BLOCKED`; a waker → `RUNNABLE` |
 //! | `BLOCKED` | waits | a waker → `WAKING`; a changer → `CHANGING`; `detach` → `FREE` |
 //! | `WAKING` | a waker owns it and will queue it | that waker → `RUNNABLE` |
 //! | `CHANGING` | a changer owns it | that changer → `BLOCKED`; a waker → `CHANGING_WOKEN` |
 //! | `CHANGING_WOKEN` | the same, and woken meanwhile | that changer → `WAKING` |
 //! | `DEAD` | has exited | `detach` → `FREE` |
 //!
-//! `WAITING`, `BLOCKED` and `CHANGING` are left **under the lock of the run queue that the entity's `home` names**,
-//! because several may try; whoever has that lock looks at the word first and at `home` then. Every other value
-//! belongs to one owner. So each step is a load and a store: a compare-exchange in each of blocking and waking
-//! would cost as much as that lock, which both need anyway. What the owner of an entity wrote before it let
-//! go (release) is seen by whoever gets hold of it (acquire).
+//! 1. `WAITING`, `BLOCKED` and `CHANGING` are left **under the lock of the run queue that the entity's `home` names**,
+//!    because several may try. The holder of that lock reads the word first and `home` second.
+//! 2. Every other value belongs to one owner.
+//! 3. So each step is a load and a store. A compare-exchange per block and per wake-up would cost as much as the lock, which
+//!    both need anyway.
+//! 4. Ownership passes by release and acquire: the next owner sees what the previous one wrote.
 
 use sync::atomic::{AtomicU8, Ordering};
 
@@ -30,19 +31,19 @@ const CHANGING_WOKEN: u8 = 6;
 const DEAD: u8 = 7;
 const NEW: u8 = 8;
 
-/// What a waker found.
+/// The result of a wake-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Wake {
-    /// Nothing waits, or somebody else was faster.
+    /// Nothing waits, or another waker was faster.
     TooLate,
-    /// The wait is over; somebody else does the rest.
+    /// The wait is over; the blocker or changer does the rest.
     Done,
     /// The wait is over, and the thread is the waker's to queue.
     Claimed,
 }
 
-/// What a changer found.
+/// The result of an attempt to claim a thread for a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Claim {
@@ -50,7 +51,7 @@ pub(crate) enum Claim {
     Claimed,
     /// There is no thread.
     Gone,
-    /// Somebody else has it for a moment, or it is runnable.
+    /// A waker or changer holds it for a moment, or it is runnable.
     Busy,
 }
 
@@ -78,7 +79,7 @@ impl Life {
         self.set(NEW);
     }
 
-    /// Nobody has the slot.
+    /// Frees the slot.
     pub(crate) fn detach(&self) {
         self.set(FREE);
     }
@@ -91,7 +92,7 @@ impl Life {
 
     /// It does not wait after all. With home's lock.
     pub(crate) fn cancel(&self) {
-        // Else a waker was faster: runnable all the same.
+        // Otherwise a waker was faster, and the thread is runnable already.
         if self.get() == WAITING {
             self.set(RUNNABLE);
         }
@@ -142,7 +143,7 @@ impl Life {
         self.0.compare_exchange(NEW, WAKING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whoever claimed it has queued it.
+    /// The owner has queued the thread.
     #[inline(always)]
     pub(crate) fn queued(&self) {
         self.set(RUNNABLE);
@@ -188,7 +189,7 @@ mod models {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    /// An entity as small as can be: the word, its home, and a field that belongs to whoever owns it.
+    /// A minimal entity: the word, its home, and a field that belongs to the owner.
     struct Entity {
         life: Life,
         home: AtomicU16,

@@ -1,15 +1,16 @@
-//! What the trees of [`crate::tree`] are made of: nodes of up to sixteen slots, in order, each with what a search asks
-//! of it, so that a search reads few lines of memory and none of the threads' own.
+//! Nodes of the trees in [`crate::tree`]: up to sixteen ordered slots. Each slot holds everything a search compares,
+//! so a search reads few cache lines and none of the threads' own.
 //!
-//! A leaf's slot stays at its place as long as it is here: what changes is the order of the places, sixteen numbers of four bits
-//! in one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). So adding a slot and taking one away move
-//! nothing, wherever it is. The slots of an inner node, which changes ten times less often than it is searched, lie in order:
-//! a search need not wait for the word. Places without a slot have the greatest key, so a search branches on no key.
+//! A leaf's slot keeps its place for as long as it exists; only the order of the places changes, sixteen numbers of
+//! four bits in one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). Insertion and removal
+//! therefore move nothing. Inner nodes change ten times less often than they are searched, so their slots lie in
+//! order and a search need not wait for that word. Unused places hold the greatest key, so a search branches on no
+//! key.
 //!
-//! What a search reads is in the first four lines: they can be fetched together.
+//! The first four lines hold all that a search reads, so they can be prefetched together.
 //!
-//! Nodes are made with the threads ([`crate::table::Table::reserve`]) and wait in a list until a tree needs them, so that
-//! queueing never allocates. There are always enough: `tree.rs` says why.
+//! Nodes are allocated with the threads ([`crate::table::Table::reserve`]) and wait in a free list, so queueing never
+//! allocates. `tree.rs` proves that there are always enough.
 
 use crate::field::{FieldI64, FieldU8, FieldU32, FieldU64};
 use ids::ThreadIdx;
@@ -57,7 +58,7 @@ pub(crate) struct Node {
     lows: [FieldI64; WIDTH],
 }
 
-/// What begins a cache line.
+/// Aligned to a cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line<T>(T);
@@ -145,7 +146,7 @@ impl Node {
         self.at(self.place(i))
     }
 
-    /// Adds a slot before slot `i`; there is room.
+    /// Inserts a slot before slot `i`. There must be room.
     #[inline(always)]
     pub(crate) fn insert(&self, i: usize, slot: Slot) {
         let len = self.len();
@@ -178,7 +179,7 @@ impl Node {
         self.order.set(order & before | order >> 4 & !before | (p as u64) << (4 * (WIDTH - 1)));
     }
 
-    /// What lies at place `p`.
+    /// The entry at place `p`.
     #[inline(always)]
     fn at(&self, p: usize) -> Slot {
         let p = p % WIDTH;
@@ -340,7 +341,7 @@ mod tests {
             prop_assert_eq!(until, keys.get(at + 1).copied().unwrap_or(100));
         }
 
-        /// What is moved is there in the same order, and not here any more.
+        /// Moved slots keep their order and are gone from the source.
         #[test]
         fn moves_what_is_behind(
             level in 0u8..2,

@@ -1,7 +1,7 @@
-//! What push and pull promise, looked at from outside while everything goes on: the most urgent threads have the CPUs.
+//! Checks the promise of push and pull from outside while everything runs: the most urgent threads have the CPUs.
 //!
-//! One look proves nothing, because a thread may be on its way: a kick flies, a CPU is in the kernel. Whoever samples looks
-//! again; what stays as it is over several ticks of its CPU will stay.
+//! One sample proves nothing, because a thread may be on its way: a kick is in flight, or a CPU is in the kernel. A
+//! sampler therefore looks repeatedly; a situation that persists over several ticks of its CPU is a violation.
 
 use crate::Scheduler;
 use crate::entity::Class;
@@ -47,7 +47,7 @@ impl Scheduler {
                 return false;
             }
             let seen = &self.cpus[c.index()].seen;
-            // What is about to run there counts as well.
+            // A thread that is about to run there counts, too.
             Rank(seen.running.get()) > Rank::of(e) && Rank(seen.best.get()) > Rank::of(e)
         };
         let others = (0..self.cpus.len()).map(|i| CpuId(i as u16)).filter(|&c| c != cpu && self.suits(head, e, c));

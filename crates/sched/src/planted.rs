@@ -1,7 +1,7 @@
 //! Deliberate faults, one at a time, for testing the tests: every check must have something that
 //! it alone catches. Only with the feature `planted`; otherwise nothing of this is compiled in.
 
-/// What a build with the feature `planted` can be told to do wrong.
+/// The faults that a build with the feature `planted` can switch on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "the hooks name faults that only that feature plants"))]
 pub enum Fault {
@@ -31,7 +31,7 @@ pub enum Fault {
     StaleOverload,
     /// The priority vector is not updated.
     StaleVector,
-    /// A thread that runs outside its new mask goes on.
+    /// A thread outside its new mask keeps running.
     IgnoreExile,
     /// The weight of a leaving thread stays in the sum.
     KeepWeight,

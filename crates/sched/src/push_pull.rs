@@ -18,11 +18,11 @@ const MOST: u32 = 64;
 /// How often a push looks for another target when the first turned out taken.
 const TRIES: u32 = 3;
 
-/// What came of one attempt to push.
+/// The result of one attempt to push.
 enum Push {
     /// It is there; whether that CPU must be kicked.
     Moved(bool),
-    /// The world changed meanwhile: look again.
+    /// The state changed meanwhile: try again.
     Again,
     /// There is nothing to push, or it should run here.
     Stop,
@@ -194,7 +194,7 @@ impl Scheduler {
                 return;
             }
             if self.pull_from(cpu, src, now) {
-                // What was behind the head may be pushed now.
+                // The thread behind the head may be pushable now.
                 self.push(src, now, k);
             }
             at = distance + 1;
@@ -274,7 +274,7 @@ mod tests {
         fn kick(&mut self, _: CpuId) {}
     }
 
-    /// Two CPUs; CPU 0 runs the first of these, the others wait there; CPU 1 says that it is about to choose anew.
+    /// Two CPUs. CPU 0 runs the first of these and the others wait there; CPU 1 is about to reschedule.
     fn scene(priorities: &[u8]) -> Scheduler {
         scene_on(2, priorities)
     }
@@ -286,7 +286,7 @@ mod tests {
             s.attach(ThreadIdx(t), &attr, mask).unwrap();
             s.wake_new(ThreadIdx(t), from, Nanos(1), &mut NoKick);
         };
-        // Nobody is pushed to CPU 1 meanwhile.
+        // Keeps threads from being pushed to CPU 1.
         begin(0, Attr::fifo(99), CpuMask::only(CPU), CPU);
         let _ = s.schedule(CPU, Nanos(2), Prev::Preempted, &mut NoKick);
         for (&p, t) in priorities.iter().zip(1..) {
@@ -300,7 +300,7 @@ mod tests {
         s
     }
 
-    /// Looks while somebody else holds the lock of CPU 0; `None`: it waited for that.
+    /// Looks while another thread holds the lock of CPU 0; `None` if it waited for that lock.
     fn look_past_the_lock(s: &Scheduler) -> Option<bool> {
         let held = s.lock(SRC);
         std::thread::scope(|scope| {
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(look_past_the_lock(&scene(&[2, 9, 4])), None, "the second is not about to run there");
     }
 
-    /// What CPU 0 publishes of itself and CPU 1 of what is most urgent there.
+    /// CPU 0 publishes its own state, CPU 1 its most urgent rank.
     #[test]
     fn a_look_at_what_is_published_spares_the_lock() {
         let s = scene(&[2]);
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(s.cpu_of(ThreadIdx(3)), CPU);
     }
 
-    /// What comes of pushing the head of CPU 0 to CPU 1: moved, and whether that must be told; look again; or nothing.
+    /// The results of pushing the head of CPU 0 to CPU 1: moved, with or without a kick; try again; stop.
     #[test]
     fn a_push_is_decided_under_both_locks() {
         let told = |push: Push| match push {
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!((s.queued(SRC), s.stats(SRC).pushes), (1, 0));
     }
 
-    /// Who waits for the first of two locks does not hold the second, whichever it was asked for first.
+    /// A CPU that waits for the first of two locks does not hold the second, whichever was requested first.
     #[test]
     fn two_locks_are_taken_in_the_order_of_their_ids() {
         let s = scene(&[2]);
@@ -465,7 +465,7 @@ mod tests {
         }
     }
 
-    /// Who was kicked last.
+    /// The CPU that was kicked last.
     #[derive(Default)]
     struct Kicked(Option<CpuId>);
 

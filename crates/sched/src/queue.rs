@@ -1,4 +1,4 @@
-//! A run queue whose lock is held, and the steps of which all scheduling is made.
+//! A locked run queue, and the steps of which all scheduling is made.
 
 use crate::Scheduler;
 use crate::cpu::{Cpu, Idle, RtLatency, RunQueue};
@@ -35,7 +35,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// `account`, for whoever has the running thread's entity at hand.
+    /// `account`, for callers that already have the running thread's entity.
     #[inline(always)]
     pub(crate) fn account_for(&mut self, e: &Entity, now: Nanos) {
         if e.is_fair() {
@@ -120,7 +120,7 @@ impl<'a> Held<'a> {
     /// The second half of `enqueue`.
     #[inline(always)]
     pub(crate) fn settle(&mut self, e: &Entity, now: Nanos, how: Placement) {
-        // Who is moved has waited before.
+        // A moved thread has been waiting since before the move.
         let since = if how == Placement::Moved { e.queued_at.get().min(now.0) } else { now.0 };
         self.stamp(e, Nanos(since));
         e.set_home(self.id, true);
@@ -146,7 +146,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Even who comes to the head of a level comes after the thread that runs.
+    /// A thread queued at the head of its level still comes after the running thread.
     fn keep_running_first(&mut self, e: &Entity) {
         let (table, running) = (&self.s.table, self.rq.current);
         if self.current().is_some_and(|c| c.in_rt_queue() && c.level.get() == e.level.get()) {
@@ -168,7 +168,8 @@ impl<'a> Held<'a> {
     pub(crate) fn dequeue(&mut self, t: ThreadIdx, e: &Entity) {
         let table = &self.s.table;
         if Rank::of(e) < self.rq.running_rank(self.current()) {
-            // Others have kept away because of it: as if it had run, the next `schedule` makes up for that.
+            // Other CPUs kept away because of this thread. Treat it as if it had run, so that the next `schedule`
+            // makes up for it.
             self.rq.chosen = self.rq.chosen.min(Rank::of(e));
         }
         match e.class() {
@@ -248,15 +249,14 @@ impl<'a> Held<'a> {
         self.stamp(e, now);
     }
 
-    /// Nobody runs here any more: `current` is about to belong to somebody else.
+    /// Clears `current`: the thread is about to get another owner.
     #[inline(always)]
     pub(crate) fn vacate(&mut self) {
         self.rq.current = ThreadIdx::NONE;
         self.cpu.seen.current.store(ThreadIdx::NONE.0, Ordering::Release);
     }
 
-    /// The most urgent waiting thread, taken out of the queue to run; `None` is idle.
-    /// Nobody is current.
+    /// Dequeues the most urgent waiting thread to run it; `None` is idle. There must be no current thread.
     pub(crate) fn pick(&mut self, now: Nanos) -> Option<ThreadIdx> {
         let table = &self.s.table;
         let fair = self.rq.fair.waiting() > 0;
@@ -349,15 +349,14 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Publishes what others look at. Everything that changed membership or the running
-    /// thread ends with this. Says whether the CPU needs ticks from now on and did not before: if it is
-    /// not the one that calls, it must be told.
+    /// Publishes the state that other CPUs read. Every change of membership or of the running thread ends with this
+    /// call. True if the CPU needs ticks from now on and did not before: if it is not the caller's, it must be told.
     #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
         self.publish_for(self.has_only_fair())
     }
 
-    /// `publish`, for whoever has asked already whether only fair threads are here.
+    /// `publish`, for callers that know whether only fair threads are here.
     #[inline(always)]
     pub(crate) fn publish_for(&mut self, only_fair: bool) -> bool {
         let before = self.cpu.seen.tick.get();
@@ -450,7 +449,7 @@ impl<'a> Held<'a> {
         self.beats(t, e, self.current())
     }
 
-    /// `beats_current`, for whoever has the running thread's entity at hand.
+    /// `beats_current`, for callers that already have the running thread's entity.
     #[inline(always)]
     pub(crate) fn beats(&mut self, t: ThreadIdx, e: &Entity, current: Option<&Entity>) -> bool {
         match current {

@@ -147,12 +147,12 @@ pub(crate) struct RtQueue {
     pub len: u32,
     /// Everything runnable, the running one included.
     pub active: PriorityArray<false>,
-    /// What could run elsewhere.
+    /// Waiting threads that may run on another CPU.
     pub pushable: PriorityArray<true>,
 }
 
 impl RtQueue {
-    /// Nobody is in it, running or waiting.
+    /// Whether it has no thread, running or waiting.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0

@@ -1,4 +1,4 @@
-//! Choosing what a CPU runs next.
+//! Choosing the next thread of a CPU.
 
 use crate::cpu::Idle;
 use crate::deadline;
@@ -12,18 +12,18 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
 impl Scheduler {
-    /// Gives the CPU to whoever should have it now; `None` is idle. `prev` says what becomes of the
-    /// thread that had it. Clears `need_resched`.
+    /// Gives the CPU to the thread that should have it now; `None` is idle. `prev` says what becomes of the previous
+    /// thread. Clears `need_resched`.
     ///
-    /// Fetches real-time threads from other CPUs when the priority drops here, gives waiting
-    /// ones away after a switch, and looks for a fair thread elsewhere before it idles.
+    /// If the priority drops here, pulls real-time threads from other CPUs. Pushes waiting ones away after a switch,
+    /// and looks for a fair thread elsewhere before it idles.
     #[must_use]
     #[inline]
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
         self.at(cpu).schedule_by(now, prev, k).0
     }
 
-    /// What kicks is in registers until here: who has only fair threads never needs it.
+    /// Outlined: CPUs with fair threads only never need a kick, so its arguments stay in registers.
     #[inline(never)]
     fn schedule_rare(&self, h: Held<'_>, now: Nanos, prev: Prev, mut k: impl Kick) -> Option<ThreadIdx> {
         self.schedule_any(h, now, prev, &mut k)
@@ -60,7 +60,7 @@ impl Scheduler {
             }
         } else {
             h.set_idle(Some(Idle::Spinning));
-            // Who looks around while idle and finds nothing has run nobody.
+            // A CPU that polls while idle and finds nothing has run no thread.
             if last.is_some() {
                 h.cpu.seen.was_urgent.set(u8::from(before < Rank::FAIR));
             }
@@ -134,7 +134,7 @@ impl Held<'_> {
     #[inline(always)]
     fn take_turns(&mut self, e: &Entity, now: Nanos, prev: Prev) -> Option<ThreadIdx> {
         let (s, last) = (self.s, self.rq.current);
-        // Who yields does not compete with those it yields to.
+        // A yielding thread does not compete with those it yields to.
         let rival = prev != Prev::Yield;
         let Some(next) = self.rq.fair.choose(&s.table, rival.then_some(e)) else {
             self.rq.fair.begin(e);
@@ -145,7 +145,7 @@ impl Held<'_> {
         self.stamp(e, now);
         e.involuntary.count();
         self.rq.stats.preemptions += u64::from(prev == Prev::Preempted);
-        // As many wait as before: nothing of what is published changes but who runs.
+        // The number of waiting threads is unchanged: only the running thread must be published.
         self.begin_fair(next, now);
         Some(next)
     }
@@ -170,8 +170,8 @@ impl Held<'_> {
         next
     }
 
-    /// Disposes of the running thread as `prev` says; nobody is current afterwards. Says whether it
-    /// stays runnable, and names it if it must go to another CPU.
+    /// Disposes of the running thread as `prev` says; there is no current thread afterwards. Returns whether it stays
+    /// runnable, and names it if it must go to another CPU.
     fn put_prev(&mut self, now: Nanos, prev: Prev) -> (bool, Option<ThreadIdx>) {
         let Some(e) = self.current() else { return (false, None) };
         let t = self.rq.current;
@@ -244,7 +244,7 @@ impl Held<'_> {
         true
     }
 
-    /// `try_block` for a fair thread. Who is current afterwards is for the caller to say.
+    /// `try_block` for a fair thread. The caller sets the next current thread.
     #[inline(always)]
     fn block_fair(&mut self, e: &Entity) -> bool {
         if !self.is_to_block(e) {

@@ -59,7 +59,7 @@ impl FairServer {
         }
     }
 
-    /// Looks at the clock and at who is runnable.
+    /// Updates the server from the clock and the runnable threads.
     #[inline]
     pub(crate) fn update(&mut self, now: Nanos, fair: bool, rt: bool) {
         if self.runtime == 0 || !(rt || self.armed) {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(looks(&s), (false, false, None));
     }
 
-    /// What fair threads get anyhow counts, and delays it.
+    /// CPU time that fair threads get without the server counts, and delays it.
     #[test]
     fn it_is_deferred_by_what_fair_threads_get() {
         let mut s = server();

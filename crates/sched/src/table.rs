@@ -16,8 +16,8 @@ const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
 const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
-/// Nodes a chunk. The trees of a chunk's entities need three for eight at most (`tree.rs`); a power of two saves whoever looks
-/// for one a comparison.
+/// Nodes per chunk. The trees need at most three nodes for eight of a chunk's entities (`tree.rs`); a power of two
+/// saves the search for a free one a comparison.
 const NODES: usize = if CHUNK < 8 { CHUNK } else { CHUNK / 2 };
 type NodeChunk = [Node; NODES];
 /// Nodes that the trees of a CPU need beside (`tree.rs`): three trees, and of each three nodes and a spare.
@@ -134,7 +134,7 @@ impl Table {
             self.reserve_nodes(i)?;
             let chunk = try_boxed(CHUNK, |_| Entity::new())?;
             let chunk: Box<Chunk> = chunk.try_into().map_err(|_| OutOfMemory)?;
-            // Somebody else may have been faster; then theirs is as good.
+            // If another thread installed the chunk first, use that one.
             let _ = self.chunks[i].set(chunk);
         }
         if self.extra > 0 && self.wide[i].get().is_none() {

@@ -1,4 +1,4 @@
-//! What the passing of time changes.
+//! Changes that happen because time passes.
 
 use crate::entity::{Class, Entity};
 use crate::planted::Fault;
@@ -31,7 +31,7 @@ impl Scheduler {
         }
         let allowed = if self.cpus.len() == 1 { 0 } else { h.allowed_soon(over) };
         h.publish();
-        // Whoever has got a new budget may be wanted elsewhere.
+        // A replenished thread may be more urgent than those elsewhere.
         let push = h.rq.overloaded;
         drop(h);
         if push {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(usual(), 10_186 - 1_273 + (1 << 27));
     }
 
-    /// Whoever lost the request of an idle CPU makes it again.
+    /// A lost request of an idle CPU is repeated.
     #[test]
     fn a_tick_makes_up_for_a_lost_request() {
         let s = scheduler();

@@ -1,27 +1,28 @@
-//! A search tree of entities: ordered by `key`, equal keys in the order of arrival.
+//! A search tree of entities: ordered by `key`, equal keys in order of arrival.
 //!
-//! It is a B+-tree (Bayer and McCreight 1972) of the nodes of `node.rs`: 100,000 threads are four or five levels. A thread knows
-//! its leaf and a node the one above, so nothing is searched for to be removed; to be added it is, from where the last search was
-//! on (`finger.rs`). Augmented by the smallest `vruntime` below each node it finds the earliest *eligible* deadline.
+//! It is a B+-tree (Bayer and McCreight 1972) of the nodes of `node.rs`: 100,000 threads are four or five levels. A
+//! thread knows its leaf and a node its parent, so removal needs no search; insertion starts from where the last
+//! search ended (`finger.rs`). Augmented with the smallest `vruntime` below each node, the tree finds the earliest
+//! *eligible* deadline.
 //!
-//! With 100,000 threads everybody's record is far away when it is their turn. So whoever is taken from the front has what will be
-//! needed fetched meanwhile: the record of the fourth behind it.
+//! With 100,000 threads each record is cold when its turn comes. Taking the front therefore prefetches the record of
+//! the fourth thread behind it.
 //!
-//! What is kept for each node, `low` and `masks`, are **bounds**: whoever is added lowers them at once, as far up as it makes
-//! a difference; who is removed changes nothing. A search that a bound has led astray makes it exact on its way back, so each
-//! removal is paid for once at most, and in most cases never: its leaf is empty before anybody asks.
+//! The augmented values of each node, `low` and `masks`, are **bounds**. Insertion lowers them at once, as far up as
+//! it makes a difference. Removal leaves them stale; a search that a bound has misled tightens it on its way back.
+//! Each removal is paid for at most once, and usually never, because its leaf is empty before a search reaches it.
 //!
 //! # There are always enough nodes
-//! A node that loses a slot and has eight left, or fewer, becomes one with a neighbour (below the same node) if they have at most
-//! twelve together. So two neighbours have thirteen, but where one of them was split since: into eight and nine to twelve and
-//! five, by where the slot is added; at the right end of the tree, where more is to come, into sixteen and one. That leaves nine
-//! to a pair and fifteen to three in a row, five slots a node, and a node without neighbours only where the one above it has
-//! neighbours with enough. (What comes behind the last slot of a full leaf goes before the first of the next as long as that has
-//! room: this only makes them fuller.) The first leaf is excepted: it is emptied from its front, and goes when that is done,
-//! without anybody moving what is to go anyway. With it and what the right end leaves, 3 + 0.37 n nodes are the most that a tree
-//! of n threads has. It keeps one more, the last that it had no use for: who waits in a queue comes and goes at its ends, and
-//! nodes with it, so that in the long run nobody asks for the list of free nodes, which all CPUs share. A scheduler makes four for
-//! each tree, three trees for each CPU, and one for two threads.
+//! A node that loses a slot and has at most eight left merges with a neighbour below the same parent if they have at
+//! most twelve together. So two neighbours have at least thirteen, except after a split: a split makes eight and
+//! nine, or twelve and five, depending on where the slot is inserted, and at the right end, where more will come,
+//! sixteen and one. That leaves nine to a pair and fifteen to three in a row, five slots a node. A node without
+//! neighbours exists only where its parent has neighbours with enough. (Inserting behind the last slot of a full leaf
+//! uses the first place of the next leaf while that has room, which only makes nodes fuller.) The first leaf is
+//! excepted: it is emptied from its front and freed when it is empty, because moving slots that are about to leave
+//! would be wasted. With it and the right end, a tree of n threads has at most 3 + 0.37 n nodes. It keeps one spare,
+//! the last it freed: queues grow and shrink at their ends, so in the long run no CPU needs the shared free list. A
+//! scheduler allocates four nodes for each tree, three trees for each CPU, and one node for two threads.
 
 use crate::entity::Entity;
 use crate::finger::Finger;
@@ -36,8 +37,8 @@ const JOINED_MOST: usize = WIDTH * 3 / 4;
 /// A node with so many slots looks whether it fits into a neighbour.
 const SMALL: usize = WIDTH / 2;
 
-/// What is needed to run a thread is fetched when so many come before it: the time of four switches in a row is more than the
-/// slowest memory takes, and no more than that is evicted by what it brings.
+/// Prefetch distance. Four switches take longer than the slowest memory access, and fetching no further ahead evicts
+/// nothing that is still needed.
 const AHEAD: usize = 4;
 
 /// A tree of entities. An entity can be in one tree at a time.
@@ -69,7 +70,7 @@ impl Tree {
         (self.first != NONE).then(|| ThreadIdx(table.node(self.first).id(0)))
     }
 
-    /// What the members' masks, folded, are part of.
+    /// A superset of the members' masks, folded.
     pub(crate) fn allowed(&self, table: &Table) -> u64 {
         if self.root == NONE { 0 } else { table.node(self.root).masks.get() }
     }
@@ -212,8 +213,8 @@ impl Tree {
         if to_right { (r, at - keep) } else { (n, at) }
     }
 
-    /// What is to come behind the last slot of the full leaf `n` may as well come before the first of the next, if that has
-    /// room and is below the same node.
+    /// A slot that belongs behind the last one of the full leaf `n` may go before the first of the next leaf, if that
+    /// has room and has the same parent.
     #[inline(always)]
     fn make_room_in_next(&mut self, table: &Table, n: u32, key: i64) -> Option<u32> {
         let above = table.node(n).above.get();
@@ -375,7 +376,7 @@ impl Tree {
     }
 }
 
-/// What has come into a slot of node `n`, a thread if that is a leaf, else a node, learns where it is now.
+/// Updates the back pointer of the thread (in a leaf) or node that moved into a slot of node `n`.
 #[inline(always)]
 fn own(table: &Table, n: u32, leaf: bool, id: u32) {
     if leaf {
@@ -463,7 +464,7 @@ fn find_below(
     None
 }
 
-/// What a walk over the whole tree has seen.
+/// Totals of a walk over the whole tree.
 struct Seen {
     /// Where the slots above say that keys begin.
     from: i64,

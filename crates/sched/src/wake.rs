@@ -42,7 +42,7 @@ impl Scheduler {
     #[inline(always)]
     pub fn wake_by(&self, t: ThreadIdx, from: CpuId, clock: impl Clock, k: &mut impl Kick) -> Option<CpuId> {
         let e = self.table.get(t);
-        // Who has waited for long is far away: both lines at once, for with the lock nobody looks ahead.
+        // A thread that has waited long is cold: prefetch both lines before the lock stops speculation.
         sync::prefetch(e, 2);
         let (h, wake) = loop {
             if !e.life.can_be_woken() {
@@ -135,7 +135,7 @@ impl Scheduler {
             _ => h.beats(t, e, current),
         };
         let told = beats && h.request();
-        // Nobody else has come meanwhile.
+        // No other thread has come meanwhile.
         let ticks = if fair { h.publish_for(true) } else { h.publish() };
         // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
         let spins = h.rq.idle == Some(Idle::Spinning);
@@ -225,7 +225,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether what is woken by `from` will have that CPU soon.
+    /// Whether a thread woken by `from` will soon have that CPU to itself.
     fn hands_over(&self, from: CpuId) -> bool {
         let waker = &self.cpus[from.index()].seen;
         let running = Rank(waker.running.get());
@@ -233,8 +233,8 @@ impl Scheduler {
             || (running == Rank::FAIR && waker.queued.get() == 0 && waker.usual_run.get() <= SOON_NANOS)
     }
 
-    /// What it costs a fair thread, or its waker, to be put on a CPU: waiting for others, waking the CPU
-    /// up, waiting for real-time threads.
+    /// The cost of placing a fair thread on a CPU: threads ahead of it, waking the CPU up, waiting for real-time
+    /// threads.
     fn cost(&self, cpu: CpuId) -> u32 {
         let seen = &self.cpus[cpu.index()].seen;
         match Rank(seen.running.get()) {
@@ -268,7 +268,7 @@ mod tests {
         e
     }
 
-    /// What a waker's CPU publishes: what it runs, how many wait, how long it usually runs.
+    /// A waker's CPU publishes what it runs, how many wait, and how long it usually runs.
     #[test]
     fn an_idle_waker_and_one_that_waits_soon_hand_over() {
         let s = scheduler(2);

@@ -1,5 +1,5 @@
-//! The fair queue against what its words mean: V is the weighted mean, who is owed something is eligible, who joins is owed
-//! afterwards what it was owed before, and of the eligible the earliest deadline runs.
+//! Checks the fair queue against its definitions: V is the weighted mean, a thread with positive lag is eligible,
+//! joining preserves lag, and of the eligible threads the one with the earliest deadline runs.
 
 use super::*;
 use crate::attr::Attr;
@@ -75,7 +75,7 @@ impl Model {
         self.waiting.push(n);
     }
 
-    /// Who should run, by definition.
+    /// The thread that should run, by definition.
     fn best(&self) -> Option<u32> {
         let by_key = |want: &dyn Fn(i64) -> bool| {
             let (eligible, key) = (|n: &u32| want(self.at(*n).vruntime.get()), |n: &u32| self.at(*n).key.get());
@@ -90,7 +90,7 @@ impl Model {
         }
     }
 
-    /// What must hold at any time.
+    /// The invariants of the queue.
     fn check(&self) -> Result<(), TestCaseError> {
         let q = &self.queue;
         prop_assert_eq!(q.waiting() as usize, self.waiting.len());
@@ -316,7 +316,7 @@ proptest! {
     }
 }
 
-/// A slice that ends a little earlier or later than it should counts as one, and the next is so much longer or shorter.
+/// A slice may end slightly early or late; the difference is added to the next slice.
 #[test]
 fn the_end_of_a_slice_may_be_off_by_a_step() {
     let (table, queue) = (table(&[(0, 3_000)]), FairQueue::new());

@@ -43,7 +43,7 @@ fn agrees(tree: &Tree, table: &Table, model: &[Member]) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// Who is looked at goes by key; no more are looked at than asked for, and only those with the bit count.
+/// Candidates come in key order; no more are examined than requested, and only those with the bit count.
 #[test]
 fn looks_at_no_more_than_it_is_asked_for() {
     let (table, mut tree, mut model) = (table(40), Tree::new(), Vec::new());
