@@ -1,5 +1,5 @@
-//! An array that grows without moving: room comes in chunks, so that growing never
-//! copies what is there, and a grown array costs the same per access.
+//! An array that grows without moving its elements. Memory comes in chunks, so growing copies nothing and an access
+//! costs the same at any size.
 
 use crate::OutOfMemory;
 use alloc::boxed::Box;
@@ -42,8 +42,8 @@ impl<T> Chunked<T> {
 }
 
 impl<T: Default + Clone> Chunked<T> {
-    /// Makes the array at least `len` long; new elements are default. What could be had
-    /// before memory ran out stays.
+    /// Grows the array to at least `len` elements; new ones are default. If memory runs out, chunks already allocated
+    /// stay.
     pub fn grow(&mut self, len: usize) -> Result<(), OutOfMemory> {
         while self.len() < len {
             self.chunks.try_reserve(1)?;

@@ -43,13 +43,13 @@ pub enum ClockId {
 pub struct CpuClockId {
     /// A thread's rather than a process's.
     pub per_thread: bool,
-    /// Whose; 0: the caller's.
+    /// The owner's id; 0 is the caller.
     pub pid: i32,
     /// Which of the three.
     pub clock: CpuClock,
 }
 
-/// Whose clock an encoded id names, once looked up.
+/// The owner of the clock that an encoded id names, once looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpuTarget {
     /// This thread of the caller's process.
@@ -60,7 +60,7 @@ pub enum CpuTarget {
     OtherProcess(i32),
 }
 
-/// What must be known about threads and processes to judge an encoded id.
+/// Facts about threads and processes that are needed to judge an encoded id.
 pub trait Who {
     /// The caller's thread id.
     fn tid(&self) -> i32;
@@ -78,9 +78,8 @@ impl CpuClockId {
         (!self.pid << 3) | if self.per_thread { 4 } else { 0 } | self.clock as i32
     }
 
-    /// Whose clock it is (`pid_for_clock`); EINVAL if nobody's. A thread's must be of the
-    /// caller's own process. `reading`: `clock_gettime(2)` also takes the caller's own
-    /// *thread* id as a process.
+    /// The clock's owner (`pid_for_clock`); EINVAL if there is none. A thread must be of the caller's own process.
+    /// `reading`: `clock_gettime(2)` also accepts the caller's own *thread* id as a process.
     pub fn resolve(&self, who: &impl Who, reading: bool) -> Result<CpuTarget, Error> {
         match (self.per_thread, self.pid) {
             (true, 0) => Ok(CpuTarget::Thread(who.tid())),

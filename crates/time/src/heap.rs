@@ -1,15 +1,12 @@
-//! A 4-ary heap of expiries over one array: the heart of every queue of this room.
+//! A 4-ary heap of expiries in one array: the core of every queue of this crate.
 //!
-//! The four children of an entry share one cache line (16 bytes an entry, lines of 64
-//! bytes), and the owner of an item remembers the item's place (see [`Places`]), so that
-//! removing needs no search. Why not something with cheaper inserting: a pairing heap or
-//! a timer wheel now and then moves *all* its entries inside one operation, and a trap
-//! has a bound on its work. Here inserting late expiries and removing young ones, the
-//! fate of nearly all timers, touches one or two lines; the worst case is one path
-//! through the heap, 10 lines with a million items.
+//! The four children of an entry share one cache line (16 bytes an entry), and the owner of an item remembers the
+//! item's place (see [`Places`]), so removal needs no search. Structures with cheaper insertion, such as pairing
+//! heaps and timer wheels, occasionally move *all* entries within one operation, but a trap's work is bounded. Here
+//! the common cases, inserting late expiries and removing young ones, touch one or two lines; the worst case is one
+//! path through the heap, 10 lines with a million items.
 //!
-//! Items of equal time come out in the order they went in, as on Linux
-//! (`timerqueue_add` goes right on equality).
+//! Items of equal time come out in order of insertion, as on Linux (`timerqueue_add` goes right on equality).
 
 use crate::OutOfMemory;
 use crate::chunked::Chunked;
@@ -68,26 +65,26 @@ impl Heap {
     /// The place of an item that is in no heap.
     pub const ABSENT: u32 = 0;
 
-    /// An empty heap without room.
+    /// An empty heap without memory.
     pub const fn new() -> Heap {
         Heap { lines: Chunked::new(), len: 0, inserts: 0 }
     }
 
-    /// Makes room for `items` in all, so that inserting never allocates. Growing moves
-    /// nothing. On failure there is room for at least as many as before.
+    /// Reserves memory for `items` in all, so that inserting never allocates. Growing moves nothing. On failure the
+    /// capacity is at least what it was.
     pub fn reserve(&mut self, items: usize) -> Result<(), OutOfMemory> {
         self.lines.grow((items + ROOT).div_ceil(4))
     }
 
-    /// How many items there is room for.
+    /// The number of items there is memory for.
     pub fn capacity(&self) -> usize {
         (4 * self.lines.len()).saturating_sub(ROOT)
     }
 
-    /// Puts `item` in, to expire at `at`.
+    /// Inserts `item`, to expire at `at`.
     ///
     /// # Panics
-    /// If no room was reserved.
+    /// If no memory was reserved.
     #[inline]
     pub fn insert(&mut self, item: u32, at: Nanos, places: &mut impl Places) {
         let entry = self.entry(item, at);

@@ -1,13 +1,13 @@
-//! Deliberate faults, one at a time, for testing the tests: every check must have something that it alone catches.
-//! Only in this room's own tests; otherwise nothing of this is compiled in.
+//! Deliberate faults, one at a time, for testing the tests: every check must catch one that no other check catches.
+//! Compiled into this crate's own tests only.
 
-/// What a test can have done wrong.
+/// A fault that a test can switch on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(test), allow(dead_code, reason = "the hooks name faults that only tests plant"))]
 pub(crate) enum Fault {
     /// A host call's time is charged twice.
     ChargeTwice,
-    /// What a thread consumed since its last tick is lost when it exits.
+    /// A thread's consumption since its last tick is lost when it exits.
     LoseAtExit,
     /// A process's clock goes back to zero when a CPU starts to account for it.
     BackAtStart,

@@ -68,9 +68,8 @@ impl RealItimer {
         due
     }
 
-    /// Someone dequeued a SIGALRM from the process's queue: a periodic timer that waits
-    /// for that goes on, past the periods it missed. When it expires next, if it does so
-    /// anew.
+    /// A SIGALRM was dequeued from the process's queue: a periodic timer that waits for that continues, past the
+    /// periods it missed. Returns its next expiry if it was rearmed.
     pub fn sigalrm_dequeued(&mut self, now: Nanos) -> Option<Nanos> {
         if self.armed || self.interval == Nanos::ZERO {
             return None;

@@ -7,7 +7,7 @@ use crate::chunked::Chunked;
 use crate::heap::{Heap, Places};
 use ids::{Nanos, ThreadIdx};
 
-/// What the queue knows about a thread: 8 bytes.
+/// The queue's record of a thread: 8 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     /// Its place in the heap.
@@ -32,14 +32,14 @@ pub struct TimeoutQueue {
 }
 
 impl TimeoutQueue {
-    /// An empty queue without room for any thread.
+    /// An empty queue without memory for any thread.
     pub const fn new() -> TimeoutQueue {
         TimeoutQueue { heap: Heap::new(), threads: Chunked::new() }
     }
 
-    /// Makes room for threads `0 .. threads`, so that arming never allocates.
+    /// Reserves memory for threads `0 .. threads`, so that arming never allocates.
     ///
-    /// Growing moves nothing. On failure the queue is as before, or a little roomier.
+    /// Growing moves nothing. On failure the queue is unchanged, or slightly larger.
     pub fn reserve(&mut self, threads: usize) -> Result<(), OutOfMemory> {
         if threads > self.threads.len() {
             self.heap.reserve(threads.next_multiple_of(256))?;
@@ -81,7 +81,7 @@ impl TimeoutQueue {
         (place != Heap::ABSENT).then(|| self.heap.expiry(place))
     }
 
-    /// Whose timeout is due first, and when.
+    /// The thread whose timeout is due first, and when.
     #[inline]
     pub fn first(&self) -> Option<(ThreadIdx, Nanos)> {
         self.heap.first().map(|(thread, at)| (ThreadIdx(thread), at))

@@ -1,4 +1,5 @@
-//! A share of CPU time for a named group of threads: so much per period, then wait.
+//! A share of CPU time for a named group of threads: a quota per period; a thread beyond it waits for the next
+//! period.
 
 use crate::Error;
 use ids::Nanos;

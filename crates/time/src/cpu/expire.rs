@@ -116,12 +116,12 @@ impl ProcessTimers {
         }
     }
 
-    /// One pass over everything of the process that may be due (`check_process_timers`):
-    /// ITIMER_PROF, ITIMER_VIRTUAL, RLIMIT_CPU, then POSIX timers, a bounded number.
+    /// One pass over everything of the process that may be due (`check_process_timers`): ITIMER_PROF, ITIMER_VIRTUAL,
+    /// RLIMIT_CPU, then a bounded number of POSIX timers.
     ///
-    /// `at` is what [`ProcessCputime::settle`] has answered, `claim` the proof that nobody else is at it. At the hard limit nothing else
-    /// happens any more; the claim is given back all the same (Linux keeps it for ever,
-    /// which is right only as long as SIGKILL is final).
+    /// `at` is the answer of [`ProcessCputime::settle`], `claim` the proof that no other thread is expiring. At the
+    /// hard limit nothing else happens, but the claim is given back. (Linux keeps it for ever, which is right only
+    /// because SIGKILL is final.)
     pub fn expire<P: Places>(
         &mut self,
         claim: ExpiryClaim<'_>,
@@ -146,8 +146,7 @@ impl ProcessTimers {
         cpu.expiry.set_next(self.next());
     }
 
-    /// The earliest event on each clock. The limit has no queue entry, so it counts anew
-    /// each time.
+    /// The earliest event on each clock. The limit has no queue entry, so it is computed each time.
     pub fn next(&self) -> [Nanos; 3] {
         let [prof, virt, sched] = self.timers.next();
         [prof.min(self.prof.next()).min(self.limit.next_cpu()), virt.min(self.virt.next()), sched]

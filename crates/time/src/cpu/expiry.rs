@@ -58,7 +58,7 @@ impl ExpiryCache {
         self.0[clock.index()].store(at.0, Relaxed);
     }
 
-    /// An event was taken away: the next tick computes anew, and may find nothing left.
+    /// An event was removed: the next tick recomputes, and may find nothing left.
     pub fn recheck(&self, clock: CpuClock) {
         self.set(clock, Nanos::ZERO);
     }

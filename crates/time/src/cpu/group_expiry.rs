@@ -1,22 +1,22 @@
-//! When a process must look after its CPU timers: a flag, a cache, and a hint.
+//! When a process must check its CPU timers: a flag, a cache, and a hint.
 //!
-//! A tick first asks whether anything is armed (`active`), then whether anything *can* be
-//! due: a process on `n` CPUs consumes at most `n` seconds a second, so after one look
-//! that found `left` until the next event, nothing is due for `left / n`. Only ticks past
-//! that hint add the CPUs' slots up, about `n * ln(left)` times per event. Due is an event
-//! by what is known to have been consumed; the hint goes by all that may have been, which
-//! is more until a CPU that the machine gave to others has looked again.
+//! A tick first asks whether anything is armed (`active`), then whether anything *can* be due. A process on `n` CPUs
+//! consumes at most `n` seconds a second, so after a check that found `left` until the next event, nothing is due for
+//! `left / n`. Only ticks past that hint add up the CPUs' slots, about `n * ln(left)` times per event. Events are due
+//! by consumption that is known; the hint goes by the most that may have been consumed, which is more until a
+//! preempted CPU has compared its clock.
 //!
-//! The hint against a concurrent change (an earlier timer, a lump of host time):
+//! The hint against a concurrent change (an earlier timer, a correction from the host):
 //! ```text
 //!   looker:  e = epoch;  sample;  hint = h;  fence;  epoch != e ? hint = 0
 //!   changer: change;  epoch += 1;  fence;  hint = 0
 //! ```
-//! If the looker misses the new epoch, its fence came first, so its hint was stored before
-//! the changer's zero and does not survive it. Otherwise it takes the hint back itself.
+//! 1. If the looker misses the new epoch, its fence came first, so its hint was stored before the changer's zero and does not
+//!    survive it.
+//! 2. Otherwise the looker resets the hint itself.
 //!
-//! One thread at a time expires process timers: whoever wins [`GroupExpiry::claim`]. The
-//! others do not wait: their ticks see that somebody is at it and go on.
+//! One thread at a time expires process timers: the winner of [`GroupExpiry::claim`]. The others do not wait; their
+//! ticks see that the claim is taken and continue.
 
 use crate::cpu::{CpuClock, Cputime, ExpiryCache};
 use crate::planted::{self, Fault};
@@ -32,7 +32,7 @@ use sync::atomic::{
 pub struct GroupExpiry {
     /// Something is armed: `timers_active`. Written under the process lock.
     active: AtomicBool,
-    /// Somebody is expiring: `expiry_active`.
+    /// A thread is expiring: `expiry_active`.
     expiring: AtomicBool,
     /// Nothing is due before this moment.
     hint: AtomicU64,
@@ -92,10 +92,10 @@ impl GroupExpiry {
         }
     }
 
-    /// Of what was consumed, so much is taken back: before it is.
+    /// Announces that `span` of the consumed time is about to be taken back.
     ///
-    /// It may have been told apart already. Then its thread has fewer nanoseconds than were called user or system time,
-    /// and in the sums over all threads those that are too many hide as many of others that are not told apart yet.
+    /// Part of it may already have been attributed to user or system time. Its thread then has fewer nanoseconds than
+    /// were attributed, and in the sums over all threads the excess hides as many unattributed ones of other threads.
     pub(super) fn take_back(&self, span: Nanos) {
         if span != Nanos::ZERO {
             self.returned.fetch_add(span.0, Relaxed);
@@ -104,7 +104,7 @@ impl GroupExpiry {
     }
 
     fn disturb_always(&self) {
-        // Who sees the new epoch sees what has changed.
+        // Publish the epoch after the timers it covers.
         self.epoch.fetch_add(1, Release);
         fence(SeqCst);
         self.hint.store(0, Relaxed);

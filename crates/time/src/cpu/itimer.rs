@@ -19,7 +19,7 @@ pub struct CpuItimer {
     interval: Nanos,
 }
 
-/// What changing a timer means for the cache of next events.
+/// The effect of changing a timer on the cache of next events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "the cache of next events must follow"]
 pub enum CacheChange {

@@ -16,7 +16,7 @@ pub struct Rlimit {
     pub max: u64,
 }
 
-/// What a check of a limit found.
+/// The result of checking a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a limit that was reached is a signal"]
 pub enum Reached {
@@ -85,7 +85,7 @@ fn span(n: u64, unit: u64) -> Nanos {
     Nanos(n.saturating_mul(unit))
 }
 
-/// What happens at a hard [`CpuLimit`].
+/// The action at a hard [`CpuLimit`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtHard {
     /// The thread or group ends.
@@ -104,7 +104,7 @@ pub struct CpuLimit {
     at_hard: AtHard,
 }
 
-/// What a check of a [`CpuLimit`] found.
+/// The result of checking a [`CpuLimit`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a limit that was reached is a signal or worse"]
 pub enum LimitReached {

@@ -18,7 +18,7 @@ use ids::{CpuId, Nanos};
 use sync::CachePadded;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a process consumed on one CPU.
+/// CPU time that a process consumed on one CPU.
 #[derive(Debug, Default)]
 struct Slot {
     clock: Stopwatch,
@@ -101,7 +101,7 @@ impl ProcessCputime {
         self.slots[cpu.index()].clock.stop(now);
     }
 
-    /// What the group has consumed on `cpu`.
+    /// CPU time that the group has consumed on `cpu`.
     pub fn on(&self, cpu: CpuId, now: Nanos) -> Nanos {
         self.slots[cpu.index()].clock.read(now)
     }
@@ -186,8 +186,8 @@ impl ProcessCputime {
         slots.fold(Cputime::ZERO, |sum, (cpu, slot)| sum + slot.sample(now(CpuId(cpu as u16))))
     }
 
-    /// As [`Self::sample`], but of what counts on a CPU at most `known` of it is believed:
-    /// a CPU that the machine has given to others goes on counting until it looks again.
+    /// As [`Self::sample`], but believes at most `known` of each CPU's count: a CPU that the host has preempted keeps
+    /// counting until it compares its clock.
     #[inline]
     pub fn known(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> Cputime {
         let slots = self.slots.iter().enumerate();
@@ -197,8 +197,8 @@ impl ProcessCputime {
         })
     }
 
-    /// [`Self::known`] for the expiry pass: from here on nobody reads less, so that
-    /// who is told of an expiry finds the clock at or past it.
+    /// [`Self::known`] for the expiry pass. Later readings are never lower, so a thread that is told of an expiry finds the
+    /// clock at or past it.
     pub fn settle(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> Cputime {
         let sample = self.known(now, known);
         self.floor.raise(sample.exec);

@@ -1,4 +1,4 @@
-//! What is known about consumed CPU time, and the three clocks made from it.
+//! A sample of consumed CPU time, and the three clocks made from it.
 
 use core::ops::{Add, AddAssign};
 use ids::Nanos;

@@ -75,7 +75,7 @@ impl Stopwatch {
         self.0.store(total.0 << 1, Relaxed);
     }
 
-    /// What it reads at `now`.
+    /// The reading at `now`.
     #[inline(always)]
     pub fn read(&self, now: Nanos) -> Nanos {
         Nanos(value(self.0.load(Relaxed), now))

@@ -19,17 +19,17 @@ pub struct CpuTimers {
 }
 
 impl CpuTimers {
-    /// No timers, and room for none.
+    /// Without timers or memory for any.
     pub const fn new() -> CpuTimers {
         CpuTimers { queues: [const { Heap::new() }; 3] }
     }
 
-    /// Makes room for `timers` on `clock` in all, so that arming never allocates.
+    /// Reserves memory for `timers` on `clock` in all, so that arming never allocates.
     pub fn reserve(&mut self, clock: CpuClock, timers: usize) -> Result<(), OutOfMemory> {
         self.queues[clock.index()].reserve(timers)
     }
 
-    /// Makes room for so many more on `clock`.
+    /// Reserves memory for `timers` more on `clock`.
     pub fn make_room_for(&mut self, clock: CpuClock, timers: usize) -> Result<(), OutOfMemory> {
         let armed = self.queues[clock.index()].len();
         self.reserve(clock, armed + timers)

@@ -36,8 +36,8 @@ impl AddAssign for Usage {
     }
 }
 
-/// What was shown last: keeps both parts from going back when the sampled ratio shifts.
-/// One per thread and one per process, each under its lock.
+/// The values shown last. They keep both parts monotonic when the sampled ratio shifts. One per thread and one per
+/// process, each under its lock.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Adjuster {
     shown: Usage,

@@ -17,7 +17,7 @@ use sync::atomic::Ordering::Relaxed;
 
 /// The CPU clocks of the process and its threads.
 pub trait CpuClocks {
-    /// What the clock reads; `None` if its thread is gone.
+    /// The clock's reading; `None` if its thread has exited.
     fn read(&self, base: Base) -> Option<Nanos>;
     /// Puts a timer into the clock's queue ([`crate::cpu::CpuTimers::arm`], and the cache
     /// follows).
@@ -27,7 +27,7 @@ pub trait CpuClocks {
     fn disarm(&mut self, base: Base, timer: TimerKey);
 }
 
-/// For a caller who has none.
+/// Clocks for a caller that has none.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCpuClocks;
 
@@ -57,7 +57,7 @@ impl From<Error> for Refused {
 /// An expiry that is now the first on its clock in the queue of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct First {
-    /// Whose queue: its host timer may have to come earlier.
+    /// The CPU whose queue it is: its host timer may have to be set earlier.
     pub cpu: CpuId,
     /// The clock.
     pub base: Base,
@@ -65,14 +65,14 @@ pub struct First {
     pub at: Nanos,
 }
 
-/// What the CPU that serves a timer must be told.
+/// What the CPU that serves a timer must be told, if anything.
 pub type TellCpu = Option<First>;
 
 /// A signal to be queued: everything that goes into its `siginfo`, and the key by which
 /// its delivery comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerSignal {
-    /// Whose it is.
+    /// The timer it belongs to.
     pub key: TimerKey,
     /// `si_tid`: the timer's id.
     pub id: u32,
@@ -82,7 +82,7 @@ pub struct TimerSignal {
     pub value: u64,
 }
 
-/// What a delivery is.
+/// The result of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a dropped signal is not delivered"]
 pub enum Delivery {
@@ -92,7 +92,7 @@ pub enum Delivery {
     Signal {
         /// `si_overrun`.
         overrun: i32,
-        /// Whose host timer may have to come earlier.
+        /// The CPU whose host timer may have to be set earlier.
         tell: TellCpu,
     },
 }
@@ -100,7 +100,7 @@ pub enum Delivery {
 /// A timer that was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// What it was.
+    /// The timer as it was.
     pub listed: Listed,
     /// Its signal is still queued; it means nothing any more.
     pub queued: bool,
@@ -111,12 +111,12 @@ pub struct Taken {
 pub struct PosixTimers {
     /// Ids and slots.
     pub table: TimerTable,
-    /// Who is due next.
+    /// Timers by expiry.
     pub queues: ExpiryQueues,
 }
 
 impl PosixTimers {
-    /// No timers, on `cpus` CPUs; room for a few on the first one, where programs begin.
+    /// No timers, on `cpus` CPUs; with memory for a few on the first one, where programs start.
     pub fn new(cpus: usize) -> Result<PosixTimers, OutOfMemory> {
         const FIRST: CpuId = CpuId(0);
         let timers = PosixTimers { table: TimerTable::new()?, queues: ExpiryQueues::new(cpus)? };
@@ -134,8 +134,8 @@ impl PosixTimers {
         Ok(reserved.id)
     }
 
-    /// The last step of a creation: room in its queue, and the timer answers calls. On
-    /// failure (EAGAIN) the id is given back. Room for CPU clocks is the caller's to make.
+    /// The last step of a creation: reserves its place in the queue and makes the timer answer calls. On failure
+    /// (EAGAIN) the id is given back. The caller reserves memory on CPU clocks.
     pub fn publish(&self, reserved: Reserved, timer: Timer, now: Nanos) -> Result<(), OutOfMemory> {
         if let Err(e) = self.queues.reserve(self.table.slot(reserved.key).home(), timer.base) {
             self.table.abandon(reserved);
@@ -230,8 +230,8 @@ impl PosixTimers {
         Ok(Taken { listed, queued: !last })
     }
 
-    /// A timer that was just created goes on where another was dumped. What to tell its CPU;
-    /// and its key if its signal was on its way: [`Self::fire`] it.
+    /// Continues a timer that was just created where another was dumped. Returns what to tell its CPU, and its key if
+    /// its signal was pending: [`Self::fire`] it.
     pub fn resume(
         &self,
         id: i32,
@@ -263,13 +263,12 @@ impl PosixTimers {
         self.queues.pop_due(&self.table, cpu, now)
     }
 
-    /// A timer left its queue because it was due. Under the process lock. `target_lives`:
-    /// whether this thread has not exited; `ignores`: whether this signal is ignored and
-    /// not blocked. The signal to queue, if any.
+    /// Handles a timer that left its queue because it was due, under the process lock. `target_lives`: whether this
+    /// thread has not exited; `ignores`: whether this signal is ignored and not blocked. Returns the signal to queue,
+    /// if any.
     ///
-    /// Between the queue and here the timer may have been set anew: if it stands in a
-    /// queue again nothing happens. If that newer expiry has already left its queue too,
-    /// the first one here fires it, once.
+    /// Between the queue and this call the timer may have been set anew. If it is in a queue again, nothing happens.
+    /// If that newer expiry has left its queue as well, the first call here fires it, once.
     pub fn fire(
         &self,
         key: TimerKey,

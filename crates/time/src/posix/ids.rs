@@ -1,10 +1,9 @@
-//! Which id a new timer tries: a counter, as Linux has it.
+//! The id that a new timer tries: a counter, as in Linux.
 //!
-//! A thread that creates timers alone gets consecutive ids, and so do threads that take turns
-//! on one CPU. Where threads on different CPUs come one after the other again and again,
-//! whoever comes next takes some ids at once, up to the end of a block, and uses them up, so
-//! that CPUs that create timers in a loop do not hand the same cache lines to and fro. Each
-//! thread's ids still rise; what a thread leaves of its ids is a gap.
+//! A thread that creates timers alone gets consecutive ids, and so do threads that take turns on one CPU. When
+//! threads on different CPUs keep alternating, the next one takes the rest of a block at once, so that CPUs that
+//! create timers in a loop do not bounce the same cache lines. Each thread's ids still rise; ids it leaves unused are
+//! a gap.
 
 use crate::posix::arena::array;
 use ids::CpuId;
@@ -16,14 +15,14 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 pub(super) const ID_MASK: u32 = i32::MAX as u32;
 pub(super) const BLOCK_BITS: u32 = 5;
 const BLOCK: u32 = 1 << BLOCK_BITS;
-/// So many changes are a crowd. A change of CPU and thread counts for [`CHANGE`], no change
-/// takes one back: of two that compete for a lock, one often comes several times in a row.
+/// Contention threshold: switch to per-thread id blocks. A change of CPU and thread adds [`CHANGE`], no change
+/// subtracts one; of two threads that compete for a lock, one often comes several times in a row.
 const CROWD: u64 = 64;
 const CHANGE: u64 = 8;
-/// So many blocks are taken beside what is left of the one that the counter is in.
+/// Blocks that are taken in addition to the rest of the counter's own.
 const MORE: u32 = 2;
-/// Who may have some: threads, modulo this. Another thread with the same remainder drops what
-/// is left.
+/// Slots for owners of blocks: threads, modulo this. A thread with the same remainder drops the rest of the other's
+/// block.
 const OWNERS: usize = 64;
 
 /// The counter, in one word: the next id (32 bits), who took the last (the thread's lower 16
@@ -53,8 +52,8 @@ impl Count {
     }
 }
 
-/// What is left of ids that were taken at once, in one word: whose it is (25 bits), how many are left (7 bits, never
-/// 0), and the first (32 bits). 0 is none.
+/// The rest of a block in one word: its owner (25 bits), the number left (7 bits, never 0), and the first id (32
+/// bits). 0 is none.
 #[derive(Clone, Copy)]
 struct Rest(u64);
 
@@ -99,12 +98,12 @@ impl IdCounter {
         }
     }
 
-    /// What the counter stands at.
+    /// The counter's value.
     pub fn get(&self) -> u32 {
         Count(self.count.load(Relaxed)).next() & ID_MASK
     }
 
-    /// Sets it; nobody goes on with a block from before.
+    /// Sets it, and invalidates all blocks taken before.
     pub fn set(&self, id: u32) {
         if self.blocks_taken.load(Relaxed) {
             self.blocks_taken.store(false, Relaxed);
@@ -145,7 +144,7 @@ impl IdCounter {
         let mut count = Count(self.count.load(Relaxed));
         loop {
             let len = BLOCK - count.next() % BLOCK + MORE * BLOCK;
-            // The crowd is still there: whoever comes next from elsewhere takes a block, too.
+            // Contention persists: the next thread from another CPU takes a block, too.
             let then = count.taken(len, cpu, maker, CROWD - CHANGE);
             match self.count.compare_exchange(count.0, then.0, Relaxed, Relaxed) {
                 Ok(_) => {

@@ -1,9 +1,8 @@
-//! Which timer is due next: one queue per CPU and clock.
+//! The next timer due: one queue per CPU and clock.
 //!
-//! A timer's expiries always stand in the queue of its home, the CPU that created it, so
-//! room is made there, once, at creation. Arming and cancelling touch the timer, its home's
-//! lock and one path of a heap: no host call. The owner keeps its CPU's host timer at the
-//! earliest expiry only.
+//! A timer's expiries are always in the queue of its home, the CPU that created it, so memory is reserved there,
+//! once, at creation. Arming and cancelling touch the timer, its home's lock and one path of a heap; they make no
+//! host call. The owner keeps its CPU's host timer at the earliest expiry only.
 
 use crate::planted::{self, Fault};
 use crate::posix::table::Slot;
@@ -17,11 +16,11 @@ use sync::{CachePadded, Lock};
 
 /// The clocks, read when they are asked.
 pub trait ReadClock {
-    /// What `base` reads; `None` for CPU clocks.
+    /// The reading of `base`; `None` for CPU clocks.
     fn read(&self, base: Base) -> Option<Nanos>;
 }
 
-/// What the clocks read, at one moment.
+/// The readings of the clocks at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WallClocks {
     /// CLOCK_MONOTONIC.
@@ -61,7 +60,7 @@ struct CpuQueue {
     heaps: Lock<[Heap; 4]>,
     /// How many timers on each clock may be armed here at a time.
     needed: [AtomicUsize; 4],
-    /// How many the heaps have room for; written under their lock.
+    /// The heaps' capacities; written under their lock.
     room: [AtomicUsize; 4],
 }
 
@@ -106,8 +105,8 @@ impl ExpiryQueues {
         Ok(ExpiryQueues { cpus: queues.into_boxed_slice() })
     }
 
-    /// Makes room at `home` for one more timer on `base`; its expiries there then never
-    /// allocate. A CLOCK_REALTIME timer also needs room on the monotonic clock.
+    /// Reserves memory at `home` for one more timer on `base`, so that its expiries never allocate. A CLOCK_REALTIME
+    /// timer also needs a place on the monotonic clock.
     pub(super) fn reserve(&self, home: CpuId, base: Base) -> Result<(), OutOfMemory> {
         let queue = &self.cpus[home.index()];
         let (first, second) = clocks_of(base);
@@ -115,7 +114,7 @@ impl ExpiryQueues {
         queue.reserve(second).inspect_err(|_| queue.unreserve(first))
     }
 
-    /// Gives back the room of a timer that is gone.
+    /// Releases the reservation of a deleted timer.
     pub(super) fn unreserve(&self, home: CpuId, base: Base) {
         let (first, second) = clocks_of(base);
         self.cpus[home.index()].unreserve(first);

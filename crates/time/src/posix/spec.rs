@@ -75,8 +75,8 @@ impl TimerClock {
         })
     }
 
-    /// Whose clock it is. EINVAL for a thread that is not the caller's, a process that is
-    /// not, or one that we do not run; EOPNOTSUPP for alarm clocks.
+    /// The clock's owner. EINVAL for a thread of another process, a missing process, or one that we do not run;
+    /// EOPNOTSUPP for alarm clocks.
     pub fn resolve(self, who: &impl Who) -> Result<Base, Error> {
         Ok(match self {
             TimerClock::Monotonic => Base::Monotonic,
@@ -94,7 +94,7 @@ impl TimerClock {
     }
 }
 
-/// Who is told of an expiry, and how (`struct sigevent`, checked).
+/// The receiver of an expiry, and the way it is told (`struct sigevent`, checked).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notify {
     /// SIGEV_NONE: nobody.
@@ -126,7 +126,7 @@ const SIGEV_THREAD_ID: i32 = 4;
 const SIGALRM: u8 = 14;
 
 impl Notify {
-    /// What a null `sigevent` means; its value is the timer's id.
+    /// The meaning of a null `sigevent`; its value is the timer's id.
     pub const DEFAULT: Notify = Notify::Process { signo: SIGALRM, thread: false };
 
     /// Checks the fields of a `struct sigevent` (`good_sigevent`). The signal number of

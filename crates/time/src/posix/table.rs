@@ -32,7 +32,7 @@ const SHARD_BITS: u32 = 4;
 const SHARDS: usize = 1 << SHARD_BITS;
 const POOL_BITS: u32 = 4;
 const POOLS: usize = 1 << POOL_BITS;
-/// So many taken ids are passed over before the CPU is offered to somebody else.
+/// Taken ids that are skipped before the CPU is offered to other threads.
 const TRIES_PER_STEP: u32 = 64;
 
 /// Which shard has an id.
@@ -41,7 +41,7 @@ fn shard_of(id: u32) -> usize {
     (id >> BLOCK_BITS) as usize % SHARDS
 }
 
-/// What the id is called in its shard: without the shard's number.
+/// The id within its shard, without the shard's number.
 #[inline(always)]
 fn key_in_shard(id: u32) -> u32 {
     id >> (BLOCK_BITS + SHARD_BITS) << BLOCK_BITS | id & ((1 << BLOCK_BITS) - 1)
@@ -65,7 +65,7 @@ impl TimerKey {
     }
 }
 
-/// What a slot is.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     Free,
@@ -73,7 +73,7 @@ enum Life {
     Dead,
 }
 
-/// What a slot's lock guards.
+/// The data under a slot's lock.
 #[derive(Debug)]
 pub(super) struct State {
     life: Life,
@@ -90,7 +90,7 @@ pub(super) struct Slot {
     id: AtomicU32,
     /// Place in an expiry queue; written under the queue's lock.
     pub place: AtomicU32,
-    /// Whose expiry queue; written while nobody knows the slot.
+    /// The CPU whose expiry queue it uses; written before the slot is published.
     home: AtomicU32,
     /// Neighbours on the list of ignored signals, under the process lock; for a free slot
     /// `next` is the next free one, under the pool's lock.
@@ -122,7 +122,7 @@ struct Shard {
     trie: Trie,
 }
 
-/// What a pool's lock guards.
+/// The data under a pool's lock.
 #[derive(Debug, Default)]
 struct FreeSlots {
     /// A list through `next`: 0 ends it, else the number plus one.
@@ -186,7 +186,7 @@ impl From<OutOfMemory> for NotReserved {
     }
 }
 
-/// What a listing shows of a timer.
+/// A timer as a listing shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// Its id.
@@ -370,10 +370,9 @@ impl TimerTable {
         self.pools[key.pool()].give(key.slot());
     }
 
-    /// Lists up to `most` slots from cursor `from` on and says where to go on; `None` at
-    /// the end. Nobody who creates or deletes waits for it: it holds one timer at a time,
-    /// for as long as it takes to copy it, and a pool for as long as it takes to read how many of its slots
-    /// were ever used. Start at 0.
+    /// Lists up to `most` slots from cursor `from` on, and returns where to continue; `None` at the end. Start at 0.
+    /// Creating and deleting do not wait for it: it holds one timer while it copies it, and a pool while it reads how
+    /// many of its slots were ever used.
     pub fn list(&self, from: u64, most: u32, mut show: impl FnMut(Listed)) -> Option<u64> {
         let (mut number, mut slot) = ((from >> 32) as usize, from as u32);
         let used_of = |number: usize| self.pools.get(number).map_or(0, |pool| pool.free.lock().used);

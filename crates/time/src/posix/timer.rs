@@ -45,7 +45,7 @@ pub enum SignalAt {
 /// One POSIX timer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
-    /// What it runs on.
+    /// The clock it runs on.
     pub base: Base,
     /// Whom it tells.
     pub notify: Notify,
@@ -69,11 +69,11 @@ pub struct Timer {
     deleted: bool,
 }
 
-/// What an expiry asks for.
+/// The action that an expiry requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "an expiry may be a signal"]
 pub enum Fired {
-    /// Nothing: the timer was set anew, deleted, or tells nobody.
+    /// Nothing: the timer was set anew, was deleted, or notifies nobody.
     Nothing,
     /// Its signal is to be sent: see [`Timer::send`].
     Signal,
@@ -93,7 +93,7 @@ pub enum Sent {
     Unpark,
 }
 
-/// What a signal that reached its target means.
+/// The meaning of a signal that reached its target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a dropped signal is not delivered, a delivered one may re-arm"]
 pub enum Delivered {
@@ -133,10 +133,9 @@ impl Timer {
         }
     }
 
-    /// `timer_settime(2)`, after the old setting was read with [`Self::get`] and the timer
-    /// was taken out of its queue. `now` is what its clock reads. Says when the timer is
-    /// to expire; a moment that is past is fired at once by whoever arms it. A zero value
-    /// disarms and forgets the interval. SIGEV_NONE timers never run.
+    /// `timer_settime(2)`, after the old setting was read with [`Self::get`] and the timer was taken out of its
+    /// queue. `now` is its clock's reading. Returns when the timer is to expire; the caller fires a time in the past
+    /// at once. A zero value disarms and forgets the interval. SIGEV_NONE timers never run.
     pub fn set(&mut self, new: ItimerValue, absolute: bool, now: Nanos) -> Option<Nanos> {
         self.signal_seq = self.signal_seq.wrapping_add(1);
         self.overrun = -1;
@@ -224,11 +223,11 @@ impl Timer {
         to
     }
 
-    /// Its pending signal was taken for delivery when its clock reads `now`
-    /// (`posixtimer_deliver_signal`).
+    /// Its pending signal was dequeued for delivery when its clock read `now` (`posixtimer_deliver_signal`).
     ///
-    /// A `now` that is taken to be as early as it may be can lie before the expiry that has been seen. If nobody has counted
-    /// that period yet ([`Self::get`] may have), it is over all the same, or it would be told twice.
+    /// `now` is a lower bound and may lie before the expiry that was seen. If that period has not been counted yet
+    /// (by
+    /// [`Self::get`]), it counts as over; otherwise it would be reported twice.
     pub fn deliver(&mut self, now: Nanos) -> Delivered {
         self.signal = SignalAt::Nowhere;
         let is_stale = self.signal_seq != self.sent_seq && !planted::strikes(Fault::DeliverStale);
@@ -360,7 +359,7 @@ impl Timer {
     }
 }
 
-/// How a restored timer goes on.
+/// How a restored timer continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Resumed {

@@ -1,15 +1,14 @@
-//! From a key to a slot: a trie of 32-way nodes, one cache line pair each, as tall as the
-//! largest key needs.
+//! From a key to a slot: a trie of 32-way nodes, one pair of cache lines each, as tall as the largest key needs.
 //!
-//! An entry is nothing, a child node, or a slot: *a slot stands as high up as it is alone*.
-//! Sparse keys therefore need no nodes of their own (2,048 keys at a stride of 512 in
-//! 8 KiB, where Linux's xarray took a megabyte), and dense ones 4.2 bytes each, with
-//! neighbours on one line. An insertion makes at most six nodes: nothing is ever rehashed.
+//! An entry is empty, a child node, or a slot. *A slot is stored as high as it is unique*, so sparse keys need no
+//! nodes of their own (2,048 keys at a stride of 512 take 8 KiB, where Linux's xarray takes a megabyte), and dense
+//! ones take 4.2 bytes each, with neighbours on one line. An insertion makes at most six nodes; nothing is ever
+//! rehashed.
 //!
-//! Writers hold the shard's lock; readers hold nothing. The path to a key that is present
-//! for the whole lookup is neither freed nor shortened, so it is found. A reader of a key
-//! that is not may stray into a node that was freed and used again: it takes at most six
-//! steps and comes back with nothing or with a slot, and whoever asked checks the slot's id.
+//! 1. Writers hold the shard's lock; readers hold nothing.
+//! 2. The path to a key that is present for the whole lookup is neither freed nor shortened, so the key is found.
+//! 3. A reader of an absent key may enter a node that was freed and reused. It takes at most six steps and returns nothing or
+//!    a slot, whose id the caller checks.
 
 use crate::OutOfMemory;
 use crate::posix::arena::Arena;
@@ -50,7 +49,7 @@ impl FreeNodes {
     }
 }
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Insert {
     Done,

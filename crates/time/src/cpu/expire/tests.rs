@@ -1,5 +1,5 @@
-//! What a tick sees and what a pass does, case by case; then invariants I2 to I5 and the
-//! additivity of clocks under random histories.
+//! Ticks and expiry passes, case by case; then invariants I2 to I5 and the additivity of clocks under random
+//! histories.
 
 use super::*;
 use crate::cpu::{Cputime, Mode};

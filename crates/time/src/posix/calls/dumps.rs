@@ -112,7 +112,8 @@ fn what_was_on_its_way_is_fired_and_what_stood_still_stands_still() {
     assert_eq!(t.resume(5, &idle, &mut cpu).unwrap_err(), Error::Invalid);
 }
 
-/// A timer on CLOCK_REALTIME changes between two clocks; what is left is told of the one, what comes by the other.
+/// A timer on CLOCK_REALTIME moves between two clocks: its remaining time is shown on one and its expiry comes by the
+/// other.
 #[test]
 fn a_relative_time_after_an_absolute_one_counts_on_the_monotonic_clock() {
     let t = PosixTimers::new(1).unwrap();
@@ -135,7 +136,7 @@ impl ReadClock for Counted {
     }
 }
 
-/// What is not asked for costs no reading of a clock; what is relative needs one.
+/// Clocks are read only where a relative value needs them.
 #[test]
 fn who_does_not_want_the_old_setting_gets_the_same_new_one() {
     let t = PosixTimers::new(1).unwrap();

@@ -45,7 +45,7 @@ fn histories() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 1..150)
 }
 
-/// What is known of a timer that lives.
+/// The expected state of a live timer.
 #[derive(Debug)]
 struct Known {
     id: u32,
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// What ticks and the way back to the program do: everything due expires, and what is not blocked is delivered.
+    /// Does what ticks and the return to user mode do: everything due expires, and unblocked signals are delivered.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         let clocks = self.clocks();
         for cpu in 0..CPUS {

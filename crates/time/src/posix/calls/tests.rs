@@ -391,8 +391,8 @@ fn listing_goes_on_where_it_stopped_and_shows_living_timers_only() {
     t.table.abandon(half);
 }
 
-/// Nobody who creates, sets, asks or deletes waits for a listing: all of it is done in the middle of one, which would
-/// hang if a lock were held there but the one of the timer that is shown.
+/// Creating, setting, querying and deleting never wait for a listing. All of it happens in the middle of one, and
+/// would hang if the listing held any lock but that of the timer it shows.
 #[test]
 fn slots_that_were_never_used_are_not_looked_at() {
     let t = timers();
@@ -482,7 +482,7 @@ fn ids_stay_unique_and_calls_see_whole_timers() {
     assert_eq!(t.table.usage().0, 6_000);
 }
 
-/// Wanted ids against counted ones: whoever gets one has it alone.
+/// Exact ids against counted ones: each id has one owner.
 #[test]
 fn wanted_ids_race_with_counted_ones() {
     let t = timers();
