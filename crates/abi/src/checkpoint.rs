@@ -1,8 +1,8 @@
-//! What programs see beyond Linux of time: private system calls and the records that they
-//! carry. Outside Entresol the calls answer ENOSYS, as all numbers that there are not.
+//! What programs see of time beyond Linux: private system calls and the records they carry. Outside Entresol the
+//! calls answer ENOSYS, like all unknown numbers.
 //!
-//! The records are words of 64 bits, two halves in one where noted (the lower first).
-//! `docs/CHECKPOINT.md` has the form for people, JSON; a change here is a new [`VERSION`].
+//! Records are words of 64 bits, two halves in one where noted (the lower first). `docs/CHECKPOINT.md` has the JSON
+//! form; a change here needs a new [`VERSION`].
 
 use ids::Nanos;
 
@@ -75,11 +75,11 @@ pub struct TimerRecord {
     pub interval: Nanos,
     /// When it expires, by its clock; relative CLOCK_REALTIME settings count on CLOCK_MONOTONIC.
     pub expires: Nanos,
-    /// What that clock read.
+    /// The clock's reading.
     pub now: Nanos,
     /// Periods counted towards the next signal, less one.
     pub overrun: i64,
-    /// What `timer_getoverrun(2)` says.
+    /// The answer of `timer_getoverrun(2)`.
     pub overrun_last: i64,
     /// When it was created, on a clock of Entresol's own: listings show the newest first.
     pub created: Nanos,
@@ -273,7 +273,7 @@ pub mod request {
     }
 
     impl Item {
-        /// What stands before the item's bytes.
+        /// The header before the item's bytes.
         pub const fn header(self, size: usize) -> [u8; 8] {
             (((size as u64) << 32) | self as u64).to_le_bytes()
         }

@@ -64,7 +64,7 @@ impl Errno {
     /// The largest number a system call may return negated (`MAX_ERRNO`).
     pub const MAX: i32 = 4095;
 
-    /// What a system call returns for this error: the number negated.
+    /// The return value of a system call with this error: the negated number.
     #[inline(always)]
     pub const fn to_ret(self) -> isize {
         -(self.0 as isize)

@@ -196,7 +196,7 @@ impl FpSwBytes {
     /// The size in memory.
     pub const SIZE: usize = 48;
 
-    /// What describes an xsave area of `xstate_size` bytes with these components.
+    /// The description of an xsave area of `xstate_size` bytes with these components.
     pub const fn of(xfeatures: u64, xstate_size: u32) -> FpSwBytes {
         let extended_size = xstate_size + FP_XSTATE_MAGIC2_SIZE as u32;
         FpSwBytes { magic1: FP_XSTATE_MAGIC1, extended_size, xfeatures, xstate_size }

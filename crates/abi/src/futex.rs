@@ -12,7 +12,7 @@ pub use linux::{
     FUTEX2_SIZE_U32, FUTEX2_SIZE_U64,
 };
 
-/// What remains of an operation without its flags (`FUTEX_CMD_MASK`).
+/// The mask of an operation without its flags (`FUTEX_CMD_MASK`).
 pub const FUTEX_CMD_MASK: u32 = !(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME);
 /// `FUTEX2_MPOL`: choose the memory node by policy.
 pub const FUTEX2_MPOL: u32 = linux::FUTEX2_MPOL;
@@ -29,7 +29,7 @@ pub struct WakeOp {
     pub oparg: i32,
     /// `FUTEX_OP_CMP_*`: 0 equal, 1 not equal, 2 less, 3 less or equal, 4 greater, 5 greater or equal.
     pub cmp: u32,
-    /// What the old value is compared with.
+    /// The operand of the comparison with the old value.
     pub cmparg: i32,
 }
 

@@ -53,8 +53,8 @@ impl SigEvent {
         b
     }
 
-    /// What is asked for; EINVAL for an unknown way or a bad signal (`good_sigevent`; that
-    /// the thread belongs to the caller is for the caller to check). SIGEV_NONE takes any signal.
+    /// The requested notification; EINVAL for an unknown kind or a bad signal (`good_sigevent`). The caller checks
+    /// that the thread is its own. SIGEV_NONE takes any signal.
     pub fn check(&self) -> Result<Notify, Errno> {
         let signal = || Signal::from_raw(self.signo).ok_or(Errno::EINVAL);
         match self.notify {

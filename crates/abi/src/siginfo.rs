@@ -87,8 +87,8 @@ const fn specific_codes(signo: i32) -> Option<(i32, Layout)> {
     })
 }
 
-/// What a signal tells about itself: `siginfo_t`, the 48 bytes of it that Linux ever fills
-/// (`kernel_siginfo_t`). The program sees 128 bytes, the rest zero.
+/// The information of a signal: `siginfo_t`, of which Linux only ever fills 48 bytes (`kernel_siginfo_t`). The
+/// program sees 128 bytes, the rest zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct SigInfo {

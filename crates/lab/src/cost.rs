@@ -1,11 +1,9 @@
-//! A cost model of many CPUs that meet at shared cache lines, for machines larger than
-//! the one at hand.
+//! A cost model of many CPUs that meet at shared cache lines, for machines larger than the one at hand.
 //!
-//! Three facts carry it: a line moves from CPU to CPU one transfer at a time; a contended
-//! lock is handed on only after the waiters have fetched the line anew, one socket after
-//! the other (Boyd-Wickizer and others, "Non-scalable locks are dangerous", 2012); and
-//! ticks of one machine come at about the same moment. It knows nothing of caches' sizes
-//! or of bandwidth. Judge the orders and ratios it gives, not the nanoseconds.
+//! It rests on three facts. A line moves from CPU to CPU one transfer at a time. A contended lock is handed on only
+//! after the waiters have fetched its line again, one socket after the other (Boyd-Wickizer and others, "Non-scalable
+//! locks are dangerous", 2012). The ticks of a machine come at about the same moment. It models neither cache sizes
+//! nor bandwidth: judge the orders and ratios it gives, not the nanoseconds.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
@@ -25,11 +23,11 @@ pub struct Machine {
     pub near: u64,
     /// Using a line one has.
     pub local: u64,
-    /// Ticks come spread over so much time.
+    /// The span over which the CPUs' ticks are spread, in nanoseconds.
     pub tick_skew: u64,
 }
 
-/// What a machine is known by, beside its size.
+/// The constants of a machine, beside its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Constant {
     /// [`Machine::far`].
@@ -62,7 +60,7 @@ impl Machine {
     pub const SIXTEEN_SOCKETS: Machine =
         Machine { sockets: 16, cores: 18, far: 130, near: 40, local: 2, tick_skew: 20_000 };
 
-    /// So many CPUs, 16 to a socket, otherwise the same.
+    /// A machine of `cpus` CPUs, 16 to a socket, otherwise the same.
     pub const fn of_cpus(cpus: usize) -> Machine {
         let cores = if cpus < 16 { cpus } else { 16 };
         Machine { sockets: cpus.div_ceil(cores), cores, ..Machine::SIXTEEN_SOCKETS }

@@ -1,10 +1,9 @@
-//! Who jumps into the middle of the bytes that a patch would replace?
+//! Finds branches into the middle of bytes that a patch would replace.
 //!
-//! Within its function the planner sees every branch, because it decodes the function.
-//! Compilers also move cold parts of a function far away, and assembly jumps where it
-//! likes. To find such branches without decoding everything, look at *every byte* as if it
-//! began a branch, keep the few that would land beside a system call, and only then, if
-//! one of them would spoil a patch, decode the function around it.
+//! Within its function the planner sees every branch, because it decodes the function. But compilers also move cold
+//! parts of a function far away, and assembly jumps where it likes. To find such branches without decoding
+//! everything, treat *every byte* as if it began a branch, keep the few that would land beside a system call, and
+//! decode the function around one only if it would spoil a patch.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;

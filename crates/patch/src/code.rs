@@ -74,7 +74,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// What is known about the code that follows a system call.
+/// Facts about the code that follows a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trust {
     /// A C library or dynamic loader: a function that makes a system call passes no

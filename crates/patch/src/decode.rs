@@ -285,7 +285,7 @@ fn byte(window: &Window, at: usize) -> u8 {
     window[at % WINDOW]
 }
 
-/// What the bytes up to the opcode say.
+/// An instruction's bytes up to the opcode, decoded.
 struct Opcode {
     map: Map,
     opcode: u8,

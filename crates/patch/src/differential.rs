@@ -166,7 +166,7 @@ fn libraries_in_order() {
         if !oracle.refused_first.is_empty() {
             eprintln!("{:#?}", oracle.refused_first);
         }
-        // What programs do not contain is not worth knowing; what they contain is.
+        // Instructions that programs do not contain may be refused; those they contain must be known.
         assert!(oracle.refused * 2000 <= oracle.agreed, "{name}");
     });
 }

@@ -27,7 +27,7 @@ struct Walk {
     done: usize,
 }
 
-/// What one path came to.
+/// The end of one path.
 enum Path {
     Dead,
     Live,
@@ -49,8 +49,8 @@ pub(crate) fn vectors_dead(code: &Code<'_>, trust: Trust, address: u64) -> bool 
 }
 
 impl Walk {
-    /// Notes a branch target, unless it was reached before with no more registers written;
-    /// false if there is no room.
+    /// Records a branch target, unless it was reached before with no more registers written; false if there is no
+    /// room.
     fn reach(&mut self, address: u64, written: Registers) -> bool {
         let known = |block: &Block| block.address == address && block.written & !written == 0;
         if self.blocks[..self.len].iter().any(known) {

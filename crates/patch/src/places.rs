@@ -88,7 +88,7 @@ impl Places {
         }
     }
 
-    /// The place of the call that goes on at `return_to`: that of its `syscall`.
+    /// The address of the `syscall` of the call that returns to `return_to`.
     pub fn call_before(&self, return_to: u64) -> Option<u64> {
         if let Some(behind) = self.seen(return_to) {
             return Some(behind - SYSCALL_LEN as u64);

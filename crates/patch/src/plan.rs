@@ -23,7 +23,7 @@ const _: () = assert!(MOVED_LEN_MAX + JUMP_LEN < REACH);
 /// signal frames by these bytes, so they stay.
 const RESTORER: [u8; 7] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
 
-/// What was found, in numbers.
+/// Counts of what was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
     /// Byte pairs `0f 05`.
@@ -144,9 +144,8 @@ impl Body {
             return Ok(false);
         };
         let end = last + 1;
-        // clone() ends its unwind information before its syscall, because nothing above
-        // the child's frame can be unwound; the code goes on. It does if the last
-        // instruction falls through.
+        // clone() ends its unwind information before its syscall, because nothing above the child's frame can be
+        // unwound. The function continues if its last instruction falls through.
         let (limit, gap) = if offset < end {
             (end, false)
         } else {

@@ -1,10 +1,10 @@
-//! Plans kept in a file: what [`plan`] found in an object, for the next start of a program with the same object.
+//! Plans kept in a file: the result of [`plan`] for an object, for the next start of a program with the same object.
 //!
-//! A C library is as long to analyse as the rest of a start-up takes, and always with the same result. The file is
-//! named and headed by the object's build id; whoever reads it checks every field, and every site against the code
-//! as it lies in memory, so that a damaged file costs time and nothing else.
+//! Analysing a C library takes as long as the rest of a start-up, and always gives the same result. The file is named
+//! and headed by the object's build id. Its reader checks every field, and every site against the code in memory, so
+//! a damaged file costs time and nothing else.
 //!
-//! | bytes | what (little-endian) |
+//! | bytes | content (little-endian) |
 //! |---|---|
 //! | 16 | `entresol plan 1\n` |
 //! | 4, then as many | length of the build id; the build id |
@@ -27,7 +27,7 @@ const FORMS: [Form; 4] = [Form::Number, Form::Before, Form::After, Form::Around]
 const VECTORS_DEAD: u8 = 1;
 const NUMBER_KNOWN: u8 = 2;
 
-/// What the name of a plan's file adds to the name of the image that made it.
+/// The suffix that turns the name of an image into that of its plan for an object.
 pub fn plan_suffix(build_id: &[u8]) -> String {
     let mut name = String::from(".");
     for byte in build_id {
@@ -161,7 +161,7 @@ fn sites(records: &[u8], count: u32, code: &Code<'_>, out: &mut Vec<Site>) -> Op
     rest.0.is_empty().then_some(())
 }
 
-/// What is left of the bytes.
+/// The bytes not read yet.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,6 +1,6 @@
 //! One system-call instruction and the bytes around it that a jump can take.
 
-/// What shares the replaced bytes with the `syscall`.
+/// The instructions that share the replaced bytes with the `syscall`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// `mov $number, %eax` directly before it: nearly every wrapper of a C library.
@@ -23,7 +23,7 @@ pub struct Site {
     pub before: u8,
     /// Bytes of whole instructions replaced after it.
     pub after: u8,
-    /// What these instructions are.
+    /// The form of these instructions.
     pub form: Form,
     /// No vector, mask or x87 register is read after this system call before it has been
     /// written: nobody has to keep their contents.

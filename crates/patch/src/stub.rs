@@ -39,7 +39,7 @@ pub struct Stub {
     pub call: usize,
     /// Offset of the instructions that stood after it; the length if there are none.
     pub back: usize,
-    /// What the entry finds in rcx: where the program goes on after the system call.
+    /// The value of rcx at the entry: where the program continues after the system call.
     pub return_to: u64,
 }
 

@@ -1,7 +1,6 @@
-//! What one instruction does to the vector, mask and x87 registers.
+//! The use that one instruction makes of the vector, mask and x87 registers.
 //!
-//! The answer errs to one side only: an instruction is said to need a register more often
-//! than it does.
+//! The answer errs on one side only: it may claim that an instruction needs a register when it does not.
 
 use crate::decode::{Instruction, Map, OPERAND16, REP, REPNE};
 
@@ -43,7 +42,7 @@ pub(crate) fn vector_use(i: &Instruction) -> VectorUse {
 fn x87(i: &Instruction) -> VectorUse {
     let memory = i.rm().is_none();
     match (i.opcode, i.group(), i.modrm) {
-        // fldcw, fnstcw, fnstsw; fldenv, which loads no register but says all anew.
+        // fldcw, fnstcw, fnstsw; fldenv, which loads no register and overwrites the whole environment.
         (0xd9, 4 | 5 | 7, _) | (0xdd, 7, _) if memory => VectorUse::None,
         // fnstsw %ax, fnclex.
         (0xdf, _, 0xe0) | (0xdb, _, 0xe2) => VectorUse::None,

@@ -31,11 +31,11 @@ pub struct Span {
 pub struct Process {
     /// Its id.
     pub pid: i32,
-    /// What it is called.
+    /// The process's name.
     pub name: String,
-    /// What its threads are called, where that is known.
+    /// Names of threads, where known.
     pub threads: BTreeMap<i32, String>,
-    /// Who had which CPU when. CPUs of two processes have different numbers.
+    /// Which thread had which CPU when. CPUs of two processes have different numbers.
     pub spans: Vec<Span>,
 }
 
@@ -125,7 +125,7 @@ struct Thread {
     tgid: Option<i32>,
 }
 
-/// Who has the CPU at one side of a switch.
+/// The thread on one side of a switch.
 struct Side {
     tid: i32,
     priority: i32,

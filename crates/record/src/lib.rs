@@ -24,11 +24,11 @@ pub use ring::{Ring, Writer};
 /// Version of the form, in [`Kind::Begin`].
 pub const VERSION: u64 = 1;
 
-/// What a record is, and the words after the first.
+/// The kind of a record, which determines the words after the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// A program begins, or goes on after exec or fork: version, process id, number of CPUs, the time, nanoseconds
+    /// A program begins, or continues after exec or fork: version, process id, number of CPUs, the time, nanoseconds
     /// between two samples, 1 if they are by the wall clock, two words of name.
     Begin = 1,
     /// `/proc/PID/maps`, the lines of code: number of bytes, the bytes.
@@ -43,7 +43,7 @@ pub enum Kind {
     /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
     /// 1 if the thread before could have gone on, two words of name.
     Switch = 5,
-    /// The writer ends: samples that were due, CPU time whose record found no room, lost switches, the time.
+    /// The writer ends: samples that were due, CPU time whose record did not fit, lost switches, the time.
     End = 6,
 }
 

@@ -1,4 +1,4 @@
-//! The words of a file as records. What is damaged or of a newer form ends the reading, never the reader.
+//! Reads the words of a file as records. A damaged or newer record ends the reading without an error.
 
 use crate::write::{Begin, End, Place, Sampled, Switched};
 use crate::{Kind, VERSION};

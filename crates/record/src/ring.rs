@@ -1,12 +1,12 @@
-//! A bounded row of words between one writer and one reader at a time, neither of whom waits.
+//! A bounded, wait-free queue of words with one writer and one reader at a time.
 //!
-//! | word | written by | says |
+//! | word | written by | value |
 //! |---|---|---|
-//! | `head` | the writer, after the record's words | how many words were ever written |
-//! | `tail` | the reader, after it has copied them | how many were ever read |
-//! | `refused` | the writer | records for which there was no room |
+//! | `head` | the writer, after the record's words | words ever written |
+//! | `tail` | the reader, after it has copied them | words ever read |
+//! | `refused` | the writer | records that did not fit |
 //!
-//! A release of `head` publishes the words before it, a release of `tail` gives their places back.
+//! A release of `head` publishes the words before it; a release of `tail` frees their places.
 
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -46,7 +46,7 @@ impl Ring {
         Some(Writer { ring: self, start: head, at: head, end: head + words as u64 })
     }
 
-    /// How many records found no room.
+    /// The number of records that did not fit.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
@@ -81,7 +81,7 @@ impl Ring {
 }
 
 impl Writer<'_> {
-    /// Adds a word; says whether there was room in what was asked for.
+    /// Adds a word; false if it exceeds the reservation.
     #[inline]
     pub fn push(&mut self, word: u64) -> bool {
         let fits = self.at < self.end;
@@ -92,7 +92,7 @@ impl Writer<'_> {
         fits
     }
 
-    /// Adds several, as far as there is room.
+    /// Adds words until the reservation is full.
     pub fn push_all(&mut self, words: &[u64]) {
         for &word in words {
             self.push(word);

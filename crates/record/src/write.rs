@@ -30,7 +30,7 @@ pub struct Begin {
     pub every: Nanos,
     /// Samples are by the wall clock and not by CPU time.
     pub wall: bool,
-    /// What it is called.
+    /// The program's name.
     pub name: [u64; 2],
 }
 
@@ -49,9 +49,9 @@ impl Begin {
 pub struct End {
     /// How many samples were due.
     pub due: u64,
-    /// CPU time after threads' last samples for which there was no room.
+    /// CPU time after threads' last samples whose record did not fit.
     pub unsampled: Nanos,
-    /// Switches that found no room.
+    /// Switches that did not fit.
     pub switches_lost: u64,
     /// When.
     pub at: Nanos,
@@ -113,8 +113,8 @@ pub struct Sampled {
     pub at: Nanos,
 }
 
-/// Writes a sample into a CPU's ring, if there is room; if not, the ring counts it. `load` reads a word of the program's
-/// memory, which may be anything. False, and nothing is written, if the thread is not where it was any more in the end.
+/// Writes a sample into a CPU's ring; if it does not fit, the ring counts it. `load` reads a word of the program's
+/// memory at an arbitrary address. False, and nothing is written, if the thread has moved on by the end.
 pub fn sample(
     ring: &Ring,
     cpu: u16,
@@ -164,7 +164,7 @@ fn copy(w: &mut Writer<'_>, rsp: u64, load: impl Fn(u64) -> Option<u64>) {
     }
 }
 
-/// Who has a CPU from now on.
+/// The thread that a CPU switches to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switched {
     /// When.
@@ -179,7 +179,7 @@ pub struct Switched {
     pub preempted: bool,
 }
 
-/// Writes a switch into a CPU's ring; false, which the ring counts, if there is no room.
+/// Writes a switch into a CPU's ring; false, and counted by the ring, if it does not fit.
 pub fn switch(ring: &Ring, cpu: u16, to: &Switched) -> bool {
     let Some(mut w) = ring.begin(SWITCH_WORDS) else { return false };
     let state = u64::from(to.priority as u16) | u64::from(to.preempted) << 32;

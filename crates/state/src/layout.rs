@@ -19,17 +19,17 @@ pub const RECORD_WORDS: usize = 18;
 pub(crate) const BEGUN: usize = 5;
 pub(crate) const DONE: usize = 6;
 
-/// Words of an area with room for so many.
+/// Words of an area for this many CPUs and threads.
 pub const fn area_words(cpus: usize, capacity: usize) -> usize {
     AREA_WORDS + (cpus + capacity) * RECORD_WORDS
 }
 
-/// Words of a page with room for so many. Without room for threads it is a header only.
+/// Words of a page for this many CPUs and threads. For 0 threads it is a header only.
 pub const fn page_words(cpus: usize, capacity: usize) -> usize {
     HEADER_WORDS + if capacity == 0 { 0 } else { 2 * area_words(cpus, capacity) }
 }
 
-/// Whose page it is, and how large.
+/// The page's owner and size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// The process.
@@ -41,12 +41,12 @@ pub struct Header {
     pub created: Nanos,
     /// CPUs.
     pub cpus: usize,
-    /// Threads that an area has room for; 0 if no snapshot was asked for yet.
+    /// The number of threads that fit into an area; 0 if no snapshot was requested yet.
     pub capacity: usize,
 }
 
 impl Header {
-    /// What the signal carries that asks for a snapshot: `entresoq`.
+    /// The value of the signal that requests a snapshot: `entresoq`.
     pub const REQUEST: u64 = u64::from_le_bytes(*b"entresoq");
 
     /// As words; the counts are zero.

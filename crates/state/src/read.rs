@@ -87,7 +87,7 @@ impl<S: Source> Page<S> {
         Ok(Page { source, header })
     }
 
-    /// Whose page it is.
+    /// The page's owner and size.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -97,7 +97,7 @@ impl<S: Source> Page<S> {
         self.count(DONE).unwrap_or(0)
     }
 
-    /// What it says of the process as of the last snapshot.
+    /// The process's words in the last snapshot.
     ///
     /// # Errors
     /// As [`Page::snapshot`].
@@ -130,7 +130,7 @@ impl<S: Source> Page<S> {
             fence(Acquire);
             let result = read(self.header.area(done));
             fence(Acquire);
-            // What a half-written area says counts for nothing, not even that it is damaged.
+            // Errors in a half-written area mean nothing, not even damage.
             if self.count(BEGUN)? <= done.saturating_add(1) {
                 return Ok((done, result?));
             }

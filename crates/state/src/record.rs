@@ -1,4 +1,4 @@
-//! What a snapshot says of the process and of a CPU.
+//! A snapshot's records of the process and of a CPU.
 
 use crate::layout::{AREA_WORDS, RECORD_WORDS, halves, pair};
 use crate::read::Error;
@@ -15,7 +15,7 @@ pub struct Process {
     pub next: Nanos,
     /// Threads in the snapshot.
     pub threads: usize,
-    /// Threads that lived; more than `threads` if there was no room for all.
+    /// Living threads; more than `threads` if not all fitted.
     pub living: u32,
     /// The most threads that lived at once.
     pub peak: u32,

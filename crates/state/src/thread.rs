@@ -1,4 +1,4 @@
-//! What a snapshot says of a thread.
+//! A snapshot's record of a thread.
 
 use crate::layout::{RECORD_WORDS, halves, id, pair};
 use crate::read::Error;
@@ -23,7 +23,7 @@ impl Place {
     }
 }
 
-/// What a thread waits for.
+/// The reason that a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Wait {
@@ -85,8 +85,8 @@ impl Wait {
         }
     }
 
-    /// The name of the function of Linux 6.18 in which such a wait stands, as `wchan` tells it. Whoever waits for a
-    /// share of CPU time is in none: it could run, in Linux's eyes (`throttle_cfs_rq`).
+    /// The function of Linux 6.18 in which such a wait sleeps, as `wchan` shows it. A thread that waits for its share
+    /// of CPU time is in none: to Linux it is runnable (`throttle_cfs_rq`).
     pub fn function(self) -> Option<&'static str> {
         Some(match self {
             Wait::None | Wait::Throttled => return None,
@@ -123,7 +123,7 @@ pub struct Thread {
     pub allowed: u16,
     /// The first 64 CPUs of its affinity mask.
     pub mask: u64,
-    /// What it waits for.
+    /// The reason that it waits.
     pub wait: Wait,
     /// The system call in which it waits, for [`Wait::Host`].
     pub call: u16,
@@ -147,7 +147,7 @@ pub struct Thread {
     pub involuntary: u64,
     /// How often it went from one CPU to another.
     pub migrations: u64,
-    /// Where it goes on if it has no CPU: instruction, stack and frame pointer; zeros if it has one.
+    /// Where it continues if it has no CPU: instruction, stack and frame pointer; zeros if it has one.
     pub parked: [u64; 3],
 }
 

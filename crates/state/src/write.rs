@@ -5,7 +5,7 @@ use crate::record::{Cpu, Process};
 use crate::thread::Thread;
 use sync::atomic::{Ordering::Release, fence};
 
-/// What a page lies in.
+/// The memory of a page.
 pub trait Memory {
     /// Stores words from `at` on, each in one piece. Two calls are not reordered behind a release fence between them.
     ///
@@ -38,7 +38,7 @@ impl<M: Memory> Writer<M> {
         Ok(Writer { memory, header, done: 0, threads: 0 })
     }
 
-    /// How many threads there is room for.
+    /// The number of threads that fit.
     pub fn capacity(&self) -> usize {
         self.header.capacity
     }
@@ -51,7 +51,7 @@ impl<M: Memory> Writer<M> {
     /// Begins the next snapshot.
     ///
     /// # Errors
-    /// [`Full`], of this and the following calls: then the snapshot is begun anew, or never done.
+    /// [`Full`], from this and the following calls: start the snapshot again, or abandon it.
     pub fn begin(&mut self) -> Result<(), Full> {
         self.threads = 0;
         self.memory.write(BEGUN, &[self.done + 1])?;
@@ -69,7 +69,7 @@ impl<M: Memory> Writer<M> {
         self.memory.write(at, &cpu.encode())
     }
 
-    /// Adds a thread; false if there is no room for it.
+    /// Adds a thread; false if it does not fit.
     ///
     /// # Errors
     /// [`Full`].

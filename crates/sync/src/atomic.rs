@@ -1,7 +1,7 @@
-//! The processor's atomics: the one place that decides whose they are.
+//! The one place that decides whose atomics are used.
 //!
-//! Built with `--cfg loom` or `--cfg shuttle`, every room's atomics are that model checker's, and a spinning
-//! thread lets the checker run another one. Built with `--cfg counting`, each write is noted by address.
+//! Built with `--cfg loom` or `--cfg shuttle`, every crate's atomics are that model checker's, and a spinning thread
+//! lets the checker run another one. Built with `--cfg counting`, each write is recorded by address.
 
 #[cfg(loom)]
 use loom::sync::atomic as whose;

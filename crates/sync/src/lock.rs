@@ -75,11 +75,11 @@ impl<T> Lock<T> {
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        // No guard may be made for who is refused, not even to be dropped: that would release the holder's lock.
+        // Build the guard only if the lock was taken: dropping one releases the lock, even the holder's.
         (!self.held.swap(true, Ordering::Acquire)).then(|| Guard { lock: self })
     }
 
-    /// The value, for whoever has the lock to themselves.
+    /// The value, for an exclusive owner.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -154,7 +154,7 @@ mod tests {
     fn a_held_lock_is_refused() {
         let l = Lock::new(());
         let g = l.lock();
-        // More than once: who is refused leaves the lock as it was.
+        // Repeated: a failed attempt leaves the lock unchanged.
         assert!((0..3).all(|_| l.try_lock().is_none()));
         drop(g);
         assert!(l.try_lock().is_some());

@@ -1,13 +1,13 @@
-//! A lock and a reference count in one word (`lib/lockref.c`), so that taking a reference is one atomic
-//! operation while nobody holds the lock.
+//! A lock and a reference count in one word (`lib/lockref.c`), so that taking a reference is one atomic operation
+//! while the lock is free.
 //!
-//! | bits | what | who changes them |
+//! | bits | meaning | writer |
 //! |---|---|---|
-//! | 0 | the lock | whoever finds it 0; its holder gives it back |
-//! | 32–63 | the count, signed | anybody while the lock is free, by exchanging the whole word; the holder otherwise |
+//! | 0 | the lock | any thread that finds it 0; its holder releases it |
+//! | 32–63 | the count, signed | any thread while the lock is free, by exchanging the whole word; otherwise the holder |
 //!
-//! Count: above 0 so many references; 0 none, but alive; [`DEAD`] (−128) for good: no reference is given any more.
-//! Because both halves change in one exchange, nobody gets a reference between a holder's look at the count and
+//! Count: positive, the number of references; 0, none, but alive; [`DEAD`] (−128), for good: no reference is given
+//! any more. Both halves change in one exchange, so no reference is taken between a holder's check of the count and
 //! its marking the object dead.
 
 use crate::atomic::{AtomicU64, Ordering::*, spin_hint};
@@ -136,7 +136,7 @@ impl Held<'_> {
         count(self.0.0.load(Relaxed))
     }
 
-    /// Sets the count. Nobody else writes the word while its lock bit is set.
+    /// Sets the count. Only the holder writes the word while the lock bit is set.
     pub fn set(&self, n: i32) {
         self.0.0.store(LOCKED | (n as u32 as u64) << 32, Relaxed);
     }

@@ -1,7 +1,6 @@
 //! Asking for memory before it is needed.
 
-/// Has the processor fetch the first `lines` cache lines of `what`, 64 bytes each, while the program goes on. It changes
-/// nothing but when a later access is done.
+/// Prefetches the first `lines` cache lines of `what`, 64 bytes each. Changes only when later accesses complete.
 #[inline(always)]
 pub fn prefetch<T>(what: &T, lines: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

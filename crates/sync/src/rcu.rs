@@ -55,7 +55,7 @@ impl Rcu {
         }
     }
 
-    /// Readers need no fence of their own: whoever looks at them calls this first.
+    /// Readers need no fence of their own: a reclaimer calls this barrier before it reads their words.
     pub fn with_barrier(self, barrier: Option<Barrier>) -> Rcu {
         Rcu { barrier, ..self }
     }
@@ -92,7 +92,7 @@ impl Rcu {
         self.epoch.fetch_add(1, AcqRel)
     }
 
-    /// What is marked with an epoch below this one has no reader.
+    /// Slots retired in an epoch below this one have no reader.
     fn horizon(&self) -> u64 {
         if self.barrier.is_some_and(|pass| !pass()) {
             return 0;

@@ -1,16 +1,17 @@
-//! A sequence count: readers copy words and learn afterwards whether a writer came between.
+//! A sequence count: readers copy words and learn afterwards whether a writer interfered.
 //!
-//! | value | meaning | who leaves it |
+//! | value | meaning | next writer |
 //! |---|---|---|
-//! | even | nobody writes | a writer, by [`SeqCount::write`], or [`SeqCount::invalidate`] |
-//! | odd | somebody writes | that writer, by dropping what `write` gave |
+//! | even | no writer | a writer, by [`SeqCount::write`], or [`SeqCount::invalidate`] |
+//! | odd | a writer is active | that writer, by dropping the guard of `write` |
 //!
-//! Writers exclude each other by a lock of their own (`d_seq` under `d_lock`). Readers write nothing. What
-//! they read between must be atomics, because they may well read it while it changes.
+//! Writers exclude each other by a lock of their own (`d_seq` under `d_lock`). Readers write nothing. The protected
+//! words must be atomics, because readers may load them while they change.
 //!
-//! Why it holds: a writer's first step makes the count odd and then orders it before its data (release fence).
-//! A reader that has seen any of that data orders its second look at the count behind it (acquire fence), so it
-//! sees the odd count or a later one; and its first look is ordered before the data by acquire.
+//! 1. A writer makes the count odd and orders that before its data (release fence).
+//! 2. A reader that has seen any of that data orders its second load of the count behind it (acquire fence), so it sees the
+//!    odd count or a later one.
+//! 3. The reader's first load is ordered before the data by acquire.
 
 use crate::atomic::{AtomicU32, Ordering::*, fence, spin_hint};
 
@@ -19,8 +20,8 @@ use crate::atomic::{AtomicU32, Ordering::*, fence, spin_hint};
 pub struct SeqCount(AtomicU32);
 
 impl SeqCount {
-    /// What a reader must find again. While somebody writes it is a value that will not be found again
-    /// (`raw_seqcount_begin`), so that readers never wait.
+    /// The value a reader must find again. While a writer is active it is one that never occurs again
+    /// (`raw_seqcount_begin`), so readers never wait.
     #[inline(always)]
     pub fn begin(&self) -> u32 {
         self.0.load(Acquire) & !1
@@ -33,7 +34,7 @@ impl SeqCount {
         self.0.load(Relaxed) == begun
     }
 
-    /// What `copy` reads, all of it from between two changes. Waits for a writer that is at work.
+    /// A consistent copy. Waits for an active writer.
     #[inline(always)]
     pub fn read<T>(&self, copy: impl Fn() -> T) -> T {
         loop {
@@ -54,8 +55,8 @@ impl SeqCount {
         Writing(self)
     }
 
-    /// All readers shall begin anew, though nothing changes here (`write_seqcount_invalidate`).
-    /// The caller has the right to write.
+    /// Makes all readers retry, although nothing changes (`write_seqcount_invalidate`). The caller has the right to
+    /// write.
     pub fn invalidate(&self) {
         drop(self.write());
     }

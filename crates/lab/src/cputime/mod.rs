@@ -75,10 +75,10 @@ pub trait Accounting: Sync {
     /// A tick saw that nothing is armed: the process's time need not be kept.
     fn stop(&self);
 
-    /// What a tick compares with the expiries, while started.
+    /// The values a tick compares with the expiries, while started.
     fn snapshot(&self) -> Cputime;
 
-    /// What `clock_gettime(2)` reads, started or not.
+    /// The value `clock_gettime(2)` reads, started or not.
     fn clock(&self) -> Cputime;
 
     /// A process timer shall expire at this reading, and no other; `Nanos::MAX`: never.

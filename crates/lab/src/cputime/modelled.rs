@@ -56,7 +56,7 @@ impl Design {
         }
     }
 
-    /// What one tick does on a machine of `cpus` CPUs.
+    /// The steps of one tick on a machine of `cpus` CPUs.
     pub fn tick(self, cpus: usize) -> Vec<Step> {
         match self {
             // A walk of three passes at 7.3 ns a thread, under a lock.

@@ -65,7 +65,7 @@ impl PerCpu {
         };
     }
 
-    /// What the totals cost, in bytes; nothing for a process of one thread.
+    /// The memory of the totals, in bytes; nothing for a process of one thread.
     pub fn bytes(&self) -> usize {
         self.totals.get().map_or(0, |slots| size_of_val(&**slots))
     }

@@ -1,4 +1,4 @@
-//! What all generations have: every thread's own three fields, and totals of the dead.
+//! The state common to all generations: three fields per thread, and totals of exited threads.
 
 use crate::cputime::Kind;
 use alloc::boxed::Box;

@@ -1,10 +1,9 @@
-//! Generation 0, before 2008: nothing is kept for the process. A timer's remaining time
-//! is dealt out to the threads in equal shares; whoever uses its share up adds all
-//! threads up and, if the timer is not due, deals anew ("rebalancing"), for each clock.
+//! Generation 0, before 2008: nothing is kept for the process. A timer's remaining time is divided among the threads
+//! in equal shares. A thread that uses up its share adds up all threads and, if the timer is not due, divides again
+//! ("rebalancing"), for each clock.
 //!
-//! With many threads a share is shorter than a tick, so *every* tick walks all threads
-//! up to four times. Once that takes longer than a tick, the program stands still: "Weird
-//! hang with NPTL and SIGPROF" (Linux bug 9906).
+//! With many threads a share is shorter than a tick, so *every* tick walks all threads up to four times. Once that
+//! takes longer than a tick, the program makes no progress: "Weird hang with NPTL and SIGPROF" (Linux bug 9906).
 
 use crate::cputime::{Accounting, Kind, Threads};
 use alloc::boxed::Box;

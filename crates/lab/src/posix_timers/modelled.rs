@@ -25,7 +25,7 @@ const CREATE_ALONE: u64 = 400;
 const LOOK_UP_ALONE: u64 = 200;
 /// The part of a creation under the process's signal lock.
 const UNDER_SIGLOCK: u64 = 150;
-/// The same with ours: a count is raised, and room kept for the timer's signal.
+/// The same for ours: a count is raised, and memory reserved for the timer's signal.
 const OURS_UNDER_SIGLOCK: u64 = 20;
 /// Deletion's own work, beside creation's, in a loop that has everything in its cache.
 const DELETE: u64 = 300;
@@ -88,7 +88,7 @@ impl Design {
         steps
     }
 
-    /// What a creation does under the process's signal lock.
+    /// The step of a creation under the process's signal lock.
     fn signal_lock(self) -> Step {
         Lock(SIGLOCK, if self == Design::Ours { OURS_UNDER_SIGLOCK } else { UNDER_SIGLOCK })
     }
@@ -164,7 +164,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// What it takes per owner, in milliseconds, on a machine of [`CPUS`].
+    /// Milliseconds per owner on a machine of [`CPUS`].
     pub fn milliseconds(self, design: Design, machine: &Machine) -> f64 {
         let alone = Machine { sockets: 1, cores: 1, ..*machine };
         match self {

@@ -1,5 +1,5 @@
-//! The timers themselves, the same for the older designs: 128 bytes each, taken from
-//! sixteen free lists so that the lists are nobody's bottleneck.
+//! The timers themselves, the same for all older designs: 128 bytes each, from sixteen free lists so that the lists
+//! are no bottleneck.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ pub(super) struct Node {
     pub id: AtomicU32,
     /// The next in a chain.
     pub next: AtomicU32,
-    /// What a look-up reads under the timer's own lock.
+    /// The field a look-up reads under the timer's own lock.
     pub overrun: Lock<u32>,
 }
 

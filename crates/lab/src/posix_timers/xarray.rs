@@ -17,7 +17,7 @@ use sync::atomic::{
 const BITS: u32 = 6;
 const WAYS: usize = 1 << BITS;
 const LEVELS: u32 = 6;
-/// What a node takes in Linux: 64 pointers, the tree's own links, and marks.
+/// The size of a node in Linux: 64 pointers, the tree's own links, and marks.
 const LINUX_NODE_BYTES: usize = 576;
 
 /// A node: children above, timers (a pool number plus one) in the lowest level.

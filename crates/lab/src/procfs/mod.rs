@@ -58,7 +58,7 @@ impl Design {
         }
     }
 
-    /// Whether one walk excludes another, as a mutex that is waited for asleep does. Whoever runs the walks has it.
+    /// Whether walks exclude each other by a sleeping mutex. The caller that runs the walks holds it.
     pub fn sleeps(self) -> bool {
         self == Design::Sleeping
     }

@@ -1,8 +1,8 @@
-//! The seed's test in the cost model: as many `ps -fe` as there are CPUs, each going through all processes.
+//! The seed's test in the cost model: as many `ps -fe` as there are CPUs, each reading all processes.
 //!
-//! Two numbers are read off the seed: after the patch 85 % of the time was the system's, before it 97 %. With so much of
-//! a program's own work per file, [`USER`], the first gives all of the kernel's work that the patch leaves as it was,
-//! [`KERNEL`]; contention elsewhere is in it. What the shared directory costs on top comes from the model alone.
+//! Two numbers come from the seed: system time was 85 % after the patch and 97 % before it. With [`USER`] as a
+//! program's own work per file, the first gives [`KERNEL`], the kernel's work that the patch left unchanged,
+//! contention elsewhere included. The additional cost of the shared directory comes from the model alone.
 
 use super::Design;
 use crate::cost::Step::{Add, Lock, LockOneOf, Work};
@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 
 /// The seed's machine.
 pub const CPUS: usize = 128;
-/// What `ps` itself does for one file that it opens, reads and closes, in nanoseconds.
+/// The work of `ps` itself for one file that it opens, reads and closes, in nanoseconds.
 pub const USER: u64 = 1_000;
-/// What the kernel does for it beside the walk.
+/// The kernel's work for it beside the walk.
 pub const KERNEL: u64 = 5_600;
 /// A dentry's spin lock while a count is changed under it.
 const UNDER_LOCK: u64 = 15;
@@ -32,8 +32,8 @@ impl Design {
         let own = LockOneOf { first: FIRST_PROCESS, lines: PROCESSES, ns: UNDER_LOCK };
         let mut steps = alloc::vec![Work(USER + KERNEL)];
         match self {
-            // Whoever sleeps does not fetch the line: taking the mutex and giving it back is a transfer each. Waking the
-            // next one is work, but not under it.
+            // A sleeping waiter does not fetch the line: taking and releasing the mutex is one transfer each. Waking
+            // the next one is work, but not under the mutex.
             Design::Sleeping => steps.extend([Add(PROC), Add(PROC), Work(WAKE), own, own]),
             // Get and put on what all pass through; the count is changed under the lock once exchanges keep failing.
             Design::References => {
@@ -46,7 +46,7 @@ impl Design {
         steps
     }
 
-    /// What one CPU's file takes in the seed's test on this machine, in nanoseconds.
+    /// Nanoseconds per file and CPU in the seed's test on this machine.
     pub fn nanoseconds(self, machine: &Machine) -> f64 {
         const ROUNDS: usize = 40;
         let one = self.steps();
@@ -54,7 +54,7 @@ impl Design {
         tick(machine, &steps) / ROUNDS as f64
     }
 
-    /// The share of system time in it. Who waits asleep uses none.
+    /// The share of system time in it. Sleeping waiters use none.
     pub fn system_share(self, machine: &Machine) -> f64 {
         let all = self.nanoseconds(machine);
         let system = if self.sleeps() { (KERNEL + WAKE) as f64 } else { all - USER as f64 };

@@ -1,16 +1,16 @@
-//! Who moves real-time threads from CPU to CPU: three ways to answer, from the months around October 2007, and one that
-//! came in 2015.
+//! How real-time threads move from CPU to CPU: three designs from the months around October 2007, and one from 2015.
 //!
 //! | | a thread is woken | a CPU's priority drops | a CPU becomes idle | ticks |
 //! |---|---|---|---|---|
 //! | [`Passive`] before | stays on its last CPU | | fetches one from the longest queue | even out |
-//! | [`Active`] the patch | is pushed if it cannot run there | pulls what is more urgent | the same | |
+//! | [`Active`] the patch | is pushed if it cannot run there | pulls more urgent threads | the same | |
 //! | [`Both`] the patch, the old balance left on | is pushed | pulls | pulls, then fetches | even out |
 //! | [`Roaming`] RT_PUSH_IPI | is pushed | sends a push around the overloaded CPUs | the same | |
 //!
-//! Rebuilt from what "New RT Task Balancing" (Rostedt, 22 October 2007) says of each. The patch looks for the
-//! least urgent CPU by reading every one of them; the index that made that cheap (`cpupri`) came a year later.
-//! [`Roaming`] is what larger machines made of the pull (`tell_cpu_to_push` in `kernel/sched/rt.c`). Left out: the migration thread's last resort of pushing a running thread away, and caches and NUMA.
+//! Rebuilt from "New RT Task Balancing" (Rostedt, 22 October 2007). The patch finds the least urgent CPU by reading
+//! every one of them; the index that made that cheap (`cpupri`) came a year later. [`Roaming`] is what larger
+//! machines made of the pull (`tell_cpu_to_push` in `kernel/sched/rt.c`). Left out: the migration thread's last
+//! resort of pushing a running thread away, caches and NUMA.
 
 mod active;
 mod passive;

@@ -1,8 +1,8 @@
-//! Before the patch: real-time threads are balanced as all others are, by evening out the lengths of queues now and
-//! then (`load_balance`, called for an idle CPU at once and at each tick, for a busy one much more rarely).
+//! Before the patch: real-time threads are balanced like all others, by evening out queue lengths (`load_balance`,
+//! called at once and at each tick for an idle CPU, much more rarely for a busy one).
 //!
-//! What is wrong with it for real time: it compares numbers of threads, not priorities. A thread that waits behind a
-//! more urgent one is not moved while every CPU has something to run, however little urgent.
+//! Its fault for real time: it compares numbers of threads, not priorities. A thread that waits behind a more urgent
+//! one is not moved while every CPU has something to run, however little urgent.
 
 use super::{Move, Queues, Rank, RtBalance, Thread};
 use alloc::vec::Vec;

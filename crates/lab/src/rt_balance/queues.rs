@@ -44,7 +44,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// So many CPUs, all idle.
+    /// `cpus` CPUs, all idle.
     pub fn new(cpus: usize) -> Queues {
         Queues {
             cpus: vec![Queue::default(); cpus],
@@ -93,12 +93,12 @@ impl Queues {
         self.threads[t].mask = mask;
     }
 
-    /// Who has the CPU.
+    /// The running thread.
     pub fn running(&self, cpu: CpuId) -> Option<Thread> {
         self.cpus[cpu.index()].running
     }
 
-    /// The rank of who has the CPU.
+    /// The rank of the running thread.
     pub fn running_rank(&self, cpu: CpuId) -> Option<Rank> {
         self.running(cpu).map(|t| self.rank(t))
     }
@@ -108,7 +108,7 @@ impl Queues {
         self.running_rank(cpu).max(self.waiting(cpu).next().map(|t| self.rank(t)))
     }
 
-    /// Who waits there, most urgent first.
+    /// The threads that wait there, most urgent first.
     pub fn waiting(&self, cpu: CpuId) -> impl Iterator<Item = Thread> + '_ {
         self.cpus[cpu.index()].waiting.values().copied()
     }
@@ -139,7 +139,7 @@ impl Queues {
         self.locked.push(cpu);
     }
 
-    /// Whose locks were taken since this was asked last.
+    /// The CPUs whose locks were taken since the last call.
     pub fn take_locked(&mut self) -> Vec<CpuId> {
         core::mem::take(&mut self.locked)
     }
@@ -149,7 +149,7 @@ impl Queues {
         self.called.push(cpu);
     }
 
-    /// Who was called since this was asked last.
+    /// The CPUs that were kicked since the last call.
     pub fn take_called(&mut self) -> Vec<CpuId> {
         core::mem::take(&mut self.called)
     }

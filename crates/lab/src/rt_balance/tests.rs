@@ -1,4 +1,4 @@
-//! What each way does with the seed's situations.
+//! Each design in the seed's situations.
 
 use super::*;
 use alloc::vec;

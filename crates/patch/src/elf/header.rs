@@ -34,7 +34,7 @@ pub(super) const ET_DYN: u16 = 3;
 /// `e_machine` of x86-64.
 pub(super) const EM_X86_64: u16 = 62;
 
-/// What the first bytes say.
+/// The file header.
 #[derive(Clone, Copy)]
 pub(super) struct Ident {
     pub is_64_bit: bool,

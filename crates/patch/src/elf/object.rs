@@ -30,8 +30,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// What the segments of a file would be in memory if it were loaded at `bias`,
-    /// without the zeros behind them.
+    /// The segments of a file as they would lie in memory if it were loaded at `bias`, without the zeros behind them.
     ///
     /// # Errors
     /// As [`headers`].
@@ -94,7 +93,7 @@ impl<'a> Object<'a> {
         Self::new(bias, file, Segments::of_file(file, bias)?)
     }
 
-    /// What is added to a linked address to get the run-time address.
+    /// The difference between run-time and linked addresses.
     pub fn bias(&self) -> u64 {
         self.bias
     }

@@ -1,4 +1,4 @@
-//! What kind of program is in a file?
+//! The kind of program that a file contains.
 
 use super::header::{self, BadElf, EM_X86_64, ET_DYN, ET_EXEC, ProgramHeader, headers};
 use super::object::Object;
@@ -25,7 +25,7 @@ pub enum ProgramKind {
     NotProgram,
 }
 
-/// What [`classify`] found.
+/// The result of [`classify`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Program<'a> {
     /// Its kind.
