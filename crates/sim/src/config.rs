@@ -12,7 +12,7 @@ pub struct Config {
     pub cpus: usize,
     /// The time between ticks.
     pub tick: Nanos,
-    /// What things cost.
+    /// The costs of operations.
     pub cost: Cost,
     /// Disturbances that the kernel must bear.
     pub faults: Faults,
@@ -51,25 +51,25 @@ impl Config {
 /// Disturbances that a correct kernel bears.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Kicks may take so much longer, nanoseconds.
+    /// The longest additional delay of a kick, nanoseconds.
     pub kick_late: u64,
-    /// So many of 1,000 kicks that may be lost are lost: those to a CPU that enters the
-    /// kernel by itself before they arrive.
+    /// How many of 1,000 losable kicks are lost. A kick is losable if its CPU enters the kernel by itself before it
+    /// arrives.
     pub kick_lost: u32,
-    /// Timers may be so much later, nanoseconds.
+    /// The longest delay of a timer, nanoseconds.
     pub timer_late: u64,
 }
 
 /// A planted bug, and at which opportunity it strikes (0: the first).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plant {
-    /// What goes wrong.
+    /// The planted bug.
     pub bug: Bug,
     /// How many opportunities pass before.
     pub after: u64,
 }
 
-/// What can be planted in the machine.
+/// A bug that can be planted in the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
     /// All kicks to a CPU are lost until it enters the kernel by itself.

@@ -1,4 +1,4 @@
-//! What things cost: the committed file `cost.toml`, and scaled copies of it.
+//! The costs of operations: the committed file `cost.toml`, and scaled copies of it.
 
 use ids::Nanos;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ impl Cost {
         Cost::profile("host").expect("the committed file has it: tested")
     }
 
-    /// What the costs are called in the file.
+    /// The names of the costs in the file.
     pub const NAMES: [&'static str; 15] = [
         "atomic",
         "line",

@@ -1,5 +1,4 @@
-//! What happens when: a queue of events by virtual time. Events of one time come in an
-//! order that the seed decides.
+//! A queue of events by virtual time. The seed decides the order of events at the same time.
 
 use crate::rng::Rng;
 use ids::{CpuId, Nanos, ThreadIdx};

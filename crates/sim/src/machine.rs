@@ -23,10 +23,10 @@ pub(crate) const USER_RIP: u64 = 0x40_0002;
 pub(crate) const CALL_RIP: u64 = USER_RIP - 2;
 /// The program's signal handler.
 pub(crate) const HANDLER_RIP: u64 = 0x50_0000;
-/// What a handler returns to.
+/// The return address of a handler.
 pub(crate) const RESTORER_RIP: u64 = 0x50_1000;
 
-/// A thread's registers and who has them.
+/// A thread's registers, and the CPU that has them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub regs: Registers,
@@ -37,7 +37,7 @@ pub(crate) struct Context {
     pub call: usize,
 }
 
-/// What the kernel asked for during a trap.
+/// Requests that the kernel made during a trap.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub kicks: Vec<CpuId>,
@@ -75,7 +75,7 @@ pub struct SimMachine {
     now: AtomicU64,
     /// Added to every clock but scheduling time: a planted fault, else 0.
     pub(crate) skew: AtomicU64,
-    /// So many exchanges lie about having stored: a planted fault, else 0.
+    /// How many exchanges falsely report that they stored: a planted fault, else 0.
     pub(crate) lying_cas: AtomicU64,
     pub(crate) inner: Lock<Inner>,
 }

@@ -1,4 +1,4 @@
-//! What a scenario reports, ready to be printed or stored.
+//! A scenario's report, ready to be printed or stored.
 
 use crate::trace::Record;
 use crate::world::{Outcome, Violation};
@@ -23,7 +23,7 @@ pub struct Report {
     pub failure: Option<String>,
     /// Measured values.
     pub values: Vec<Value>,
-    /// What happened, if that was asked for: for [`crate::export`].
+    /// The trace, if it was requested: for [`crate::export`].
     #[serde(skip)]
     pub records: Vec<Record>,
     /// The broken invariant with the scene around it, if one was broken.
@@ -36,7 +36,7 @@ pub struct Report {
 /// One measured value.
 #[derive(Clone, Debug, Serialize)]
 pub struct Value {
-    /// What, in words of the field.
+    /// The quantity, in the field's words.
     pub name: String,
     /// The number.
     pub value: f64,
@@ -47,7 +47,7 @@ pub struct Value {
 /// A table of text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// The subject.
     pub title: String,
     /// Column heads.
     pub columns: Vec<String>,

@@ -18,7 +18,7 @@ use std::rc::Rc;
 /// The signal that swarm programs send each other.
 const SIGNAL: i32 = 10;
 
-/// What a seed may use.
+/// The features that a seed may use.
 #[derive(Clone, Debug)]
 struct Mix {
     rt: bool,
@@ -90,7 +90,7 @@ enum Act {
     Barrier,
 }
 
-/// What the threads of one swarm share.
+/// State shared by the threads of one swarm.
 struct Shared {
     mutexes: Vec<Mutex>,
     pi: Vec<Mutex>,
@@ -98,7 +98,7 @@ struct Shared {
     conds: Vec<(Mutex, Cond, u64)>,
     words: Vec<u64>,
     barrier: Barrier,
-    /// Who lives, as far as the program knows.
+    /// The living threads, as far as the program knows.
     tids: RefCell<Vec<Tid>>,
 }
 

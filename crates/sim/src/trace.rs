@@ -1,4 +1,4 @@
-//! What happened: a stable hash of everything, and on request the record itself.
+//! A stable hash of all events and, on request, the events themselves.
 
 use ids::{CpuId, Nanos};
 
@@ -9,9 +9,9 @@ pub struct Record {
     pub at: Nanos,
     /// Where.
     pub cpu: CpuId,
-    /// What.
+    /// The kind of event.
     pub what: What,
-    /// Of whom: a thread's id, a CPU, a system call's number, as `what` says.
+    /// Its subject: a thread's id, a CPU, or a system call's number, depending on `what`.
     pub who: i64,
     /// With [`What::Run`]: the thread's priority as Linux's kernel counts it (lower is more
     /// urgent: -1 deadline, 0 to 98 real time, 100 to 139 fair).

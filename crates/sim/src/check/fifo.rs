@@ -1,13 +1,12 @@
 //! Invariant 3: order within a priority.
 //!
-//! Between two checks, threads that wait at the same level of the same CPU keep their order;
-//! a thread that ran and waits now stands before those that waited already (it was preempted
-//! and keeps its place); one that arrives stands behind them.
+//! Between two checks, threads that wait at the same level of the same CPU keep their order. A preempted thread
+//! stands before those that waited already, because it keeps its place. An arriving thread stands behind them.
 //!
-//! Not compared, until it next waits for something: who yielded; who was given other attributes
-//! (`sched_setscheduler(2)` puts it behind or before its new equals); a round-robin thread that ran
-//! (its slice may be over); a thread that may run on one CPU only (it may be let through, as
-//! `check_preempt_equal_prio` does); and whoever holds or has held a boost.
+//! Some threads are not compared until they next wait: threads that yielded; threads with new attributes
+//! (`sched_setscheduler(2)` moves them behind or before their new equals); round-robin threads that ran (their slice
+//! may be over); threads that may run on one CPU only (`check_preempt_equal_prio` may let them through); threads that
+//! hold or have held a boost.
 
 use super::{Look, Met};
 use crate::machine::SimMachine;
@@ -72,7 +71,7 @@ impl Fifo {
         };
         let mut last: Option<(usize, &Met)> = None;
         for m in queue.iter().filter(|m| !self.is_exempt(w, m, old)) {
-            // Who has just arrived stands behind everybody.
+            // A thread that has just arrived stands last.
             let place = place_before(m).unwrap_or(usize::MAX);
             if let Some((before, other)) = last
                 && before > place
@@ -90,7 +89,7 @@ impl Fifo {
         let ran = before(old, m).is_some_and(is_running);
         let rotated = attr.policy == Policy::RoundRobin && ran;
         let pinned = s.affinity(m.thread).count() == 1;
-        // A boost that ended: whoever falls stands before its new equals (`rt_mutex_setprio`).
+        // The end of a boost: a demoted thread stands before its new equals (`rt_mutex_setprio`).
         let level = |o: &Met| matches!(o.place, Place::Level(_)) && o.place != m.place;
         let fell = before(old, m).is_some_and(level);
         is_boosted(w, m.thread) || fell || rotated || pinned || self.exempt.contains(&m.thread)

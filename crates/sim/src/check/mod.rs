@@ -35,7 +35,7 @@ pub(crate) struct Met {
     pub place: Place,
 }
 
-/// What the checks remember.
+/// State that the checks keep between events.
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) bounds: Bounds,
@@ -224,7 +224,7 @@ impl Checker {
     }
 }
 
-/// What the checks look at.
+/// The state that the checks examine.
 pub(crate) struct Look<'a> {
     pub kernel: &'a Kernel<SimMachine>,
     pub now: Nanos,

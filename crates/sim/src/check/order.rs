@@ -3,12 +3,10 @@
 //! The rule for real-time and deadline threads, as push and pull promise it:
 //! * the most urgent thread that waits on a CPU does not wait for a less urgent one there;
 //! * the *pushable head* of a CPU (its most urgent waiting thread that may run elsewhere) does not
-//!   wait while some allowed CPU runs, and has waiting, only less urgent ones. Whoever stands
-//!   behind that head may wait (the head-only rule).
+//!   wait while some allowed CPU runs, and has waiting, only less urgent ones. Threads behind
+//!   that head may wait (the head-only rule).
 //!
-//! A CPU with work is not left asleep, whatever the work is.
-//!
-//! All may be violated for a moment, while kicks are under way.
+//! A CPU with work of any class does not sleep. All may be violated briefly, while kicks are in flight.
 
 use super::{Bounds, Look, Met};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -19,7 +17,7 @@ use sched::{Place, Urgency};
 const SERVER_SHARE: Nanos = Nanos::from_millis(52);
 const SERVER_FIRST: Nanos = Nanos::from_millis(900);
 
-/// Somebody waits who should not.
+/// A thread that waits unjustly.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     since: Nanos,

@@ -12,7 +12,7 @@ pub fn html(records: &[Record], cpus: usize, title: &str) -> String {
     PAGE.replace("TITLE", &title).replace("DATA", &data(records, cpus))
 }
 
-/// What the page draws, as JSON: numbers only, so nothing needs escaping.
+/// The data the page draws, as JSON: numbers only, so nothing needs escaping.
 fn data(records: &[Record], cpus: usize) -> String {
     let end = records.last().map_or(1, |r| r.at.0.max(1));
     let mut json = format!("{{\"cpus\":{cpus},\"end\":{end},\"spans\":[");

@@ -11,7 +11,7 @@ use ::perfetto::Span;
 use ids::{CpuId, Nanos};
 use std::collections::BTreeMap;
 
-/// Who had which CPU when, in order of their ends.
+/// Which thread had which CPU when, in order of the spans' ends.
 fn spans(records: &[Record]) -> Vec<Span> {
     let mut open: BTreeMap<CpuId, Span> = BTreeMap::new();
     let mut spans = Vec::new();

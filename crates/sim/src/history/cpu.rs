@@ -59,7 +59,8 @@ impl History {
         self.reschedule(cpu, spent);
     }
 
-    /// Gives the CPU to whoever should have it; it leaves the kernel `spent` nanoseconds and the switch later.
+    /// Gives the CPU to the thread that should have it. It leaves the kernel `spent` nanoseconds and the switch
+    /// later.
     pub(super) fn reschedule(&mut self, cpu: CpuId, mut spent: u64) {
         // Its own queue's lock; it is at hand unless others hold it.
         spent += self.wait_for(cpu, spent);
@@ -130,14 +131,14 @@ impl History {
         spent
     }
 
-    /// How long a CPU that has spent so much waits for the lock of `queue`.
+    /// How long a CPU that has spent `spent` waits for the lock of `queue`.
     fn wait_for(&mut self, queue: CpuId, spent: u64) -> u64 {
         let wait = self.locked_until[queue.index()].since(self.now + Nanos(spent));
         self.lock_waits += wait;
         wait.0
     }
 
-    /// What it costs until `t` runs.
+    /// The cost until `t` runs.
     fn begin(&mut self, cpu: CpuId, t: Thread) -> u64 {
         let mut spent = 0;
         if self.cpus[cpu.index()].last != Some(t) {

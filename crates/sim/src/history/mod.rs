@@ -1,10 +1,11 @@
-//! The simulated machine under historic schedulers: [`lab::rt_balance`] decides, this room lets time pass.
+//! The simulated machine under historic schedulers: [`lab::rt_balance`] decides, this module lets time pass.
 //!
-//! The kernel of the product has one scheduler, so a historic one cannot be put into it. Here is the least that the
-//! workload needs: real-time threads that compute, sleep and meet at barriers, with the same programs, the same
-//! costs, the same seeds and the same records as in [`crate::world`]. A CPU handles what comes to it at one instant,
-//! and then is in the kernel for as long as that costs; a barrier's waiters are woken one after the other, as
-//! `futex_wake` does, so that things happen between the first and the last.
+//! The product's kernel has one scheduler, so a historic one cannot be put into it. This is the least that the
+//! workload needs: real-time threads that compute, sleep and meet at barriers, with the programs, costs, seeds and
+//! records of
+//! [`crate::world`]. A CPU handles everything that arrives at one instant and is then in the kernel for as long as that costs.
+//! A barrier's waiters are woken one by one, as `futex_wake` does, so that events can fall between the first and the
+//! last.
 
 mod cpu;
 mod steps;
@@ -26,7 +27,7 @@ const FIRST_TID: i32 = 1;
 /// The generation of kicks that bring an errand.
 const ERRAND: u32 = u32::MAX;
 
-/// What a CPU does.
+/// The state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Idle,
@@ -50,7 +51,7 @@ struct Cpu {
     to_wake: VecDeque<Thread>,
 }
 
-/// What a thread does with its CPU time.
+/// A thread's use of its CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     /// Asks its program.
@@ -91,7 +92,7 @@ pub(crate) struct History {
     moves: Vec<Move>,
     /// By CPU: until when its queue's lock is held.
     locked_until: Vec<Nanos>,
-    /// What CPUs waited for locks, in sum.
+    /// The total time that CPUs waited for locks.
     pub lock_waits: Nanos,
     stats: kernel::stats::Stats,
     handled: u64,

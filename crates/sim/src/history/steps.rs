@@ -1,4 +1,4 @@
-//! What threads do.
+//! The steps of threads.
 
 use super::{History, Mode, Work};
 use crate::event::Event;
@@ -7,7 +7,7 @@ use ids::{CpuId, Nanos};
 use lab::rt_balance::Thread;
 
 impl History {
-    /// The running thread goes on in user mode.
+    /// Resumes the running thread in user mode.
     pub(super) fn go_on(&mut self, cpu: CpuId, t: Thread) {
         match self.actors[t].work {
             Work::Run(Nanos::ZERO) | Work::Next => self.next_step(cpu, t),
@@ -73,7 +73,7 @@ impl History {
         self.reschedule(cpu, self.config.cost.call);
     }
 
-    /// The last to come wakes the others, one by one, before it goes on.
+    /// The last thread to arrive wakes the others, one by one, before it continues.
     fn meet(&mut self, cpu: CpuId, t: Thread, barrier: u64, parties: usize) {
         let waiters = self.barriers.entry(barrier).or_default();
         if waiters.len() + 1 < parties {

@@ -1,9 +1,7 @@
-//! What simulated programs are made of: a thread is a state machine that names its next
-//! [`Step`] each time the last one is done.
+//! Simulated programs: a thread is a state machine that names its next [`Step`] each time the last one is done.
 //!
-//! A step is one thing a C program would write: compute, lock a mutex, wait at a barrier.
-//! `op` takes it apart as glibc would, into atomic operations on the program's own memory
-//! and system calls; the kernel sees nothing but those.
+//! A step is one thing a C program would write: compute, lock a mutex, wait at a barrier. `op` splits it as glibc
+//! would, into atomic operations on the program's own memory and system calls; the kernel sees nothing else.
 
 mod call;
 pub(crate) mod op;
@@ -45,13 +43,12 @@ pub enum Who {
     Tid(Tid),
 }
 
-/// What a thread does next. Each yields a result, which the program sees in
-/// [`View::result`]: 0 or what the system call returned, unless it says otherwise.
+/// A thread's next step. The program sees its result in [`View::result`]: 0 or the return value of the system call,
+/// unless stated otherwise.
 pub enum Step {
     /// Uses the CPU for so long.
     Compute(Nanos),
-    /// Uses the CPU until the monotonic clock says so: a busy loop. Yields the number of
-    /// nanoseconds that it really had the CPU.
+    /// A busy loop until the given monotonic time. Its result is the number of nanoseconds that it had the CPU.
     ComputeUntil(Nanos),
     /// `clock_nanosleep(2)`, relative.
     Sleep(Nanos),
@@ -63,7 +60,7 @@ pub enum Step {
     FutexWait {
         /// The word.
         addr: u64,
-        /// What it must hold.
+        /// The expected value.
         value: u32,
         /// How long at most.
         timeout: Option<Nanos>,
@@ -154,7 +151,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// What a program sees of the machine between two steps. Looking costs no time.
+/// A program's view of the machine between two steps. Looking costs no time.
 pub struct View<'a> {
     pub(crate) machine: &'a SimMachine,
     /// The result of the last step.
@@ -186,7 +183,7 @@ impl View<'_> {
 
 /// A thread's code.
 pub trait Program {
-    /// What it does next. After [`Step::Exit`] it is not asked again.
+    /// The next step. Not called again after [`Step::Exit`].
     fn next(&mut self, view: &mut View<'_>) -> Step;
 
     /// A signal handler runs; it computes for so long.

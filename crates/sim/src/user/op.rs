@@ -21,7 +21,7 @@ pub(crate) enum Micro {
     Done(isize),
 }
 
-/// What a step under way may touch.
+/// The state that a step in progress may touch.
 pub(crate) struct Env<'a> {
     pub machine: &'a SimMachine,
     pub tid: Tid,
@@ -30,7 +30,7 @@ pub(crate) struct Env<'a> {
     pub scratch: u64,
     /// CPU time of this thread so far.
     pub used: Nanos,
-    /// What the memory accesses so far cost.
+    /// The cost of the memory accesses so far.
     pub debt: u64,
     pub costs: (u64, u64),
     pub children: &'a mut Children,
@@ -46,7 +46,7 @@ pub(crate) struct Children {
     pub stacks: Vec<(u64, u64)>,
 }
 
-/// Who is inside which mutex, as the programs see it.
+/// Which thread is inside which mutex, as the programs see it.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     held: Map<u64, Tid>,
@@ -154,7 +154,7 @@ impl Op {
         Op::CloneCall { word, call }
     }
 
-    /// What comes next; `input` is what the last system call returned.
+    /// The next operation; `input` is the result of the last system call.
     pub(crate) fn advance(&mut self, input: isize, env: &mut Env<'_>) -> Micro {
         match self {
             Op::Run { span, before } => match *before {

@@ -161,7 +161,7 @@ impl CondOp {
                 CondState::Wait { seen } => {
                     let call = call::futex_wait(env, self.cond, *seen, None);
                     let mut op = LockOp::lock(Mutex(self.mutex));
-                    // Who was woken with others must leave the mark that somebody may wait.
+                    // A thread that was woken together with others must leave the waiters' mark.
                     op.state = Lock::Contended;
                     self.state = CondState::Relock(op);
                     return Micro::Call(call);

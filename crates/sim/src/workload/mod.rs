@@ -12,7 +12,7 @@ use crate::cost::Cost;
 use crate::report::Report;
 use crate::swarm;
 
-/// What a user may choose for a run.
+/// A user's choices for a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The costs.
@@ -23,7 +23,7 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// How many times as long the programs of `swarm` are: 1 for some 1,500 events.
     pub length: u64,
-    /// Who balances real-time threads.
+    /// The balancer of real-time threads.
     pub policy: Policy,
     /// A planted bug.
     pub plant: Option<Plant>,
@@ -33,7 +33,7 @@ pub struct Options {
     pub record: bool,
 }
 
-/// Who balances real-time threads between CPUs.
+/// The balancer of real-time threads between CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// The product's kernel and scheduler.
@@ -101,9 +101,9 @@ impl Options {
 /// A workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     pub about: &'static str,
     /// How many threads there are unless told otherwise, in words; `None`: that cannot be told.
     pub threads: Option<&'static str>,

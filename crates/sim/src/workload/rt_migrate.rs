@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 const BUSY: Nanos = Nanos::from_millis(20);
-/// What a start may be late without being a failure.
+/// The lateness of a start that still passes.
 const LATE: Nanos = Nanos::from_millis(1);
 const ROUNDS: u32 = 50;
 
@@ -30,7 +30,7 @@ struct Mark {
     ran: u64,
 }
 
-/// What everybody writes down.
+/// Measurements of all threads.
 #[derive(Default)]
 struct Log {
     /// When the parent let a round begin.

@@ -1,7 +1,7 @@
-//! What made Linux turn its pull round (RT_PUSH_IPI, 2015): on every CPU a thread of high priority wakes for the same
-//! timer, works for some microseconds and waits again, so that all CPUs become less urgent at about the same moment; and
-//! threads of low priority, fewer than there are CPUs, queue behind some of them. Each CPU that pulls takes the locks of
-//! the overloaded queues, and who is woken meanwhile waits for them.
+//! The workload that made Linux reverse its pull (RT_PUSH_IPI, 2015). On every CPU a thread of high priority wakes
+//! for the same timer, works for some microseconds and waits again, so all CPUs become less urgent at about the same
+//! moment. Threads of low priority, fewer than there are CPUs, queue behind some of them. Each CPU that pulls takes
+//! the locks of the overloaded queues, and threads woken meanwhile wait for those locks.
 
 use super::Options;
 use crate::history::History;
@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 const PERIOD: Nanos = Nanos::from_millis(1);
-/// The CPUs with odd numbers are woken so much later: in the middle of what the others do when they are through.
+/// How much later odd CPUs wake: while the even ones finish.
 const APART: Nanos = Nanos::from_micros(30);
 const HIGH: u8 = 90;
 const LOW: u8 = 10;
@@ -26,7 +26,7 @@ const A_START: Nanos = Nanos::from_micros(40);
 struct Log {
     /// From the time that was slept for until the thread ran.
     wakeups: Samples,
-    /// What the threads of low priority did.
+    /// CPU time of the threads of low priority.
     done: Nanos,
 }
 

@@ -1,5 +1,5 @@
-//! As schbench (Chris Mason): message threads wake their workers, each worker computes and
-//! waits for the next message. What counts is how long a woken worker waits for a CPU: only workers that wait get messages.
+//! As schbench (Chris Mason): message threads wake their workers; each worker computes and waits for the next
+//! message. The result is how long a woken worker waits for a CPU. Only waiting workers get messages.
 
 use super::Options;
 use crate::report::{Report, Samples};
@@ -14,7 +14,7 @@ const MESSENGERS: usize = 2;
 const WAITS: u32 = 0;
 const WOKEN: u32 = 1;
 const WORKS: u32 = 2;
-/// What a worker does with a message.
+/// A worker's CPU time per message.
 const WORK: Nanos = Nanos::from_millis(3);
 
 /// Runs it; `options.threads` workers a message thread (2 a CPU), `options.rounds` messages (50).

@@ -31,7 +31,7 @@ impl Setup {
         Setup { machine: SimMachine::new(config.seed), config }
     }
 
-    /// So many words of memory, all zero, on cache lines of their own.
+    /// Allocates `n` zeroed words on cache lines of their own.
     pub fn words(&mut self, n: u64) -> u64 {
         self.machine.inner.lock().memory.allocate(n * 4)
     }

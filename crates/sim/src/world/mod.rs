@@ -36,7 +36,7 @@ pub(crate) use build::PID;
 pub use build::{Setup, start_and_join};
 pub use outcome::{End, Outcome, Violation};
 
-/// What a CPU does.
+/// The state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     /// In the kernel; leaves it as said.
@@ -82,10 +82,10 @@ pub(crate) struct SimCpu {
     pub idle: Nanos,
 }
 
-/// What a thread does with its CPU time.
+/// A thread's use of its CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// Uses so much more, then goes on.
+    /// Uses this much more, then continues.
     Run { left: Nanos, then: Then },
     /// Runs until then, whatever it gets of it.
     Until(Nanos),
@@ -95,7 +95,7 @@ pub(crate) enum Work {
     Next(isize),
 }
 
-/// What comes after some computation.
+/// The continuation after some computation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     Next,
@@ -109,7 +109,7 @@ pub(crate) struct SimThread {
     pub op: Option<Op>,
     pub work: Work,
     pub result: isize,
-    /// What signal handlers have interrupted.
+    /// State that signal handlers have interrupted.
     pub frames: Vec<(Option<Op>, Work, isize)>,
     pub scratch: u64,
     /// CPU time in user mode.

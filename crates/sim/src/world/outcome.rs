@@ -21,13 +21,13 @@ pub enum End {
 /// Something that must not be.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// What, in words.
+    /// A description.
     pub what: String,
     /// When.
     pub at: Nanos,
-    /// Who runs and waits where.
+    /// Which threads run and wait on which CPU.
     pub scene: String,
-    /// What happened last, oldest first.
+    /// The last events, oldest first.
     pub tail: Vec<Record>,
 }
 
@@ -42,7 +42,7 @@ pub struct Outcome {
     pub events: u64,
     /// Equal for equal runs.
     pub hash: u64,
-    /// What was violated, if anything was.
+    /// The violated invariant, if any.
     pub violation: Option<Violation>,
     /// Whether the planted bug had its opportunity.
     pub planted: bool,
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Who is still there, and what for: the first few.
+    /// The first few threads that remain, and what they wait for.
     pub(crate) fn stuck(&self) -> String {
         let alive = self.threads.iter().enumerate().filter_map(|(i, t)| Some((ThreadIdx(i as u32), t.as_ref()?)));
         let describe = alive.take(8).map(|(i, t)| {
@@ -109,7 +109,7 @@ impl World {
         list.join("; ")
     }
 
-    /// Who runs and waits where, CPU by CPU (the first sixteen that have anybody).
+    /// Which threads run and wait on which CPU (the first sixteen CPUs that have any).
     fn scene(&self) -> String {
         let s = &self.kernel.sched;
         let mut lines = std::collections::BTreeMap::<CpuId, Vec<String>>::new();

@@ -110,7 +110,7 @@ impl World {
         self.kernel.m.inner.lock().notes = notes;
     }
 
-    /// What the kernel asked for without a CPU of its own: a carrier that has lost its seat.
+    /// Carries out requests that the kernel made without a CPU: on a carrier that has lost its seat.
     pub(crate) fn settle_nowhere(&mut self) {
         let notes = self.take_notes();
         self.deliver(CpuId::NONE, &notes);
@@ -189,7 +189,7 @@ impl World {
         spent
     }
 
-    /// Keeps the books of who has which CPU since when.
+    /// Records which thread has which CPU since when.
     pub(crate) fn change_thread(&mut self, cpu: CpuId, new: Option<ThreadIdx>) {
         let now = self.now;
         let c = &mut self.cpus[cpu.index()];

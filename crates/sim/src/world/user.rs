@@ -14,7 +14,7 @@ use kernel::{Call, Trap};
 const DEBT_MAX: u64 = 1_000;
 
 impl World {
-    /// `t` goes on in user mode on `cpu`, as its registers say.
+    /// `t` continues in user mode on `cpu`, as its registers say.
     pub(crate) fn resume(&mut self, cpu: CpuId, t: ThreadIdx) {
         self.cpu(cpu).mode = Mode::User(self.now);
         if let Work::Called(call) = self.thread(t).work
@@ -100,7 +100,7 @@ impl World {
             None => {
                 let mut view = View { machine, result: th.result, tid: th.tid, cpu, rng: &mut self.user_rng };
                 let step = th.program.next(&mut view);
-                // Whatever a step does, it takes some instructions: time goes on.
+                // Every step takes some instructions, so time advances.
                 env.debt += self.config.cost.atomic.max(1);
                 Op::begin(step, &mut env)
             }

@@ -11,7 +11,7 @@ const DEPTH_MAX: u32 = 32;
 pub struct Wrong {
     /// The line, from 1.
     pub line: usize,
-    /// What is there, and what was expected.
+    /// What was found, and what was expected.
     pub what: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What it is, for complaints.
+    /// Its kind, for error messages.
     pub fn kind(&self) -> String {
         match self {
             Value::Null => "null".to_owned(),

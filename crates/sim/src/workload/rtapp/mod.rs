@@ -20,7 +20,7 @@ use sched::Attr;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What a file describes.
+/// The workload that a file describes.
 #[derive(Clone, Debug)]
 pub struct Workload {
     duration: Option<Nanos>,
@@ -34,7 +34,7 @@ pub struct Workload {
     timers: usize,
 }
 
-/// One task: as many threads as it has instances.
+/// One task, with one thread per instance.
 #[derive(Clone, Debug)]
 struct Task {
     name: String,
@@ -52,7 +52,7 @@ struct Task {
 struct Phase {
     loops: u32,
     cpus: Vec<(u16, usize)>,
-    /// What its thread is from now on, if that changes here.
+    /// The thread's attributes from here on, if they change.
     attr: Option<Attr>,
     events: Vec<Event>,
 }
@@ -61,7 +61,7 @@ struct Phase {
 enum Event {
     /// Computes for so long.
     Run(Nanos),
-    /// Computes until so much time has passed.
+    /// Computes until this much time has passed.
     RunFor(Nanos),
     Sleep(Nanos),
     /// Waits for the next period. An absolute timer catches up after a delay, a relative one starts over.
@@ -88,7 +88,7 @@ enum Event {
     Yield,
 }
 
-/// What the threads of one run share.
+/// State shared by the threads of one run.
 struct Shared {
     end: Option<Nanos>,
     pi: bool,
@@ -101,7 +101,7 @@ struct Shared {
     suspended: Vec<(String, u64)>,
 }
 
-/// What one thread did.
+/// Measurements of one thread.
 #[derive(Default)]
 struct Seen {
     loops: u64,
@@ -130,7 +130,7 @@ impl Workload {
         }
     }
 
-    /// Runs it. A run with a duration ends then, whoever still waits; one without must end by itself.
+    /// Runs it. A run with a duration ends then, even if threads still wait; one without must end by itself.
     pub fn run(&self, name: &str, seed: u64, cpus: usize, options: &Options) -> Report {
         let mut config = options.config(seed, cpus);
         if let Some(duration) = self.duration {

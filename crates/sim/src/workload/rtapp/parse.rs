@@ -1,4 +1,4 @@
-//! From rt-app's JSON to a [`Workload`]. What is not understood is refused by its name.
+//! From rt-app's JSON to a [`Workload`]. Unknown constructs are refused by name.
 
 use super::json::{self, Node, Value, Wrong};
 use super::{Event, Phase, Task, Workload};
@@ -169,7 +169,7 @@ fn phase(node: &Node, kind: Policy, names: &mut Names) -> Result<Phase, Wrong> {
     Ok(phase)
 }
 
-/// What a task or a phase says of policy and priority.
+/// The policy and priority of a task or phase.
 #[derive(Default, PartialEq)]
 struct How {
     policy: Option<Policy>,

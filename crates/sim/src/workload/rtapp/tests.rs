@@ -1,4 +1,4 @@
-//! What a file means, and what is refused.
+//! The meaning of files, and what is refused.
 
 use super::*;
 

@@ -48,7 +48,7 @@ impl Thread {
             due: vec![None; shared.timers.len()],
             began: None,
             round_began: Nanos::ZERO,
-            // Whoever made it has just given it its policy.
+            // The creator has just set its policy.
             changed: true,
             waits_for: None,
             steps: VecDeque::new(),
