@@ -343,10 +343,14 @@ impl<M: Machine> Kernel<M> {
         Tried::AtTerminal(if call.nr == nr::WRITE { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
-    /// The thread leaves the CPU for a host call.
+    /// The thread leaves the CPU for a host call. `done` is what [`Kernel::leave_for_host`] wants; of `poll(2)`, which does
+    /// nothing by parts, it is the time at which it ends, or 0 when it begins.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
         self.thread(t).wait.call.store(call.nr as u32, Relaxed);
         let busy = self.leave_for_host(cpu, t, done);
+        if call.nr == nr::POLL && done == 0 {
+            self.begin_poll(t, call.args[2]);
+        }
         Next::Host { thread: t, call, busy }
     }
 
@@ -439,30 +443,67 @@ impl<M: Machine> Kernel<M> {
                 result => result,
             }
         };
-        let part = wait.a.load(Relaxed) as isize;
+        let part = if call == nr::POLL { 0 } else { wait.a.load(Relaxed) as isize };
         Some(match result {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 => part,
-            r if r == Errno::EINTR.to_ret() && restarts(call) && !self.has_time_limit(t, call) => {
-                Errno::ERESTARTSYS.to_ret()
-            }
+            r if r == Errno::EINTR.to_ret() => self.cut_short(t, call).to_ret(),
             r => part + r,
         })
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A call on a socket that gives up after a time does not begin anew (`sock_intr_errno`).
+    /// The result of a call that a signal has ended before it did anything (`signal(7)`).
+    pub(crate) fn cut_short(&self, t: ThreadIdx, call: usize) -> Errno {
+        match restarts(call) {
+            // A call on a socket that gives up after a time does not begin anew (`sock_intr_errno`).
+            Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
+            error => error,
+        }
+    }
+
+    /// Whether the call is on a socket that gives up after a time.
     pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
-        let sending = match call {
-            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => false,
-            nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => true,
-            _ => return false,
-        };
-        self.m.socket_times_out(self.m.registers(t).rdi, sending)
+        let r = self.m.registers(t);
+        let limited = |fd, sending| self.m.socket_times_out(fd, sending);
+        match call {
+            nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(r.rdi, false),
+            nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(r.rdi, false),
+            nr::WRITE | nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDFILE => limited(r.rdi, true),
+            nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => limited(r.rdi, true),
+            nr::SPLICE => limited(r.rdi, false) || limited(r.rdx, true),
+            _ => false,
+        }
+    }
+
+    /// A `poll(2)` begins to wait: when it ends, by [`Machine::now`].
+    fn begin_poll(&self, t: ThreadIdx, ms: u64) {
+        let wait = &self.thread(t).wait;
+        let span = u64::try_from(ms as i32).map_or(FOR_EVER, |ms| ms * 1_000_000);
+        wait.a.store(wait.b.load(Relaxed).saturating_add(span).min(FOR_EVER), Relaxed);
+    }
+
+    /// A `poll(2)` that a signal without a handler has interrupted goes on (`do_restart_poll`).
+    pub(crate) fn poll_again(&self, t: ThreadIdx) -> Out {
+        let (r, end) = (self.m.registers(t), self.thread(t).wait.a.load(Relaxed));
+        let call = |ms: i32| Call { nr: nr::POLL, args: [r.rdi, r.rsi, ms as u32 as u64, 0, 0, 0] };
+        if end == FOR_EVER {
+            return Out::Host(call(-1), end as isize);
+        }
+        // This clock may be ahead of the host's by a few parts in a million: never early.
+        let left = Nanos(end).since(self.m.now());
+        let left = left.0 + (Nanos::from_millis(r.rdx).since(left).0 >> 10);
+        match left.div_ceil(1_000_000) {
+            0 => self.host_at_once(&call(0)),
+            ms => Out::Host(call(ms.min(i32::MAX as u64) as i32), end as isize),
+        }
     }
 }
+
+/// The end of a `poll(2)` without a time.
+const FOR_EVER: u64 = i64::MAX as u64;
 
 /// The host's answer to a call that was made with tick and kick open.
 ///
@@ -474,27 +515,26 @@ fn answered(call: &Call, result: isize) -> Out {
     if result == Errno::EINTR.to_ret() { Out::Host(*call, 0) } else { Out::Done(result) }
 }
 
-/// Which calls a handler with SA_RESTART starts over (`signal(7)`).
-pub(crate) fn restarts(call: usize) -> bool {
-    !matches!(
-        call,
-        // Its descriptor is gone at the first try.
+/// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
+pub(crate) fn restarts(call: usize) -> Errno {
+    match call {
+        // Its time goes on, if there is no handler.
+        nr::POLL => Errno::ERESTART_RESTARTBLOCK,
+        // If there is no handler. The host has written how much of its time is left.
+        nr::SELECT | nr::PPOLL | nr::PSELECT6 | nr::IO_PGETEVENTS | nr::MSGSND | nr::MSGRCV => Errno::ERESTARTNOHAND,
+        // Not even then; of the first, the descriptor is gone after the first time.
         nr::CLOSE
-            | nr::POLL
-            | nr::PPOLL
-            | nr::SELECT
-            | nr::PSELECT6
-            | nr::EPOLL_WAIT
-            | nr::EPOLL_PWAIT
-            | nr::EPOLL_PWAIT2
-            | nr::SEMOP
-            | nr::SEMTIMEDOP
-            | nr::MSGSND
-            | nr::MSGRCV
-            | nr::RT_SIGTIMEDWAIT
-            | nr::CLOCK_NANOSLEEP
-            | nr::IO_GETEVENTS
-    )
+        | nr::EPOLL_WAIT
+        | nr::EPOLL_PWAIT
+        | nr::EPOLL_PWAIT2
+        | nr::SEMOP
+        | nr::SEMTIMEDOP
+        | nr::IO_GETEVENTS
+        | nr::IO_URING_ENTER
+        | nr::RT_SIGTIMEDWAIT
+        | nr::CLOCK_NANOSLEEP => Errno::EINTR,
+        _ => Errno::ERESTARTSYS,
+    }
 }
 
 fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {

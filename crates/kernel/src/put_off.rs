@@ -171,7 +171,10 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINTR.to_ret();
         }
         // It starts over, unless there is a signal by then: that ends it as it ends one that waits.
-        if restarts(call) { Errno::ERESTARTSYS.to_ret() } else { Errno::ERESTARTNOHAND.to_ret() }
+        match restarts(call) {
+            Errno::ERESTARTSYS => Errno::ERESTARTSYS.to_ret(),
+            _ => Errno::ERESTARTNOHAND.to_ret(),
+        }
     }
 }
 

@@ -317,15 +317,15 @@ impl<M: Machine> Kernel<M> {
         Ok(SigInfo::from_bytes(&bytes)?.with_signal(signal))
     }
 
-    /// `restart_syscall(2)`: a sleep or a futex wait that a signal without handler interrupted
+    /// `restart_syscall(2)`: a sleep, a futex wait or a poll that a signal without handler interrupted
     /// goes on to its old deadline.
     pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let wait = &self.thread(t).wait;
-        if wait.call.load(Relaxed) == nr::FUTEX as u32 {
-            return self.futex_wait_again(cpu, t);
-        }
-        if wait.call.load(Relaxed) == nr::CLOCK_NANOSLEEP as u32 {
-            return self.cpu_sleep_again(cpu, t);
+        match wait.call.load(Relaxed) as usize {
+            nr::FUTEX => return self.futex_wait_again(cpu, t),
+            nr::CLOCK_NANOSLEEP => return self.cpu_sleep_again(cpu, t),
+            nr::POLL => return self.poll_again(t),
+            _ => {}
         }
         let (at, rem) = (ids::Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));
         self.begin_wait(t, Wait::Sleep);
