@@ -55,7 +55,7 @@ impl<M: Machine> Kernel<M> {
                 Out::Process(Process::Exit(a[0] as i32))
             }
             nr::SET_TID_ADDRESS => self.sys_set_tid_address(t, a),
-            nr::GET_ROBUST_LIST => self.sys_get_robust_list(t, a),
+            nr::GET_ROBUST_LIST => self.sys_get_robust_list(t, call),
             nr::PRCTL => self.sys_prctl(cpu, t, call),
             nr::ARCH_PRCTL => self.sys_arch_prctl(t, call),
             nr::GETCPU => self.sys_getcpu(cpu, a),
