@@ -62,6 +62,14 @@ pub fn has_gs() -> bool {
     v != 0
 }
 
+/// Lets misaligned accesses pass. The host clears the direction and single-step flags for a signal handler, but not
+/// EFLAGS.AC, which the interrupted program may have set.
+#[inline(always)]
+pub fn allow_misaligned() {
+    // SAFETY: changes a flag with which compiled code is not made to run.
+    unsafe { asm!("pushfq", "and dword ptr [rsp], {keep}", "popfq", keep = const !(crate::context::flag::AC as i32)) };
+}
+
 /// The processor's time-stamp counter.
 #[inline(always)]
 pub fn tsc() -> u64 {

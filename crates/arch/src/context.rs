@@ -54,6 +54,29 @@ pub struct Context {
     pub identity: AtomicU32,
     /// The number of its system call, for restarts.
     pub call: u32,
+    /// Its last fault, for the frames of its handlers.
+    pub trapped: Trapped,
+}
+
+/// What the processor said of a thread's last fault: Linux keeps it with the thread (`thread_struct`) and writes it
+/// into every signal frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Trapped {
+    /// The trap number.
+    pub number: u64,
+    /// The error code.
+    pub error: u64,
+    /// The address of the last page fault (CR2).
+    pub address: u64,
+}
+
+/// Bits of the flags register with which kernel code must not run.
+pub mod flag {
+    /// Single-step: a trap after each instruction.
+    pub const TF: u64 = 1 << 8;
+    /// Alignment check: misaligned accesses trap.
+    pub const AC: u64 = 1 << 18;
 }
 
 /// Indices into [`Context::r`]: first a system call's number and arguments, in their order.
@@ -103,6 +126,7 @@ impl Default for Context {
             host_carrier: AtomicU32::new(0),
             identity: AtomicU32::new(0),
             call: 0,
+            trapped: Trapped::default(),
         }
     }
 }
@@ -210,7 +234,8 @@ const _: () = {
     assert!(offset_of!(Context, kind) == 168);
     assert!(offset_of!(Context, library) == 176);
     assert!(offset_of!(Context, call) == 188);
-    assert!(size_of::<Context>() == 192);
+    assert!(offset_of!(Context, trapped) == 192);
+    assert!(size_of::<Context>() == 256);
     assert!(offset_of!(Gs, user_rsp) == 8);
     assert!(offset_of!(Gs, context) == 16);
     assert!(offset_of!(Gs, kernel_stack) == 24);

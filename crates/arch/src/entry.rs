@@ -21,7 +21,7 @@
 //! everything up to the jump is made from the `Context`, and that is still whole.
 //! The other window is that of a waiting host call, see [`host_call`].
 
-use crate::context::{Context, Gs};
+use crate::context::{Context, Gs, flag};
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -68,6 +68,11 @@ global_asm!(
     ".p2align 6",
     "entresol_entry_call:",
     "mov gs:[8], rsp",
+    ".globl entresol_entry_call_begun",
+    ".hidden entresol_entry_call_begun",
+    "entresol_entry_call_begun:",
+    // Library functions are called with the direction flag clear; the kernel cannot rely on it.
+    "cld",
     "mov rsp, gs:[16]",
     "entresol_to_context 0",
     "entresol_handle_call",
@@ -77,6 +82,9 @@ global_asm!(
     ".p2align 6",
     "entresol_entry_vectors:",
     "mov gs:[8], rsp",
+    ".globl entresol_entry_vectors_begun",
+    ".hidden entresol_entry_vectors_begun",
+    "entresol_entry_vectors_begun:",
     "mov rsp, gs:[40]",
     "movaps [rsp + 64], xmm0",
     "movaps [rsp + 80], xmm1",
@@ -112,6 +120,16 @@ global_asm!(
     "call qword ptr [rip + {handlers} + 8]",
     "mov rdi, rax",
     "jmp entresol_resume",
+    // ---- entry by a system call that the handler of a host signal has copied out --------
+    // The Context is as it is after the call, except for the result.
+    ".globl entresol_entry_copied",
+    ".hidden entresol_entry_copied",
+    ".p2align 4",
+    "entresol_entry_copied:",
+    "mov rsp, gs:[24]",
+    "mov rdi, gs:[16]",
+    "sub rsp, 8",
+    "jmp qword ptr [rip + {handlers} + 48]",
     // ---- a new carrier begins ---------------------------------------------------------
     ".globl entresol_entry_carrier",
     ".hidden entresol_entry_carrier",
@@ -190,6 +208,8 @@ global_asm!(
     "mov eax, -1",
     "mov edx, -1",
     "xrstor64 [rcx]",
+    "test dword ptr [rdi + 136], {single_step}",
+    "jnz 8f",
     "mov rax, [rdi + 128]",
     "mov gs:[0], rax",
     "push qword ptr [rdi + 136]",
@@ -211,6 +231,31 @@ global_asm!(
     "mov rsp, [rdi + 56]",
     "mov rdi, [rdi + 8]",
     "jmp qword ptr gs:[0]",
+    // The thread single-steps: after `popfq` the trap would come here, after `iretq` it comes one instruction into user code.
+    "8:",
+    "mov eax, ss",
+    "push rax",
+    "push qword ptr [rdi + 56]",
+    "push qword ptr [rdi + 136]",
+    "mov eax, cs",
+    "push rax",
+    "push qword ptr [rdi + 128]",
+    "mov rax, [rdi + 0]",
+    "mov rbx, [rdi + 64]",
+    "mov rcx, [rdi + 72]",
+    "mov rdx, [rdi + 24]",
+    "mov rsi, [rdi + 16]",
+    "mov rbp, [rdi + 80]",
+    "mov r8, [rdi + 40]",
+    "mov r9, [rdi + 48]",
+    "mov r10, [rdi + 32]",
+    "mov r11, [rdi + 88]",
+    "mov r12, [rdi + 96]",
+    "mov r13, [rdi + 104]",
+    "mov r14, [rdi + 112]",
+    "mov r15, [rdi + 120]",
+    "mov rdi, [rdi + 8]",
+    "iretq",
     ".globl entresol_resume_end",
     ".hidden entresol_resume_end",
     "entresol_resume_end:",
@@ -284,6 +329,7 @@ global_asm!(
     handlers = sym HANDLERS,
     sched_yield = const SCHED_YIELD,
     futex = const FUTEX,
+    single_step = const flag::TF,
 );
 
 /// The system calls that have a handler of their own, by their numbers.
@@ -292,8 +338,8 @@ pub const SCHED_YIELD: usize = 24;
 pub const FUTEX: usize = 202;
 
 /// Where the entries go on: the machine's functions, in the order call, preempt,
-/// carrier, again, yield, futex. They are words and not symbols, so that the image exports nothing.
-static HANDLERS: [AtomicPtr<()>; 6] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 6];
+/// carrier, again, yield, futex, copied. They are words and not symbols, so that the image exports nothing.
+static HANDLERS: [AtomicPtr<()>; 7] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 7];
 
 /// What the entries hand over to. Those of system calls leave by [`resume`], the others answer with the context to resume.
 #[derive(Debug, Clone, Copy)]
@@ -304,6 +350,8 @@ pub struct Handlers {
     pub sched_yield: extern "C" fn(*mut Context) -> !,
     /// `futex(2)`, the same.
     pub futex: extern "C" fn(*mut Context) -> !,
+    /// A system call whose [`Context`] the handler of a host signal has filled: any call, the same.
+    pub copied: extern "C" fn(*mut Context) -> !,
     /// A host signal found user code.
     pub preempt: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
     /// A new carrier begins.
@@ -314,8 +362,8 @@ pub struct Handlers {
 
 /// Says where the entries go on. Before the first trap.
 pub fn set_handlers(h: &Handlers) {
-    let calls = [h.call as *mut (), h.sched_yield as *mut (), h.futex as *mut ()];
-    let all = [calls[0], h.preempt as *mut (), h.carrier as *mut (), h.again as *mut (), calls[1], calls[2]];
+    let calls = [h.call as *mut (), h.sched_yield as *mut (), h.futex as *mut (), h.copied as *mut ()];
+    let all = [calls[0], h.preempt as *mut (), h.carrier as *mut (), h.again as *mut (), calls[1], calls[2], calls[3]];
     for (word, f) in HANDLERS.iter().zip(all) {
         word.store(f, Ordering::Release);
     }
@@ -326,6 +374,10 @@ unsafe extern "C" {
     pub fn entresol_entry_call();
     /// Where stubs and dispatch go otherwise.
     pub fn entresol_entry_vectors();
+    fn entresol_entry_call_begun();
+    fn entresol_entry_vectors_begun();
+    /// Where a handler that has copied a system call out returns to.
+    pub fn entresol_entry_copied();
     /// Where a preempting handler returns to.
     pub fn entresol_entry_preempt();
     fn entresol_resume();
@@ -338,6 +390,14 @@ unsafe extern "C" {
     /// The restorer of every handler of ours.
     pub fn entresol_restorer();
     fn entresol_clone_carrier(flags: u64, stack: u64, gs: *mut Gs, ptid: *mut u32) -> isize;
+}
+
+/// Whether a thread at `rip` is at an entry for system calls with all its registers still its own: a single-stepping
+/// thread traps there when it comes from its stub, or after the first instruction when a call is restarted.
+pub fn begins_call(rip: u64) -> bool {
+    let call = entresol_entry_call as *const () as u64..=entresol_entry_call_begun as *const () as u64;
+    let vectors = entresol_entry_vectors as *const () as u64..=entresol_entry_vectors_begun as *const () as u64;
+    call.contains(&rip) || vectors.contains(&rip)
 }
 
 /// The first address of the way out.

@@ -3,7 +3,7 @@
 //! Layout of `struct ucontext` and `struct sigcontext` of the x86-64 ABI
 //! (`arch/x86/include/uapi/asm/{ucontext,sigcontext}.h`).
 
-use crate::context::{Context, Kind, reg};
+use crate::context::{Context, Kind, Trapped, reg};
 
 /// `struct ucontext` as the host writes it.
 #[repr(C)]
@@ -15,13 +15,10 @@ pub struct HostFrame {
     /// r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags.
     gregs: [u64; 18],
     segments: u64,
-    /// The processor's error code of a fault.
-    pub error: u64,
-    /// The processor's trap number of a fault.
-    pub trap: u64,
+    error: u64,
+    trap: u64,
     oldmask: u64,
-    /// The address that faulted.
-    pub cr2: u64,
+    cr2: u64,
     fpstate: *mut u8,
     reserved: [u64; 8],
     /// The host mask to be restored.
@@ -55,6 +52,21 @@ impl HostFrame {
     /// Sets a general register, by our index.
     pub fn set_reg(&mut self, i: usize, v: u64) {
         self.gregs[HOST_INDEX[i]] = v;
+    }
+
+    /// The flags of the interrupted code.
+    pub fn flags(&self) -> u64 {
+        self.gregs[EFLAGS]
+    }
+
+    /// The interrupted code goes on without these flags.
+    pub fn clear_flags(&mut self, flags: u64) {
+        self.gregs[EFLAGS] &= !flags;
+    }
+
+    /// Of a fault: what the processor said.
+    pub fn trapped(&self) -> Trapped {
+        Trapped { number: self.trap, error: self.error, address: self.cr2 }
     }
 
     /// Copies the interrupted thread out of the frame: general registers, flags and the

@@ -76,8 +76,13 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
 }
 
 fn host(nr: usize, args: [u64; 6]) -> isize {
+    let handed_back = crate::handlers::hand_back();
     // SAFETY: the program's own call; it returns only on failure, with nothing changed.
-    unsafe { arch::raw::syscall(nr, args.map(|a| a as usize)) }
+    let result = unsafe { arch::raw::syscall(nr, args.map(|a| a as usize)) };
+    if handed_back {
+        crate::handlers::install();
+    }
+    result
 }
 
 #[derive(Debug, Default)]
@@ -284,11 +289,7 @@ pub(crate) fn take_lent(child: &Carrier) {
 fn with_mask<T>(mask: u64, call: impl FnOnce() -> T) -> T {
     let before = os::sigprocmask(2, mask);
     crate::place::release();
-    let handed_back = crate::handlers::hand_back();
     let result = call();
-    if handed_back {
-        crate::handlers::install();
-    }
     crate::place::resume();
     os::sigprocmask(2, before);
     result

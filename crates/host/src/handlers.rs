@@ -7,11 +7,11 @@
 
 use crate::carrier::Carrier;
 use crate::os::{self, HostAction};
-use crate::report;
-use arch::context::{pending, reg};
+use crate::{outside, report, sites};
+use arch::context::{flag, pending, reg};
 use arch::frame::HostFrame;
 use arch::{entry, syscall, user};
-use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicU64, Ordering::*};
 
 const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -65,20 +65,19 @@ pub fn dispatch_on() {
     }
 }
 
-/// Whether the handlers were installed before: a forked child installs them again.
-static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Those of our two signals that the program was started with as ignored.
-static BORROWED: AtomicU64 = AtomicU64::new(0);
 const SIG_IGN: u64 = 1;
 
-/// Before a new program: what was ignored when this one began is ignored again, as exec
-/// hands it on. True if our handlers must be installed again should the exec fail.
+/// Before a new program: the host ignores what the program ignores of the signals that have handlers of ours, as exec
+/// hands that on. True if our handlers must be installed again should the exec fail.
 pub fn hand_back() -> bool {
-    let set = BORROWED.load(Relaxed);
-    for signal in [os::SIGNAL_TICK, os::SIGNAL_INTERRUPT] {
-        if set & bit(signal) != 0 {
-            os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
-        }
+    let k = crate::machine::kernel();
+    // While other threads may still make calls, dispatch needs its handler.
+    let kept = if k.threads().live() > 1 { bit(SIGSYS) } else { 0 };
+    let set = k.ignored().0 & !SERVICE_SET & !kept;
+    let signals = (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0);
+    // A vfork child may have chosen another action for its program.
+    for signal in signals.filter(|&signal| os::sigaction(signal, None).handler > SIG_IGN) {
+        os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
     }
     set != 0
 }
@@ -92,20 +91,18 @@ pub fn install() {
         restorer: entry::entresol_restorer as *const () as u64,
         mask: !0,
     };
-    let tick = os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
-    let interrupt = os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
-    if !INSTALLED.swap(true, Relaxed) {
-        for (signal, old) in [(os::SIGNAL_TICK, tick), (os::SIGNAL_INTERRUPT, interrupt)] {
-            if old.handler == SIG_IGN {
-                BORROWED.fetch_or(bit(signal), Relaxed);
-            }
-        }
-    }
+    os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
+    os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
     os::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV] {
         os::sigaction(signal, Some(&action(on_fault as *const () as u64)));
     }
 }
+
+/// Of a SIGBUS: an access that is not aligned, with EFLAGS.AC set.
+const BUS_ADRALN: i32 = 1;
+/// Of a SIGTRAP: a single step.
+const TRAP_TRACE: i32 = 2;
 
 /// The parts of the host's siginfo that we look at.
 #[repr(C)]
@@ -176,9 +173,13 @@ fn look(me: &Carrier, frame: &mut HostFrame) {
 
 /// Tick and kick.
 unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if info.value() != os::COOKIE || !arch::base::has_gs() {
+    if info.value() != os::COOKIE {
+        return outside::note(&info_bytes(info));
+    }
+    if !arch::base::has_gs() {
         return;
     }
     let me = Carrier::me();
@@ -212,13 +213,17 @@ fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
 
 /// Ends a host call.
 unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if info.value() == os::IDENTITY_COOKIE && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
-        return crate::identity::called();
+    if info.value() == os::IDENTITY_COOKIE {
+        if arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
+            crate::identity::called();
+        }
+        return;
     }
     if info.value() != os::COOKIE {
-        return;
+        return outside::note(&info_bytes(info));
     }
     if let Some(to) = entry::interrupted(frame.rip()) {
         frame.set_rip(to);
@@ -227,41 +232,88 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
 
 /// A system call from a place that is not patched.
 unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.code != SYS_USER_DISPATCH {
-        return fault(info, frame);
+        return sent_or_fault(info, frame);
     }
     if info.architecture() != AUDIT_ARCH_X86_64 {
         // By `int $0x80`: its numbers are those of another table. As a host without it would answer.
         return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
     }
     let rip = frame.rip();
+    if frame.flags() & (flag::TF | flag::AC) != 0 && copy_call(frame, rip, crate::run::DISPATCHED) {
+        return;
+    }
     frame.set_reg(reg::RCX, rip);
     frame.set_reg(reg::R11, u64::from(crate::run::DISPATCHED));
     frame.set_rip(entry::entresol_entry_vectors as *const () as u64);
+    frame.clear_flags(flag::TF);
+}
+
+/// The thread makes a system call with flags that the entries do not keep: all of its state is copied out, as for a
+/// preemption, and the flags come back with that. False in a vfork child, which has no kernel to enter, or without memory.
+fn copy_call(frame: &mut HostFrame, rip: u64, library: u32) -> bool {
+    if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 || !preempt(Carrier::me(), frame) {
+        return false;
+    }
+    // SAFETY: as in `preempt`, which has filled it.
+    let context = unsafe { &mut *Carrier::me().gs.context };
+    context.rip = rip;
+    context.call = context.r[reg::RAX] as u32;
+    context.library = library;
+    // As the instruction leaves them.
+    context.r[reg::RCX] = rip;
+    context.r[reg::R11] = context.rflags;
+    frame.set_rip(entry::entresol_entry_copied as *const () as u64);
+    true
 }
 
 /// Faults, and those signals sent by somebody.
 unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     let no_room = info.signal == os::SIGNAL_NO_ROOM && is_ours(&info_bytes(info));
     if no_room && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
         return without_room(Carrier::me(), frame);
     }
+    sent_or_fault(info, frame);
+}
+
+fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
+    if info.code <= 0 {
+        return outside::note(&info_bytes(info));
+    }
     fault(info, frame);
+}
+
+/// A flag of the program's that traps in the image. False if the trap is for another reason.
+fn trapped_by_flag(info: &HostInfo, frame: &mut HostFrame) -> bool {
+    let flag = match (info.signal, info.code) {
+        (SIGTRAP, TRAP_TRACE) => flag::TF,
+        (SIGBUS, BUS_ADRALN) => flag::AC,
+        _ => return false,
+    };
+    if frame.flags() & flag == 0 {
+        return false;
+    }
+    let (rip, back, library) = (frame.rip(), frame.reg(reg::RCX), frame.reg(reg::R11) as u32);
+    if !entry::begins_call(rip) || !copy_call(frame, back, library) {
+        frame.clear_flags(flag);
+    }
+    true
 }
 
 fn fault(info: &HostInfo, frame: &mut HostFrame) {
     let rip = frame.rip();
     if in_image(rip) {
+        if trapped_by_flag(info, frame) {
+            return;
+        }
         if let Some(to) = user::fixup(rip) {
             return frame.set_rip(to);
-        }
-        if info.code <= 0 {
-            // Sent, not caused: it is for the program, later.
-            return crate::service::sent_fault(info_bytes(info));
         }
         report::fatal(format_args!(
             "internal fault: signal {} at {:#x} (image + {:#x}), address {:#x}, stack {:#x}",
@@ -272,14 +324,21 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
             frame.reg(reg::RSP)
         ));
     }
+    if (info.signal, info.code) == (SIGTRAP, TRAP_TRACE) && sites::is_within(rip, frame.reg(reg::RCX)) {
+        // The program knows of one instruction there, which has not been made yet.
+        return;
+    }
     if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 {
         // A vfork child: as the host would do it.
         return die_again(info.signal);
     }
     let me = Carrier::me();
+    let trapped = frame.trapped();
     if !preempt(me, frame) {
         report::fatal(format_args!("no memory to handle signal {} at {rip:#x}", info.signal));
     }
+    // SAFETY: as in `preempt`, which has filled it.
+    unsafe { (*me.gs.context).trapped = trapped };
     // SAFETY: only this carrier uses it, and it is not pending now.
     unsafe { (*me.fault.info.get()).as_mut_ptr().cast::<HostInfo>().write(*info) };
     me.fault.pending.store(true, Relaxed);

@@ -51,6 +51,7 @@ mod left;
 pub mod machine;
 pub mod order;
 pub mod os;
+mod outside;
 pub mod page;
 pub mod place;
 #[cfg(feature = "planted")]

@@ -468,7 +468,9 @@ impl Machine for Host {
 
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         let signal = info.signo();
-        let fault = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
+        let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
+        // One that a handler took may have been noted before this one was sent.
+        let fault = noted && info.code() > 0;
         // A breakpoint is reported behind its instruction: that one would not come again.
         const SIGTRAP: i32 = 5;
         if fault && action == Fatal::Terminate && signal != SIGTRAP {

@@ -164,6 +164,12 @@ pub(crate) fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> isize {
     info[0..4].copy_from_slice(&signal.to_ne_bytes());
     info[8..12].copy_from_slice(&SI_QUEUE.to_ne_bytes());
     info[24..32].copy_from_slice(&cookie.to_ne_bytes());
+    queue_info(pid, tid, &info)
+}
+
+/// Queues a signal of this process for one of its host threads, with anything told of it.
+pub(crate) fn queue_info(pid: i32, tid: i32, info: &[u8; 128]) -> isize {
+    let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
     // SAFETY: the host copies `info`.
     unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) }
 }

@@ -30,6 +30,7 @@ pub(crate) fn set_up() {
         call: on_other,
         sched_yield: on_yield,
         futex: on_futex,
+        copied: on_copied,
         preempt: on_preempt,
         carrier: on_carrier,
         again: on_again,
@@ -114,6 +115,16 @@ extern "C" fn on_other(context: *mut Context) -> ! {
     }
     let me = Carrier::me();
     leave(follow(me, kernel().call_other(me.cpu(), call_of(c))))
+}
+
+/// Any call, all of whose state the handler of a host signal has put into the context.
+extern "C" fn on_copied(context: *mut Context) -> ! {
+    let me = Carrier::me();
+    me.refill();
+    // SAFETY: the handler filled it for this carrier.
+    let c = unsafe { &mut *context };
+    kernel().here(me.cpu()).count_call(c.library);
+    leave(follow(me, kernel().trap(me.cpu(), Trap::Call(*call_of(c)))))
 }
 
 #[inline(never)]

@@ -9,7 +9,7 @@ use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::page::Publisher;
 use crate::watch::Watch;
-use crate::{alarms, handlers, identity, recorder, report, request, stops, survey, takeover};
+use crate::{alarms, handlers, identity, outside, recorder, report, request, stops, survey, takeover};
 use abi::{Errno, SigInfo, si_code};
 use arch::syscall;
 use ids::{CpuId, Nanos};
@@ -95,6 +95,7 @@ pub(crate) const STAND_IN: Nanos = Nanos::from_millis(10);
 /// The carrier of a process without a service thread is idle: it takes the signals that have arrived.
 #[cold]
 pub(crate) fn stand_in() {
+    outside::serve();
     let mut info = [0u8; 128];
     let set = handlers::SERVICE_SET & !LEFT.load(SeqCst);
     if !start_again() && take(set, Some(Nanos::ZERO), &mut info) > 0 {
@@ -115,12 +116,13 @@ pub fn run(_me: &'static Carrier) -> ! {
     let mut order = Order::default();
     loop {
         held = held.and_then(deliver);
+        outside::serve();
         let left = LEFT.load(SeqCst);
         HEEDED.store(left, SeqCst);
         stops::serve(left);
         let simple = stops::adopt(left);
         let queueing = if held.is_some() { REAL_TIME } else { 0 };
-        let called = 1 << (CALL - 1) | u64::from(CALLED.load(SeqCst)) << (CALL_NO_ROOM - 1);
+        let called = outside::SIGNALS | 1 << (CALL - 1) | u64::from(CALLED.load(SeqCst)) << (CALL_NO_ROOM - 1);
         let set = handlers::SERVICE_SET & !left & !queueing & !simple | called;
         let patience = held.is_some().then_some(PATIENCE);
         let sleep =
@@ -129,7 +131,7 @@ pub fn run(_me: &'static Carrier) -> ! {
         let r = order.next(set, sleep, &mut info);
         if r == CALL as isize && Publisher::is_request(&info) {
             page.ask();
-        } else if r == CALL as isize || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
+        } else if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
             CALLED.store(false, SeqCst);
             identity::serve();
             watch.begin();
@@ -200,6 +202,11 @@ const CALL_NO_ROOM: i32 = 16;
 /// It may have been called by that one.
 static CALLED: AtomicBool = AtomicBool::new(false);
 
+/// Whether a signal of that number is one of ours.
+fn is_call(info: &[u8; 128]) -> bool {
+    [os::COOKIE, os::IDENTITY_COOKIE].iter().any(|cookie| info[24..32] == cookie.to_ne_bytes())
+}
+
 /// Calls the watcher; false if there is no service thread yet.
 pub(crate) fn call() -> bool {
     let tid = SERVICE_TID.load(Relaxed);
@@ -235,22 +242,13 @@ pub(crate) fn leave(set: u64) {
 }
 
 /// Gives the signal back if there is no room for it.
-fn deliver(info: SigInfo) -> Option<SigInfo> {
+pub(crate) fn deliver(info: SigInfo) -> Option<SigInfo> {
     if request::serve(&info) {
         return None;
     }
     // It has no CPU: every CPU that must look is kicked.
     let refused = kernel().signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
     (refused && info.code() != si_code::TIMER).then_some(info)
-}
-
-/// A signal of the fault kind that somebody sent while the kernel ran: it comes again, to
-/// the service thread.
-pub fn sent_fault(info: [u8; 128]) {
-    let pid = os::getpid();
-    let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
-    // SAFETY: the host copies the information.
-    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, SERVICE_TID.load(Relaxed), signal, info.as_ptr()) };
 }
 
 /// How long the host let our host threads wait for a processor, in all.

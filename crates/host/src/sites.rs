@@ -57,6 +57,11 @@ pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     find(|places| places.seen(rip)).unwrap_or(rip)
 }
 
+/// Whether a thread is in the middle of what the program knows as one instruction: sent there, it would begin anew.
+pub(crate) fn is_within(rip: u64, rcx: u64) -> bool {
+    real(seen(rip, rcx)) != rip
+}
+
 /// Where a thread really goes on when it is sent to that place.
 pub(crate) fn real(rip: u64) -> u64 {
     find(|places| places.real(rip)).unwrap_or(rip)

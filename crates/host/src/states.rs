@@ -29,6 +29,9 @@ pub(crate) fn registers(c: &Context) -> Registers {
         rsp: r[reg::RSP],
         rip: sites::seen(c.rip, r[reg::RCX]),
         eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
+        trapno: c.trapped.number,
+        err: c.trapped.error,
+        cr2: c.trapped.address,
         ..Registers::default()
     }
 }
@@ -47,6 +50,7 @@ impl Host {
         c.rflags = p.rflags;
         c.kind = p.kind;
         c.call = p.call;
+        c.trapped = p.trapped;
         c.fs_base = tls.unwrap_or_else(base::fs_base);
         (c.mxcsr, c.fcw) = (mxcsr, fcw);
         c.r[reg::RAX] = 0;
@@ -84,7 +88,7 @@ impl Host {
             n.r15,
         ];
         c.rip = sites::real(n.rip);
-        c.rflags = n.eflags & !0x100 | 0x202;
+        c.rflags = n.eflags | 0x202;
     }
 
     /// The thread's extended state, in its buffer, from where it is loaded when the thread goes on.

@@ -6,7 +6,7 @@
 //! them. The image that comes up takes them in; if the call fails, this one does.
 
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Machine, NEVER_LEFT};
 use abi::{SigInfo, SigSet, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
@@ -78,10 +78,11 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// Whether the host tells the same of the sender when the signal is sent again, to the whole process
+/// Whether the host can keep the signal for the whole process, and tells the same of its sender
 /// (`do_rt_sigqueueinfo`): it believes values, and that we are ourselves.
 fn keeps_its_sender(info: &SigInfo, pid: i32) -> bool {
     match info.code() {
+        _ if info.signal().is_some_and(|s| NEVER_LEFT.contains(s)) => false,
         si_code::USER => info.pid() == pid,
         code => code < 0 && code != si_code::TKILL,
     }

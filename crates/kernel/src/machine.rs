@@ -244,6 +244,9 @@ pub trait Machine: Sync + Sized {
     fn random(&self) -> u64;
 }
 
+/// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
+pub const NEVER_LEFT: SigSet = SigSet(SigSet::SYNCHRONOUS.0 | 0b11 << 31);
+
 /// What a signal does to the process when nobody handles it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fatal {

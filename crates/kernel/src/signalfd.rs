@@ -10,7 +10,7 @@
 //! thread changes its mask and then looks at the mark. One of them sees the other. What is queued at
 //! the host in between, unmarked, comes back as from outside.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, NEVER_LEFT};
 use crate::trap::Out;
 use crate::{Call, Kernel, ThreadIdx};
 use abi::{SigInfo, SigSet, Signal, si_code};
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_signalfd(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let out = self.pass(cpu, call);
         if let (Out::Done(0..), Ok(mask)) = (out, self.m.load_u64(call.args[1])) {
-            let mask = SigSet(mask).blockable();
+            let mask = SigSet(mask).blockable().without(NEVER_LEFT);
             self.descriptors.named.fetch_or(mask.0, Relaxed);
             for signal in mask.iter() {
                 self.leave_if_unwanted(t, signal);

@@ -241,6 +241,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// The signals that the program ignores.
+    pub fn ignored(&self) -> abi::SigSet {
+        self.process.signals.lock().actions().ignored()
+    }
+
     /// The current thread has done what the processor refuses: its signal cannot be escaped.
     pub fn fault(&self, t: ThreadIdx, info: SigInfo) {
         let state = self.state_of(t);

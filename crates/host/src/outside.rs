@@ -1,0 +1,94 @@
+//! Signals that somebody else sends and that carriers cannot block.
+//!
+//! The signals of faults must find their handler, and tick and interrupt must arrive. So the host may give one of that
+//! number that another process has sent to any host thread, in the middle of anything. The handler leaves it here,
+//! and the service thread delivers it as it delivers all others from outside.
+//!
+//! A standard signal is pending once or not at all, so a slot for each number is all the room that is needed. Those
+//! above 31 queue: they are sent on to the service thread, which blocks and takes them; the slot is for the one that
+//! the host refuses to queue.
+//!
+//! | slot | meaning | written by |
+//! |---|---|---|
+//! | any other | empty; another process's id is that of a parent whose memory this is a copy of | the service thread |
+//! | `pid << 2 \| WRITING` | a handler has claimed it | that handler |
+//! | `pid << 2 \| FULL` | the information is complete | that handler |
+
+use crate::carrier::Carrier;
+use crate::handlers;
+use crate::os::{self, HostAction};
+use crate::service;
+use abi::SigInfo;
+use core::cell::UnsafeCell;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// Those of them that queue: the numbers of tick and interrupt.
+pub(crate) const SIGNALS: u64 = 1 << (os::SIGNAL_TICK - 1) | 1 << (os::SIGNAL_INTERRUPT - 1);
+
+const WRITING: u64 = 1;
+const FULL: u64 = 2;
+
+struct Slot {
+    state: AtomicU64,
+    info: UnsafeCell<[u8; 128]>,
+}
+
+// SAFETY: the information is the claiming handler's while the state is WRITING and the service thread's while it is FULL.
+unsafe impl Sync for Slot {}
+
+static SLOTS: [Slot; os::SIGNAL_INTERRUPT as usize] =
+    [const { Slot { state: AtomicU64::new(0), info: UnsafeCell::new([0; 128]) } }; os::SIGNAL_INTERRUPT as usize];
+
+/// In a handler: a signal that was sent by somebody else.
+pub(crate) fn note(info: &[u8; 128]) {
+    if arch::base::has_gs() && Carrier::me().gs.borrowed == BORROWED {
+        return suffer(info);
+    }
+    let signal = number(info);
+    let pid = os::getpid();
+    if SIGNALS & 1 << (signal - 1) != 0 && os::queue_info(pid, service::tid(), info) == 0 {
+        return;
+    }
+    let Some(slot) = SLOTS.get(signal as usize - 1) else { return };
+    let mine = (pid as u64) << 2;
+    let claim = |state: u64| (state & !3 != mine || state == mine).then_some(mine | WRITING);
+    if slot.state.fetch_update(AcqRel, Acquire, claim).is_err() {
+        // It is pending already.
+        return;
+    }
+    // SAFETY: claimed.
+    unsafe { *slot.info.get() = *info };
+    slot.state.store(mine | FULL, Release);
+    service::call();
+}
+
+/// By the service thread: delivers what has been noted.
+pub(crate) fn serve() {
+    for slot in &SLOTS {
+        let state = slot.state.load(Acquire);
+        if state & 3 != FULL || state >> 2 != os::getpid() as u64 {
+            continue;
+        }
+        // SAFETY: the slot is full, and only its reader empties it.
+        let info = unsafe { *slot.info.get() };
+        slot.state.store(state & !3, Release);
+        // One that queues and finds no room is lost: the host could not keep it either.
+        let _ = SigInfo::from_bytes(&info).map(service::deliver);
+    }
+}
+
+/// The mark of a vfork child in [`arch::Gs::borrowed`].
+const BORROWED: u32 = 1;
+
+/// A vfork child, which has no kernel: the host does what it does by default.
+fn suffer(info: &[u8; 128]) {
+    let signal = number(info);
+    os::sigaction(signal, Some(&HostAction::default()));
+    os::queue_info(os::getpid(), os::gettid(), info);
+}
+
+fn number(info: &[u8; 128]) -> i32 {
+    i32::from_ne_bytes([info[0], info[1], info[2], info[3]])
+}
+
+const _: () = assert!(handlers::FAULTS >> os::SIGNAL_INTERRUPT == 0);
