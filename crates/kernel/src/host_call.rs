@@ -382,9 +382,6 @@ impl<M: Machine> Kernel<M> {
     /// twice: the descriptor is gone after the first time.
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
         self.end_inline(cpu, t);
-        if call.nr == nr::CLOSE && result != Errno::EBADF.to_ret() {
-            self.number_freed(call.args[0]);
-        }
         if result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t) {
             return self.host_wait(cpu, t, call, 0);
         }
@@ -402,8 +399,6 @@ impl<M: Machine> Kernel<M> {
         wait.a.store(0, Relaxed);
         self.compare_with(cpu, t, self.m.now(), host);
         self.thread(t).time.call_began_at(Some(host));
-        // If it is a close, its descriptor is free already.
-        self.numbers_may_be_free();
         Some(t)
     }
 

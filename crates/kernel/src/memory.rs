@@ -145,6 +145,9 @@ impl<M: Machine> Kernel<M> {
         {
             return Out::Done(at as isize);
         }
+        if call.args[4] as i32 != -1 {
+            self.back_files();
+        }
         let at = self.m.host(*call);
         if at > 0 {
             let end = at as u64 + len.next_multiple_of(PAGE);

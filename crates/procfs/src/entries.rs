@@ -2,8 +2,7 @@
 //! their types and modes.
 
 use crate::name::Name;
-use crate::node::{Dir, Node, Place, ThreadId};
-use crate::word::first_of;
+use crate::node::Dir;
 
 /// Directory.
 pub const S_IFDIR: u16 = 0o040_000;
@@ -72,17 +71,10 @@ pub struct Entry {
     pub mode: u16,
     /// What it is.
     pub is: Is,
-    /// A name of up to seven bytes, and zeros behind it; 0 for a longer one.
-    short: u64,
 }
 
 const fn entry(name: &'static str, mode: u16, is: Is) -> Entry {
-    let (bytes, mut at, mut short) = (name.as_bytes(), name.len(), 0_u64);
-    while at > 0 && bytes.len() < 8 {
-        at -= 1;
-        short = short << 8 | bytes[at] as u64;
-    }
-    Entry { name, mode, is, short }
+    Entry { name, mode, is }
 }
 
 const fn ours(name: &'static str, mode: u16, file: File) -> Entry {
@@ -117,9 +109,6 @@ static ROOT: [Entry; 6] = [
     root_link("self", Is::SelfLink),
     root_link("thread-self", Is::ThreadSelfLink),
 ];
-/// Where its links are.
-const SELF: u8 = 4;
-const THREAD_SELF: u8 = 5;
 
 static PROCESS: [Entry; 52] = [
     dir("task", Dir::Tasks),
@@ -247,60 +236,6 @@ pub fn find(dir: Dir, name: &Name) -> Option<(u8, &'static Entry)> {
     Some((at as u8, &of(dir)[at]))
 }
 
-/// `self` or `thread-self`, itself.
-pub(crate) fn link(is: Is) -> Node {
-    let index = if is == Is::SelfLink { SELF } else { THREAD_SELF };
-    Node { place: Place::Entry(Dir::Root, index), thread: ThreadId::NONE }
-}
-
-/// Numbers of files of ours by their short names, with free places between ([`NONE`]).
-type Shorts = [u8; 128];
-const NONE: u8 = u8::MAX;
-static PROCESS_SHORTS: Shorts = shorts(&PROCESS);
-static THREAD_SHORTS: Shorts = shorts(&THREAD);
-
-/// Where a short name is looked for first.
-const fn place(short: u64) -> usize {
-    (short.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize
-}
-
-const fn shorts(entries: &[Entry]) -> Shorts {
-    let mut all = [NONE; 128];
-    let mut index = 0;
-    while index < entries.len() {
-        let entry = &entries[index];
-        if entry.short != 0 && matches!(entry.is, Is::Ours(_)) {
-            let mut at = place(entry.short);
-            while all[at] != NONE {
-                at = (at + 1) % all.len();
-            }
-            all[at] = index as u8;
-        }
-        index += 1;
-    }
-    all
-}
-
-/// The number of the file of ours whose name, of up to seven bytes, a word begins with; a zero ends it.
-#[inline(always)]
-pub(crate) fn find_short(dir: Dir, word: u64) -> Option<u8> {
-    let (entries, shorts) = match dir {
-        Dir::Process => (&PROCESS[..], &PROCESS_SHORTS),
-        Dir::Thread => (&THREAD[..], &THREAD_SHORTS),
-        _ => return None,
-    };
-    let name = word & !(u64::MAX << (8 * first_of(0, word)?));
-    let mut at = place(name);
-    loop {
-        let index = shorts[at];
-        let entry = entries.get(index as usize)?;
-        if entry.short == name {
-            return Some(index);
-        }
-        at = (at + 1) % shorts.len();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,28 +259,7 @@ mod tests {
         assert_eq!(find(Dir::Thread, &Name::new(b"task")), None);
     }
 
-    #[test]
-    fn short_names_are_found_by_a_word() {
-        for dir in [Dir::Process, Dir::Thread] {
-            for (i, entry) in of(dir).iter().enumerate() {
-                let ends = |end: &str| {
-                    let text = entry.name.to_string() + end + "\0xxxxxxxx";
-                    find_short(dir, u64::from_le_bytes(*text.as_bytes().first_chunk().unwrap()))
-                };
-                let is_short = entry.name.len() < 8 && matches!(entry.is, Is::Ours(_));
-                assert_eq!(ends(""), is_short.then_some(i as u8), "{}", entry.name);
-                assert_eq!((ends("/"), ends("x")), (None, None), "{}", entry.name);
-            }
-            for other in [0, u64::MAX, u64::from_le_bytes(*b"\0stat\0\0\0"), u64::from_le_bytes(*b"statstat")] {
-                assert_eq!(find_short(dir, other), None);
-            }
-        }
-        assert_eq!(find_short(Dir::Root, u64::from(u32::from_le_bytes(*b"stat"))), None);
-        assert_eq!(link(Is::SelfLink).entry().map(|entry| entry.name), Some("self"));
-        assert_eq!(link(Is::ThreadSelfLink).entry().map(|entry| entry.name), Some("thread-self"));
-    }
-
-    /// What this host has of our names it lists in our order, with our modes; the rest depends on how it was built.
+    /// This host lists the names that it shares with us in our order and with our modes; the rest depends on its build.
     #[test]
     fn as_this_host_lists_them() {
         let folders = [(Dir::Process, "/proc/self".to_string()), (Dir::Thread, "/proc/thread-self".to_string())];

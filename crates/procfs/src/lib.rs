@@ -10,7 +10,6 @@
 //! | module | subject |
 //! |---|---|
 //! | [`node`], [`entries`] | what exists. A [`Node`] names a file of a thread by slot and id, so a dead thread's file is never mistaken for its successor's |
-//! | [`leap`] | the plainest paths of threads, answered from what the tree knows, without any write |
 //! | [`walk`] | from a path to a node. First in RCU mode, where names are compared under sequence counts and nothing is written but the reader's own word; what cannot continue takes a reference, or starts again with references |
 //! | [`dentry`] | the bounded cache of names |
 //! | [`permission`] | modes, and the mount's `hidepid` and `gid` |
@@ -30,7 +29,6 @@ extern crate std;
 
 pub mod dentry;
 pub mod entries;
-pub mod leap;
 pub mod list;
 mod name;
 pub mod node;

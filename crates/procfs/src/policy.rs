@@ -22,16 +22,14 @@ pub struct Policy {
     pub permanent: bool,
     /// Leaving RCU mode is not allowed (`RESOLVE_CACHED`): EAGAIN.
     pub cached: bool,
-    /// Whether plain paths need no walk ([`crate::leap`]).
-    pub leaps: bool,
 }
 
 impl Policy {
     /// Ours.
     pub const ENTRESOL: Policy =
-        Policy { begins: Mode::Rcu, revalidates: true, misses: true, permanent: true, cached: false, leaps: true };
+        Policy { begins: Mode::Rcu, revalidates: true, misses: true, permanent: true, cached: false };
     /// Linux with the seed's patch, to this day.
-    pub const LINUX: Policy = Policy { misses: false, permanent: false, leaps: false, ..Policy::ENTRESOL };
+    pub const LINUX: Policy = Policy { misses: false, permanent: false, ..Policy::ENTRESOL };
     /// Linux before it.
     pub const BEFORE: Policy = Policy { revalidates: false, ..Policy::LINUX };
     /// References throughout.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use entresol_procfs::{Policy, Want};
+use entresol_procfs::Policy;
 use sync::counting::writes;
 
 const PATHS: [&str; 9] = [
@@ -28,16 +28,6 @@ fn a_lookup_writes_its_readers_word_and_nothing_else() {
         assert_eq!(cold.map(|w| w.node), warm.map(|w| w.node));
         assert_eq!(written.len(), 2, "{path}: the section's begin and end");
         assert!(written.iter().all(|&word| tree.rcu().owns(word)), "{path}: the walker's own");
-    }
-}
-
-#[test]
-fn a_plain_path_is_looked_up_without_a_write() {
-    let (world, tree) = (World::new(), tree(Policy::ENTRESOL));
-    for path in ["self/task/101/stat", "self/task/5000000/comm", "thread-self/status", "100/stat", "self/task"] {
-        let (found, written) = writes(|| leap(&tree, &world, path, 0, Want::default()));
-        assert_eq!(found, walk(&tree, &world, &ME, path).ok().map(|w| w.node));
-        assert_eq!(written.len(), 0, "{path}");
     }
 }
 

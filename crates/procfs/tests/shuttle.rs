@@ -10,20 +10,13 @@ use std::sync::Arc;
 
 const ITERATIONS: usize = 1_500;
 
-/// One reader's look-up.
-type Look = fn(&Tree, usize, &World, &str) -> Option<Node>;
-
-fn by_walk(tree: &Tree, reader: usize, world: &World, path: &str) -> Option<Node> {
+fn look(tree: &Tree, reader: usize, world: &World, path: &str) -> Option<Node> {
     tree.walk(reader, world, &ME, path.as_bytes(), Want::default()).ok().map(|walked| walked.node)
-}
-
-fn by_leap(tree: &Tree, _: usize, world: &World, path: &str) -> Option<Node> {
-    leap(tree, world, path, b'1', Want::default())
 }
 
 /// A reader never finds a thread that did not have this id in this slot at some time, and the cache, which is full
 /// all the time, never mixes two names up.
-fn race(policy: Policy, look: Look) {
+fn race(policy: Policy) {
     shuttle::check_random(
         move || {
             let world = Arc::new(World::new());
@@ -60,20 +53,15 @@ fn race(policy: Policy, look: Look) {
 
 #[test]
 fn a_lookup_never_finds_a_foreign_thread() {
-    race(Policy::ENTRESOL, by_walk);
+    race(Policy::ENTRESOL);
 }
 
 #[test]
 fn nor_by_references() {
-    race(Policy::REFERENCES, by_walk);
+    race(Policy::REFERENCES);
 }
 
 #[test]
 fn nor_on_the_way_from_one_to_the_other() {
-    race(Policy::BEFORE, by_walk);
-}
-
-#[test]
-fn nor_in_one_look() {
-    race(Policy::ENTRESOL, by_leap);
+    race(Policy::BEFORE);
 }

@@ -1,7 +1,6 @@
-//! Files that the host knows by number only ([`super::files`]): opening, reading, and giving them what they lack.
+//! Bare files ([`super::files`]): opening, reading and backing them.
 
 use super::files::OpenFile;
-use super::table::Returned;
 use super::{F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR, SEEK_SET};
 use crate::Kernel;
 use crate::machine::{Call, Machine};
@@ -16,28 +15,18 @@ impl<M: Machine> Kernel<M> {
     /// Opens a bare file: its descriptor, or the host's refusal. `None`: there is no blank to be had, or too many are
     /// bare.
     pub(super) fn open_bare(&self, file: OpenFile) -> Option<isize> {
-        if self.proc.files.doubted() {
-            self.give_back_above(0);
-        }
-        if let Some(fd) = self.proc.files.reuse(&file) {
-            return Some(fd as isize);
-        }
         if !self.proc.files.may_be_bare() {
             return None;
         }
-        let mut since = self.proc.files.moment();
         let duplicate =
             |blank: i32| self.m.host(Call { nr: nr::FCNTL, args: [blank as u64, F_DUPFD_CLOEXEC, 0, 0, 0, 0] });
         let fd = match self.proc.files.blank().map(duplicate) {
             Some(fd) if fd != Errno::EBADF.to_ret() => fd,
-            // The program has closed it, or has not got it yet. Until there is one, nobody says what is freed.
-            _ => {
-                since = None;
-                duplicate(self.new_blank()?)
-            }
+            // There is none yet, or the program has closed it.
+            _ => duplicate(self.new_blank()?),
         };
         if fd >= 0 {
-            self.proc.files.insert_new(fd as i32, file, since);
+            self.proc.files.insert(fd as i32, file);
         }
         Some(fd)
     }
@@ -130,27 +119,17 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Before a call that could show the host's side of a descriptor: all bare files get a file of the host with
-    /// their text, and their place in it. There are no more than [`super::files::BARE_MAX`].
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn back_files(&self, call: &Call) {
-        // The host knows best what to say of a number that is closed.
-        if shows_nothing(call) && !self.proc.files.is_vacant(call.args[0]) {
-            return;
-        }
-        self.back_all();
-        if matches!(call.nr, nr::FORK | nr::VFORK | nr::CLONE | nr::CLONE3)
-            && let Some(blank) = self.proc.files.set_blank(None)
-        {
-            // The child would not know what it has there.
-            self.host_close(blank as u64);
+    /// their text, and their position in it.
+    #[inline]
+    pub(crate) fn back_files(&self) {
+        if self.proc.files.has_bare() {
+            self.back_all();
         }
     }
 
+    #[cold]
     #[inline(never)]
-    pub(super) fn back_all(&self) {
-        self.close_vacant(self.proc.files.take_vacant(0, i32::MAX));
-        self.proc.files.await_given_back();
+    fn back_all(&self) {
         let mut after = -1;
         while let Some(fd) = self.proc.files.next_bare(after) {
             if let Some(mut file) = self.proc.files.hold(fd) {
@@ -161,35 +140,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives numbers back that were kept.
-    fn close_vacant(&self, first: Returned<'_>) {
-        self.proc.files.give_back(first, |fd| self.host_close_only(fd));
-    }
-
-    pub(super) fn host_close_only(&self, fd: i32) {
-        self.m.host(Call { nr: nr::CLOSE, args: [fd as u64, 0, 0, 0, 0, 0] });
-    }
-
-    /// The host has closed a number, so others may not be the lowest any longer.
-    #[inline]
-    pub(crate) fn number_freed(&self, fd: u64) {
-        if self.proc.files.was_used() {
-            self.give_back_above(fd as i32);
-        }
-    }
-
-    /// As [`Kernel::number_freed`], where that cannot be told and nothing be done about it.
-    pub(crate) fn numbers_may_be_free(&self) {
-        if self.proc.files.was_used() {
-            self.proc.files.doubt();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn give_back_above(&self, fd: i32) {
-        if let Some(above) = self.proc.files.freed(fd) {
-            self.close_vacant(above);
+    /// Before a process is made, which has these descriptors and not our table: it would not know what the blank is.
+    pub(crate) fn back_files_for_child(&self) {
+        self.back_files();
+        if let Some(blank) = self.proc.files.set_blank(None) {
+            self.host_close(blank as u64);
         }
     }
 
@@ -210,51 +165,5 @@ impl<M: Machine> Kernel<M> {
         self.host_close(own as u64);
         file.backed = true;
         file.fresh = file.cursor == 0;
-    }
-}
-
-/// Whether a call cannot show what the host has behind a descriptor: it names none, or is answered here for those.
-/// What is not known to be harmless is not.
-fn shows_nothing(call: &Call) -> bool {
-    match call.nr {
-        nr::MMAP => call.args[4] as i32 == -1,
-        nr::READ
-        | nr::PREAD64
-        | nr::WRITE
-        | nr::LSEEK
-        | nr::CLOSE
-        | nr::FSTAT
-        | nr::OPEN
-        | nr::OPENAT
-        | nr::OPENAT2
-        | nr::STAT
-        | nr::LSTAT
-        | nr::NEWFSTATAT
-        | nr::STATX
-        | nr::ACCESS
-        | nr::FACCESSAT
-        | nr::FACCESSAT2
-        | nr::READLINK
-        | nr::READLINKAT
-        | nr::GETDENTS64
-        | nr::MUNMAP
-        | nr::MPROTECT
-        | nr::MADVISE
-        | nr::BRK
-        | nr::RT_SIGPROCMASK
-        | nr::RT_SIGACTION
-        | nr::RT_SIGRETURN
-        | nr::NANOSLEEP
-        | nr::CLOCK_NANOSLEEP
-        | nr::CLOCK_GETTIME
-        | nr::SCHED_YIELD
-        | nr::SCHED_SETAFFINITY
-        | nr::SCHED_GETAFFINITY
-        | nr::TGKILL
-        | nr::EXIT
-        | nr::GETRANDOM
-        | nr::SET_ROBUST_LIST
-        | nr::RSEQ => true,
-        _ => false,
     }
 }

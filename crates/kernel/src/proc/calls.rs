@@ -13,7 +13,7 @@ use ids::CpuId;
 use procfs::entries::{Is, S_IFLNK};
 use procfs::node::{Dir, Place};
 use procfs::walk::Within;
-use procfs::{Mode, Node, Owner, Threads, Want, permission};
+use procfs::{Caller, Mode, Node, Threads, Want, permission};
 use sync::atomic::Ordering::Relaxed;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -110,9 +110,6 @@ impl<M: Machine> Kernel<M> {
             let dirfd = asked.dirfd.map_or(AT_FDCWD, |at| call.args[at]);
             let at = call.args[asked.path];
             if self.may_be_proc(at) {
-                if let Some(result) = self.proc_at_once(cpu, t, &asked, at) {
-                    return Out::Done(result);
-                }
                 let mut short = [0; PATH_SHORT];
                 let out = match self.copy_path(at, &mut short) {
                     Some(len) => self.proc_call_by(cpu, t, call, &asked, dirfd, &short[..len]),
@@ -123,8 +120,8 @@ impl<M: Machine> Kernel<M> {
                 }
             }
             // By another name, as /dev/fd, the host would find what is behind a bare file.
-            if self.proc.files.has_bare() && matches!(asked.what, What::Open { .. }) {
-                self.back_all();
+            if matches!(asked.what, What::Open { .. }) {
+                self.back_files();
             }
             if !self.proc.files.is_empty()
                 && let Some(out) = self.proc_empty_path(cpu, call, &asked)
@@ -133,17 +130,6 @@ impl<M: Machine> Kernel<M> {
             }
         }
         self.pass(cpu, call)
-    }
-
-    /// A plain path of ours, whose node is known without a walk.
-    #[inline(always)]
-    fn proc_at_once(&self, cpu: CpuId, t: ThreadIdx, asked: &Asked, at: u64) -> Option<isize> {
-        // Nothing is waited for, which is all that RESOLVE_CACHED asks.
-        if asked.resolve & !CACHED != 0 {
-            return None;
-        }
-        let node = self.proc_leap(t, asked.want, at)?;
-        Some(self.proc_answer(t, asked, &node, || self.proc_owner(cpu)))
     }
 
     #[cold]
@@ -182,7 +168,7 @@ impl<M: Machine> Kernel<M> {
             // Up and out again: the machine's files are the host's.
             Ok(walked) if !walked.node.is_of_thread() && !is_link(&walked.node) => self.pass(cpu, call),
             Ok(walked) if asked.resolve & CACHED != 0 && walked.mode == Mode::Reference => Errno::EAGAIN.into(),
-            Ok(walked) => Out::Done(self.proc_answer(t, asked, &walked.node, || owner)),
+            Ok(walked) => Out::Done(self.proc_answer(t, asked, &view, &caller, &walked.node)),
             // This kernel may have files that our list does not know; it answers for the process, and outside.
             Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) || goes_up(path.rest) => {
                 self.pass(cpu, call)
@@ -223,26 +209,15 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The result alone: an [`Out`] is larger than two registers, and to hand one on is a fifth of a short call. Whose the
-    /// process is, is asked only where it matters.
-    #[inline(always)]
-    fn proc_answer(&self, t: ThreadIdx, asked: &Asked, node: &Node, owner: impl FnOnce() -> Owner) -> isize {
-        let view = || View { k: self, owner: owner() };
+    fn proc_answer(&self, t: ThreadIdx, asked: &Asked, view: &View<'_, M>, caller: &Caller<'_>, node: &Node) -> isize {
         match asked.what {
-            // A link's text is the same for everybody.
             What::Readlink { to, len } => self.proc_readlink(t, node, to, len),
-            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(&view(), node, asked.what),
-            What::Access { want, real } => {
-                let view = view();
-                match self.proc_caller(t, &view.owner, real).may_access(&view, node, want) {
-                    Ok(()) => 0,
-                    Err(e) => e.to_ret(),
-                }
-            }
-            What::Open { flags } => {
-                let view = view();
-                self.proc_open(&view, &self.proc_caller(t, &view.owner, false), node, flags)
-            }
+            What::Stat { .. } | What::Statx { .. } => self.proc_attributes(view, node, asked.what),
+            What::Access { want, .. } => match caller.may_access(view, node, want) {
+                Ok(()) => 0,
+                Err(e) => e.to_ret(),
+            },
+            What::Open { flags } => self.proc_open(view, caller, node, flags),
         }
     }
 
@@ -324,9 +299,7 @@ impl<M: Machine> Kernel<M> {
         used: usize,
     ) -> Out {
         let Place::Entry(dir, _) = node.place else { return self.pass(cpu, call) };
-        if self.proc.files.has_bare() {
-            self.back_all();
-        }
+        self.back_files();
         if path.absolute && is_of_process(path.rest) && dir == Dir::Process {
             return self.pass(cpu, call);
         }

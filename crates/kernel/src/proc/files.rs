@@ -1,65 +1,36 @@
-//! Descriptors that stand for something of ours.
+//! Descriptors that stand for a file of ours.
 //!
-//! The number is the host's, so that it is the lowest that is free and closes as others do. What it names at the
-//! host is one of two things:
+//! The number is the host's, so that it is the lowest free one and closes as others do. The host's side of it is one of
+//! two things:
 //!
 //! | | the host has | read, seek, attributes |
 //! |---|---|---|
 //! | *bare* | a duplicate of one empty file (the *blank*) | answered here |
-//! | *backed* | an anonymous file with the text in it, or a directory of its own | the host's, but for what must be ours |
+//! | *backed* | an anonymous file with the text in it, or a directory of its own | the host's, except what must be ours |
 //!
-//! Most files are opened, read and closed and nothing else; they stay bare, and their numbers are *kept* for the next
-//! ([`super::vacant`]), so that they cost no host call at all: two threads that make some fight for the host's table of
-//! descriptors, which takes microseconds. Before any
-//! call that could show the host's side to somebody (`poll`, `dup`, `sendmsg`, `fork`, `execve`, opening by
-//! `/dev/fd`, …) all bare files are backed ([`back_files`](crate::Kernel::back_files)), so nobody ever sees the blank. At most
-//! [`BARE_MAX`] are bare at a time, which bounds that.
+//! Most files are opened, read and closed and nothing else. They stay bare: opening duplicates the blank, closing closes
+//! the duplicate, and both host calls are short. Before a call that can show the host's side to anyone (`poll`, `dup`,
+//! `sendmsg`, `fork`, `execve`, opening by `/dev/fd`, …) all bare files are backed
+//! ([`back_files`](crate::Kernel::back_files)), so nobody sees the blank. At most [`BARE_MAX`] are bare at a time, which
+//! bounds that work.
 //!
-//! A forked child has the descriptors and not the table: it reads what was there (CAVEATS).
+//! A forked child has the descriptors and not the table: it reads the text of that moment (CAVEATS).
 //!
-//! # Why a kept number is the lowest that is free
-//! A number has, or has not, a *warrant*: "since the host gave it, the host has freed none below". The warrant of an open
-//! file is [`OpenFile::lowest`], that of a closed one is that it is kept. Each number has a lock ([`super::table`]):
-//!
-//! | step | the number's warrant | under its lock |
-//! |---|---|---|
-//! | [`insert_new`](OpenFiles::insert_new) | made, if nothing below was freed since before the host was asked ([`Frees`]) | yes |
-//! | [`close`](OpenFiles::close) | file → kept; without one the host closes the number | yes |
-//! | [`reuse`](OpenFiles::reuse) | kept → the opener's hands, by an exchange of the word of those kept | no |
-//! | | his hands → file, unless somebody has begun to end warrants since he looked at the word | yes |
-//! | [`freed`](OpenFiles::freed), for each number above | ended; what was kept is to be closed | yes |
-//! | [`forget`](OpenFiles::forget), [`insert`](OpenFiles::insert), [`take_vacant`](OpenFiles::take_vacant) | ended | yes |
-//!
-//! 1. *A warrant is true until a close below it is under way.* Whoever has the host close `f` then tells `frees` and passes
-//!    over the numbers above. A warrant that is there when he comes by ends. One that is in somebody's hands is lost, because its
-//!    opener takes the lock after him and so sees that he has begun (`returns`), which he had not when the opener looked: with
-//!    one under way nobody opens. One that is made after he came by is made by
-//!    somebody who took the lock after him and so sees what `frees` was told: it is made only if the host was asked after `f`
-//!    was free, and if that gave a higher number, `f` was taken again. If he does not come by, because he saw no bare file or
-//!    saw the number unused, then that was counted or marked after he told, and again `frees` shows it: all four accesses
-//!    are sequentially consistent.
-//! 2. *Who closes has not closed before he has passed.* So an open that overlaps may still count the number as taken: it
-//!    comes first.
-//! 3. *What is taken out is the lowest.* At the exchange the word is what is expected, so no lower number is kept;
-//!    by 1, what is lower and not kept is taken, or its close is not over, or it was kept and somebody gives it back. While
-//!    that goes on nobody opens: whoever takes kept numbers out says so in `returns` first, and until they are closed at the host
-//!    and `freed`; whoever opens looks at that after he saw which numbers are kept. What was kept only after that look was
-//!    closed while he opens, and he comes first.
-//!
-//! Nothing else is written by who opens and closes a kept number, so threads meet only at the word of those that are
-//! kept, twice in a cycle: the counts include the kept ones. `models.rs` tries this on a model checker.
+//! The table is divided by the low bits of the number, each part under its own lock, so that threads which open, read and
+//! close at the same time rarely meet. These locks are leaves: no host call is made and no other lock is taken under one.
 
-use super::frees::Frees;
-use super::table::{Place, Returned, Table};
 use alloc::vec::Vec;
 use procfs::Node;
-use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
+use sync::{CachePadded, Guard, Lock};
 
-/// The most bare files, and numbers kept: more are backed from the beginning.
-pub(super) const BARE_MAX: u32 = 64;
+/// The most bare files; more are backed from the beginning.
+const BARE_MAX: u64 = 64;
 const NO_BLANK: i32 = -1;
+/// Parts of the table: as many threads as open files at the same time without meeting, or so.
+const PARTS: usize = 16;
 
-/// What a descriptor stands for.
+/// One open file of ours.
 #[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     pub node: Node,
@@ -68,103 +39,85 @@ pub(super) struct OpenFile {
     pub writes: bool,
     /// Backed: nothing has been read of it yet, and the text is that of the opening.
     pub fresh: bool,
-    /// Where a listing goes on, or a bare file.
+    /// Where a listing continues, or a bare file.
     pub cursor: u64,
-    /// Reading goes on in the host's file, not here.
+    /// Reading continues in the host's file, not here.
     pub backed: bool,
-    /// Bare: whether the number ends with `execve`. The host's always does.
+    /// Bare: whether the number ends with `execve`. The blank's duplicate always does.
     pub close_on_exec: bool,
-    /// Bare: every number below has been taken since this one was given out.
-    pub lowest: bool,
-    /// Bare: somebody reads it or backs it; who else wants to waits. Neither waits for anything meanwhile.
+    /// Bare: someone reads or backs it, and everyone else waits. The holder itself never waits for a thread.
     pub held: bool,
-    /// Bare: what is left over of a text that was read in part.
+    /// Bare: the rest of a text that was read in part.
     pub text: Option<Vec<u8>>,
-    /// Bare: where the text ended that was read to its end.
+    /// Bare: where the text ended when it was read to its end.
     pub end: Option<u64>,
 }
 
 impl OpenFile {
     /// Opened just now.
     pub(super) fn new(node: Node, reads: bool, writes: bool, backed: bool) -> OpenFile {
-        let (close_on_exec, lowest, held) = (false, false, false);
-        let (fresh, cursor, text, end) = (true, 0, None, None);
-        OpenFile { node, reads, writes, fresh, cursor, backed, close_on_exec, lowest, held, text, end }
+        let (close_on_exec, held, fresh) = (false, false, true);
+        OpenFile { node, reads, writes, fresh, cursor: 0, backed, close_on_exec, held, text: None, end: None }
+    }
+
+    /// Its share of [`OpenFiles::counts`].
+    fn counts(&self) -> u64 {
+        ONE + if self.node.dir().is_some() { FOLDER } else { 0 } + if self.backed { 0 } else { BARE }
     }
 }
 
-/// What there is to do for a number that the program closes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Closed {
-    /// Nothing: it is kept.
-    Kept,
-    /// The host closes it, and has nothing to do that could wait.
-    Bare,
-    /// The host closes it.
-    Other,
-}
+/// Files of some numbers, by ascending numbers.
+type Part = CachePadded<Lock<Vec<(i32, OpenFile)>>>;
 
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
-    open: Table,
-    /// How many there are, how many of them are directories, and how many are bare, numbers that are kept included in the
-    /// first and the last. Raised before there is one more, lowered when there is one less: 0 is true.
-    /// Most programs never have any, and look no further.
-    count: AtomicU32,
-    folders: AtomicU32,
-    bare: AtomicU32,
-    /// Numbers freed, once there was a blank.
-    frees: Frees,
-    /// A number may have been freed that nobody has told of.
-    doubt: AtomicBool,
+    parts: [Part; PARTS],
+    /// How many there are, how many of them are directories, and how many are bare. Raised before a file is inserted and
+    /// lowered after it is removed, so 0 can be trusted without a lock. Most programs never open any, and look no further.
+    counts: AtomicU64,
     /// The empty file.
     blank: AtomicI32,
 }
 
+const ONE: u64 = 1;
+const FOLDER: u64 = 1 << 21;
+const BARE: u64 = 1 << 42;
+
 impl Default for OpenFiles {
     fn default() -> OpenFiles {
-        OpenFiles {
-            open: Table::default(),
-            count: AtomicU32::new(0),
-            folders: AtomicU32::new(0),
-            bare: AtomicU32::new(0),
-            frees: Frees::default(),
-            doubt: AtomicBool::new(false),
-            blank: AtomicI32::new(NO_BLANK),
-        }
+        OpenFiles { parts: Default::default(), counts: AtomicU64::new(0), blank: AtomicI32::new(NO_BLANK) }
     }
 }
 
 impl OpenFiles {
-    /// Whether there is any.
+    /// Whether there is none.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.count.load(Acquire) == 0
+        self.counts.load(Acquire) == 0
     }
 
     #[inline(always)]
     pub(super) fn has_folders(&self) -> bool {
-        self.folders.load(Acquire) != 0
+        self.counts.load(Acquire) / FOLDER % (BARE / FOLDER) != 0
     }
 
     /// Whether something must be done before the host's side of descriptors shows.
     #[inline(always)]
     pub(crate) fn has_bare(&self) -> bool {
-        self.bare.load(SeqCst) != 0
+        self.counts.load(Acquire) >= BARE
     }
 
     pub(super) fn may_be_bare(&self) -> bool {
-        self.bare.load(Acquire) < BARE_MAX
+        self.counts.load(Acquire) / BARE < BARE_MAX
     }
 
     pub(super) fn blank(&self) -> Option<i32> {
         Some(self.blank.load(Acquire)).filter(|&fd| fd != NO_BLANK)
     }
 
-    /// Another blank; what there was before.
+    /// Sets another blank and returns the old one.
     pub(super) fn set_blank(&self, fd: Option<i32>) -> Option<i32> {
-        self.frees.begin();
         Some(self.blank.swap(fd.unwrap_or(NO_BLANK), AcqRel)).filter(|&fd| fd != NO_BLANK)
     }
 
@@ -176,154 +129,82 @@ impl OpenFiles {
         }
     }
 
-    /// Whether the program has closed this number and the host has not.
-    #[inline]
-    pub(super) fn is_vacant(&self, fd: u64) -> bool {
-        self.open.is_kept(fd as i32)
+    fn part(&self, fd: i32) -> Guard<'_, Vec<(i32, OpenFile)>> {
+        self.parts[fd as usize % PARTS].lock()
     }
 
-    /// This moment, for [`OpenFiles::insert_new`].
-    pub(super) fn moment(&self) -> Option<u64> {
-        self.frees.moment()
-    }
-
-    /// Whether any file was ever bare.
-    #[inline]
-    pub(super) fn was_used(&self) -> bool {
-        self.frees.are_counted()
-    }
-
-    /// What is kept is to be asked about before it is used ([`OpenFiles::doubted`]).
-    pub(super) fn doubt(&self) {
-        self.doubt.store(true, Release);
-    }
-
-    /// Whether what is kept must be given back first.
-    #[inline]
-    pub(super) fn doubted(&self) -> bool {
-        self.doubt.load(Acquire) && self.doubt.swap(false, AcqRel)
-    }
-
-    /// Opens a bare file by the lowest number, if one is kept.
-    #[inline]
-    pub(super) fn reuse(&self, file: &OpenFile) -> Option<i32> {
-        self.open.reuse(|lowest| OpenFile { lowest, ..file.clone() })
-    }
-
-    /// A bare file with a number that the host has given after `since`: the lowest, if none below was freed meanwhile.
-    pub(super) fn insert_new(&self, fd: i32, file: OpenFile, since: Option<u64>) {
-        self.put_in(fd, file, |fd| since.is_some_and(|since| !self.frees.below(fd, since)));
-    }
-
-    /// A file with a number that the host has given.
-    pub(super) fn insert(&self, fd: i32, file: OpenFile) {
-        self.put_in(fd, file, |_| false);
-    }
-
-    fn put_in(&self, fd: i32, file: OpenFile, lowest: impl FnOnce(i32) -> bool) {
-        self.count_one(&file);
-        let (old, was_kept) = {
-            let mut place = self.open.new_place(fd);
-            // Only after it was counted and marked as used: see above.
-            let lowest = lowest(fd);
-            (place.replace(OpenFile { lowest, ..file }), place.take_kept())
-        };
-        if let Some(old) = old {
-            self.discount(&old);
-        }
-        self.discount_kept(was_kept.into());
-    }
-
-    /// A number when nobody holds it. It is held for a few host calls that do not wait at most.
-    #[inline]
-    fn settled(&self, fd: i32) -> Option<Place<'_>> {
+    /// The part of a number, and where the number stands in it, when nobody holds its file. A file is held for a few host
+    /// calls at most, none of which waits.
+    fn settled(&self, fd: i32) -> (Guard<'_, Vec<(i32, OpenFile)>>, Result<usize, usize>) {
         let mut round = 0;
         loop {
-            let place = self.open.place(fd)?;
-            if !place.file().is_some_and(|file| file.held) {
-                return Some(place);
+            let part = self.part(fd);
+            let at = place(&part, fd);
+            if !at.is_ok_and(|at| part[at].1.held) {
+                return (part, at);
             }
-            drop(place);
+            drop(part);
             sync::relax(round);
             round += 1;
         }
     }
 
-    /// A bare file to be read, backed or moved in: nobody else does until it is given back by [`OpenFiles::put`].
+    /// A file with a number that the host has given.
+    pub(super) fn insert(&self, fd: i32, file: OpenFile) {
+        self.counts.fetch_add(file.counts(), AcqRel);
+        let (mut part, at) = self.settled(fd);
+        let old = match at {
+            Ok(at) => Some(core::mem::replace(&mut part[at].1, file)),
+            Err(at) => {
+                part.insert(at, (fd, file));
+                None
+            }
+        };
+        drop(part);
+        if let Some(old) = old {
+            self.counts.fetch_sub(old.counts(), AcqRel);
+        }
+    }
+
+    /// Takes hold of a bare file, to read, back or seek it. Nobody else does until [`OpenFiles::put`] gives it back.
     pub(super) fn hold(&self, fd: i32) -> Option<OpenFile> {
-        let mut place = self.settled(fd)?;
-        let file = place.file_mut().filter(|file| !file.backed)?;
+        let (mut part, at) = self.settled(fd);
+        let file = Some(&mut part[at.ok()?].1).filter(|file| !file.backed)?;
         file.held = true;
         let text = file.text.take();
         Some(OpenFile { text, ..file.clone() })
     }
 
-    /// Gives back what [`OpenFiles::hold`] gave, unless something else has been put in its place.
+    /// Gives back the file of [`OpenFiles::hold`].
     pub(super) fn put(&self, fd: i32, file: OpenFile) {
         let is_backed = file.backed;
-        let Some(mut place) = self.open.place(fd) else { return };
-        let Some(old) = place.file_mut().filter(|old| old.held) else { return };
-        // It may have ceased to be the lowest meanwhile.
-        let lowest = old.lowest;
-        *old = OpenFile { held: false, lowest, ..file };
-        drop(place);
+        let mut part = self.part(fd);
+        // Whatever replaces or removes a file waits for its holder.
+        if let Ok(at) = place(&part, fd) {
+            part[at].1 = OpenFile { held: false, ..file };
+        }
+        drop(part);
         if is_backed {
-            self.bare.fetch_sub(1, SeqCst);
+            self.counts.fetch_sub(BARE, AcqRel);
         }
     }
 
-    /// The program closes a number.
-    pub(super) fn close(&self, fd: i32) -> Closed {
-        let Some(mut place) = self.settled(fd) else { return Closed::Other };
-        let Some(file) = place.remove() else { return Closed::Other };
-        let is_kept = !file.backed && file.lowest && place.keep();
-        drop(place);
-        if is_kept {
-            return Closed::Kept;
-        }
-        self.discount(&file);
-        if file.backed { Closed::Other } else { Closed::Bare }
+    /// The program closes a number: the file that it stood for.
+    pub(super) fn remove(&self, fd: i32) -> Option<OpenFile> {
+        let (mut part, at) = self.settled(fd);
+        let (_, file) = part.remove(at.ok()?);
+        drop(part);
+        self.counts.fetch_sub(file.counts(), AcqRel);
+        Some(file)
     }
 
-    /// The numbers kept from `first` to `last`, which are kept no longer.
-    pub(super) fn take_vacant(&self, first: i32, last: i32) -> Returned<'_> {
-        let returned = self.open.take_kept(first..=last);
-        self.discount_kept(returned.numbers.len());
-        returned
-    }
-
-    /// Waits until what others have taken out is closed at the host.
-    pub(super) fn await_given_back(&self) {
-        self.open.await_given_back();
-    }
-
-    /// Closes kept numbers at the host, by `close`, and those that are not the lowest without them.
-    pub(super) fn give_back(&self, first: Returned<'_>, mut close: impl FnMut(i32)) {
-        let mut next = Some(first);
-        while let Some(mut returned) = next {
-            let mut lowest = i32::MAX;
-            for fd in &mut returned.numbers {
-                lowest = lowest.min(fd);
-                close(fd);
-            }
-            next = if lowest < i32::MAX { self.freed(lowest) } else { None };
-        }
-    }
-
-    /// The host has closed a number: those above it are not the lowest. Those of them that were kept, to be closed.
-    /// `None`: there are none.
-    pub(super) fn freed(&self, number: i32) -> Option<Returned<'_>> {
-        self.frees.add(number);
-        if !self.has_bare() {
+    /// The file of a number.
+    pub(super) fn find(&self, fd: i32) -> Option<OpenFile> {
+        if self.is_empty() {
             return None;
         }
-        let returned = self.open.sweep(number..=i32::MAX, |file| file.lowest = false);
-        self.discount_kept(returned.numbers.len());
-        Some(returned).filter(|returned| returned.numbers.len() != 0)
-    }
-
-    pub(super) fn find(&self, fd: i32) -> Option<OpenFile> {
-        if self.is_empty() { None } else { self.open.place(fd)?.file().cloned() }
+        let part = self.part(fd);
+        place(&part, fd).ok().map(|at| part[at].1.clone())
     }
 
     /// The directory of ours that a descriptor stands for.
@@ -336,51 +217,89 @@ impl OpenFiles {
 
     /// The lowest descriptor above this one that is bare.
     pub(super) fn next_bare(&self, after: i32) -> Option<i32> {
-        self.open.find(after.saturating_add(1)..=i32::MAX, |file| !file.backed)
+        self.next(after.saturating_add(1), i32::MAX, |file| !file.backed)
     }
 
-    /// Changes what is known of one, but for what it is.
+    /// The lowest descriptor of a range whose file is like this.
+    fn next(&self, first: i32, last: i32, is: impl Fn(&OpenFile) -> bool) -> Option<i32> {
+        let in_part = |part: &Part| {
+            let part = part.lock();
+            let from = part.partition_point(|&(fd, _)| fd < first);
+            part[from..].iter().take_while(|&&(fd, _)| fd <= last).find(|(_, file)| is(file)).map(|&(fd, _)| fd)
+        };
+        self.parts.iter().filter_map(in_part).min()
+    }
+
+    /// Changes what is known of a file, but not which one it is.
     pub(super) fn change(&self, fd: i32, change: impl FnOnce(&mut OpenFile)) {
-        if let Some(mut place) = self.open.place(fd)
-            && let Some(file) = place.file_mut()
-        {
-            change(file);
+        let mut part = self.part(fd);
+        if let Ok(at) = place(&part, fd) {
+            change(&mut part[at].1);
         }
     }
 
     /// These descriptors are something else from now on.
     pub(super) fn forget(&self, first: u32, last: u32) {
-        let most = i32::MAX as u32;
-        let (first, last) = (first.min(most) as i32, last.min(most) as i32);
-        self.discount_kept(self.open.take_kept(first..=last).numbers.len());
-        let mut from = first;
-        while let Some(fd) = self.open.find(from..=last, |_| true) {
-            if let Some(file) = self.settled(fd).and_then(|mut place| place.remove()) {
-                self.discount(&file);
+        let [first, last] = [first, last].map(|fd| i32::try_from(fd).unwrap_or(i32::MAX));
+        while let Some(fd) = self.next(first, last, |_| true) {
+            self.remove(fd);
+        }
+    }
+}
+
+/// Where a number stands in its part, or would.
+fn place(part: &[(i32, OpenFile)], fd: i32) -> Result<usize, usize> {
+    part.binary_search_by_key(&fd, |&(fd, _)| fd)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+
+    fn file(cursor: u64, backed: bool) -> OpenFile {
+        OpenFile { cursor, ..OpenFile::new(Node::ROOT, true, false, backed) }
+    }
+
+    #[test]
+    fn it_does_what_a_map_does() {
+        let (files, mut map, mut state) = (OpenFiles::default(), BTreeMap::new(), 0x2545_f491_4f6c_dd1d_u64);
+        for _ in 0..20_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (fd, backed) = ((state >> 8 & 0x7f) as i32, state >> 20 & 1 != 0);
+            match state % 8 {
+                0..=2 => {
+                    files.insert(fd, file(state, backed));
+                    map.insert(fd, (state, backed));
+                }
+                3 | 4 => {
+                    assert_eq!(files.remove(fd).map(|file| (file.cursor, file.backed)), map.remove(&fd));
+                }
+                5 => {
+                    files.forget(fd as u32, fd as u32 + 2);
+                    map.retain(|&other, _| !(fd..=fd + 2).contains(&other));
+                }
+                6 => {
+                    let bare = map.range(fd + 1..).find(|(_, (_, backed))| !backed).map(|(&fd, _)| fd);
+                    assert_eq!(files.next_bare(fd), bare);
+                }
+                _ => assert_eq!(files.find(fd).map(|file| file.cursor), map.get(&fd).map(|&(cursor, _)| cursor)),
             }
-            from = fd;
+            assert_eq!(files.is_empty(), map.is_empty());
+            assert_eq!(files.has_bare(), map.values().any(|(_, backed)| !backed));
+            assert_eq!(files.has_folders(), !map.is_empty(), "the root is a directory");
         }
+        assert!(files.find(-1).is_none() && files.remove(i32::MIN).is_none());
     }
 
-    /// There will be one more.
-    fn count_one(&self, file: &OpenFile) {
-        self.count.fetch_add(1, SeqCst);
-        self.folders.fetch_add(file.node.dir().is_some().into(), SeqCst);
-        self.bare.fetch_add((!file.backed).into(), SeqCst);
-    }
-
-    /// There is one less.
-    fn discount(&self, file: &OpenFile) {
-        self.count.fetch_sub(1, SeqCst);
-        self.folders.fetch_sub(file.node.dir().is_some().into(), SeqCst);
-        self.bare.fetch_sub((!file.backed).into(), SeqCst);
-    }
-
-    /// So many numbers are kept no longer.
-    fn discount_kept(&self, count: u32) {
-        if count != 0 {
-            self.count.fetch_sub(count, SeqCst);
-            self.bare.fetch_sub(count, SeqCst);
-        }
+    #[test]
+    fn a_file_that_was_backed_is_bare_no_longer() {
+        let files = OpenFiles::default();
+        files.insert(3, file(0, false));
+        let held = files.hold(3).expect("it is bare");
+        files.put(3, OpenFile { backed: true, ..held });
+        assert!(!files.has_bare() && files.hold(3).is_none() && files.next_bare(-1).is_none());
     }
 }

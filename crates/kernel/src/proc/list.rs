@@ -18,9 +18,7 @@ impl<M: Machine> Kernel<M> {
         let [fd, to, size, ..] = call.args;
         let Some(file) = self.proc.files.find(fd as i32) else {
             // It may be a list of descriptors.
-            if self.proc.files.has_bare() {
-                self.back_all();
-            }
+            self.back_files();
             return self.pass(cpu, call);
         };
         if !self.proc_lives(&file.node) {

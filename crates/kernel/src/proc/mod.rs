@@ -4,9 +4,9 @@
 //! * [`path`]: which paths are ours. What does not begin with `/proc/` costs a look at its first bytes.
 //! * [`calls`]: `stat`, `access`, `readlink` and their kin are answered in the trap, by a walk of `procfs::Tree` that
 //!   writes nothing shared.
-//! * [`open`], [`files`], [`bare`], [`table`], [`vacant`], [`frees`]: an open file of ours has a number of the host's. While it is only read it is
-//!   nothing else; before it can be shown to anybody it becomes an anonymous file with the text in it, so that polling,
-//!   duplicating and passing it on are what they are natively.
+//! * [`open`], [`files`], [`bare`]: an open file of ours has a number of the host's. As long as it is only read, the host
+//!   has an empty file behind it; before anyone can see that, it becomes an anonymous file with the text in it, so that
+//!   polling, duplicating and passing it on work as they do natively.
 //! * [`contents`]: the texts, made from the host's own ([`stat`], [`status`]) and what we know better.
 //! * [`view`]: the thread table as the tree asks for it.
 //!
@@ -17,17 +17,12 @@ mod bare;
 mod calls;
 mod contents;
 mod files;
-mod frees;
 mod how;
 mod list;
-#[cfg(all(test, shuttle))]
-mod models;
 mod open;
 mod path;
 mod stat;
 mod status;
-mod table;
-mod vacant;
 mod view;
 
 use crate::cpu::bump;
@@ -228,7 +223,6 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn host_close(&self, fd: u64) {
-        self.host_close_only(fd as i32);
-        self.number_freed(fd);
+        self.m.host(Call { nr: nr::CLOSE, args: [fd, 0, 0, 0, 0, 0] });
     }
 }

@@ -1,6 +1,6 @@
 //! Opening, reading and writing files of ours, and what happens to their descriptors.
 
-use super::files::{Closed, OpenFile};
+use super::files::OpenFile;
 use super::view::View;
 use super::{AT_FDCWD, F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
 use crate::machine::{Call, Machine};
@@ -216,6 +216,9 @@ impl<M: Machine> Kernel<M> {
             call.args[2] &= !CLOSE_RANGE_UNSHARE;
         }
         let call = &call;
+        if call.nr == nr::CLOSE_RANGE {
+            self.back_files();
+        }
         // With another flag nothing is closed.
         if call.nr == nr::CLOSE_RANGE && call.args[2] != 0 {
             return self.pass(cpu, call);
@@ -226,37 +229,23 @@ impl<M: Machine> Kernel<M> {
             _ => (call.args[1], call.args[1]),
         };
         self.proc.files.spare(first as u32, last as u32);
-        match call.nr {
-            nr::CLOSE => self.close_one(cpu, call),
-            _ => {
-                if !self.proc.files.is_empty() {
-                    self.proc.files.forget(first as u32, last as u32);
-                }
-                let out = self.pass(cpu, call);
-                self.number_freed(first);
-                out
-            }
-        }
-    }
-
-    fn close_one(&self, cpu: CpuId, call: &Call) -> Out {
         if self.proc.files.is_empty() {
             return self.pass(cpu, call);
         }
-        match self.proc.files.close(call.args[0] as i32) {
-            Closed::Kept => Out::Done(0),
-            Closed::Bare => {
-                let result = self.m.host(*call);
-                self.number_freed(call.args[0]);
-                Out::Done(result)
-            }
-            // It is heard of when it is done (`Kernel::inline_done`).
-            Closed::Other => self.pass(cpu, call),
+        if call.nr != nr::CLOSE {
+            self.proc.files.forget(first as u32, last as u32);
+            return self.pass(cpu, call);
+        }
+        match self.proc.files.remove(first as i32) {
+            // Closing a duplicate of the blank never waits.
+            Some(file) if !file.backed => Out::Done(self.m.host(*call)),
+            _ => self.pass(cpu, call),
         }
     }
 
     /// `dup(2)` and its kin: the new descriptor stands for the same.
     pub(crate) fn sys_dup(&self, cpu: CpuId, call: &Call) -> Out {
+        self.back_files();
         let known = match call.nr {
             _ if self.proc.files.is_empty() => None,
             nr::FCNTL if !matches!(call.args[1], F_DUPFD | F_DUPFD_CLOEXEC) => None,

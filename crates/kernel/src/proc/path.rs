@@ -1,9 +1,9 @@
 //! Which paths are ours.
 
 use super::view::View;
+use crate::Kernel;
 use crate::machine::{Fault, Machine};
-use crate::{Kernel, ThreadIdx};
-use procfs::{Node, Owner, Threads, Want};
+use procfs::{Node, Threads};
 
 /// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
 pub(super) const PATH_MAX: usize = 320;
@@ -38,21 +38,6 @@ impl<M: Machine> Kernel<M> {
         let mut word = [0; 8];
         self.m.read(at, &mut word[..(PAGE - at % PAGE).min(8) as usize])?;
         Ok(u64::from_le_bytes(word))
-    }
-
-    /// What a plain path leads to, read where it is, eight bytes at a time. Nothing behind the page of a byte that belongs to
-    /// the path is touched.
-    #[inline(always)]
-    pub(super) fn proc_leap(&self, t: ThreadIdx, want: Want, at: u64) -> Option<Node> {
-        let word = |at: u64| if at % PAGE <= PAGE - 8 { self.m.load_u64(at).ok() } else { None };
-        if word(at)? & PREFIX_MASK != PREFIX_WORD {
-            return None;
-        }
-        let begin = at + PREFIX.len() as u64;
-        // Only its ids count.
-        let caller = self.proc_caller(t, &Owner::default(), false);
-        let view = View { k: self, owner: Owner::default() };
-        self.proc_tree().leap(&view, &caller, want, |at| word(begin.wrapping_add(at as u64)))
     }
 
     /// A path of the program's: how long it is. `None` if it does not fit, or cannot be read, which the host will say.

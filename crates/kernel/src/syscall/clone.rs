@@ -64,7 +64,7 @@ impl<M: Machine> Kernel<M> {
 
     fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
         if args.flags & cf::THREAD == 0 {
-            return Out::Process(Process::Clone(*args));
+            return self.new_process(*args);
         }
         if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
             return Errno::EINVAL.into();
@@ -73,6 +73,12 @@ impl<M: Machine> Kernel<M> {
             Ok(tid) => Out::Done(tid as isize),
             Err(e) => e.into(),
         }
+    }
+
+    /// The host makes a process. Its kernel will not have our table of open files, so they become real first.
+    pub(super) fn new_process(&self, args: CloneArgs) -> Out {
+        self.back_files_for_child();
+        Out::Process(Process::Clone(args))
     }
 
     fn clone_thread(&self, cpu: CpuId, parent: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {

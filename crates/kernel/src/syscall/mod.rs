@@ -36,20 +36,20 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn syscall_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
-        if self.proc.files.has_bare() {
-            self.back_files(call);
-        }
         match call.nr {
             nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
             nr::RSEQ => self.sys_rseq(t, a),
             nr::SET_ROBUST_LIST => self.sys_set_robust_list(t, a),
-            nr::CLONE3 => self.sys_clone3(cpu, t, a),
             nr::EXIT => self.sys_exit(cpu, t, a[0] as i32),
             nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => self.sys_sleep(cpu, t, call),
             nr::CLONE => self.sys_clone(cpu, t, a),
-            nr::FORK => Out::Process(Process::Clone(clone::fork_args(false))),
-            nr::VFORK => Out::Process(Process::Clone(clone::fork_args(true))),
-            nr::EXECVE | nr::EXECVEAT => Out::Process(Process::Exec(*call)),
+            nr::CLONE3 => self.sys_clone3(cpu, t, a),
+            nr::FORK => self.new_process(clone::fork_args(false)),
+            nr::VFORK => self.new_process(clone::fork_args(true)),
+            nr::EXECVE | nr::EXECVEAT => {
+                self.back_files();
+                Out::Process(Process::Exec(*call))
+            }
             nr::EXIT_GROUP => {
                 self.process_ends(cpu);
                 Out::Process(Process::Exit(a[0] as i32))
@@ -92,9 +92,13 @@ impl<M: Machine> Kernel<M> {
             nr::PTRACE => Out::Process(Process::Rights(*call)),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
+                self.back_files();
                 self.sys_masked(cpu, t, call)
             }
-            nr if abi::checkpoint::call::ALL.contains(&nr) => self.private_call(cpu, t, call),
+            nr if abi::checkpoint::call::ALL.contains(&nr) => {
+                self.back_files();
+                self.private_call(cpu, t, call)
+            }
             nr::RT_SIGACTION => self.sys_sigaction(t, a),
             nr::RT_SIGRETURN => self.sys_sigreturn(cpu, t),
             nr::RT_SIGPENDING => self.sys_sigpending(t, a),
@@ -108,7 +112,10 @@ impl<M: Machine> Kernel<M> {
             nr::RT_SIGQUEUEINFO => self.sys_sigqueueinfo(cpu, t, call),
             nr::RT_TGSIGQUEUEINFO => self.sys_tgsigqueueinfo(cpu, t, call),
             nr::RESTART_SYSCALL => self.sys_restart(cpu, t),
-            nr::SIGNALFD | nr::SIGNALFD4 => self.sys_signalfd(cpu, t, call),
+            nr::SIGNALFD | nr::SIGNALFD4 => {
+                self.back_files();
+                self.sys_signalfd(cpu, t, call)
+            }
             nr::TIMER_CREATE => self.sys_timer_create(cpu, t, call),
             nr::TIMER_SETTIME => self.sys_timer_settime(cpu, call),
             nr::TIMER_GETTIME => self.sys_timer_gettime(call),
@@ -150,7 +157,11 @@ impl<M: Machine> Kernel<M> {
             nr::SHMAT => self.sys_shmat(call),
             PRIVATE_VERSION => Out::Done(1),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),
-            _ => self.pass(cpu, call),
+            // The kernel does not know what it asks: it may show descriptors.
+            _ => {
+                self.back_files();
+                self.pass(cpu, call)
+            }
         }
     }
 

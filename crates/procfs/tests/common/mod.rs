@@ -98,12 +98,3 @@ pub fn stays(tree: &Tree, world: &World, path: &str) -> bool {
     let _ = walk(tree, world, &ME, path);
     walk(tree, world, &ME, path).is_ok_and(|walked| walked.mode == Mode::Rcu)
 }
-
-/// One look at a path as a program has it in memory: behind its end may be anything.
-pub fn leap(tree: &Tree, world: &World, path: &str, behind: u8, want: Want) -> Option<Node> {
-    let bytes = [path.as_bytes(), &[0], &[behind; 24]].concat();
-    tree.leap(world, &ME, want, |at| {
-        assert!(at <= path.len(), "{path}: nothing behind the end is asked for");
-        bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|word| u64::from_le_bytes(*word))
-    })
-}
