@@ -1,21 +1,6 @@
 //! The dynamic linker's auditing interface, see `man 7 rtld-audit`.
 
-use core::ffi::{c_char, c_void};
-
-/// The public head of glibc's `struct link_map`.
-#[repr(C)]
-pub struct LinkMap {
-    /// Difference between the addresses in the file and in memory.
-    pub base: usize,
-    /// Absolute path of the object; empty for the program itself.
-    pub name: *const c_char,
-    /// The object's dynamic section.
-    pub dynamic: *const c_void,
-    /// Next object in load order.
-    pub next: *mut LinkMap,
-    /// Previous object in load order.
-    pub previous: *mut LinkMap,
-}
+use crate::link_map::LinkMap;
 
 /// The program's own namespace, see `man 3 dlmopen`.
 const LM_ID_BASE: i64 = 0;

@@ -1,5 +1,6 @@
 //! Bringing the kernel up inside a program, before its libraries are mapped.
 
+use crate::auxv::{self, Auxiliary};
 use crate::options::Options;
 use crate::{libraries, plans, restart, summary};
 use abi::{SigSet, Signal};
@@ -35,7 +36,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         let Some(value) = find(envp, OPTIONS) else { return };
         let value = value.to_vec();
         let options = Options::parse(&value, os::getpid());
-        let aux = auxiliary(envp);
+        let aux = auxv::read(envp);
         let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
         let Some(door) = door else { return };
         let handover = handover(door, &options, &value);
@@ -196,41 +197,4 @@ unsafe fn own_tunables(at: *const c_char, entry: &[u8], reserve: u64) -> bool {
         unsafe { at.cast_mut().add(restart::TUNABLES.len() + own).write(0) };
     }
     own.is_some()
-}
-
-/// What we need of the auxiliary vector.
-#[derive(Debug, Default)]
-pub struct Auxiliary {
-    /// Where the dynamic loader lies.
-    pub loader: u64,
-    /// The path that was executed.
-    pub file: u64,
-    /// Where the vDSO lies.
-    pub vdso: u64,
-}
-
-unsafe fn auxiliary(envp: *const *const c_char) -> Auxiliary {
-    const AT_BASE: u64 = 7;
-    const AT_SYSINFO_EHDR: u64 = 33;
-    const AT_EXECFN: u64 = 31;
-    let mut aux = Auxiliary::default();
-    // SAFETY: as in `boot`.
-    unsafe {
-        let mut at = envp;
-        while !(*at).is_null() {
-            at = at.add(1);
-        }
-        let mut pair = at.add(1).cast::<[u64; 2]>();
-        while (*pair)[0] != 0 {
-            let [kind, value] = *pair;
-            match kind {
-                AT_BASE => aux.loader = value,
-                AT_EXECFN => aux.file = value,
-                AT_SYSINFO_EHDR => aux.vdso = value,
-                _ => {}
-            }
-            pair = pair.add(1);
-        }
-    }
-    aux
 }

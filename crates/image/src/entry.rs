@@ -50,7 +50,11 @@ macro_rules! image {
         }
 
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn la_objopen(map: *mut $crate::audit::LinkMap, namespace: i64, cookie: *mut usize) -> u32 {
+        unsafe extern "C" fn la_objopen(
+            map: *mut $crate::link_map::LinkMap,
+            namespace: i64,
+            cookie: *mut usize,
+        ) -> u32 {
             // SAFETY: forwarded from the dynamic linker unchanged.
             unsafe { $crate::audit::objopen(map, namespace, cookie) }
         }

@@ -22,11 +22,13 @@
 extern crate alloc;
 
 pub mod audit;
+mod auxv;
 pub mod boot;
 mod entry;
 pub mod heap;
 pub mod libraries;
 mod limits;
+pub mod link_map;
 mod memory;
 pub mod options;
 pub mod panic;

@@ -1,7 +1,7 @@
 //! The objects of the program: which are patched, where their stubs lie, what they are called
 //! in the counts.
 
-use crate::boot::Auxiliary;
+use crate::auxv::Auxiliary;
 use crate::plans;
 use alloc::vec::Vec;
 use arch::{entry, syscall};

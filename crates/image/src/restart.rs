@@ -9,9 +9,9 @@
 //! once more with a larger reserve. Nothing of the program has run by then. The new image takes the setting out of the
 //! environment again, and nothing of it is handed on to other programs: the reserve is taken from every thread's stack.
 
-use crate::audit::LinkMap;
-use crate::boot::Auxiliary;
+use crate::auxv::Auxiliary;
 use crate::libraries;
+use crate::link_map::LinkMap;
 use crate::options::Options;
 use alloc::vec::Vec;
 use arch::syscall;

@@ -1,5 +1,6 @@
 //! What the kernel keeps for each CPU beside its run queue.
 
+use crate::cputime::Ticked;
 use crate::machine::Machine;
 use crate::{Kernel, Kicks};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -55,22 +56,6 @@ pub struct CpuCounters {
 
 /// Libraries that are counted apart; later ones share the last counter.
 pub const LIBRARIES_MAX: usize = 32;
-
-/// What a tick means for the current thread.
-///
-/// With a thousand threads its turn comes again in seconds. If a signal that is due to the consumption of CPU time
-/// had to wait so long, all further ones of the kind would be lost in the one that is pending.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ticked {
-    /// Nothing but the time.
-    Quietly,
-    /// It has a signal and handles it first: if its time is up, it gives way at the next tick ([`Kernel::favour`]).
-    Signalled,
-    /// It has a signal, but somebody more urgent waits: it is made to begin with the handler when its turn comes.
-    SignalledUrgently,
-    /// It has had its share of CPU time and must wait.
-    Throttled,
-}
 
 /// Adds to a counter that only this CPU writes.
 #[inline(always)]

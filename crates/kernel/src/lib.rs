@@ -37,6 +37,7 @@ mod cputime;
 mod describe;
 mod exec;
 pub mod futex;
+pub mod hint;
 mod host_call;
 pub mod limits;
 pub mod machine;

@@ -4,8 +4,8 @@
 //! ([`Wait::Throttled`]), and asks again when it is chosen next. A CPU that no carrier serves keeps what it has until one
 //! **visits** it, which leaves its own CPU behind in the same way. Who decides all that is the machine.
 
+use crate::hint;
 use crate::machine::{Clock, Machine};
-use crate::thread::hint;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, Next};
 use ids::{CpuId, Nanos, ThreadIdx};

@@ -3,8 +3,8 @@
 //!
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
+use crate::hint;
 use crate::machine::{Fatal, Machine};
-use crate::thread::hint;
 use crate::wait::Wait;
 use crate::{Kernel, SetUpFailed, Thread};
 use abi::frame::Registers;

@@ -18,7 +18,7 @@ pub struct Thread {
     pub wait: WaitState,
     /// Its place in a futex queue: guarded by that queue's lock.
     pub node: Node,
-    /// Bits of [`hint`]: anybody sets them, the thread clears them on its way to user code.
+    /// Bits of [`crate::hint`]: anybody sets them, the thread clears them on its way to user code.
     pub hint: AtomicU32,
     /// `set_tid_address(2)`.
     pub clear_child_tid: AtomicU64,
@@ -57,14 +57,6 @@ impl Default for SignalState {
     fn default() -> SignalState {
         SignalState(Shown::new(ThreadSignals::new(abi::SigSet::EMPTY)))
     }
-}
-
-/// Why a thread must look around before it goes on in user code.
-pub mod hint {
-    /// A signal may be deliverable.
-    pub const SIGNAL: u32 = 1;
-    /// The process is ending: the thread must not go on.
-    pub const EXIT: u32 = 2;
 }
 
 const CHUNK: usize = 64;

@@ -7,10 +7,10 @@
 //!  Trap::HostReturn ─► wake the caller ─► leave ─────────────┘─► exit ─► Next
 //! ```
 
-use crate::cpu::Ticked;
+use crate::cputime::Ticked;
 use crate::machine::{Call, Machine};
 use crate::wait::Wait;
-use crate::{Chosen, Kernel, Thread, cpu, thread::hint};
+use crate::{Chosen, Kernel, Thread, cpu, hint};
 use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;

@@ -308,7 +308,7 @@ impl<M: Machine> Kernel<M> {
         self.m.set_result(t, result);
         // A result that says how to restart is for the signal's delivery only.
         if (-516..=-512).contains(&result) {
-            self.thread(t).hint.fetch_or(crate::thread::hint::SIGNAL, AcqRel);
+            self.thread(t).hint.fetch_or(crate::hint::SIGNAL, AcqRel);
         }
     }
 }

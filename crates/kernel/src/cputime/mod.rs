@@ -20,27 +20,42 @@ mod expire;
 mod host_time;
 mod queues;
 mod sleep;
+mod thread_time;
 mod usage;
 
 pub(crate) use host_time::HostTime;
 pub(crate) use sleep::SleepClock;
+pub(crate) use thread_time::ThreadTime;
 
-use crate::cpu::Ticked;
+use self::thread_time::UNKNOWN;
 use crate::limits::{Enforced, Moment};
 use crate::machine::{Machine, Times};
 use crate::{Kernel, ThreadIdx};
 use ids::{CpuId, Nanos};
 use sync::Lock;
-use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, Ordering::*};
 use time::OutOfMemory;
 use time::cpu::limit::{Rlimit, UNLIMITED};
-use time::cpu::{Adjuster, CpuItimerKind, Cputime, Mode, ProcessCputime, ProcessTimers, ThreadCputime, Usage};
+use time::cpu::{Adjuster, CpuItimerKind, Cputime, Mode, ProcessCputime, ProcessTimers, Usage};
 
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
 
-/// No reading.
-const UNKNOWN: u64 = u64::MAX;
+/// What a tick means for the current thread.
+///
+/// With a thousand threads its turn comes again in seconds. If a signal that is due to the consumption of CPU time
+/// had to wait so long, all further ones of the kind would be lost in the one that is pending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ticked {
+    /// Nothing but the time.
+    Quietly,
+    /// It has a signal and handles it first: if its time is up, it gives way at the next tick ([`Kernel::favour`]).
+    Signalled,
+    /// It has a signal, but somebody more urgent waits: it is made to begin with the handler when its turn comes.
+    SignalledUrgently,
+    /// It has had its share of CPU time and must wait.
+    Throttled,
+}
 
 /// The limits on CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,67 +121,6 @@ impl ProcessTime {
         self.limits_rt.store(limited, Relaxed);
         let timed = self.cpu.expiry.is_active() || !timers.threads.is_empty() || limited;
         self.armed.store(timed || self.ticking, SeqCst);
-    }
-}
-
-/// CPU time of a thread, beside what the scheduler counts. Written by the CPU that runs it.
-#[derive(Debug)]
-pub(crate) struct ThreadTime {
-    cpu: ThreadCputime,
-    /// To be added to what the scheduler counts.
-    extra: AtomicI64,
-    /// How far its clock, as it was read, is ahead of what it has consumed.
-    ahead: AtomicU64,
-    /// When its host call began: by scheduling time if it has kept its CPU, else by the carrier's CPU time.
-    since: AtomicU64,
-    /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
-    owed: AtomicU64,
-    shown: usage::ShownUsage,
-    /// Its place in a queue of sleepers; written under the lock of [`Timers`].
-    place: AtomicU32,
-    /// Which queue that is.
-    sleeps_on: AtomicU64,
-    /// What it had consumed at its last sample.
-    pub(crate) sampled: AtomicU64,
-    /// Somebody may wait for its time. Written under the lock of [`Timers`].
-    has_queues: AtomicBool,
-}
-
-impl Default for ThreadTime {
-    fn default() -> ThreadTime {
-        ThreadTime {
-            cpu: ThreadCputime::new(),
-            extra: AtomicI64::new(0),
-            ahead: AtomicU64::new(0),
-            since: AtomicU64::new(UNKNOWN),
-            owed: AtomicU64::new(0),
-            shown: usage::ShownUsage::default(),
-            place: AtomicU32::new(time::Heap::ABSENT),
-            sleeps_on: AtomicU64::new(0),
-            sampled: AtomicU64::new(0),
-            has_queues: AtomicBool::new(false),
-        }
-    }
-}
-
-impl ThreadTime {
-    pub(crate) fn reset(&self) {
-        self.cpu.reset();
-        self.extra.store(0, Relaxed);
-        self.ahead.store(0, Relaxed);
-        self.since.store(UNKNOWN, Relaxed);
-        self.owed.store(0, Relaxed);
-        self.sampled.store(0, Relaxed);
-        self.shown.reset();
-    }
-
-    /// What the carrier of its host call had consumed when the call began; `None` if nobody knows.
-    pub(crate) fn call_began_at(&self, host: Option<Nanos>) {
-        self.since.store(host.map_or(UNKNOWN, |n| n.0), Relaxed);
-    }
-
-    fn add_extra(&self, span: Nanos) {
-        self.extra.store(self.extra.load(Relaxed) + span.0 as i64, Relaxed);
     }
 }
 
@@ -253,7 +207,7 @@ impl<M: Machine> Kernel<M> {
         let Some(t) = current else { return Ticked::Quietly };
         self.sample_at_tick(cpu, t, now);
         let throttled = self.limits.active && self.enforce(Moment { cpu, now }, t) == Enforced::Throttled;
-        if self.thread(t).hint.load(Acquire) & crate::thread::hint::SIGNAL != 0 {
+        if self.thread(t).hint.load(Acquire) & crate::hint::SIGNAL != 0 {
             Ticked::Signalled
         } else if throttled {
             Ticked::Throttled
@@ -289,7 +243,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The calling carrier makes the host call of `t`, which it did not run before.
     pub fn change_carrier(&self, t: ThreadIdx) {
-        self.thread(t).time.since.store(self.m.carrier_time().map_or(UNKNOWN, |n| n.0), Relaxed);
+        self.thread(t).time.call_began_at(self.m.carrier_time());
     }
 
     /// The call has returned on the calling carrier: what it has consumed is owed. The host's count of the carrier, if it

@@ -6,8 +6,9 @@
 //! the CPU is offered to whoever is more urgent, and timers that are due are served.
 
 use super::wake::{Batch, Which};
+use crate::hint;
 use crate::machine::{Clock, Machine};
-use crate::thread::{Thread, hint};
+use crate::thread::Thread;
 use crate::trap::Out;
 use crate::wait::Wait;
 use crate::{Kernel, WAKES_MAX};

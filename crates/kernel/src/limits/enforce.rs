@@ -1,8 +1,8 @@
 //! Limits at work: what a tick checks, and who waits for the next period.
 
 use super::{Enforced, Moment, cpu_limit};
+use crate::hint;
 use crate::machine::{Clock, Machine};
-use crate::thread::hint;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::frame::Registers;

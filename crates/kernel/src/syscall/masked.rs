@@ -7,8 +7,8 @@
 //! the mask stays until the handler's frame has the old one.
 
 use crate::Kernel;
+use crate::hint;
 use crate::machine::{Call, Machine};
-use crate::thread::hint;
 use crate::trap::Out;
 use abi::{Errno, SigSet, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};

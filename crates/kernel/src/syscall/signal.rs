@@ -1,7 +1,7 @@
 //! The calls about signals: arguments and their errors in Linux's order (`kernel/signal.c`).
 
+use crate::hint;
 use crate::machine::{Call, Machine};
-use crate::thread::hint;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};

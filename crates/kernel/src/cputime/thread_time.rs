@@ -1,0 +1,70 @@
+//! A thread's CPU time, beside what the scheduler counts.
+
+use super::usage::ShownUsage;
+use ids::Nanos;
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use time::cpu::ThreadCputime;
+
+/// No reading.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// CPU time of a thread, beside what the scheduler counts. Written by the CPU that runs it.
+#[derive(Debug)]
+pub(crate) struct ThreadTime {
+    pub(super) cpu: ThreadCputime,
+    /// To be added to what the scheduler counts.
+    pub(super) extra: AtomicI64,
+    /// How far its clock, as it was read, is ahead of what it has consumed.
+    pub(super) ahead: AtomicU64,
+    /// When its host call began: by scheduling time if it has kept its CPU, else by the carrier's CPU time.
+    pub(super) since: AtomicU64,
+    /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
+    pub(super) owed: AtomicU64,
+    pub(super) shown: ShownUsage,
+    /// Its place in a queue of sleepers; written under the lock of `Timers`.
+    pub(super) place: AtomicU32,
+    /// Which queue that is.
+    pub(super) sleeps_on: AtomicU64,
+    /// What it had consumed at its last sample.
+    pub(crate) sampled: AtomicU64,
+    /// Somebody may wait for its time. Written under the lock of `Timers`.
+    pub(super) has_queues: AtomicBool,
+}
+
+impl Default for ThreadTime {
+    fn default() -> ThreadTime {
+        ThreadTime {
+            cpu: ThreadCputime::new(),
+            extra: AtomicI64::new(0),
+            ahead: AtomicU64::new(0),
+            since: AtomicU64::new(UNKNOWN),
+            owed: AtomicU64::new(0),
+            shown: ShownUsage::default(),
+            place: AtomicU32::new(time::Heap::ABSENT),
+            sleeps_on: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
+            has_queues: AtomicBool::new(false),
+        }
+    }
+}
+
+impl ThreadTime {
+    pub(crate) fn reset(&self) {
+        self.cpu.reset();
+        self.extra.store(0, Relaxed);
+        self.ahead.store(0, Relaxed);
+        self.since.store(UNKNOWN, Relaxed);
+        self.owed.store(0, Relaxed);
+        self.sampled.store(0, Relaxed);
+        self.shown.reset();
+    }
+
+    /// What the carrier of its host call had consumed when the call began; `None` if nobody knows.
+    pub(crate) fn call_began_at(&self, host: Option<Nanos>) {
+        self.since.store(host.map_or(UNKNOWN, |n| n.0), Relaxed);
+    }
+
+    pub(super) fn add_extra(&self, span: Nanos) {
+        self.extra.store(self.extra.load(Relaxed) + span.0 as i64, Relaxed);
+    }
+}

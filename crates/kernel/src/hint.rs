@@ -1,0 +1,6 @@
+//! Why a thread must enter the slow path before it returns to user code: bits of [`Thread::hint`](crate::thread::Thread::hint).
+
+/// A signal may be deliverable.
+pub const SIGNAL: u32 = 1;
+/// The process is ending: the thread must not go on.
+pub const EXIT: u32 = 2;
