@@ -118,6 +118,10 @@ pub struct RunArguments {
     /// Whether the host's limit on pending signals, which POSIX timers count against, holds [default: host]
     #[arg(long, value_name = "RULE")]
     pub pending_signals: Option<PendingSignals>,
+    /// How overflows of stacks are caught: by markers in page tables, or by mappings without access, which tools that know
+    /// no markers can see, but of which a process has few [default: markers where the host has them, from Linux 6.13]
+    #[arg(long, value_name = "HOW")]
+    pub guards: Option<Guards>,
     /// Limit CPU time: TIME:hard ends, TIME:soft=SIGNAL warns, TIME/PERIOD:throttle makes wait; of the process, or of each thread with
     /// thread: in front [default: hard]
     #[arg(long, value_name = "[thread:]TIME[:ACT]")]
@@ -176,6 +180,15 @@ pub enum RealTime {
     Allow,
     /// The host's limits and privileges decide, as they do natively
     Host,
+}
+
+/// What guards stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Guards {
+    /// Markers in page tables
+    Markers,
+    /// Mappings without access, as on a host before Linux 6.13
+    Mappings,
 }
 
 /// How many signals may be pending, and POSIX timers exist.

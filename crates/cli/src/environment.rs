@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::args::{Enter, PendingSignals, RealTime, RunArguments};
+use crate::args::{Enter, Guards, PendingSignals, RealTime, RunArguments};
 
 /// The variable that carries the options of `run` to the image.
 pub const OPTIONS: &str = "ENTRESOL_OPTIONS";
@@ -74,6 +74,9 @@ pub fn options(
     }
     if request.pending_signals == Some(PendingSignals::Unlimited) {
         add("pending", b"unlimited");
+    }
+    if request.guards == Some(Guards::Mappings) {
+        add("guards", b"mappings");
     }
     #[cfg(feature = "planted")]
     if let Some(fault) = std::env::var_os("ENTRESOL_PLANT") {
@@ -174,6 +177,7 @@ mod tests {
             ahead: None,
             check_order: false,
             pending_signals: None,
+            guards: None,
             stats: false,
             fallback: None,
             enter: Enter::Audit,
@@ -197,10 +201,11 @@ mod tests {
         assert_eq!(options(&request(), &[], image, None), b"v=1;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
         let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
+        let all = RunArguments { guards: Some(Guards::Mappings), ..all };
         let text = options(&all, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
         assert_eq!(
             text,
-            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
+            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
         );
         assert_eq!(options(&request(), &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }

@@ -101,7 +101,9 @@ pub(crate) fn suffer(signal: i32, action: Fatal) {
 fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let k = kernel();
     let t = k.current(me.cpu());
-    let inherited = k.inheritance(t);
+    // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
+    let stacks = k.memory().stacks().hold();
+    let inherited = k.inheritance(t, &stacks);
     // The host's part: no CHILD_CLEARTID, which would be about the host thread.
     let mut raw = CloneArgs { flags: args.flags & !cf::CHILD_CLEARTID, stack: 0, stack_size: 0, ..*args };
     raw.set_tid_size = 0;
@@ -115,6 +117,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         None => call(),
     }
     if result != 0 {
+        drop(stacks);
         me.tracing.is_parent(t);
         return kernel().process_done(me.cpu(), result);
     }

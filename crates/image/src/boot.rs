@@ -87,6 +87,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
         pid: Pid(os::getpid()),
         pending_unlimited: options.pending_unlimited,
         limits: crate::limits::parse(value),
+        mapped_guards: options.mapped_guards,
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };

@@ -13,6 +13,8 @@ pub struct Options<'a> {
     pub rt_host_rules: bool,
     /// `--pending-signals=unlimited`.
     pub pending_unlimited: bool,
+    /// `--guards=mappings`.
+    pub mapped_guards: bool,
     /// `--stats`, for this process.
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
@@ -59,6 +61,7 @@ impl<'a> Options<'a> {
             tick: Nanos::from_millis(1),
             rt_host_rules: false,
             pending_unlimited: false,
+            mapped_guards: false,
             stats: false,
             watchdog: None,
             ahead: None,
@@ -85,6 +88,7 @@ impl<'a> Options<'a> {
                     }
                 }
                 b"pending" => o.pending_unlimited = value == b"unlimited",
+                b"guards" => o.mapped_guards = value == b"mappings",
                 b"rt" => o.rt_host_rules = value == b"host",
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),

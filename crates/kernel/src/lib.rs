@@ -98,6 +98,8 @@ pub struct Config {
     pub pending_unlimited: bool,
     /// Limits on CPU time beyond Linux.
     pub limits: limits::Limits,
+    /// Guards of stacks are mappings, as on a host that knows no markers (`--guards=mappings`).
+    pub mapped_guards: bool,
     /// Switches are written down.
     pub tracing: bool,
     /// Threads are sampled.

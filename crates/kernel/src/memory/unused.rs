@@ -66,7 +66,11 @@ impl Unused {
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_madvise(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [addr, len, advice, ..] = call.args;
-        if advice != super::MADV_DONTNEED || !self.is_below_own_stack(t, addr, len) {
+        if advice != super::MADV_DONTNEED {
+            return self.sys_change_memory(cpu, call);
+        }
+        // Markers stay, and what else there was is gone: a stack is still what we know it to be.
+        if !self.is_below_own_stack(t, addr, len) {
             return self.pass(cpu, call);
         }
         let lived = self.m.now().since(Nanos(self.thread(t).begun.load(Relaxed)));
@@ -82,12 +86,12 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Whether this is the lower part of the stack that `t`, the current thread, was created on and is on, and that
-    /// is one of ours: with no pages but small ones, each of which costs a fault.
+    /// is one that we know: with no pages but small ones, each of which costs a fault.
     fn is_below_own_stack(&self, t: ThreadIdx, addr: u64, len: u64) -> bool {
         let [from, to] = self.thread(t).stack.each_ref().map(|word| word.load(Relaxed));
         let Some(end) = addr.checked_add(len) else { return false };
         let below = from == addr && from != 0 && end <= to && from.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
-        below && self.memory.in_arena(from) && (end..to).contains(&self.m.stack_pointer(t))
+        below && (end..to).contains(&self.m.stack_pointer(t)) && self.memory.stacks.is_known(from, to)
     }
 }
 

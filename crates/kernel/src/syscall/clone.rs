@@ -2,6 +2,7 @@
 
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
+use crate::memory::stacks::Arena;
 use crate::trap::{Out, Process};
 use crate::{Kernel, ThreadIdx};
 use abi::{CloneArgs, Errno, clone_flags as cf};
@@ -205,8 +206,8 @@ impl<M: Machine> Kernel<M> {
         (chosen == Some(t)).then_some(t)
     }
 
-    /// What a forked child has of its parent, taken before the fork.
-    pub fn inheritance(&self, t: ThreadIdx) -> Inheritance {
+    /// What a forked child has of its parent, taken before the fork, until which stacks stay as they are.
+    pub fn inheritance(&self, t: ThreadIdx, stacks: &Arena) -> Inheritance {
         let thread = self.thread(t);
         // One lock after the other: within one expression both would be held, in the wrong order.
         let signals = thread.signals.0.lock().for_child(0);
@@ -221,6 +222,7 @@ impl<M: Machine> Kernel<M> {
             signals,
             process,
             shared: self.memory.shared_ranges(),
+            stacks: stacks.clone(),
             time_limits: LIMITS.map(|which| self.time_limit(which)),
             described: self.descriptors.named(),
             group: self.group_number(t),
@@ -242,6 +244,7 @@ impl<M: Machine> Kernel<M> {
             self.enter_signals(&mut process, t, from.signals);
         }
         self.memory.inherit_shared(&from.shared);
+        self.memory.stacks().inherit(from.stacks);
         self.descriptors.inherit(from.described);
         let attr = inherited(from.attr);
         let now = self.m.now();
@@ -277,6 +280,7 @@ pub struct Inheritance {
     signals: signal::ThreadSignals,
     process: signal::ProcessSignals,
     shared: alloc::vec::Vec<(u64, u64)>,
+    stacks: Arena,
     time_limits: [time::cpu::limit::Rlimit; 2],
     described: abi::SigSet,
     group: u32,

@@ -154,6 +154,7 @@ impl<M: Machine> Kernel<M> {
             nr::MUNMAP => self.sys_munmap(call),
             nr::MPROTECT => self.sys_mprotect(call),
             nr::MADVISE => self.sys_madvise(cpu, t, call),
+            nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL | nr::MLOCKALL => self.sys_change_memory(cpu, call),
             nr::SHMAT => self.sys_shmat(call),
             PRIVATE_VERSION => Out::Done(1),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),

@@ -65,6 +65,7 @@ impl World {
             pending_unlimited: false,
             sampling: None,
             limits: kernel::limits::Limits::default(),
+            mapped_guards: false,
             tracing: false,
         };
         change(&mut config);

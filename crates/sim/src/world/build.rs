@@ -70,6 +70,7 @@ impl Setup {
             pending_unlimited: false,
             sampling: None,
             limits: kernel::limits::Limits::default(),
+            mapped_guards: false,
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
