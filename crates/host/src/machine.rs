@@ -439,21 +439,25 @@ impl Machine for Host {
     fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault> {
         let bytes = self.extended(self.context(t));
         xstate::init(bytes);
-        match from {
-            None => {}
+        let copied = match from {
+            None => Ok(()),
             Some((at, Restorable::Fxsave)) => {
-                self.read(at, &mut bytes[..512])?;
-                xstate::claim_components(bytes, 3);
+                self.read(at, &mut bytes[..512]).map(|()| xstate::claim_components(bytes, 3))
             }
             Some((at, Restorable::Xsave { size, features })) => {
                 let n = (size as usize).min(bytes.len());
-                self.read(at, &mut bytes[..n])?;
-                let used = xstate::components(bytes) & features;
-                xstate::claim_components(bytes, used);
+                self.read(at, &mut bytes[..n]).map(|()| {
+                    let used = xstate::components(bytes) & features;
+                    xstate::claim_components(bytes, used);
+                })
             }
+        };
+        // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
+        if copied.is_err() {
+            xstate::init(bytes);
         }
         xstate::sanitize(bytes);
-        Ok(())
+        copied
     }
 
     fn interrupt(&self, t: ThreadIdx) {

@@ -1,7 +1,8 @@
 //! The host calls that the machine makes for itself, with types.
 
 use arch::syscall;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 use ids::Nanos;
 
 /// The host signal of tick and kick. Programs of glibc cannot own it: it is reserved for
@@ -43,12 +44,73 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAKE_PRIVATE, 1) };
 }
 
-/// Fresh zeroed pages, or `None`.
+/// Fresh zeroed pages, or `None`. In a child that is being made they may come from the room kept for it.
 pub fn map(len: usize) -> Option<*mut u8> {
-    // SAFETY: a new private mapping harms nobody.
-    let p =
-        unsafe { syscall!(nr::MMAP, 0, len, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0) };
-    (p > 0).then_some(p as *mut u8)
+    let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: a new private mapping harms nobody; a hint replaces nothing.
+    let p = unsafe { syscall!(nr::MMAP, hint(len), len, PROT_READ_WRITE, flags, usize::MAX, 0) };
+    if p > 0 { Some(p as *mut u8) } else { take_room(len) }
+}
+
+const PAGE: usize = 4096;
+
+/// How far below the image our own mappings lie: farther than programs map, and within what ThreadSanitizer leaves
+/// to libraries.
+const AWAY: usize = 256 << 30;
+
+/// Where our next mapping best lies. Left to itself the host puts it right below what the program mapped last, and if
+/// that is MAP_GROWSDOWN it can no longer grow (`stack_guard_gap`).
+fn hint(len: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if NEXT.load(Relaxed) == 0 {
+        let first = (&raw const NEXT as usize).saturating_sub(AWAY) & !(PAGE - 1);
+        let _ = NEXT.compare_exchange(0, first, Relaxed, Relaxed);
+    }
+    NEXT.fetch_add(len.next_multiple_of(PAGE), Relaxed)
+}
+
+/// What a forked child's kernel takes: five mebibytes, and more where extended states are large.
+const ROOM: usize = 8 << 20;
+
+/// Address space for a forked child's kernel. Linux forks whatever RLIMIT_AS and `vm.max_map_count` say; a child
+/// that could map nothing would have no kernel. It takes no memory until it is used.
+static ROOM_AT: AtomicUsize = AtomicUsize::new(0);
+/// How much of it is left, while a child is being made; 0 at all other times.
+static ROOM_LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes sure that a child that is forked now will have room; false without memory.
+pub fn keep_room() -> bool {
+    if ROOM_AT.load(Relaxed) != 0 {
+        return true;
+    }
+    let Some(room) = map(ROOM) else { return false };
+    if ROOM_AT.compare_exchange(0, room as usize, Relaxed, Relaxed).is_err() {
+        // SAFETY: nobody has seen this one.
+        unsafe { unmap(room, ROOM) };
+    }
+    true
+}
+
+/// In a forked child: from now on what the host refuses comes out of the room.
+pub(crate) fn open_room() {
+    ROOM_LEFT.store(ROOM, Relaxed);
+}
+
+/// The child has its kernel. What is left of a room that was needed is too little for a child of its own.
+pub(crate) fn close_room() {
+    if ROOM_LEFT.swap(0, Relaxed) != ROOM {
+        ROOM_AT.store(0, Relaxed);
+        keep_room();
+    }
+}
+
+/// From the room's end down. A child that is being made has one thread.
+#[cold]
+fn take_room(len: usize) -> Option<*mut u8> {
+    let left = ROOM_LEFT.load(Relaxed).checked_sub(len.next_multiple_of(PAGE))?;
+    // Nothing left would look like a closed room, and the rest of one is never enough for another child.
+    ROOM_LEFT.store(left, Relaxed);
+    Some((ROOM_AT.load(Relaxed) + left) as *mut u8)
 }
 
 const MADV_POPULATE_WRITE: usize = 23;

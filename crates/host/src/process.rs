@@ -101,6 +101,9 @@ pub(crate) fn suffer(signal: i32, action: Fatal) {
 fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let k = kernel();
     let t = k.current(me.cpu());
+    if !os::keep_room() {
+        return k.process_done(me.cpu(), Errno::ENOMEM.to_ret());
+    }
     // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
     let stacks = k.memory().stacks().hold();
     let inherited = k.inheritance(t, &stacks);
@@ -121,6 +124,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         me.tracing.is_parent(t);
         return kernel().process_done(me.cpu(), result);
     }
+    os::open_room();
     // SAFETY: the parent's context, copied; nobody else runs in this process.
     let parent = unsafe { core::ptr::read(k.m.contexts.get(t)) };
     let host = Host::new(k.config().cpus, k.m.handover.clone()).inspect(|host| host.ahead.follow(&k.m.ahead));
@@ -137,6 +141,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let t = begin(k.config().pid.0);
     k.take_inheritance(t, inherited);
     open();
+    os::close_room();
     if args.flags & cf::CHILD_CLEARTID != 0 {
         k.thread(t).clear_child_tid.store(args.child_tid, Relaxed);
     }

@@ -111,6 +111,8 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     process::set_hooks(&HOOKS);
     handlers::install();
     let t = process::begin(pid);
+    // Best before the program limits its address space; if there is no memory, fork says so.
+    os::keep_room();
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
     k.take_over_signals(ids::CpuId(0), t, blocked);

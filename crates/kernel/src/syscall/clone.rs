@@ -118,15 +118,20 @@ impl<M: Machine> Kernel<M> {
         self.reserve_timeouts(child)?;
         let attr = inherited(self.sched.attr(parent));
         self.sched.attach(child, &attr, self.sched.affinity(parent)).map_err(|_| Errno::EAGAIN)?;
+        self.prepare_attached(parent, child, args).inspect_err(|_| self.sched.detach(child))
+    }
+
+    fn prepare_attached(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
         let (new, old) = (self.thread(child), self.thread(parent));
         new.reset(old.name_words());
-        self.inherit_group(parent, child);
         self.inherit_signals(parent, child);
         if args.flags & cf::CHILD_CLEARTID != 0 {
             new.clear_child_tid.store(args.child_tid, Relaxed);
         }
         let tid = self.threads.assign_tid(child, || self.claim_tids()).ok_or(Errno::EAGAIN)?;
         self.join_signals(child)?;
+        // Last, as it cannot fail: a group counts its threads.
+        self.inherit_group(parent, child);
         Ok(tid.0)
     }
 

@@ -20,6 +20,8 @@ use alloc::vec::Vec;
 const CHUNK: u64 = 4 << 20;
 /// The largest stack that is cut from a chunk.
 const SMALL_MAX: u64 = 128 << 10;
+/// Larger stacks are the host's alone, which may refuse them (`vm.overcommit_memory`).
+const LARGE_MAX: u64 = 64 << 20;
 /// What lies below a stack without a guard.
 const GAP: u64 = 256 << 10;
 /// What stacks without guards are cut from.
@@ -87,6 +89,9 @@ impl Reserve {
 impl<M: Machine> Kernel<M> {
     /// A new stack, zeroed, without access unless it is `opened`; `None` leaves it to the host.
     pub(super) fn new_stack(&self, reserve: &mut Reserve, len: u64, opened: bool) -> Option<(u64, Kind)> {
+        if len > LARGE_MAX {
+            return None;
+        }
         if reserve.guards == Guards::Unknown {
             reserve.guards = self.probe_guards()?;
         }
