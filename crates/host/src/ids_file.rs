@@ -1,42 +1,56 @@
 //! Blocks of thread ids that no two of a user's processes share.
 //!
-//! A counter in a small file that all of them map. The ids lie above every id the host gives
+//! A small file lists for each block the process that took it. The ids lie above every id the host gives
 //! (2^22) and below what an encoded CPU clock has room for (2^28, `MAKE_THREAD_CPUCLOCK` of the C library and the
-//! host), which is also below the bits that futex words keep for themselves (2^30); the blocks come round after
-//! 16,128 of them. Behind the counter stands for each block which process took it last, so that
-//! others can tell whether the owner of a lock that they wait for is gone.
+//! host), which is also below the bits that futex words keep for themselves (2^30): 16,128 blocks. A block is given
+//! again when its process is gone. By the list, others can also tell whether the owner of a lock that they wait for
+//! is gone.
+//!
+//! The file is mapped writable only while a block is taken. What stays mapped cannot be written: a program that gives
+//! its rights up must not be able to change what the processes of its former user rely on. Every access is a labelled
+//! one, because the file may be cut short and the file system may be full.
 
 use crate::os::{self, nr};
-use arch::syscall;
-use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use abi::Errno;
+use arch::{syscall, user};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 const FIRST: u32 = 1 << 22;
 const END: u32 = 1 << 28;
 /// Ids in a block.
 const BLOCK: u32 = 1 << 14;
-const BLOCKS: usize = ((END - FIRST) / BLOCK) as usize;
-const O_RDWR_CREAT_NOFOLLOW: usize = 0o2 | 0o100 | 0o400000;
+const BLOCKS: u32 = (END - FIRST) / BLOCK;
+/// A counter of the blocks that were taken, and for each block the process that took it last.
+const SIZE: usize = (4 * (1 + BLOCKS as usize)).next_multiple_of(4096);
 
-#[repr(C)]
-struct Registry {
-    taken: AtomicU32,
-    processes: [AtomicU32; BLOCKS],
-}
+const O_RDWR: usize = 0o2;
+const O_CREAT: usize = 0o100;
+/// NOFOLLOW | NONBLOCK
+const O_CAREFUL: usize = 0o400000 | 0o4000;
+const PROT_READ: usize = 1;
+const PROT_READ_WRITE: usize = 3;
 
-/// The file, once it has been mapped: a process that gives its rights up keeps it.
-static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(core::ptr::null_mut());
+/// The file, mapped to be read, from the first block that was taken on; 0: not mapped.
+static READABLE: AtomicU64 = AtomicU64::new(0);
+/// The user whose file that is.
+static USER: AtomicU32 = AtomicU32::new(0);
+/// Some block of this process is not listed in the mapped file, which then says nothing about the ids.
+static UNLISTED: AtomicBool = AtomicBool::new(false);
 
 /// The first of `n` ids.
 pub fn claim(n: i32, uid: u32) -> i32 {
     assert!(n as u32 <= BLOCK);
-    let pid = os::getpid();
-    // Without the file: a block by the process id, which is unique among the living.
-    let turn = registry(uid).map_or(pid as u32, |r| r.taken.fetch_add(1, Relaxed));
-    let block = turn as usize % BLOCKS;
-    if let Some(registry) = registry(uid) {
-        registry.processes[block].store(pid as u32, Relaxed);
-    }
-    (FIRST + block as u32 * BLOCK) as i32
+    let pid = os::getpid() as u32;
+    let listed = Mapped::open(uid, true).and_then(|file| {
+        keep_readable(uid);
+        file.take(pid)
+    });
+    let block = listed.unwrap_or_else(|| {
+        // Without the file: a block by the process id, which is unique among the living.
+        UNLISTED.store(true, Relaxed);
+        pid % BLOCKS
+    });
+    (FIRST + block * BLOCK) as i32
 }
 
 /// Whether ids like this are given out here.
@@ -46,44 +60,107 @@ pub fn is_ours(tid: u32) -> bool {
 
 /// Whether the process with that thread is known to be gone.
 pub fn is_gone(tid: u32, uid: u32) -> bool {
-    let pid = if is_ours(tid) {
-        registry(uid).map_or(0, |r| r.processes[((tid - FIRST) / BLOCK) as usize].load(Relaxed))
-    } else {
-        tid
-    };
-    // SAFETY: signal 0 only asks.
-    pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == abi::Errno::ESRCH.to_ret()
-}
-
-fn registry(uid: u32) -> Option<&'static Registry> {
-    if REGISTRY.load(Acquire).is_null() {
-        REGISTRY.store(map(uid)?, Release);
+    if !is_ours(tid) {
+        return is_dead(tid);
     }
-    // SAFETY: mapped for ever; all of it is atomic.
-    Some(unsafe { &*REGISTRY.load(Acquire) })
+    keep_readable(uid);
+    let list = READABLE.load(Acquire);
+    if list == 0 || UNLISTED.load(Relaxed) {
+        return false;
+    }
+    user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).is_ok_and(is_dead)
 }
 
-fn map(uid: u32) -> Option<*mut Registry> {
+/// Whether there is no process of this id. 0 is nobody's.
+fn is_dead(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == Errno::ESRCH.to_ret()
+}
+
+/// Where the file says which process has taken the block.
+fn process_at(file: u64, block: u32) -> u64 {
+    file + 4 * (1 + u64::from(block))
+}
+
+/// Maps the user's file to be read, unless one is mapped already.
+fn keep_readable(uid: u32) {
+    if READABLE.load(Acquire) == 0
+        && let Some(file) = Mapped::open(uid, false)
+    {
+        USER.store(uid, Relaxed);
+        if READABLE.compare_exchange(0, file.at, AcqRel, Acquire).is_ok() {
+            core::mem::forget(file);
+        }
+    } else if USER.load(Relaxed) != uid {
+        UNLISTED.store(true, Relaxed);
+    }
+}
+
+/// A mapping of the file that goes when it is dropped.
+struct Mapped {
+    at: u64,
+}
+
+impl Mapped {
+    /// Maps the user's file; to be written: makes it if it is missing.
+    fn open(uid: u32, writable: bool) -> Option<Mapped> {
+        const SHARED: usize = 1;
+        let (flags, rights) = if writable { (O_RDWR | O_CREAT, PROT_READ_WRITE) } else { (0, PROT_READ) };
+        let fd = os::open(&path(uid), flags | O_CAREFUL, 0o600).ok()?;
+        // SAFETY: the descriptor is ours; the host chooses the place.
+        let at = unsafe {
+            let whole = is_private(fd, uid) && (has_size(fd) || writable && syscall!(nr::FTRUNCATE, fd, SIZE) == 0);
+            if whole { syscall!(nr::MMAP, 0, SIZE, rights, SHARED, fd, 0) } else { -1 }
+        };
+        os::close(fd);
+        (at > 0).then_some(Mapped { at: at as u64 })
+    }
+
+    /// Takes a block that belongs to no living process, by turns, so that an id is not given again soon.
+    fn take(&self, pid: u32) -> Option<u32> {
+        (0..BLOCKS).find_map(|_| self.take_next(pid).transpose())?.ok()
+    }
+
+    /// The next block, if its last owner is gone.
+    fn take_next(&self, pid: u32) -> Result<Option<u32>, user::Fault> {
+        let turn = user::load_u32(self.at)?;
+        if user::cas_u32(self.at, turn, turn.wrapping_add(1))? != turn {
+            return Ok(None);
+        }
+        let block = turn % BLOCKS;
+        let at = process_at(self.at, block);
+        let owner = user::load_u32(at)?;
+        let free = owner == 0 || is_dead(owner);
+        Ok((free && user::cas_u32(at, owner, pid)? == owner).then_some(block))
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing else refers to it.
+        unsafe { syscall!(nr::MUNMAP, self.at, SIZE) };
+    }
+}
+
+/// The user's file, with a final zero.
+fn path(uid: u32) -> [u8; 34] {
     let mut path = *b"/dev/shm/entresol-tids-0000000000\0";
-    let end = path.len() - 1;
     let mut left = uid;
-    for digit in path[end - 10..end].iter_mut().rev() {
+    for digit in path[23..33].iter_mut().rev() {
         *digit = b'0' + (left % 10) as u8;
         left /= 10;
     }
-    let size = size_of::<Registry>().next_multiple_of(4096);
-    let fd = os::open(&path, O_RDWR_CREAT_NOFOLLOW, 0o600).ok()?;
-    // SAFETY: the descriptor is ours; the host chooses the place.
-    let page = unsafe {
-        let mine = owned_by(fd, uid) && syscall!(nr::FTRUNCATE, fd, size) == 0;
-        if mine { syscall!(nr::MMAP, 0, size, 3, 1, fd, 0) } else { -1 }
-    };
-    os::close(fd);
-    (page > 0).then_some(page as *mut Registry)
+    path
 }
 
-/// Somebody else's file in that place is not trusted.
-fn owned_by(fd: i32, uid: u32) -> bool {
-    // Mode and owner, st_uid at byte 28.
-    os::status(fd).is_some_and(|stat| (stat[3] >> 32) as u32 == uid)
+/// Whether it is a file of the user's that nobody else can have written to.
+fn is_private(fd: i32, uid: u32) -> bool {
+    const REGULAR_0600: u32 = 0o100_600;
+    // Mode and owner, st_mode at byte 24 and st_uid at byte 28.
+    os::status(fd).is_some_and(|stat| stat[3] as u32 == REGULAR_0600 && (stat[3] >> 32) as u32 == uid)
+}
+
+fn has_size(fd: i32) -> bool {
+    // st_size, at byte 48.
+    os::status(fd).is_some_and(|stat| stat[6] >= SIZE as u64)
 }
