@@ -61,7 +61,8 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
     };
     let mut args = call.args;
     let empty_path = call.nr == nr::EXECVEAT && call.args[4] & 0x1000 != 0;
-    if handover.loader.is_empty() || !is_readable(&handover.loader) || !can_carry(dir, path, empty_path, 0) {
+    let enters = !handover.loader.is_empty() && is_readable(&handover.loader) && !is_privileged();
+    if !enters || !can_carry(dir, path, empty_path, 0) {
         return host(call.nr, args);
     }
     lent.options = handover.options_for(carried);
@@ -181,6 +182,27 @@ fn is_readable(loader: &[u8]) -> bool {
     unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) == 0 }
 }
 
+/// Whether any program that the caller executes runs in secure-execution mode: its effective ids are not its real ones
+/// (`cap_bprm_creds_from_file`). The loader ignores the image then, and our options would be left to the program.
+fn is_privileged() -> bool {
+    let (mut users, mut groups) = ([0u32; 3], [0u32; 3]);
+    // SAFETY: the host fills our words.
+    unsafe {
+        let [real, effective, saved] = users.each_mut().map(|id| &raw mut *id);
+        syscall!(nr::GETRESUID, real, effective, saved);
+        let [real, effective, saved] = groups.each_mut().map(|id| &raw mut *id);
+        syscall!(nr::GETRESGID, real, effective, saved);
+    }
+    users[0] != users[1] || groups[0] != groups[1]
+}
+
+/// Whether a file gives rights to the one that executes it: by its mode, or by capabilities of its own (`capabilities(7)`).
+fn gives_rights(fd: i32, mode: u32) -> bool {
+    const SET_ID: u32 = 0o6000;
+    // SAFETY: a string of ours; the value's size is asked for only.
+    mode & SET_ID != 0 || unsafe { syscall!(nr::FGETXATTR, fd, c"security.capability".as_ptr(), 0, 0) } > 0
+}
+
 const HEAD: usize = 4096;
 
 /// Whether the image can come up in the file: a 64-bit program with glibc's loader, or a
@@ -194,6 +216,7 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
     }
     let mut head = [0u8; HEAD];
     let mode = os::status(fd as i32).map_or(0, |stat| stat[3] as u32);
+    let is_privileged = gives_rights(fd as i32, mode);
     // SAFETY: the buffer is ours.
     let n = unsafe {
         let n = syscall!(nr::PREAD64, fd, head.as_mut_ptr(), HEAD, 0);
@@ -202,8 +225,7 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
         }
         n
     };
-    const SET_ID: u32 = 0o6000;
-    if mode & SET_ID != 0 {
+    if is_privileged {
         return false;
     }
     let head = &head[..usize::try_from(n).unwrap_or(0)];
