@@ -1,21 +1,23 @@
 //! Puts the embedded image where the dynamic linker can load it.
 //!
 //! A file, not a memfd: launchers that close descriptors would lose a memfd, and what they start would then run
-//! natively without a word. The file is named by its content, lies in a folder that only this user can enter, and
-//! is renamed into place, so that any number of commands of any versions can do this at the same time.
+//! natively without a word. The file is named by its content, lies in a folder that only this user can change
+//! ([`tool::folders`]), and is renamed into place, so that any number of commands of any versions can do this at the same
+//! time. Before it is used, all of it is compared with the image in this command.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::{env, process, ptr};
+use std::{process, ptr};
 
 use thiserror::Error;
+use tool::folders::{self, Unsuitable};
+use tool::machine::user;
 
 use crate::embedded;
-use tool::machine::user;
 
 /// No folder would do.
 #[derive(Debug, Error)]
@@ -27,104 +29,74 @@ pub struct InstallError {
     tried: String,
 }
 
-/// Why one folder would not do.
-#[derive(Debug, Error)]
-enum Unsuitable {
-    #[error("its path has a character that the dynamic linker or our options give a meaning to")]
-    Path,
-    #[error("it belongs to another user")]
-    Owner,
-    #[error("other users may write to it")]
-    Mode,
-    #[error("files there may not be executed (noexec)")]
-    NoExec,
-    #[error("{0}")]
-    Host(#[from] io::Error),
-}
-
 /// Where the image lies, after putting it there if necessary.
 pub fn install() -> Result<PathBuf, InstallError> {
     let name = format!("libentresol-{}.so", embedded::HASH);
     let mut tried = Vec::new();
-    for folder in candidates() {
+    let mut is_taken = false;
+    for folder in folders::for_images() {
         match install_in(&folder, &name, embedded::IMAGE) {
             Ok(file) => return Ok(file),
-            Err(why) => tried.push(format!("{}: {why}", folder.display())),
+            Err(why) => {
+                is_taken |= folder.starts_with("/tmp") && matches!(why, Unsuitable::Owner(_));
+                tried.push(format!("{}: {why}", folder.display()));
+            }
         }
+    }
+    // Somebody else has made the folder that has our name: nobody can do that to this one.
+    if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), &name, embedded::IMAGE) {
+        return Ok(file);
     }
     Err(InstallError { tried: tried.join("; ") })
 }
 
-/// Folders in order: the user's cache, the user's runtime folder, /tmp.
-fn candidates() -> Vec<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let user = user();
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let runtime = absolute("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{user}").into());
-    let mut folders: Vec<PathBuf> = cache.into_iter().chain([runtime]).map(|base| base.join("entresol")).collect();
-    folders.push(format!("/tmp/entresol-{user}").into());
-    folders
-}
-
 fn install_in(folder: &Path, name: &str, image: &[u8]) -> Result<PathBuf, Unsuitable> {
+    let folder = folders::open(folder, true)?.path;
     // LD_AUDIT is a list with colons, LD_PRELOAD also with spaces; the linker expands $ORIGIN; our options end at ;.
     if folder.as_os_str().as_bytes().iter().any(|byte| b" :;$".contains(byte) || byte.is_ascii_control()) {
         return Err(Unsuitable::Path);
     }
-    prepare_folder(folder)?;
     let file = folder.join(name);
-    if !is_installed(&file, image.len())? {
+    if !is_installed(&file, image)? {
         write(&file, image, 0o500)?;
-        if !is_installed(&file, image.len())? {
-            return Err(Unsuitable::Owner);
+        if !is_installed(&file, image)? {
+            return Err(Unsuitable::Owner(file));
         }
     }
     Ok(file)
 }
 
-/// Makes the folder if it is missing and its parent is ours (or is /tmp), and trusts it only if nobody else can
-/// have put something there.
-fn prepare_folder(folder: &Path) -> Result<(), Unsuitable> {
-    if fs::symlink_metadata(folder).is_err() {
-        let parent = folder.parent().unwrap_or(folder);
-        // A home folder of somebody else (as after sudo) is not the place for a folder of ours.
-        let home = parent.parent().unwrap_or(parent);
-        if !parent.exists() && fs::metadata(home)?.uid() == user() {
-            tolerate_existing(DirBuilder::new().mode(0o700).create(parent))?;
-        }
-        if parent != Path::new("/tmp") && fs::metadata(parent)?.uid() != user() {
-            return Err(Unsuitable::Owner);
-        }
-        tolerate_existing(DirBuilder::new().mode(0o700).create(folder))?;
-    }
-    let found = fs::symlink_metadata(folder)?;
-    if !found.is_dir() || found.uid() != user() {
-        return Err(Unsuitable::Owner);
-    }
-    if found.mode() & 0o022 != 0 {
-        return Err(Unsuitable::Mode);
-    }
-    Ok(())
-}
-
-/// Another command may have made it meanwhile.
-fn tolerate_existing(made: io::Result<()>) -> io::Result<()> {
-    made.or_else(|why| if why.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(why) })
-}
-
-/// Whether the file is there, ours and whole; a folder where it could never be executed is an error.
-fn is_installed(file: &Path, len: usize) -> Result<bool, Unsuitable> {
-    let opened = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(file) {
+/// Whether the file is there, ours and the image; a folder where it could never be executed is an error.
+fn is_installed(file: &Path, image: &[u8]) -> Result<bool, Unsuitable> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
         Ok(opened) => opened,
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(false),
+        // A link is replaced.
+        Err(why) if why.raw_os_error() == Some(libc::ELOOP) => return Ok(false),
         Err(why) => return Err(why.into()),
     };
     let found = opened.metadata()?;
-    let whole = found.is_file() && found.uid() == user() && found.len() == len as u64 && found.mode() & 0o777 == 0o500;
+    let is_ours = found.is_file() && found.uid() == user() && found.mode() & 0o7777 == 0o500;
+    let whole = is_ours && found.len() == image.len() as u64 && is_equal(&opened, image)?;
     if whole && !may_be_executed(&opened) {
         return Err(Unsuitable::NoExec);
     }
     Ok(whole)
+}
+
+/// Whether the file has this content, to the last byte.
+fn is_equal(file: &File, image: &[u8]) -> io::Result<bool> {
+    const PART: usize = 64 << 10;
+    let mut bytes = vec![0; PART];
+    for (i, part) in image.chunks(PART).enumerate() {
+        let bytes = &mut bytes[..part.len()];
+        file.read_exact_at(bytes, (i * PART) as u64)?;
+        if bytes != part {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Maps the file as the dynamic linker will; a folder that is mounted noexec refuses it.
@@ -148,7 +120,7 @@ pub fn write(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         target.write_all(content)?;
         target.set_permissions(fs::Permissions::from_mode(mode))?;
-        // The size is the proof of wholeness, so the content must not reach the disk after the name does.
+        // After a crash the name must not be there without the content.
         target.sync_data()?;
         fs::rename(&draft, file)
     })();
@@ -192,22 +164,30 @@ mod tests {
         assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
     }
 
+    /// Size and mode say nothing: what was changed since is put right.
     #[test]
-    fn a_folder_that_others_can_write_to_is_not_trusted() {
+    fn a_file_of_the_same_size_is_not_taken_for_the_image() {
         let (_scratch, folder) = folder();
-        fs::create_dir_all(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(install_in(&folder, "image.so", IMAGE), Err(Unsuitable::Mode)));
+        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        for at in [0, IMAGE.len() - 1] {
+            let mut forged = IMAGE.to_vec();
+            forged[at] ^= 1;
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, &forged).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o500)).unwrap();
+            assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
+        }
     }
 
     #[test]
-    fn a_link_is_followed_nowhere() {
+    fn a_link_in_the_files_place_is_replaced() {
         let (scratch, folder) = folder();
-        fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        let file = install_in(&folder, "image.so", IMAGE).unwrap();
         let elsewhere = scratch.path().join("elsewhere");
-        fs::create_dir(&elsewhere).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
-        assert!(matches!(install_in(&folder, "image.so", IMAGE), Err(Unsuitable::Owner)));
+        fs::rename(&file, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+        install_in(&folder, "image.so", IMAGE).unwrap();
+        assert!(fs::symlink_metadata(&file).unwrap().is_file());
     }
 
     #[test]
