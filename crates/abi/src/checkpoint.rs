@@ -239,21 +239,35 @@ impl ThreadRecord {
 }
 
 /// How a process is asked from outside, and answers: a signal that is ignored by default, with a value that
-/// names a descriptor of the asker; the answer is items, each a kind and a size in bytes (32
-/// bits each) and so many bytes.
+/// names a socket at which the asker listens. The process connects and sends the descriptor of a file. The file has
+/// items, each a kind and a size in bytes (32 bits each) and so many bytes.
 pub mod request {
     /// SIGURG.
     pub const SIGNAL: i32 = 23;
     const COOKIE: u64 = 0x454e_5452;
 
-    /// The signal's value for an answer to this descriptor of the sender.
-    pub const fn value(descriptor: i32) -> u64 {
-        COOKIE << 32 | descriptor as u32 as u64
+    /// The signal's value for an answer to the socket of this number.
+    pub const fn value(number: u32) -> u64 {
+        COOKIE << 32 | number as u64
     }
 
-    /// The descriptor that a value names, if it is a request.
-    pub const fn descriptor(value: u64) -> Option<i32> {
-        if value >> 32 == COOKIE && value as i32 >= 0 { Some(value as i32) } else { None }
+    /// The number that a value has, if it is a request.
+    pub const fn number(value: u64) -> Option<u32> {
+        if value >> 32 == COOKIE { Some(value as u32) } else { None }
+    }
+
+    /// Bytes of a socket's name.
+    pub const NAME: usize = 23;
+
+    /// What the socket is called at which the asker listens: an abstract name (`unix(7)`).
+    pub const fn name(number: u32) -> [u8; NAME] {
+        let mut name = *b"\0entresol-time-00000000";
+        let mut i = 0;
+        while i < 8 {
+            name[NAME - 1 - i] = b"0123456789abcdef"[(number >> (4 * i)) as usize & 15];
+            i += 1;
+        }
+        name
     }
 
     /// The kinds of items, in this order.
@@ -320,9 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_a_descriptor() {
-        assert_eq!(request::descriptor(request::value(7)), Some(7));
-        assert_eq!(request::descriptor(7), None);
-        assert_eq!(request::descriptor(request::value(-1)), None);
+    fn a_request_names_a_socket() {
+        assert_eq!(request::number(request::value(7)), Some(7));
+        assert_eq!(request::number(7), None);
+        assert_eq!(&request::name(0x0102_0abc), b"\0entresol-time-01020abc");
     }
 }

@@ -1,8 +1,15 @@
 //! Asking another process, by a signal that its service thread takes (`abi::checkpoint::request`).
+//!
+//! The process may be hostile: a signal goes only to one that carries the image, by a descriptor that stands for that
+//! very process, and is one that is ignored by default. Its answer is a file of its own, which is read up to a limit.
 
+use std::collections::hash_map::RandomState;
 use std::fs::File;
-use std::io::{self, Read, Seek};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::hash::BuildHasher;
+use std::io::{self, BufRead, BufReader, IoSliceMut, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,10 +18,14 @@ use abi::checkpoint::{ProcessRecord, ThreadRecord, TimerRecord, VERSION};
 
 use crate::Checkpoint;
 
-/// So long an answer may take to begin, or to go on.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// So long an answer may take.
+const PATIENCE: Duration = Duration::from_millis(900);
 /// After this without a word it is asked again: a process that has just begun ignores the signal.
 const AGAIN: Duration = Duration::from_millis(250);
+/// The longest answer: some 140,000 timers or 390,000 threads.
+const ANSWER_MAX: u64 = 12 << 20;
+/// So much of `/proc/PID/maps` is looked through for the image.
+const MAPS_MAX: u64 = 16 << 20;
 
 /// Why a process was not asked, or has not answered.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +37,11 @@ pub enum NoAnswer {
     #[error("process {0} does not run under Entresol")]
     NotOurs(i32),
     /// It is not ours to ask.
-    #[error("process {0} has not answered within {1} s: it reads SIGURG itself, or its image is an older one")]
-    Silent(i32, u64),
+    #[error(
+        "process {0} has not answered within {1} ms: it is stopped, reads SIGURG itself, has another network namespace, or its \
+         image is an older one"
+    )]
+    Silent(i32, u128),
     /// It speaks another version.
     #[error("process {0} answers in version {1}, this reads {VERSION}")]
     OtherVersion(i32, u64),
@@ -39,24 +53,75 @@ pub enum NoAnswer {
     Own(#[from] io::Error),
 }
 
+/// A process that carries the image. A signal to it reaches this process or none, even if its id is given again.
+#[derive(Debug)]
+pub struct Target(OwnedFd);
+
+impl Target {
+    /// The process of this id, if it carries the image.
+    ///
+    /// # Errors
+    /// [`NoAnswer::NoProcess`] or [`NoAnswer::NotOurs`].
+    pub fn open(pid: i32) -> Result<Target, NoAnswer> {
+        // SAFETY: a new descriptor, or an error.
+        let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if process < 0 {
+            return Err(NoAnswer::NoProcess(pid, io::Error::last_os_error()));
+        }
+        // SAFETY: the descriptor is new and ours.
+        let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
+        // If the id has been given again since, the descriptor is of a process that is gone, and no signal arrives.
+        match has_image(pid) {
+            Ok(true) => Ok(Target(process)),
+            Ok(false) => Err(NoAnswer::NotOurs(pid)),
+            Err(error) => Err(NoAnswer::NoProcess(pid, error)),
+        }
+    }
+
+    /// Sends a request. A process that does not know it ignores it, or has a handler of its own for SIGURG.
+    ///
+    /// # Errors
+    /// The process is gone, or its user is another.
+    pub fn send(&self, value: u64) -> io::Result<()> {
+        let mut info = [0_u8; 128];
+        info[0..4].copy_from_slice(&request::SIGNAL.to_ne_bytes());
+        info[8..12].copy_from_slice(&libc::SI_QUEUE.to_ne_bytes());
+        info[24..32].copy_from_slice(&value.to_ne_bytes());
+        // SAFETY: the host copies the information.
+        let sent = unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), request::SIGNAL, info.as_ptr(), 0)
+        };
+        if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
 /// Asks a process for its time. None of its threads stops for it.
 ///
 /// # Errors
 /// [`NoAnswer`]. The request is SIGURG, which does nothing to a process that does not know it.
 pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
-    if !has_image(pid).map_err(|e| NoAnswer::NoProcess(pid, e))? {
-        return Err(NoAnswer::NotOurs(pid));
-    }
+    let target = Target::open(pid)?;
+    let (number, listener) = listen()?;
     let since = Instant::now();
-    // Each request has a file of its own, which stays open: an answer that comes late disturbs no other.
-    let mut asked = Vec::new();
+    let mut next = since;
     loop {
-        let mut answer = nameless_file()?;
-        send(pid, answer.as_raw_fd()).map_err(|e| NoAnswer::NoProcess(pid, e))?;
-        match await_end(pid, &mut answer)? {
-            Some(bytes) => return read(pid, &bytes),
-            None if since.elapsed() > PATIENCE => return Err(NoAnswer::Silent(pid, PATIENCE.as_secs())),
-            None => asked.push(answer),
+        if Instant::now() >= next {
+            target.send(request::value(number)).map_err(|e| NoAnswer::NoProcess(pid, e))?;
+            next += AGAIN;
+        }
+        match listener.accept() {
+            // Anybody can connect: only the process's own answer counts.
+            Ok((stream, _)) if peer(&stream)? == pid => {
+                if let Some(file) = receive(&stream)? {
+                    return read(pid, &bytes(pid, file)?);
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+            Err(error) => return Err(error.into()),
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(NoAnswer::Silent(pid, PATIENCE.as_millis()));
         }
     }
 }
@@ -66,7 +131,23 @@ pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
 /// # Errors
 /// There is no such process, or it may not be looked at.
 pub fn has_image(pid: i32) -> io::Result<bool> {
-    Ok(std::fs::read_to_string(format!("/proc/{pid}/maps"))?.contains("/libentresol-"))
+    let mut maps = BufReader::new(File::open(format!("/proc/{pid}/maps"))?.take(MAPS_MAX));
+    let mut line = Vec::new();
+    while maps.read_until(b'\n', &mut line)? > 0 {
+        if is_image(&line) {
+            return Ok(true);
+        }
+        line.clear();
+    }
+    Ok(false)
+}
+
+/// Whether a line of `/proc/PID/maps` maps the image's code.
+fn is_image(line: &[u8]) -> bool {
+    let executable = line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.get(2) == Some(&b'x'));
+    let Some(start) = line.iter().position(|&b| b == b'/').filter(|_| executable) else { return false };
+    let name = line[start..].trim_ascii_end().rsplit(|&b| b == b'/').next().unwrap_or_default();
+    name.starts_with(b"libentresol-") && name.ends_with(b".so")
 }
 
 pub(crate) fn nameless_file() -> io::Result<File> {
@@ -79,38 +160,71 @@ pub(crate) fn nameless_file() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-fn send(pid: i32, descriptor: i32) -> io::Result<()> {
-    let value = libc::sigval { sival_ptr: request::value(descriptor) as *mut libc::c_void };
-    // SAFETY: a signal that is ignored unless somebody wants it.
-    if unsafe { libc::sigqueue(pid, request::SIGNAL, value) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// A socket for answers, and its number.
+fn listen() -> io::Result<(u32, UnixListener)> {
+    loop {
+        let number = RandomState::new().hash_one(std::process::id()) as u32;
+        // The first byte says that the name is abstract; the library adds it.
+        let name = request::name(number);
+        match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name[1..])?) {
+            Ok(listener) => {
+                listener.set_nonblocking(true)?;
+                return Ok((number, listener));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
-/// Everything up to the end item, which is known by its bytes at a place where an item begins; `None` if the answer
-/// has not begun after a while.
-fn await_end(pid: i32, answer: &mut File) -> Result<Option<Vec<u8>>, NoAnswer> {
-    let (mut bytes, mut looked, mut since) = (Vec::new(), 0, Instant::now());
-    loop {
-        answer.seek(io::SeekFrom::Start(bytes.len() as u64))?;
-        if answer.read_to_end(&mut bytes)? > 0 {
-            since = Instant::now();
-        }
-        while let Some((kind, size)) = header(&bytes[looked..]) {
-            if kind == Item::End as u32 {
-                return Ok(Some(bytes));
-            }
-            if bytes.len() < looked + 8 + size {
-                break;
-            }
-            looked += 8 + size;
-        }
-        if bytes.is_empty() && since.elapsed() > AGAIN {
+/// The process at the other end.
+fn peer(stream: &UnixStream) -> io::Result<i32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the host fills our words.
+    let r = unsafe {
+        let to = (&raw mut peer).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut size)
+    };
+    if r == 0 { Ok(peer.pid) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The file that comes with a byte; the process sends both at once, or closes.
+fn receive(stream: &UnixStream) -> io::Result<Option<File>> {
+    stream.set_read_timeout(Some(AGAIN))?;
+    let mut control = [0_u64; 8];
+    let mut byte = [0];
+    let mut part = [IoSliceMut::new(&mut byte)];
+    // SAFETY: zeros are a valid header; the host writes to our buffers, and what it says of them is looked at.
+    unsafe {
+        let mut message = std::mem::zeroed::<libc::msghdr>();
+        message.msg_iov = part.as_mut_ptr().cast();
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        if libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) != 1 {
             return Ok(None);
         }
-        if since.elapsed() > PATIENCE {
-            return Err(NoAnswer::Silent(pid, PATIENCE.as_secs()));
+        let rights = libc::CMSG_FIRSTHDR(&raw const message);
+        if rights.is_null() || (*rights).cmsg_type != libc::SCM_RIGHTS {
+            return Ok(None);
         }
-        thread::sleep(Duration::from_millis(1));
+        // More than one would be left open; this process ends soon.
+        Ok(Some(File::from_raw_fd(libc::CMSG_DATA(rights).cast::<i32>().read_unaligned())))
     }
+}
+
+/// What is in the file, if that is what an answer can be.
+fn bytes(pid: i32, mut file: File) -> Result<Vec<u8>, NoAnswer> {
+    use std::io::Seek;
+    let found = file.metadata()?;
+    if !found.is_file() || found.len() > ANSWER_MAX {
+        return Err(NoAnswer::Nonsense(pid, "it is no file, or too long"));
+    }
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(ANSWER_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn header(bytes: &[u8]) -> Option<(u32, usize)> {
@@ -118,11 +232,13 @@ fn header(bytes: &[u8]) -> Option<(u32, usize)> {
     Some((header as u32, (header >> 32) as usize))
 }
 
+/// Reads an answer, which may be anything.
 fn read(pid: i32, bytes: &[u8]) -> Result<Checkpoint, NoAnswer> {
     let (mut process, mut threads, mut timers) = (None, Vec::new(), Vec::new());
     let nonsense = |what| NoAnswer::Nonsense(pid, what);
     let mut rest = bytes;
-    while let Some((kind, size)) = header(rest) {
+    let mut is_whole = false;
+    while let Some((kind, size)) = header(rest).filter(|_| !is_whole) {
         let item = rest.get(8..8 + size).ok_or(nonsense("it is cut"))?;
         rest = &rest[8 + size..];
         let wrong = |_| nonsense("a record has another size");
@@ -138,8 +254,12 @@ fn read(pid: i32, bytes: &[u8]) -> Result<Checkpoint, NoAnswer> {
             }
             k if k == Item::Thread as u32 => threads.push(ThreadRecord::from_bytes(item.try_into().map_err(wrong)?)),
             k if k == Item::Timer as u32 => timers.push(TimerRecord::from_bytes(item.try_into().map_err(wrong)?)),
+            k if k == Item::End as u32 => is_whole = true,
             _ => {}
         }
+    }
+    if !is_whole {
+        return Err(nonsense("it has no end"));
     }
     let process = process.ok_or(nonsense("there is no process in it"))?;
     Ok(Checkpoint::new(&process, &threads, &timers))

@@ -1,9 +1,12 @@
 //! The state page of this process: a file in the user's runtime folder, for `entresol ps` and its kin.
 //!
-//! At its start a process leaves a header there, with four host calls. Nothing more happens until somebody wants to
-//! know more: he sends the service thread a signal, and it makes a snapshot ([`kernel::Kernel::snapshot`]), in a file
-//! that has room for all threads by then. So traps, switches and wake-ups know nothing of the page, and who is not
-//! watched pays nothing. A file goes with its process; what a killed process leaves, readers recognise and remove.
+//! At its start a process leaves a header there, with five host calls. Nothing more happens until somebody wants to
+//! know more: a signal asks the service thread, and it makes a snapshot ([`kernel::Kernel::snapshot`]), in a file
+//! that has room for all threads by then. So traps, switches and wake-ups know nothing of the page, and a process that
+//! is not watched pays nothing. A file goes with its process; what a killed process leaves, readers recognise and remove.
+//!
+//! The file belongs to the user that the process has. A process that changes its rights takes the page away first and
+//! leaves one anew, so that a program that gave up a user cannot write to what that user's tools read.
 //!
 //! The file is mapped, so that no descriptor of the program's table is held, and written by labelled stores: somebody may
 //! cut it short, and the file system may be full.
@@ -11,6 +14,7 @@
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::report::Text;
+use abi::SigInfo;
 use arch::{syscall, user};
 use core::fmt::Write;
 use ids::{Nanos, THREADS_MAX};
@@ -30,8 +34,12 @@ static FOLDER: AtomicU8 = AtomicU8::new(0);
 static USER: AtomicU64 = AtomicU64::new(0);
 /// When the process left its header, by CLOCK_BOOTTIME.
 static CREATED: AtomicU64 = AtomicU64::new(0);
-/// The folders that are tried.
-const FOLDERS: u8 = 3;
+/// The namespace of its id.
+static NAMESPACE: AtomicU64 = AtomicU64::new(0);
+/// The folders that are tried. The last is the one that the image lies in, because that may be on a disk.
+const FOLDERS: u8 = 4;
+/// The one of them whose parent is everybody's.
+const SHARED_MEMORY: u8 = 2;
 
 const AT_FDCWD: isize = -100;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
@@ -61,9 +69,21 @@ fn folder(number: u8, user: u64, parent: bool) -> Option<Path> {
         }
         1 => write!(path, "/run/user/{user}{name}"),
         // Anybody may make folders there: the parent's owner says nothing.
-        _ => write!(path, "/dev/shm/entresol-{user}"),
+        SHARED_MEMORY => write!(path, "/dev/shm/entresol-{user}"),
+        _ => {
+            image_folder()?.iter().for_each(|&b| path.push(b));
+            Ok(())
+        }
     };
     Some(path)
+}
+
+/// The folder that the image was put into.
+fn image_folder() -> Option<&'static [u8]> {
+    let loader = &kernel().m.handover.loader;
+    let path = loader.split(|&b| b == b'=').nth(1)?.split(|&b| b == b':').next()?;
+    let end = path.iter().rposition(|&b| b == b'/').filter(|&end| end < FOLDER_MAX)?;
+    path.get(..end)
 }
 
 /// The file's path, or that of its successor in the making, as the host wants it.
@@ -84,7 +104,8 @@ fn is_ours(number: u8, user: u64) -> bool {
                 path.push(0);
                 path
             });
-            let allowed = number == FOLDERS - 1 || parent.is_some_and(|path| owner(&path) == Ok(Some(user)));
+            let by_parent = number < SHARED_MEMORY && parent.is_some_and(|path| owner(&path) == Ok(Some(user)));
+            let allowed = number == SHARED_MEMORY || by_parent;
             // SAFETY: the path is a string of ours.
             let made = allowed && unsafe { syscall!(nr::MKDIR, path.as_bytes().as_ptr(), 0o700) } == 0;
             (made || allowed) && owner(&path) == Ok(Some(user))
@@ -126,6 +147,7 @@ fn header(capacity: usize) -> Header {
     let k = kernel();
     Header {
         pid: k.m.pid,
+        namespace: NAMESPACE.load(Relaxed),
         service: crate::service::tid(),
         created: Nanos(CREATED.load(Relaxed)),
         cpus: k.config().cpus,
@@ -133,7 +155,7 @@ fn header(capacity: usize) -> Header {
     }
 }
 
-/// Leaves the header. The process has one thread, and its service thread has been started.
+/// Leaves the header. The service thread has been started, and no page is mapped.
 pub fn announce() {
     FOLDER.store(0, Relaxed);
     // SAFETY: has no effect.
@@ -143,6 +165,7 @@ pub fn announce() {
     FOLDER.store(number + 1, Relaxed);
     let Some(fd) = file(false).and_then(|path| create(&path)) else { return FOLDER.store(0, Relaxed) };
     CREATED.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
+    NAMESPACE.store(namespace(), Relaxed);
     let words = header(0).encode();
     // SAFETY: the descriptor is ours, the words are.
     unsafe {
@@ -151,7 +174,16 @@ pub fn announce() {
     }
 }
 
-/// Takes the file away: the process ends.
+/// In which namespace the process's id counts; 0: there is no `/proc` that says so.
+fn namespace() -> u64 {
+    let mut stat = [0u64; 18];
+    // SAFETY: `struct stat` has 144 bytes.
+    let r = unsafe { syscall!(nr::NEWFSTATAT, AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), stat.as_mut_ptr(), 0) };
+    // st_ino, at byte 8.
+    if r == 0 { stat[1] } else { 0 }
+}
+
+/// Takes the file away: the process ends, or its rights are about to change.
 pub fn remove() {
     if let Some(path) = file(false) {
         // SAFETY: the path is a string of ours.
@@ -194,10 +226,15 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Whether a signal to the service thread asks for a snapshot.
-    pub(crate) fn is_request(info: &[u8; 128]) -> bool {
-        const SI_QUEUE: i32 = -1;
-        info[8..12] == SI_QUEUE.to_ne_bytes() && info[24..32] == Header::REQUEST.to_ne_bytes()
+    /// Whether a signal asks for a snapshot.
+    pub(crate) fn is_request(info: &SigInfo) -> bool {
+        crate::request::is_one(info) && info.value() == Header::REQUEST
+    }
+
+    /// The process's rights are about to change: what is mapped is let go, and the file is removed while it can be.
+    pub(crate) fn withdraw(&mut self) {
+        self.page = None;
+        remove();
     }
 
     /// Somebody asks.

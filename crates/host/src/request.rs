@@ -1,38 +1,105 @@
-//! Requests from outside, by a signal that is ignored by default and names a descriptor of the asker
-//! (`abi::checkpoint::request`). The service thread answers them: no thread of the program stops for it.
+//! Requests from outside, by a signal that is ignored by default (`abi::checkpoint::request`). The service thread
+//! answers them: no thread of the program stops for it.
+//!
+//! The answer is a file of our own, whose descriptor goes through a socket that the asker listens at. Nothing of the
+//! asker's is opened: that would be done with this process's rights, which may be more than the asker's. What the
+//! signal says of its sender may be made up, so the host is asked who listens: the answer is for this process's user
+//! and for root only.
 
 use crate::machine::kernel;
-use crate::os;
+use crate::os::{self, nr};
 use abi::checkpoint::request;
 use abi::{SigInfo, si_code};
-use core::fmt::Write;
+use arch::syscall;
 
 /// So much is written at a time.
 const BUFFER: usize = 4096;
+const SOL_SOCKET: usize = 1;
+
+/// Whether somebody has sent this signal in order to ask for something.
+pub(crate) fn is_one(info: &SigInfo) -> bool {
+    info.signal().map(|s| s.raw()) == Some(request::SIGNAL) && info.code() == si_code::QUEUE
+}
 
 /// Answers if the signal is a request.
 pub(crate) fn serve(info: &SigInfo) -> bool {
-    if info.signal().map(|s| s.raw()) != Some(request::SIGNAL) || info.code() != si_code::QUEUE {
-        return false;
+    let Some(number) = Some(info.value()).filter(|_| is_one(info)).and_then(request::number) else { return false };
+    // An asker that has gone, or may not know, is told nothing.
+    if let Some(socket) = connect(number) {
+        if let Some(file) = write() {
+            send(socket, file);
+            os::close(file);
+        }
+        os::close(socket);
     }
-    let Some(theirs) = request::descriptor(info.value()) else { return false };
-    let mut path = crate::report::Text::<64>::default();
-    let _ = write!(path, "/proc/{}/fd/{theirs}\0", info.pid());
-    // The descriptor is there for as long as the answer takes.
-    const O_WRONLY_NONBLOCK: usize = 0o1 | 0o4000;
-    // Whoever asked has gone, or may not be written to: nobody is told anything.
-    let Ok(fd) = os::open(path.as_bytes(), O_WRONLY_NONBLOCK, 0) else { return true };
+    true
+}
+
+/// A socket to whoever listens for the answer, if that is this process's user or root.
+fn connect(number: u32) -> Option<i32> {
+    const AF_UNIX: u16 = 1;
+    const STREAM_CLOEXEC_NONBLOCK: usize = 1 | 0o2000000 | 0o4000;
+    let mut address = [0u8; 2 + request::NAME];
+    address[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
+    address[2..].copy_from_slice(&request::name(number));
+    // SAFETY: a new descriptor; the address is ours.
+    let socket = unsafe { syscall!(nr::SOCKET, AF_UNIX, STREAM_CLOEXEC_NONBLOCK, 0) };
+    if socket < 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    let connected = unsafe { syscall!(nr::CONNECT, socket, address.as_ptr(), address.len()) } == 0;
+    if connected && may_know(socket as i32) {
+        return Some(socket as i32);
+    }
+    os::close(socket as i32);
+    None
+}
+
+fn may_know(socket: i32) -> bool {
+    const SO_PEERCRED: usize = 17;
+    // `struct ucred`: process, user, group.
+    let (mut peer, mut size) = ([0u32, u32::MAX, u32::MAX], 12u32);
+    // SAFETY: the host fills our words.
+    let (r, user) = unsafe {
+        let r = syscall!(nr::GETSOCKOPT, socket, SOL_SOCKET, SO_PEERCRED, peer.as_mut_ptr(), &raw mut size);
+        (r, syscall!(nr::GETEUID) as u32)
+    };
+    r == 0 && (peer[1] == user || peer[1] == 0)
+}
+
+/// The answer, in a file without a name.
+fn write() -> Option<i32> {
+    const MFD_CLOEXEC: usize = 1;
+    // SAFETY: a new descriptor; the name is a string.
+    let file = unsafe { syscall!(nr::MEMFD_CREATE, c"entresol-time".as_ptr(), MFD_CLOEXEC) };
+    if file < 0 {
+        return None;
+    }
+    let file = file as i32;
     let mut buffer = [0u8; BUFFER];
     let mut len = 0;
     kernel().write_checkpoint(|bytes| {
         if len + bytes.len() > BUFFER {
-            os::write(fd, &buffer[..len]);
+            os::write(file, &buffer[..len]);
             len = 0;
         }
         buffer[len..len + bytes.len()].copy_from_slice(bytes);
         len += bytes.len();
     });
-    os::write(fd, &buffer[..len]);
-    os::close(fd);
-    true
+    os::write(file, &buffer[..len]);
+    Some(file)
+}
+
+/// Sends the descriptor with one byte (`unix(7)`, SCM_RIGHTS).
+fn send(socket: i32, file: i32) {
+    const SCM_RIGHTS: u64 = 1;
+    const DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
+    let byte = [1u8];
+    let part = [byte.as_ptr() as u64, 1];
+    // `struct cmsghdr`: length, level and type, then the descriptor and its padding.
+    let control = [20u64, SCM_RIGHTS << 32 | SOL_SOCKET as u64, u64::from(file as u32)];
+    let message = [0, 0, part.as_ptr() as u64, 1, control.as_ptr() as u64, size_of_val(&control) as u64, 0];
+    // SAFETY: `struct msghdr` and all that it names are ours.
+    unsafe { syscall!(nr::SENDMSG, socket, message.as_ptr(), DONTWAIT_NOSIGNAL) };
 }

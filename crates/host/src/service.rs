@@ -129,20 +129,32 @@ pub fn run(_me: &'static Carrier) -> ! {
             [recorder::sooner(watch.sleep()), page.sleep(), alarms::sleep(), patience].into_iter().flatten().min();
         let mut info = [0u8; 128];
         let r = order.next(set, sleep, &mut info);
-        if r == CALL as isize && Publisher::is_request(&info) {
-            page.ask();
-        } else if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
+        if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
             CALLED.store(false, SeqCst);
-            identity::serve();
+            follow(&mut page);
             watch.begin();
-        } else if r > 0 {
-            // Only a real-time signal is ever refused, and there is none in hand if one comes.
-            held = SigInfo::from_bytes(&info).ok().and_then(deliver).or(held);
+        } else if r > 0
+            && let Ok(info) = SigInfo::from_bytes(&info)
+        {
+            if Publisher::is_request(&info) {
+                page.ask();
+            } else {
+                // Only a real-time signal is ever refused, and there is none in hand if one comes.
+                held = deliver(info).or(held);
+            }
         }
         alarms::ring();
         watch.look();
         recorder::look();
         page.look();
+    }
+}
+
+/// Does what the table of identities wants of the service thread. When it has other rights than before, the page is no
+/// longer mapped: so it is before the call that changes them answers, which waits for this.
+fn follow(page: &mut Publisher) {
+    if identity::serve(|| page.withdraw()) {
+        crate::page::announce();
     }
 }
 

@@ -20,7 +20,7 @@ impl Memory for Words {
 
 fn snapshot(w: &World, capacity: usize) -> Snapshot {
     let cpus = w.kernel.config().cpus;
-    let header = Header { pid: 1, service: 2, created: Nanos(3), cpus, capacity };
+    let header = Header { pid: 1, namespace: 4, service: 2, created: Nanos(3), cpus, capacity };
     let mut page = Writer::new(Words(vec![0; page_words(cpus, capacity)]), header).unwrap();
     w.kernel.snapshot(&mut page).unwrap();
     Page::open(&page.memory().0[..]).unwrap().snapshot().unwrap()

@@ -4,7 +4,7 @@ use crate::read::Error;
 use ids::{CPUS_MAX, Nanos, THREADS_MAX};
 
 /// The version of the layout: a reader takes no other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The first word of every page: `entresol`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"entresol");
 
@@ -18,6 +18,8 @@ pub const RECORD_WORDS: usize = 18;
 /// Where the counts are.
 pub(crate) const BEGUN: usize = 5;
 pub(crate) const DONE: usize = 6;
+/// Where the namespace is.
+const NAMESPACE: usize = 7;
 
 /// Words of an area for this many CPUs and threads.
 pub const fn area_words(cpus: usize, capacity: usize) -> usize {
@@ -34,7 +36,9 @@ pub const fn page_words(cpus: usize, capacity: usize) -> usize {
 pub struct Header {
     /// The process.
     pub pid: i32,
-    /// The host thread that makes snapshots when it is asked to (signal 33 with [`Header::REQUEST`]). If the process
+    /// The namespace in which that id counts: the inode of `/proc/self/ns/pid`; 0 if the process could not tell.
+    pub namespace: u64,
+    /// The host thread that makes snapshots when it is asked to (SIGURG with [`Header::REQUEST`]). If the process
     /// has no such host thread, the page is not about the program that runs there now.
     pub service: i32,
     /// When the page was made, by CLOCK_BOOTTIME. A process that has begun later has inherited the id.
@@ -57,6 +61,7 @@ impl Header {
         words[2] = pair(self.pid as u32, self.service as u32);
         words[3] = self.created.0;
         words[4] = pair(self.cpus as u32, self.capacity as u32);
+        words[NAMESPACE] = self.namespace;
         words
     }
 
@@ -70,6 +75,7 @@ impl Header {
         let ((pid, service), (cpus, capacity)) = (halves(words[2]), halves(words[4]));
         let header = Header {
             pid: id(pid).ok_or(Error::Damaged("process id"))?,
+            namespace: words[NAMESPACE],
             // Without a service thread nobody can be asked.
             service: if service == 0 { 0 } else { id(service).ok_or(Error::Damaged("service thread"))? },
             created: Nanos(words[3]),

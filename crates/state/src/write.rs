@@ -116,7 +116,7 @@ mod models {
         areas: Arc<[[AtomicU64; 2]; 2]>,
     }
 
-    const HEADER: Header = Header { pid: 1, service: 0, created: ids::Nanos(0), cpus: 1, capacity: 1 };
+    const HEADER: Header = Header { pid: 1, namespace: 4, service: 0, created: ids::Nanos(0), cpus: 1, capacity: 1 };
 
     impl Shared {
         /// Which word that is, if it is one that changes.

@@ -51,7 +51,7 @@ const CPUS: usize = 2;
 const CAPACITY: usize = 12;
 
 fn header() -> Header {
-    Header { pid: 7, service: 8, created: Nanos(9), cpus: CPUS, capacity: CAPACITY }
+    Header { pid: 7, namespace: 4, service: 8, created: Nanos(9), cpus: CPUS, capacity: CAPACITY }
 }
 
 /// Everything in snapshot `n` says `n`.

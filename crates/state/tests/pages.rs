@@ -17,7 +17,7 @@ impl Memory for Words {
 }
 
 fn header(cpus: usize, capacity: usize) -> Header {
-    Header { pid: 7, service: 8, created: Nanos(9), cpus, capacity }
+    Header { pid: 7, namespace: 4, service: 8, created: Nanos(9), cpus, capacity }
 }
 
 fn thread(n: i32) -> Thread {

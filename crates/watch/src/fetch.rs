@@ -5,7 +5,7 @@ use crate::find::{self, Place};
 use ids::Nanos;
 use state::{Error, Header};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error as ThisError;
 
 /// How long a process has to make a snapshot. One that is stopped makes none.
@@ -57,7 +57,7 @@ pub fn one(pid: i32) -> Result<Watched, FetchError> {
 /// As [`one`].
 pub fn of(place: &Place) -> Result<Watched, FetchError> {
     let asked = ask(place);
-    wait(place, asked)
+    wait(place, asked, Instant::now() + PATIENCE)
 }
 
 /// A page is left at the end of a process's start: one that was started a moment ago has it soon.
@@ -83,11 +83,12 @@ fn carries_image(pid: i32) -> bool {
 #[must_use]
 pub fn all() -> (Vec<Watched>, Vec<FetchError>) {
     let places = find::all();
-    // All are asked before the first is waited for.
+    // All are asked before the first is waited for, and all have the same time.
     let asked: Vec<_> = places.iter().map(ask).collect();
+    let until = Instant::now() + PATIENCE;
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for (place, asked) in places.iter().zip(asked) {
-        match wait(place, asked) {
+        match wait(place, asked, until) {
             Ok(watched) => found.push(watched),
             Err(_) if find::one(place.pid).is_none() => {}
             Err(error) => wrong.push(error),
@@ -113,30 +114,15 @@ fn ask(place: &Place) -> Option<Nanos> {
     if page.process().is_ok_and(|process| now < process.next) {
         return None;
     }
-    send(page.header()).then_some(now)
-}
-
-/// Signal 33 to the service thread. There is no such thread any more if another program has come by exec, and
-/// `find::is_same_process` has just looked; so it reaches nobody whom it would end.
-fn send(header: &Header) -> bool {
-    let Header { pid, service, .. } = *header;
-    if service == 0 || !find::is_same_process(header) {
-        return false;
-    }
-    const SIGNAL: libc::c_int = 33;
-    let mut info = [0u8; 128];
-    info[0..4].copy_from_slice(&SIGNAL.to_ne_bytes());
-    info[8..12].copy_from_slice(&libc::SI_QUEUE.to_ne_bytes());
-    info[24..32].copy_from_slice(&Header::REQUEST.to_ne_bytes());
-    // SAFETY: the host copies the information.
-    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, service, SIGNAL, info.as_ptr()) == 0 }
+    // The page may be made up: only a process that carries the image is asked.
+    let target = api::outside::Target::open(place.pid).ok()?;
+    target.send(Header::REQUEST).ok().map(|()| now)
 }
 
 /// The snapshot that was asked for at that time, or the last one there is.
-fn wait(place: &Place, asked: Option<Nanos>) -> Result<Watched, FetchError> {
+fn wait(place: &Place, asked: Option<Nanos>, until: Instant) -> Result<Watched, FetchError> {
     let pid = place.pid;
     let mut pause = Duration::from_micros(50);
-    let mut patience = PATIENCE;
     loop {
         // By its path each time: a page that is too small is replaced.
         let page = find::open(place).map_err(|why| match why {
@@ -145,7 +131,8 @@ fn wait(place: &Place, asked: Option<Nanos>) -> Result<Watched, FetchError> {
         })?;
         let taken = page.process().map(|process| process.taken);
         let fresh = asked.is_none_or(|asked| taken.is_ok_and(|taken| taken >= asked));
-        if fresh || patience.is_zero() {
+        let left = until.saturating_duration_since(Instant::now());
+        if fresh || left.is_zero() {
             return match page.snapshot() {
                 Ok(snapshot) => {
                     let age = clock(libc::CLOCK_MONOTONIC).since(snapshot.process.taken);
@@ -159,8 +146,7 @@ fn wait(place: &Place, asked: Option<Nanos>) -> Result<Watched, FetchError> {
                 Err(why) => Err(FetchError::Page { pid, why }),
             };
         }
-        sleep(pause);
-        patience = patience.saturating_sub(pause);
+        sleep(pause.min(left));
         pause = (pause * 2).min(Duration::from_millis(4));
     }
 }

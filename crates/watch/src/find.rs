@@ -30,22 +30,17 @@ impl Source for PageFile {
     }
 }
 
-/// The folders in which the user's processes publish.
+/// The folders in which the user's processes publish. One that others can write to says nothing of our processes.
 #[must_use]
 pub fn folders() -> Vec<PathBuf> {
-    let user = tool::machine::user();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let mut folders: Vec<PathBuf> = runtime.into_iter().chain([format!("/run/user/{user}").into()]).collect();
+    let shared: PathBuf = format!("/dev/shm/entresol-{}", tool::machine::user()).into();
+    // Where there is no other, pages lie beside the image.
+    let all = [shared].into_iter().chain(tool::folders::for_images());
+    let mut folders: Vec<PathBuf> =
+        all.filter_map(|folder| tool::folders::open(&folder, false).ok()).map(|folder| folder.path).collect();
+    folders.sort();
     folders.dedup();
-    let mut folders: Vec<PathBuf> = folders.into_iter().map(|base| base.join("entresol")).collect();
-    folders.push(format!("/dev/shm/entresol-{user}").into());
-    folders.retain(|folder| is_trusted(folder, user));
     folders
-}
-
-/// A folder that others can write to says nothing of our processes.
-fn is_trusted(folder: &Path, user: u32) -> bool {
-    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0)
 }
 
 /// The page of a process, in one of the folders.
@@ -57,7 +52,7 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// All pages of the user, by process id. Those of processes that are gone are removed on the way.
+/// All pages of the user, by process id. Those of processes that are known to be gone are removed on the way.
 #[must_use]
 pub fn all() -> Vec<Place> {
     let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -81,22 +76,18 @@ pub fn one(pid: i32) -> Option<Place> {
     places.filter(|place| place.path.exists()).find(lives)
 }
 
-/// Whether the process that made this page is there and still the same; if not, the file is removed.
+/// Whether the process that made this page is there and still the same. If it is certain that it is gone, the file is
+/// removed.
 fn lives(place: &Place) -> bool {
     let Ok(page) = open(place) else {
-        // Of a process that is there: another version's, or damaged. The reason is given when it is read.
-        let there = Path::new(&format!("/proc/{}", place.pid)).exists();
-        if !there {
-            let _ = fs::remove_file(&place.path);
-        }
-        return there;
+        // Another version's, or damaged: the reason is given when it is read. Whose it is cannot be told, so it stays.
+        return Path::new(&format!("/proc/{}", place.pid)).exists();
     };
-    let header = page.header();
-    let there = header.pid == place.pid && is_same_process(header);
-    if !there {
+    let fate = fate(page.header());
+    if fate == Fate::Gone {
         let _ = fs::remove_file(&place.path);
     }
-    there
+    fate == Fate::Lives
 }
 
 /// Opens a page and looks at its header.
@@ -114,15 +105,42 @@ pub fn open(place: &Place) -> Result<Page<PageFile>, Error> {
     if page.header().pid == place.pid { Ok(page) } else { Err(Error::Damaged("process id")) }
 }
 
+/// What has become of the process that made a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there.
+    Lives,
+    /// Certainly gone.
+    Gone,
+    /// Its id means nothing here: it lives, or has lived, in another namespace, or `/proc` says nothing.
+    Unknown,
+}
+
 /// Whether the process that made the page is the one that has its id now, and still runs the program that made it: an id
 /// is given again, and a program without Entresol may have come by exec, but none of them has the old service thread.
 #[must_use]
-pub fn is_same_process(header: &Header) -> bool {
+pub fn fate(header: &Header) -> Fate {
     let Header { pid, service, .. } = *header;
+    if Some(header.namespace) != namespace() {
+        return Fate::Unknown;
+    }
     let tick = 1_000_000_000 / clock_ticks();
-    let Some((began, is_zombie)) = began(pid) else { return false };
-    let same = began.0 <= header.created.0.saturating_add(tick);
-    same && if service == 0 { !is_zombie } else { has_host_thread(pid, service) }
+    let same = match began(pid) {
+        Ok(Some((began, is_zombie))) => {
+            let same = began.0 <= header.created.0.saturating_add(tick);
+            same && if service == 0 { !is_zombie } else { has_host_thread(pid, service) }
+        }
+        Ok(None) => return Fate::Unknown,
+        // ESRCH: it has ended between open and read.
+        Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) => false,
+        Err(_) => return Fate::Unknown,
+    };
+    if same { Fate::Lives } else { Fate::Gone }
+}
+
+/// The namespace of process ids that this process has and its `/proc` shows.
+fn namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino()).filter(|&number| number != 0)
 }
 
 /// Whether a process has that host thread. A mounted tree over /proc does not list it, and the host itself always knows.
@@ -133,14 +151,18 @@ fn has_host_thread(pid: i32, tid: i32) -> bool {
 }
 
 /// When a process began, by CLOCK_BOOTTIME, to a tick of the host (`proc_pid_stat(5)`, starttime), and whether it, or its main
-/// thread, is a zombie.
-fn began(pid: i32) -> Option<(Nanos, bool)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
-    let mut fields = text.rsplit_once(") ")?.1.split(' ');
-    let is_zombie = matches!(fields.next()?, "Z" | "X" | "x");
-    let ticks: u64 = fields.nth(18)?.parse().ok()?;
-    Some((Nanos(ticks.saturating_mul(1_000_000_000 / clock_ticks())), is_zombie))
+/// thread, is a zombie. `None`: nobody understands what the host says.
+fn began(pid: i32) -> io::Result<Option<(Nanos, bool)>> {
+    let text = fs::read(format!("/proc/{pid}/stat"))?;
+    let fields = || {
+        // The name, in parentheses, may hold any bytes.
+        let end = text.windows(2).rposition(|end| end == b") ")?;
+        let mut fields = str::from_utf8(&text[end + 2..]).ok()?.split(' ');
+        let is_zombie = matches!(fields.next()?, "Z" | "X" | "x");
+        let ticks: u64 = fields.nth(18)?.parse().ok()?;
+        Some((Nanos(ticks.saturating_mul(1_000_000_000 / clock_ticks())), is_zombie))
+    };
+    Ok(fields())
 }
 
 fn clock_ticks() -> u64 {

@@ -8,13 +8,23 @@ use crate::{Watched, fetch};
 use anyhow::Context;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
+use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use state::{Place, Thread};
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
 
 /// The most functions that are shown of one thread.
 const DEPTH_MAX: usize = 64;
+/// What the process has mapped may be anything: so much of its map and of all its files is read, so many symbols are
+/// kept, and so long is looked. What is beyond has addresses only.
+const MAPS_MAX: u64 = 8 << 20;
+const BYTES_MAX: u64 = 20 << 20;
+const SYMBOLS_MAX: usize = 150_000;
+const PATIENCE: Duration = Duration::from_millis(600);
 
 /// A file that the process has mapped to execute.
 #[derive(Debug)]
@@ -34,15 +44,23 @@ struct Library {
 /// The host does not let us read the process's memory.
 pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<String>>> {
     let pid = watched.pid;
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
-        .with_context(|| format!("cannot see what process {pid} has mapped"))?;
+    let maps =
+        File::open(format!("/proc/{pid}/maps")).with_context(|| format!("cannot see what process {pid} has mapped"))?;
     let mut unwinder = UnwinderX86_64::<Vec<u8>>::new();
-    let libraries: Vec<Library> = maps.lines().filter_map(|line| load(line, &mut unwinder)).collect();
+    let mut effort = Effort::new();
+    let lines = BufReader::new(maps.take(MAPS_MAX)).split(b'\n').map_while(Result::ok);
+    let lines = lines.filter_map(|line| String::from_utf8(line).ok());
+    let libraries: Vec<Library> = lines.filter_map(|line| load(&line, &mut unwinder, &mut effort)).collect();
     let mut cache = CacheX86_64::<_>::new();
     let mut memory = Memory::new(pid);
     let threads = &watched.snapshot.threads;
-    let mut stacks: Vec<Vec<String>> =
-        threads.iter().map(|thread| unwind(thread, &unwinder, &mut cache, &mut memory, &libraries)).collect();
+    let mut stacks: Vec<Vec<String>> = threads
+        .iter()
+        .map(|thread| match effort.is_over() {
+            true => vec![],
+            false => unwind(thread, &unwinder, &mut cache, &mut memory, &libraries),
+        })
+        .collect();
     if memory.refused && !threads.is_empty() {
         anyhow::bail!("the host does not let us read the memory of process {pid} (kernel.yama.ptrace_scope?)");
     }
@@ -99,10 +117,60 @@ fn describe(at: u64, libraries: &[Library]) -> String {
     }
 }
 
+/// How much has been done for one process.
+#[derive(Debug)]
+struct Effort {
+    until: Instant,
+    bytes: u64,
+    symbols: usize,
+}
+
+impl Effort {
+    fn new() -> Effort {
+        Effort { until: Instant::now() + PATIENCE, bytes: 0, symbols: 0 }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() > self.until
+    }
+}
+
+/// A file of which no more is read than the effort allows.
+#[derive(Debug)]
+struct Limited<'a> {
+    file: File,
+    effort: &'a mut Effort,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.effort.bytes += to.len() as u64;
+        if self.effort.bytes > BYTES_MAX || self.effort.is_over() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.read(to)
+    }
+}
+
+impl Seek for Limited<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Opens a regular file that is not a link; whatever else lies there is not waited for.
+fn open(path: &str) -> Option<(File, fs::Metadata)> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let found = file.metadata().ok()?;
+    found.is_file().then_some((file, found))
+}
+
 /// A line of `/proc/PID/maps` that maps a file to execute: its tables go to the unwinder.
-fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>) -> Option<Library> {
+fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>, effort: &mut Effort) -> Option<Library> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let (device, number) = (words.next()?, words.next()?);
     let path = line.get(line.find('/')?..)?;
     if !rights.contains('x') {
         return None;
@@ -110,8 +178,16 @@ fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>) -> Option<Library> {
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (from, to) = range.split_once('-')?;
     let (from, to, offset) = (hex(from)?, hex(to)?, hex(offset)?);
-    let bytes = fs::read(path).ok()?;
-    let file = object::File::parse(&bytes[..]).ok()?;
+    let (file, found) = open(path)?;
+    // Another file may lie there by now, or in this namespace. An overlay gives a device of its own to what is mapped.
+    let (major, minor) = device.split_once(':')?;
+    let same_device =
+        (hex(major)?, hex(minor)?) == (u64::from(libc::major(found.dev())), u64::from(libc::minor(found.dev())));
+    if found.ino().to_string() != number && same_device {
+        return None;
+    }
+    let cache = ReadCache::new(Limited { file, effort });
+    let file = object::File::parse(&cache).ok()?;
     // The segment that lies here in the file says where it wants to lie in memory.
     let bias = file.segments().find_map(|segment| {
         let (start, size) = segment.file_range();
@@ -129,29 +205,35 @@ fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>) -> Option<Library> {
     (info.eh_frame_hdr_svma, info.eh_frame_hdr) = section(".eh_frame_hdr").unzip();
     unwinder.add_module(Module::new(path.to_owned(), from..to, bias, info));
     let mut symbols = functions(&file);
+    let debug_file = debug_file(&file);
+    let Limited { effort, .. } = cache.into_inner();
     // What was stripped from it may lie where distributions put it.
-    if let Some(bytes) = debug_file(&file).and_then(|path| fs::read(path).ok())
-        && let Ok(file) = object::File::parse(&bytes[..])
-    {
-        symbols.append(&mut functions(&file));
+    if let Some((file, _)) = debug_file.and_then(|path| open(&path)) {
+        let cache = ReadCache::new(Limited { file, effort: &mut *effort });
+        if let Ok(file) = object::File::parse(&cache) {
+            symbols.append(&mut functions(&file));
+        }
     }
     symbols.sort();
     symbols.dedup_by_key(|(at, ..)| *at);
+    symbols.truncate(SYMBOLS_MAX.saturating_sub(effort.symbols));
+    effort.symbols += symbols.len();
     let name = path.rsplit('/').next().unwrap_or(path).to_owned();
     Some(Library { name, from, to, bias, symbols })
 }
 
 /// The functions of a file: where they begin, their size and their name.
-fn functions(file: &object::File<'_>) -> Vec<(u64, u64, String)> {
+fn functions<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Vec<(u64, u64, String)> {
     let symbols = file.symbols().chain(file.dynamic_symbols());
     symbols
         .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+        .take(SYMBOLS_MAX)
         .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
         .collect()
 }
 
 /// Where its symbols are if they have been taken out (`debuglink` by build id, as gdb looks for them).
-fn debug_file(file: &object::File<'_>) -> Option<String> {
+fn debug_file<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {
     let id = file.build_id().ok()??;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     Some(format!("/usr/lib/debug/.build-id/{}/{}.debug", hex.get(..2)?, hex.get(2..)?))

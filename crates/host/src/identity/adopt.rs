@@ -98,12 +98,17 @@ fn call(carrier: &Carrier) {
     }
 }
 
+/// Whether the calling host thread has a base that is to be left.
+pub(super) fn is_to_change() -> bool {
+    let mine = Carrier::me().identity.load(SeqCst);
+    mine != NONE && kernel().m.identities.left.load(SeqCst) == mine + 1
+}
+
 /// The calling host thread carries the order out if it has the old base. Also called by the
 /// handler of the interrupt signal, so without locks and memory of its own.
 pub(crate) fn adopt_here() {
     let (me, all) = (Carrier::me(), &kernel().m.identities);
-    let mine = me.identity.load(SeqCst);
-    if mine == NONE || all.left.load(SeqCst) != mine + 1 {
+    if !is_to_change() {
         return;
     }
     // SAFETY: numbers are not given again, so it is the order to leave this base, which lives for as long as anybody has

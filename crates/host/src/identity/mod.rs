@@ -511,14 +511,21 @@ pub(crate) fn called() {
 }
 
 /// The service thread has been called: it may be for this.
-pub(crate) fn serve() {
-    adopt_here();
+///
+/// `leaving` is called before its rights change. The answer is whether they have.
+pub(crate) fn serve(leaving: impl FnOnce()) -> bool {
+    let changes = adopt::is_to_change();
+    if changes {
+        leaving();
+        adopt_here();
+    }
     if identities().missing.swap(false, SeqCst) {
         match carriers().new_carrier() {
             Some(carrier) => carriers().give_spare(carrier),
             None => drop(identities().refused.fetch_add(1, SeqCst)),
         }
     }
+    changes
 }
 
 /// The carrier, the caller, has been given a seat for a thread of the identity `wanted`.
