@@ -1,12 +1,11 @@
 //! Who asks.
 
 use crate::host::{Host, Process};
+use crate::rights::Lender;
 use procfs::node::{Dir, Place};
 use procfs::permission::{Caller, Options, Owner};
 use procfs::{HidePid, Node as Shown, ThreadId, Threads};
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
-use rustix::thread;
 
 /// The thread that asks, as the kernel tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,11 +23,9 @@ pub struct Asker {
 pub struct Facts {
     /// Its process.
     pub process: i32,
-    groups: Vec<u32>,
-    traces: bool,
+    /// Its further groups.
+    pub groups: Vec<u32>,
 }
-
-const CAP_SYS_PTRACE: u64 = 19;
 
 impl Asker {
     /// What the host says of it.
@@ -42,9 +39,6 @@ impl Asker {
             match key {
                 "Tgid" => facts.process = value.parse().map_err(|_| Errno::NOENT)?,
                 "Groups" => facts.groups = value.split_ascii_whitespace().flat_map(str::parse).collect(),
-                "CapEff" => {
-                    facts.traces = u64::from_str_radix(value, 16).is_ok_and(|set| set >> CAP_SYS_PTRACE & 1 != 0);
-                }
                 _ => {}
             }
         }
@@ -114,7 +108,14 @@ fn owner(host: &Host, process: Process) -> Result<Owner, Errno> {
 ///
 /// # Errors
 /// ENOENT or EPERM, as the mount hides.
-pub fn check(host: &Host, options: &Options, asker: &Asker, process: Process, inside: bool) -> Result<(), Errno> {
+pub fn check(
+    host: &Host,
+    lender: &Lender,
+    options: &Options,
+    asker: &Asker,
+    process: Process,
+    inside: bool,
+) -> Result<(), Errno> {
     if options.hide == HidePid::Off {
         return Ok(());
     }
@@ -125,7 +126,7 @@ pub fn check(host: &Host, options: &Options, asker: &Asker, process: Process, in
         fsuid: asker.uid,
         fsgid: asker.gid,
         groups: &facts.groups,
-        traces: facts.traces,
+        traces: lender.traces(host, asker)?,
         overrides: false,
     };
     let thread = ThreadId { slot: 0, id: process.pid };
@@ -137,48 +138,4 @@ pub fn check(host: &Host, options: &Options, asker: &Asker, process: Process, in
         caller.may_search(&threads, options, &folder).map_err(|e| Errno::from_raw_os_error(e.0))?;
     }
     Ok(())
-}
-
-/// Does something with the rights of whoever asks, so that the host itself judges. Only the superuser can serve others;
-/// what serves one user has his rights anyway.
-///
-/// # Errors
-/// Those of `act`, or EPERM where the rights could not be taken.
-pub fn with_rights<R>(
-    host: &Host,
-    own: u32,
-    asker: &Asker,
-    act: impl FnOnce() -> Result<R, Errno>,
-) -> Result<R, Errno> {
-    if asker.uid == own {
-        return act();
-    }
-    let groups: Vec<Gid> = asker.facts(host)?.groups.into_iter().map(Gid::from_raw).collect();
-    let _own = Borrowed::take(asker, &groups)?;
-    act()
-}
-
-/// This thread has somebody else's rights until it is dropped.
-struct Borrowed;
-
-impl Borrowed {
-    fn take(asker: &Asker, groups: &[Gid]) -> Result<Borrowed, Errno> {
-        let borrowed = Borrowed;
-        thread::set_thread_groups(groups)?;
-        thread::set_thread_res_gid(None, Gid::from_raw(asker.gid), None)?;
-        thread::set_thread_res_uid(None, Uid::from_raw(asker.uid), None)?;
-        Ok(borrowed)
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        let back = thread::set_thread_res_uid(None, Uid::ROOT, None)
-            .and_then(|()| thread::set_thread_res_gid(None, Gid::ROOT, None))
-            .and_then(|()| thread::set_thread_groups(&[]));
-        if back.is_err() {
-            // Somebody would be served with another's rights.
-            std::process::abort();
-        }
-    }
 }

@@ -38,11 +38,12 @@ impl Opened {
         match &self.0 {
             What::Host(file) => {
                 let mut bytes = vec![0; size];
-                let read = match rustix::io::pread(file, &mut bytes, offset) {
+                // The host judges readers as well as openers.
+                let read = tree.lend(asker, || match rustix::io::pread(file, &mut bytes, offset) {
                     // What has no places has an order.
-                    Err(Errno::SPIPE) => rustix::io::read(file, &mut bytes)?,
-                    read => read?,
-                };
+                    Err(Errno::SPIPE) => rustix::io::read(file, &mut bytes),
+                    read => read,
+                })?;
                 bytes.truncate(read);
                 Ok(bytes)
             }
@@ -65,12 +66,12 @@ impl Opened {
     ///
     /// # Errors
     /// EINVAL where Linux says so; the host's.
-    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
+    pub fn write(&self, tree: &Tree, asker: &Asker, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
         match &self.0 {
-            What::Host(file) => match rustix::io::pwrite(file, bytes, offset) {
+            What::Host(file) => tree.lend(asker, || match rustix::io::pwrite(file, bytes, offset) {
                 Err(Errno::SPIPE) => rustix::io::write(file, bytes),
                 written => written,
-            },
+            }),
             // It would be the statistics of the host's thread that are set back.
             What::Ours { file: File::Sched, .. } => Ok(bytes.len()),
             What::Ours { .. } => Err(Errno::INVAL),

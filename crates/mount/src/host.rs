@@ -1,7 +1,7 @@
 //! The host's `/proc`.
 
-use procfs::text::stat::{Field, Stat};
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
+use procfs::text::stat::{Field, Stat as Line};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -59,7 +59,7 @@ impl Host {
     /// ENOENT if there is none.
     pub fn process(&self, pid: i32) -> Result<Process, Errno> {
         let line = self.read_line(self.root.as_fd(), &format!("{pid}/stat"))?;
-        let began = Stat::parse(&line).ok_or(Errno::NOENT)?.get(Field::StartTime);
+        let began = Line::parse(&line).ok_or(Errno::NOENT)?.get(Field::StartTime);
         Ok(Process { pid, began })
     }
 
@@ -73,7 +73,7 @@ impl Host {
         let folder = rustix::fs::openat(&self.root, process.pid.to_string(), flags, Mode::empty())?;
         // The descriptor stands for one process for ever: is it the one that is meant?
         let line = self.read_line(folder.as_fd(), "stat")?;
-        if Stat::parse(&line).is_none_or(|stat| stat.get(Field::StartTime) != process.began) {
+        if Line::parse(&line).is_none_or(|stat| stat.get(Field::StartTime) != process.began) {
             return Err(Errno::SRCH);
         }
         if folders.len() >= FOLDERS_MAX {
@@ -105,28 +105,16 @@ impl Host {
     ///
     /// # Errors
     /// As [`Host::at`].
-    pub fn attributes(&self, process: Option<Process>, path: &[u8]) -> Result<rustix::fs::Stat, Errno> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        self.at(process, path, |folder, path| rustix::fs::statat(folder, path, flags))
+    pub fn attributes(&self, process: Option<Process>, path: &[u8]) -> Result<Stat, Errno> {
+        self.at(process, path, attributes)
     }
 
-    /// Opens a file or directory; nothing is waited for, now or when it is read.
+    /// The inode of what a link below the root stands for.
     ///
     /// # Errors
     /// As [`Host::at`].
-    pub fn open_at(&self, process: Option<Process>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        self.at(process, path, |folder, path| rustix::fs::openat(folder, path, flags, Mode::empty()))
-    }
-
-    /// A link's text.
-    ///
-    /// # Errors
-    /// As [`Host::at`].
-    pub fn link(&self, process: Option<Process>, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.at(process, path, |folder, path| {
-            Ok(rustix::fs::readlinkat(folder, path, Vec::with_capacity(LINK_MAX))?.into_bytes())
-        })
+    pub fn number(&self, path: &[u8]) -> Result<u64, Errno> {
+        self.at(None, path, |folder, path| Ok(rustix::fs::statat(folder, path, AtFlags::NO_AUTOMOUNT)?.st_ino))
     }
 
     /// The whole text of a small file.
@@ -134,17 +122,7 @@ impl Host {
     /// # Errors
     /// As [`Host::at`].
     pub fn read(&self, process: Option<Process>, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let file = self.open_at(process, path, OFlags::RDONLY)?;
-        let mut text = Vec::new();
-        loop {
-            let at = text.len();
-            text.resize(at + 2 * LINE, 0);
-            let read = rustix::io::pread(&file, &mut text[at..], at as u64)?;
-            text.truncate(at + read);
-            if read == 0 {
-                return Ok(text);
-            }
-        }
+        self.at(process, path, read)
     }
 
     fn read_line(&self, folder: BorrowedFd<'_>, path: &str) -> Result<Vec<u8>, Errno> {
@@ -154,20 +132,63 @@ impl Host {
         line.truncate(read);
         Ok(line)
     }
+}
 
-    /// What is in a directory, in the host's order.
-    ///
-    /// # Errors
-    /// As [`Host::at`].
-    pub fn list(&self, process: Option<Process>, path: &[u8]) -> Result<Vec<Entry>, Errno> {
-        let folder = self.open_at(process, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
-        let mut listing = RawDir::new(&folder, &mut buffer);
-        let mut entries = Vec::new();
-        while let Some(entry) = listing.next() {
-            let entry = entry?;
-            entries.push(Entry { name: entry.file_name().to_bytes().to_vec(), kind: entry.file_type() });
+/// What `stat(2)` says, of a link itself.
+///
+/// # Errors
+/// The host's.
+pub fn attributes(folder: BorrowedFd<'_>, path: &Path) -> Result<Stat, Errno> {
+    rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
+}
+
+/// Opens a file or directory; nothing is waited for, now or when it is read.
+///
+/// # Errors
+/// The host's.
+pub fn open(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    rustix::fs::openat(folder, path, flags, Mode::empty())
+}
+
+/// A link's text.
+///
+/// # Errors
+/// The host's.
+pub fn link(folder: BorrowedFd<'_>, path: &Path) -> Result<Vec<u8>, Errno> {
+    Ok(rustix::fs::readlinkat(folder, path, Vec::with_capacity(LINK_MAX))?.into_bytes())
+}
+
+/// The whole text of a small file.
+///
+/// # Errors
+/// The host's.
+pub fn read(folder: BorrowedFd<'_>, path: &Path) -> Result<Vec<u8>, Errno> {
+    let file = open(folder, path, OFlags::RDONLY)?;
+    let mut text = Vec::new();
+    loop {
+        let at = text.len();
+        text.resize(at + 2 * LINE, 0);
+        let read = rustix::io::pread(&file, &mut text[at..], at as u64)?;
+        text.truncate(at + read);
+        if read == 0 {
+            return Ok(text);
         }
-        Ok(entries)
     }
+}
+
+/// What is in a directory, in the host's order.
+///
+/// # Errors
+/// The host's.
+pub fn list(folder: BorrowedFd<'_>, path: &Path) -> Result<Vec<Entry>, Errno> {
+    let folder = open(folder, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
+    let mut listing = RawDir::new(&folder, &mut buffer);
+    let mut entries = Vec::new();
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        entries.push(Entry { name: entry.file_name().to_bytes().to_vec(), kind: entry.file_type() });
+    }
+    Ok(entries)
 }

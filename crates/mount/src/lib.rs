@@ -13,7 +13,8 @@
 //! | [`host`] | the host's `/proc` by a descriptor. A process is an id *and* its start time, so a path below it leads to that process or fails |
 //! | [`programs`] | which processes run under Entresol, by snapshots of state pages, each valid for one tick of Linux |
 //! | [`node`] | what an inode number stands for |
-//! | [`caller`] | who asks: `self`, what `hidepid` hides, and rights |
+//! | [`caller`] | who asks: `self`, and what `hidepid` hides |
+//! | [`rights`] | the rights of the process that asks, with which everything is done |
 //! | [`serve`], [`mounted`] | `/dev/fuse` and the mount point; the rest knows nothing of FUSE and is tested without it |
 //!
 //! Nothing here can stop or slow a program that is watched: its service thread makes snapshots, at most a hundredth of the
@@ -21,16 +22,18 @@
 //!
 //! # Rights
 //! A FUSE daemon that answered with its own rights would be a way around the host's rules. Without `--allow-other` the
-//! kernel lets nobody else in. With it, which only root may ask for, each request is made on the host with the rights of
-//! the process that asks ([`caller`]).
-#![forbid(unsafe_code)]
+//! kernel lets in only processes of the daemon's user. With it, which only root may ask for, it lets in all. Each
+//! request, reads and writes of open files as well, is made on the host with the rights of the process that asks
+//! ([`rights`]).
 
 pub mod caller;
+mod double;
 pub mod file;
 pub mod host;
 pub mod mounted;
 pub mod node;
 pub mod programs;
+pub mod rights;
 pub mod serve;
 pub mod text;
 pub mod tree;

@@ -12,6 +12,7 @@ use fuser::{
 use procfs::HidePid;
 use rustix::fs::{Access, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::DumpableBehavior;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -80,6 +81,7 @@ pub(crate) fn mount(
     to: &Path,
     all_users: bool,
 ) -> io::Result<Session<FileSystem>> {
+    forbid_tracing()?;
     Session::new(FileSystem::new(tree, options), to, &config(all_users))
 }
 
@@ -88,7 +90,13 @@ pub(crate) fn mount(
 /// # Errors
 /// The kernel speaks another protocol, or is gone.
 pub fn attach(tree: Tree, options: &procfs::Options, device: OwnedFd) -> io::Result<Session<FileSystem>> {
+    forbid_tracing()?;
     Session::from_fd(FileSystem::new(tree, options), device, SessionACL::All, config(false))
+}
+
+/// A process that lends rights must not be looked into by those that it lends them from.
+fn forbid_tracing() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 fn config(all_users: bool) -> Config {
@@ -316,7 +324,7 @@ impl Filesystem for FileSystem {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -326,7 +334,7 @@ impl Filesystem for FileSystem {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.files.find(handle).and_then(|file| file.write(offset, bytes)) {
+        match self.files.find(handle).and_then(|file| file.write(&self.tree, &asker(request), offset, bytes)) {
             Ok(written) => reply.written(written as u32),
             Err(error) => reply.error(errno(error)),
         }

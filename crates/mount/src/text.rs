@@ -1,6 +1,6 @@
 //! The texts of files about a thread, from its state page and the host's files of its process.
 
-use crate::host::{Host, Process};
+use crate::host::Process;
 use crate::programs::Program;
 use procfs::Name;
 use procfs::entries::{self, File, Is};
@@ -43,18 +43,23 @@ pub fn ours(dir: Dir, name: &[u8]) -> Option<File> {
     }
 }
 
-/// The text as of the snapshot.
+/// The text as of the snapshot. `host` reads the files of the process, with the rights of the one that asks.
 ///
 /// # Errors
 /// ESRCH if the process or the thread is gone.
-pub fn make(host: &Host, program: &Program, of: &Subject, file: File) -> Result<Vec<u8>, Errno> {
+pub fn make(
+    host: impl Fn(&[u8]) -> Result<Vec<u8>, Errno>,
+    program: &Program,
+    of: &Subject,
+    file: File,
+) -> Result<Vec<u8>, Errno> {
     let thread = program.thread(of.tid);
     if thread.is_none() && of.tid != of.process.pid {
         return Err(Errno::SRCH);
     }
     let gone = |_| Errno::SRCH;
-    let stat = Stat::parse(&host.read(Some(of.process), b"stat").map_err(gone)?).ok_or(Errno::SRCH)?;
-    let base = if file == File::Status { host.read(Some(of.process), b"status").map_err(gone)? } else { vec![] };
+    let stat = Stat::parse(&host(b"stat").map_err(gone)?).ok_or(Errno::SRCH)?;
+    let base = if file == File::Status { host(b"status").map_err(gone)? } else { vec![] };
     let mut bytes = vec![0; SIZE + base.len()];
     let mut room = Room::new(&mut bytes);
     let it = Told { program, of, thread, stat };

@@ -2,9 +2,10 @@
 
 use crate::caller::{self, Asker};
 use crate::file::Opened;
-use crate::host::{Host, Process};
+use crate::host::{self, Host, Process};
 use crate::node::{Node, Whose};
 use crate::programs::{Program, Programs, Watch};
+use crate::rights::Lender;
 use crate::text::{self, Subject};
 use procfs::entries::File;
 use procfs::node::Dir;
@@ -12,6 +13,8 @@ use procfs::permission::Options;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Linux gives no process a greater id (`PID_MAX_LIMIT`), and Entresol's threads have no smaller one.
@@ -26,8 +29,7 @@ pub struct Tree {
     host: Host,
     programs: Programs,
     options: Options,
-    /// Whose rights this process has.
-    own: u32,
+    lender: Lender,
 }
 
 /// A name in a directory.
@@ -44,7 +46,20 @@ pub struct Listed {
 impl Tree {
     /// A tree of what the host shows and what is watched.
     pub fn new(host: Host, watch: impl Watch, options: Options) -> Tree {
-        Tree { host, programs: Programs::new(watch), options, own: rustix::process::geteuid().as_raw() }
+        let lender = Lender::new(&host, None);
+        Tree { host, programs: Programs::new(watch), options, lender }
+    }
+
+    /// It is used in another namespace of users than this process's, which was made for it by the same user: the one of
+    /// that process.
+    pub fn used_by(&mut self, pid: i32) {
+        let number = self.host.number(format!("{pid}/ns/user").as_bytes()).ok();
+        self.lender = Lender::new(&self.host, number);
+    }
+
+    /// Does something with the asker's rights ([`Lender::lend`]).
+    pub(crate) fn lend<R>(&self, asker: &Asker, act: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+        self.lender.lend(&self.host, asker, act)
     }
 
     /// Finds a name in a directory: what it is, and its attributes.
@@ -101,7 +116,7 @@ impl Tree {
     fn check(&self, asker: &Asker, node: &Node, inside: bool) -> Result<(), Errno> {
         let Some(process) = node.whose.process() else { return Ok(()) };
         let inside = inside || !node.path.is_empty() || matches!(node.whose, Whose::Thread(..));
-        caller::check(&self.host, &self.options, asker, process, inside)?;
+        caller::check(&self.host, &self.lender, &self.options, asker, process, inside)?;
         if let Whose::Thread(_, tid) | Whose::Top(_, tid) = node.whose
             && tid != process.pid
         {
@@ -131,10 +146,10 @@ impl Tree {
         &self,
         asker: &Asker,
         node: &Node,
-        ask: impl FnOnce(Option<Process>, &[u8]) -> Result<R, Errno>,
+        ask: impl FnOnce(BorrowedFd<'_>, &Path) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let (process, path) = Tree::place(node);
-        caller::with_rights(&self.host, self.own, asker, || ask(process, &path))
+        self.host.at(process, &path, |folder, path| self.lend(asker, || ask(folder, path)))
     }
 
     /// What `stat(2)` says.
@@ -143,7 +158,7 @@ impl Tree {
     /// As [`Tree::find`].
     pub fn attributes(&self, asker: &Asker, node: &Node) -> Result<Stat, Errno> {
         self.check(asker, node, false)?;
-        let mut stat = self.on_host(asker, node, |process, path| self.host.attributes(process, path))?;
+        let mut stat = self.on_host(asker, node, host::attributes)?;
         if let (Some(program), Some(process)) = (self.tasks_of(node), node.whose.process()) {
             stat.st_nlink = 2 + u64::from(program.count(process.pid));
         }
@@ -165,7 +180,7 @@ impl Tree {
                 let tid = if program.is_some() { pid } else { asker.tid };
                 Ok(format!("{pid}/task/{tid}").into_bytes())
             }
-            _ => self.on_host(asker, node, |process, path| self.host.link(process, path)),
+            _ => self.on_host(asker, node, host::link),
         }
     }
 
@@ -175,9 +190,7 @@ impl Tree {
     /// As [`Tree::find`], and the host's refusal.
     pub fn access(&self, asker: &Asker, node: &Node, want: Access) -> Result<(), Errno> {
         self.check(asker, node, false)?;
-        self.on_host(asker, node, |process, path| {
-            self.host.at(process, path, |folder, path| rustix::fs::accessat(folder, path, want, AtFlags::EACCESS))
-        })
+        self.on_host(asker, node, |folder, path| rustix::fs::accessat(folder, path, want, AtFlags::EACCESS))
     }
 
     /// `chmod(2)` and `chown(2)`: the host says who may, and of which files.
@@ -187,17 +200,15 @@ impl Tree {
     pub fn change(&self, asker: &Asker, node: &Node, mode: Option<u32>, owner: [Option<u32>; 2]) -> Result<(), Errno> {
         self.check(asker, node, false)?;
         let [uid, gid] = owner;
-        self.on_host(asker, node, |process, path| {
-            self.host.at(process, path, |folder, path| {
-                if let Some(mode) = mode {
-                    rustix::fs::chmodat(folder, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
-                }
-                if uid.or(gid).is_none() {
-                    return Ok(());
-                }
-                let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-                rustix::fs::chownat(folder, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
-            })
+        self.on_host(asker, node, |folder, path| {
+            if let Some(mode) = mode {
+                rustix::fs::chmodat(folder, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+            }
+            if uid.or(gid).is_none() {
+                return Ok(());
+            }
+            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+            rustix::fs::chownat(folder, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
         })
     }
 
@@ -207,7 +218,7 @@ impl Tree {
     /// As [`Tree::find`].
     pub fn list(&self, asker: &Asker, node: &Node) -> Result<Vec<Listed>, Errno> {
         self.check(asker, node, true)?;
-        let entries = self.on_host(asker, node, |process, path| self.host.list(process, path))?;
+        let entries = self.on_host(asker, node, host::list)?;
         if let (Some(program), Some(process)) = (self.tasks_of(node), node.whose.process()) {
             let dots = [b".".as_slice(), b".."].map(|name| self.listed(node, name, FileType::Directory));
             let threads = program.tids(process.pid).map(|tid| Listed {
@@ -240,7 +251,8 @@ impl Tree {
         }
         let Some(pid) = procfs::id_of(name) else { return true };
         let process = self.host.process(pid);
-        process.is_ok_and(|process| caller::check(&self.host, &self.options, asker, process, false).is_ok())
+        process
+            .is_ok_and(|process| caller::check(&self.host, &self.lender, &self.options, asker, process, false).is_ok())
     }
 
     /// Opens a file.
@@ -251,7 +263,7 @@ impl Tree {
         self.check(asker, node, false)?;
         // The host's own of the same name says who may, of ours as well.
         let kept = OFlags::ACCMODE | OFlags::TRUNC | OFlags::APPEND;
-        let file = self.on_host(asker, node, |process, path| self.host.open_at(process, path, flags & kept))?;
+        let file = self.on_host(asker, node, |folder, path| host::open(folder, path, flags & kept))?;
         Ok(match self.ours(node) {
             Some(file) => Opened::ours(file),
             None => Opened::host(file),
@@ -293,7 +305,14 @@ impl Tree {
         };
         // A process that has ended, or become another program by exec, has no such threads any more.
         let program = self.programs.find(process).ok_or(Errno::SRCH)?;
-        let subject = Subject { process, tid, whole, traces: asker.uid == self.own || asker.uid == 0 };
-        caller::with_rights(&self.host, self.own, asker, || text::make(&self.host, &program, &subject, file))
+        let below = |path: &[u8]| Node { whose: Whose::Process(process), path: path.to_vec() };
+        if file == File::Stack {
+            // The host says who may know.
+            self.on_host(asker, &below(b"stack"), host::read)?;
+        }
+        // Following this link needs what knowing where a thread waits needs (PTRACE_MODE_READ).
+        let traces = self.on_host(asker, &below(b"ns/user"), host::link).is_ok();
+        let subject = Subject { process, tid, whole, traces };
+        text::make(|path| self.on_host(asker, &below(path), host::read), &program, &subject, file)
     }
 }

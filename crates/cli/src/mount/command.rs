@@ -24,7 +24,7 @@ pub fn run(request: &ProcArguments) -> i32 {
 
 fn supervise(request: &ProcArguments) -> anyhow::Result<i32> {
     let options = request.hiding.options();
-    let tree = tree(options)?;
+    let mut tree = tree(options)?;
     let (ours, theirs) = UnixStream::pair().context("no socket pair")?;
     // SAFETY: this process has one thread.
     let child = match unsafe { libc::fork() } {
@@ -38,6 +38,7 @@ fn supervise(request: &ProcArguments) -> anyhow::Result<i32> {
     drop(theirs);
     // Without a descriptor the child has said why, and ends.
     if let Some(device) = receive(&ours).context("nothing was heard of the child")? {
+        tree.used_by(child);
         let session = mount::serve::attach(tree, &options, device).and_then(mount::serve::Session::spawn);
         let session = session.context("the mount cannot be served")?;
         (&ours).write_all(&[1]).context("the child has gone")?;
