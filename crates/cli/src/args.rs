@@ -340,11 +340,15 @@ fn interval(text: &str) -> Result<f64, String> {
 #[command(after_help = "Examples:\n  \
         entresol export                            once, on standard output\n  \
         entresol export --listen 127.0.0.1:9099    for Prometheus: http://127.0.0.1:9099/metrics\n  \
+        entresol export --listen 0.0.0.0:9099 --host metrics.example.org\n  \
         entresol export --processes                no figures of single threads")]
 pub struct ExportArguments {
     /// Serve them by HTTP at this address, to whoever can reach it
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<std::net::SocketAddr>,
+    /// A name by which clients may ask for this machine, beside its addresses, its own name and localhost
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub host: Vec<String>,
     /// Figures of processes and CPUs only: single threads make many series
     #[arg(long)]
     pub processes: bool,

@@ -1,5 +1,7 @@
 //! `entresol export`: figures of all processes in the OpenMetrics format, once or by HTTP.
 
+mod http;
+
 use crate::args::ExportArguments;
 use anyhow::Context;
 use ids::Nanos;
@@ -9,17 +11,12 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use state::Place;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::io::Write;
+use std::net::TcpListener;
 use watch::{Watched, fetch, printable};
 
 /// What OpenMetrics is called in HTTP.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// How long a client may take to ask, or to take what it has asked for.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest request.
-const REQUEST_MAX: u64 = 8 << 10;
 
 /// Writes them, or serves them for ever.
 ///
@@ -32,41 +29,7 @@ pub fn export(request: &ExportArguments) -> anyhow::Result<i32> {
     };
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
     eprintln!("entresol: http://{}/metrics", listener.local_addr()?);
-    for stream in listener.incoming().flatten() {
-        // A client that goes away in the middle concerns nobody else.
-        let _ = serve(stream, request.processes);
-    }
-    Ok(0)
-}
-
-/// One request, one answer.
-fn serve(mut stream: TcpStream, processes: bool) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(stream.try_clone()?.take(REQUEST_MAX));
-    let mut first = String::new();
-    reader.read_line(&mut first)?;
-    let mut line = String::new();
-    // Up to the empty line: a client whose words are left unread would be cut off.
-    while reader.read_line(&mut line)? > 2 {
-        line.clear();
-    }
-    let mut words = first.split(' ');
-    let (status, body) = match (words.next(), words.next()) {
-        (Some("GET" | "HEAD"), Some("/metrics" | "/")) => ("200 OK", metrics(processes)?),
-        (Some("GET" | "HEAD"), Some(_)) => ("404 Not Found", String::new()),
-        (Some(_), Some(_)) => ("405 Method Not Allowed", String::new()),
-        _ => ("400 Bad Request", String::new()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    if !first.starts_with("HEAD") {
-        stream.write_all(body.as_bytes())?;
-    }
-    Ok(())
+    http::serve(&listener, &request.host, CONTENT_TYPE, || metrics(request.processes))
 }
 
 /// All figures as text.

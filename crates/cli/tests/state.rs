@@ -377,13 +377,14 @@ fn figures_are_served_by_http() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let answer = ask("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"), "{answer}");
     let started = format!("entresol_threads_started_total{{pid=\"{}\",process=\"main\"}} 6", program.pid());
     assert!(answer.contains(&started) && answer.ends_with("# EOF\n"), "{answer}");
-    assert!(ask("GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
-    assert!(ask("\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    assert!(ask("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(ask("GET /metrics HTTP/1.1\r\nHost: evil.example.com\r\n\r\n").starts_with("HTTP/1.1 421 "));
+    assert!(ask("?\r\n\r\n").starts_with("HTTP/1.1 400 "));
     server.kill().unwrap();
     server.wait().unwrap();
     program.end();

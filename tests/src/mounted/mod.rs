@@ -5,8 +5,10 @@
 //! * [`tools`]: `ps`, `top`, `pgrep` and `htop` over the mount say what `entresol ps` says.
 //! * [`oracle`]: a table of names, errors and texts, natively and on the mount.
 //! * [`hiding`]: `hidepid` and `gid` beside a native `/proc` that is mounted with them; other users.
+//! * [`askers`]: every file, read and written by every kind of asker, as natively.
 //! * [`ends`]: threads and processes that die while they are read, unmounting, and machines without FUSE.
 
+pub mod askers;
 pub mod ends;
 pub mod hiding;
 pub mod oracle;
@@ -26,7 +28,7 @@ pub fn trials() -> Vec<Trial> {
     let util = package("util-linux", "setpriv");
     type Body = fn() -> Result<(), String>;
     let spaces = Requirement::Namespaces;
-    let all: [(&str, Vec<Requirement>, Body); 13] = [
+    let all: [(&str, Vec<Requirement>, Body); 14] = [
         ("mount/ps", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::ps),
         ("mount/top", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::top),
         ("mount/pgrep", vec![fuse.clone(), spaces.clone(), procps], tools::pgrep),
@@ -44,6 +46,7 @@ pub fn trials() -> Vec<Trial> {
             vec![fuse.clone(), spaces.clone(), root.clone(), util.clone()],
             hiding::unprivileged,
         ),
+        ("mount/askers", vec![fuse.clone(), spaces.clone(), root.clone(), util.clone()], askers::every_kind),
         ("mount/the-dead", vec![fuse.clone()], ends::dead),
         ("mount/unmounting", vec![fuse.clone(), spaces.clone()], ends::unmounting),
         ("mount/mounted-again", vec![fuse, root.clone()], ends::mounted_again),
