@@ -82,15 +82,15 @@ pub fn hand_back() -> bool {
     set != 0
 }
 
+/// What the host is told of a handler of ours.
+pub(crate) fn action(handler: u64) -> HostAction {
+    let restorer = entry::entresol_restorer as *const () as u64;
+    HostAction { handler, flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
+}
+
 /// Installs the handlers of the process.
 pub fn install() {
     crate::run::set_up();
-    let action = |handler: u64| HostAction {
-        handler,
-        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK,
-        restorer: entry::entresol_restorer as *const () as u64,
-        mask: !0,
-    };
     os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
     os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
     os::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));

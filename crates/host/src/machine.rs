@@ -535,6 +535,10 @@ impl Machine for Host {
         Errno::from_ret(r).map(|_| id)
     }
 
+    fn show_to_tracer(&self, info: &SigInfo) -> bool {
+        crate::stops::show(info)
+    }
+
     fn leave_signals(&self, set: SigSet) {
         service::leave(set.0);
     }

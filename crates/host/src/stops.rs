@@ -14,9 +14,9 @@
 use crate::machine::kernel;
 use crate::os;
 use crate::{handlers, left, process, service, survey};
-use abi::Signal;
+use abi::{SigInfo, Signal};
 use kernel::Fatal;
-use sync::atomic::{AtomicU64, Ordering::*};
+use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
 /// What the service thread is asked for: the signal, and above it the count of SIGCONT from which on it is void. 0: nothing.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -80,6 +80,29 @@ pub(crate) fn ask(signal: i32, continued: u32) {
         }
         os::relax(round);
     }
+}
+
+/// The last signal that a tracer let through.
+static SHOWN: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn on_shown(signal: i32) {
+    SHOWN.store(signal, Relaxed);
+}
+
+/// Sends the calling carrier a signal of the program's, so that its tracer sees it: whether it came through. The signals of
+/// faults must keep their handler.
+pub(crate) fn show(info: &SigInfo) -> bool {
+    let bit = 1 << (info.signo() - 1);
+    if handlers::SERVICE_SET & bit == 0 || !is_traced() {
+        return true;
+    }
+    let before = os::sigaction(info.signo(), Some(&handlers::action(on_shown as *const () as u64)));
+    SHOWN.store(0, Relaxed);
+    os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
+    let mask = os::sigprocmask(1, bit);
+    os::sigprocmask(2, mask);
+    os::sigaction(info.signo(), Some(&before));
+    SHOWN.load(Relaxed) != 0
 }
 
 /// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.

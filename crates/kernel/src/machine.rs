@@ -219,6 +219,10 @@ pub trait Machine: Sync + Sized {
     /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
     /// others are the kernel's.
     fn leave_signals(&self, _set: SigSet) {}
+    /// Stops for the calling carrier's tracer, which sees a signal: whether it lets it through.
+    fn show_to_tracer(&self, _info: &SigInfo) -> bool {
+        true
+    }
     /// Queues a signal for the process at the host.
     fn queue_on_host(&self, _info: &SigInfo) {}
     /// Queues a signal at the host for the calling carrier, which blocks it.

@@ -270,7 +270,7 @@ impl<M: Machine> Kernel<M> {
         loop {
             thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
             let (action, continued) = self.next_action(cpu, thread);
-            match action {
+            match self.show_to_tracer(t, action) {
                 Action::None => {
                     let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
                     self.retarget(cpu, t, left);
@@ -291,9 +291,24 @@ impl<M: Machine> Kernel<M> {
                     self.m.default_action(t, &info, Fatal::Terminate);
                     return;
                 }
-                Action::Exit => return,
+                Action::Show(_) | Action::Exit => return,
             }
         }
+    }
+
+    /// What is left to do of an action when the tracer, if it is to see the signal first, has seen it (`ptrace_signal`).
+    fn show_to_tracer(&self, t: ThreadIdx, action: Action) -> Action {
+        let Action::Show(info) = action else { return action };
+        let action = self.m.show_to_tracer(&info).then(|| {
+            let mut process = self.process.signals.lock();
+            process.act_on(&self.thread(t).signals.0.lock(), info)
+        });
+        action.flatten().unwrap_or(Action::More)
+    }
+
+    /// The process has asked to be traced.
+    pub fn set_traced(&self) {
+        self.process.signals.lock().set_traced();
     }
 
     /// And what [`Kernel::continued`] was at that moment.

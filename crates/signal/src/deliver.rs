@@ -85,6 +85,8 @@ pub enum Action {
         /// Whether a core is to be written.
         core: bool,
     },
+    /// The process has a tracer, which is to see this signal first. If it lets it through: [`ProcessSignals::act_on`].
+    Show(SigInfo),
     /// The process ends already: the thread exits.
     Exit,
 }
@@ -141,7 +143,7 @@ impl ProcessSignals {
                 return Action::None;
             };
             if let Some(info) = resolve(d, timers)
-                && let Some(action) = self.act_on(thread, info)
+                && let Some(action) = self.show_or_act_on(thread, info)
             {
                 return action;
             }
@@ -160,8 +162,15 @@ impl ProcessSignals {
         Some(Dequeued { info, scope: Scope::Thread, timer })
     }
 
+    /// A tracer sees what is handled or ignored here; what the default action does, the host lets it see.
+    fn show_or_act_on(&mut self, thread: &ThreadSignals, info: SigInfo) -> Option<Action> {
+        let signal = info.signal()?;
+        let by_host = self.actions.is_fatal(signal) || SigSet::STOP.contains(signal);
+        if self.traced && !by_host { Some(Action::Show(info)) } else { self.act_on(thread, info) }
+    }
+
     /// What the disposition makes of a signal that was taken; `None` if it is ignored.
-    fn act_on(&mut self, thread: &ThreadSignals, info: SigInfo) -> Option<Action> {
+    pub fn act_on(&mut self, thread: &ThreadSignals, info: SigInfo) -> Option<Action> {
         let signal = info.signal()?;
         let action = self.actions.get(signal);
         match action.handler {

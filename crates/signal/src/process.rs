@@ -23,6 +23,8 @@ pub struct ProcessSignals {
     /// How many threads let each of the stop signals of job control through.
     pub(crate) stoppers: Stoppers,
     ending: Option<Ending>,
+    /// A tracer is to see every signal that is delivered.
+    pub(crate) traced: bool,
 }
 
 /// The process ends; signals no longer matter.
@@ -58,7 +60,13 @@ impl ProcessSignals {
             takers: Takers::new(),
             stoppers: Stoppers::new(),
             ending: None,
+            traced: false,
         }
+    }
+
+    /// The process has a tracer.
+    pub fn set_traced(&mut self) {
+        self.traced = true;
     }
 
     /// The dispositions.

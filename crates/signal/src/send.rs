@@ -143,10 +143,10 @@ impl ProcessSignals {
     }
 
     /// Whether the signal would do nothing to this receiver. A blocked one is kept: its
-    /// handler may change before it is unblocked (`sig_ignored`).
+    /// handler may change before it is unblocked, and so is every one that a tracer is to see (`sig_ignored`).
     pub fn is_dropped(&self, signal: Signal, to: &Candidate) -> bool {
         let kept = to.blocked.contains(signal) || to.real_blocked.contains(signal);
-        !kept && self.actions.ignores(signal)
+        !kept && !self.traced && self.actions.ignores(signal)
     }
 
     fn is_pending(&self, target: &Target<'_>, signal: Signal) -> bool {

@@ -232,7 +232,7 @@ impl Pair {
                 assert_eq!(expected, Act::End(info, core));
                 assert_eq!(self.process.killed_by(), info.signal());
             }
-            Action::Exit => panic!("the process does not end here"),
+            Action::Exit | Action::Show(_) => panic!("the process neither ends here nor is traced"),
             Action::More => panic!("there are never 64 dead signals here"),
         }
     }

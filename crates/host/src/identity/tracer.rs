@@ -82,7 +82,13 @@ struct Errand {
 pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = kernel();
     if call.args[0] == PTRACE_TRACEME {
-        return to_first(me, t).unwrap_or_else(|| k.process_done(me.cpu(), credentials::make(call)));
+        return to_first(me, t).unwrap_or_else(|| {
+            let result = credentials::make(call);
+            if result == 0 {
+                k.set_traced();
+            }
+            k.process_done(me.cpu(), result)
+        });
     }
     let result = credentials::make(call);
     if result == Errno::ESRCH.to_ret()
