@@ -14,15 +14,16 @@
 //! | [`carrier`], `alarms`, `place` | host threads that run ours, their two host timers, the host CPUs they run on |
 //! | [`seat`], [`takeover`], `delegate`, `scarce` | seats and kicks; CPUs whose carrier the host keeps; too few carriers |
 //! | [`handlers`], [`sites`] | host signals: dispatch, tick, kick, interrupt, faults; program counters shown in frames |
-//! | [`service`], [`watch`], `stops`, `left` | the thread that receives signals, and watches CPUs while threads compete |
+//! | [`service`], [`watch`], `stops`, `left`, `outside` | the thread that receives signals, and watches CPUs while threads compete |
 //! | [`process`], `exec`, `times` | exit, fork, vfork, exec, and what they hand on |
 //! | `identity` | credentials: a thread runs only on a carrier that has the same |
 //! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
 //!
 //! # The host's signals
-//! - **32** is the tick and the kick, told apart by `si_code`; **33** interrupts a host call. Both carry a cookie, and
-//!   programs linked with glibc cannot own them natively. Carriers admit these, faults and SIGSYS; a carrier in a waiting
-//!   call admits 33 and faults only.
+//! - **32** is the tick and the kick, told apart by `si_code`; **33** interrupts a host call. Both carry a cookie; without
+//!   it they are the program's. Carriers admit these, faults and SIGSYS; a carrier in a waiting call admits 33 and
+//!   faults only.
+//! - What *others* send of these signals may find any host thread. `outside` hands it to the service thread.
 //! - All others are blocked in every host thread. The service thread asks for them with `rt_sigtimedwait`, so no call of a
 //!   carrier is interrupted, and the host's dispositions stay what the program's children must inherit.
 //! - If RLIMIT_SIGPENDING is exhausted the host refuses to queue 32 and 33. Carriers then get SIGFPE and the service thread
