@@ -74,9 +74,7 @@ pub fn hand_back() -> bool {
     // While other threads may still make calls, dispatch needs its handler.
     let kept = if k.threads().live() > 1 { bit(SIGSYS) } else { 0 };
     let set = k.ignored().0 & !SERVICE_SET & !kept;
-    let signals = (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0);
-    // A vfork child may have chosen another action for its program.
-    for signal in signals.filter(|&signal| os::sigaction(signal, None).handler > SIG_IGN) {
+    for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0 && is_handled(signal)) {
         os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
     }
     set != 0
@@ -86,6 +84,12 @@ pub fn hand_back() -> bool {
 pub(crate) fn action(handler: u64) -> HostAction {
     let restorer = entry::entresol_restorer as *const () as u64;
     HostAction { handler, flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
+}
+
+/// Whether the host has a handler of ours for the signal: a vfork child may have put another action in its place.
+pub(crate) fn is_handled(signal: i32) -> bool {
+    let has_one = (1..=os::SIGNAL_INTERRUPT).contains(&signal) && !SERVICE_SET & bit(signal) != 0;
+    has_one && os::sigaction(signal, None).handler > SIG_IGN
 }
 
 /// Installs the handlers of the process.

@@ -3,7 +3,7 @@
 use crate::carrier::{Carrier, KERNEL_STACK};
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{debugger, exec, identity, page, recorder, run, service};
+use crate::{debugger, exec, handlers, identity, page, recorder, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -284,10 +284,26 @@ pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
     let result = match call.nr {
         nr::EXECVE | nr::EXECVEAT => exec::by_borrower(me, &call),
         nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
+        nr::RT_SIGACTION => borrowed_action(&call),
         // SAFETY: the child's own call.
         _ => unsafe { arch::raw::syscall(call.nr, a.map(|x| x as usize)) },
     };
     c.r[reg::RAX] = result as u64;
+}
+
+/// Where the host has a handler of ours, the child is told of the program's action: `posix_spawn` gives up every
+/// action that is neither the default nor to ignore the signal.
+fn borrowed_action(call: &Call) -> isize {
+    let [signal, _, old, ..] = call.args;
+    let ours = handlers::is_handled(signal as i32);
+    // SAFETY: the child's own call.
+    let result = unsafe { arch::raw::syscall(call.nr, call.args.map(|x| x as usize)) };
+    if result == 0 && old != 0 && ours {
+        let ignored = abi::Signal::from_raw(signal as i32).is_some_and(|s| kernel().ignored().contains(s));
+        // What the host has written there can be written again.
+        let _ = arch::user::store_u64(old, u64::from(ignored));
+    }
+    result
 }
 
 /// The child's mask comes into force at its exec; until then it takes no signals, as its

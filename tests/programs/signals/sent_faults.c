@@ -169,6 +169,13 @@ CASE(ignored_through_exec) {
   }
   need(waitpid(child, &status, 0) == child);
   say("%d", status);
+  child = fork();
+  if (child == 0) {
+    ignore_them(0);
+    _exit(system("grep ^SigIgn /proc/self/status") != 0);
+  }
+  need(waitpid(child, &status, 0) == child);
+  say("spawned %d", status);
 }
 
 static void step_over(int signal, siginfo_t *info, void *frame) {

@@ -5,9 +5,18 @@
 static volatile sig_atomic_t handled;
 static void note_it(int signal) { handled += signal > 0; }
 
+/* Under Entresol a tracer sees the host's signals, too, and has to pass them. */
+static bool is_of_the_host(int status) {
+  return WIFSTOPPED(status) && (WSTOPSIG(status) == SIGSYS || WSTOPSIG(status) == 32 || WSTOPSIG(status) == 33);
+}
+
 static void let_go_on(pid_t child, int signal) {
   int status;
   need(waitpid(child, &status, 0) == child);
+  while (is_of_the_host(status)) {
+    need(ptrace(PTRACE_CONT, child, NULL, (void *)(intptr_t)WSTOPSIG(status)) == 0);
+    need(waitpid(child, &status, 0) == child);
+  }
   if (WIFEXITED(status)) {
     say("exit status %d", WEXITSTATUS(status));
     return;
