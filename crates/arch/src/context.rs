@@ -54,8 +54,6 @@ pub struct Context {
     pub identity: AtomicU32,
     /// The number of its system call, for restarts.
     pub call: u32,
-    /// Its last fault, for the frames of its handlers.
-    pub trapped: Trapped,
 }
 
 /// What the processor said of a thread's last fault: Linux keeps it with the thread (`thread_struct`) and writes it
@@ -126,7 +124,6 @@ impl Default for Context {
             host_carrier: AtomicU32::new(0),
             identity: AtomicU32::new(0),
             call: 0,
-            trapped: Trapped::default(),
         }
     }
 }
@@ -234,8 +231,7 @@ const _: () = {
     assert!(offset_of!(Context, kind) == 168);
     assert!(offset_of!(Context, library) == 176);
     assert!(offset_of!(Context, call) == 188);
-    assert!(offset_of!(Context, trapped) == 192);
-    assert!(size_of::<Context>() == 256);
+    assert!(size_of::<Context>() == 192);
     assert!(offset_of!(Gs, user_rsp) == 8);
     assert!(offset_of!(Gs, context) == 16);
     assert!(offset_of!(Gs, kernel_stack) == 24);

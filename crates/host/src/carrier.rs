@@ -100,6 +100,8 @@ pub struct Carrier {
 pub struct FaultInfo {
     /// The host's siginfo.
     pub info: core::cell::UnsafeCell<[u64; 16]>,
+    /// What the processor said.
+    pub trapped: core::cell::UnsafeCell<arch::context::Trapped>,
     /// Whether there is one.
     pub pending: AtomicBool,
 }

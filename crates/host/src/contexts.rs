@@ -2,6 +2,7 @@
 
 use crate::os;
 use arch::Context;
+use arch::context::Trapped;
 use ids::{THREADS_MAX, ThreadIdx};
 use sync::Lock;
 use sync::atomic::{AtomicPtr, Ordering::*};
@@ -51,6 +52,24 @@ impl Contexts {
         unsafe { chunk.add(t.index() % CHUNK) }
     }
 
+    /// The last fault of the thread in a slot. It lies behind the chunk's contexts, so that these stay as small as the
+    /// switch of threads wants them; the memory is used when a thread faults.
+    pub fn trapped(&self, t: ThreadIdx) -> *mut Trapped {
+        // SAFETY: behind a chunk's contexts is a record for each.
+        unsafe { self.chunk(t).load(Acquire).add(CHUNK).cast::<Trapped>().add(t.index() % CHUNK) }
+    }
+
+    /// The thread has had this fault last: its own, or that of the thread that made it.
+    pub(crate) fn set_trapped(&self, t: ThreadIdx, trapped: Trapped) {
+        let at = self.trapped(t);
+        // SAFETY: contexts live for ever, and who calls has the thread to itself.
+        unsafe {
+            if *at != trapped {
+                *at = trapped;
+            }
+        }
+    }
+
     /// Makes the slot's chunk, and room for the buffers of all threads in it.
     pub fn reserve(&self, t: ThreadIdx, buffers: &StateBuffers) -> Option<()> {
         let slot = self.chunk(t);
@@ -58,7 +77,7 @@ impl Contexts {
             return Some(());
         }
         buffers.reserve(CHUNK)?;
-        let bytes = CHUNK * size_of::<Context>();
+        let bytes = CHUNK * (size_of::<Context>() + size_of::<Trapped>());
         let chunk: *mut Context = os::map(bytes)?.cast();
         for i in 0..CHUNK {
             // SAFETY: fresh memory of that size, page-aligned.

@@ -341,10 +341,11 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
     if !preempt(me, frame) {
         report::fatal(format_args!("no memory to handle signal {} at {rip:#x}", info.signal));
     }
-    // SAFETY: as in `preempt`, which has filled it.
-    unsafe { (*me.gs.context).trapped = trapped };
     // SAFETY: only this carrier uses it, and it is not pending now.
-    unsafe { (*me.fault.info.get()).as_mut_ptr().cast::<HostInfo>().write(*info) };
+    unsafe {
+        (*me.fault.info.get()).as_mut_ptr().cast::<HostInfo>().write(*info);
+        *me.fault.trapped.get() = trapped;
+    }
     me.fault.pending.store(true, Relaxed);
     me.gs.pending.fetch_or(pending::KICK, AcqRel);
 }

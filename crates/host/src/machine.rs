@@ -12,7 +12,7 @@ use crate::{exec, handlers, ids_file, left, place, recorder, service, sites, sta
 use abi::frame::Registers;
 use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
-use arch::context::{UNKNOWN_WORDS, reg};
+use arch::context::{Trapped, UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory, Times};
@@ -115,7 +115,8 @@ impl Host {
     }
 
     /// The thread faults, and its signal may be fatal.
-    pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo) {
+    pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo, trapped: Trapped) {
+        self.contexts.set_trapped(t, trapped);
         self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
     }
 
@@ -351,6 +352,8 @@ impl Machine for Host {
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
         let (parent_state, state) = (self.context(parent), self.context(child));
         self.copy_state(parent_state, state, stack, tls);
+        // SAFETY: the parent is the caller's current thread.
+        self.contexts.set_trapped(child, unsafe { *self.contexts.trapped(parent) });
         identity::inherit(parent, child);
         state.free();
     }
@@ -416,7 +419,14 @@ impl Machine for Host {
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {
-        states::registers(self.context(t))
+        // SAFETY: as for the context.
+        let trapped = unsafe { *self.contexts.trapped(t) };
+        Registers {
+            trapno: trapped.number,
+            err: trapped.error,
+            cr2: trapped.address,
+            ..states::registers(self.context(t))
+        }
     }
 
     fn stack_pointer(&self, t: ThreadIdx) -> u64 {

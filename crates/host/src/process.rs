@@ -126,7 +126,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     }
     os::open_room();
     // SAFETY: the parent's context, copied; nobody else runs in this process.
-    let parent = unsafe { core::ptr::read(k.m.contexts.get(t)) };
+    let (parent, trapped) = unsafe { (core::ptr::read(k.m.contexts.get(t)), *k.m.contexts.trapped(t)) };
     let host = Host::new(k.config().cpus, k.m.handover.clone()).inspect(|host| host.ahead.follow(&k.m.ahead));
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     // It is made on this kernel stack, and passed on by value several times before it is in its box.
@@ -146,6 +146,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         k.thread(t).clear_child_tid.store(args.child_tid, Relaxed);
     }
     let mine = k.m.contexts.get(t);
+    k.m.contexts.set_trapped(t, trapped);
     let me = Carrier::me();
     // SAFETY: the new thread's context, which this carrier has claimed.
     unsafe {

@@ -168,7 +168,8 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
         let info = SigInfo::from_bytes(&bytes).unwrap_or_else(|_| {
             report::fatal(format_args!("the host gave an unreadable siginfo"));
         });
-        kernel().m.note_fault(t, &info);
+        // SAFETY: as above.
+        kernel().m.note_fault(t, &info, unsafe { *me.fault.trapped.get() });
         kernel().fault(t, info);
     }
     let next = interrupted(me);

@@ -29,9 +29,6 @@ pub(crate) fn registers(c: &Context) -> Registers {
         rsp: r[reg::RSP],
         rip: sites::seen(c.rip, r[reg::RCX]),
         eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
-        trapno: c.trapped.number,
-        err: c.trapped.error,
-        cr2: c.trapped.address,
         ..Registers::default()
     }
 }
@@ -50,7 +47,6 @@ impl Host {
         c.rflags = p.rflags;
         c.kind = p.kind;
         c.call = p.call;
-        c.trapped = p.trapped;
         c.fs_base = tls.unwrap_or_else(base::fs_base);
         (c.mxcsr, c.fcw) = (mxcsr, fcw);
         c.r[reg::RAX] = 0;
