@@ -36,6 +36,7 @@ ROOMS = {
     "simulate": (11, False),
     "cli": (12, False),
     "tests": (13, False),
+    "fuzz": (13, False),
 }
 # Either the simulated machine or the host: nothing of one may lean on the other.
 APART = {("host", "sim"), ("image", "sim"), ("kernel", "lab"), ("image", "lab"), ("bench", "image"), ("bench", "sim"), ("watch", "image")}
