@@ -14,6 +14,8 @@ pub mod base;
 pub mod context;
 pub mod entry;
 pub mod frame;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod raw;
 pub mod user;
 pub mod xstate;

@@ -11,6 +11,18 @@ use core::arch::asm;
 /// The call must not harm memory that Rust believes to own.
 #[inline(always)]
 pub unsafe fn syscall(nr: usize, a: [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    #[cfg(feature = "planted")]
+    return unsafe { crate::planted::syscall(nr, a) };
+    // SAFETY: the caller's promise.
+    #[cfg(not(feature = "planted"))]
+    return unsafe { made(nr, a) };
+}
+
+/// # Safety
+/// As for [`syscall`].
+#[inline(always)]
+pub(crate) unsafe fn made(nr: usize, a: [usize; 6]) -> isize {
     let ret: isize;
     // SAFETY: the instruction clobbers rcx and r11 only; what the call does is the caller's promise.
     unsafe {

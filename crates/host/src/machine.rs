@@ -405,6 +405,10 @@ impl Machine for Host {
 
     /// The thread goes to the common entry once more, as if the site had jumped there.
     fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        #[cfg(feature = "planted")]
+        if crate::planted::never_restarts() {
+            return self.set_result(t, Errno::EINTR.to_ret());
+        }
         self.restart(self.context(t), instead);
     }
 
@@ -464,6 +468,10 @@ impl Machine for Host {
         };
         // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
         if copied.is_err() {
+            xstate::init(bytes);
+        }
+        #[cfg(feature = "planted")]
+        if crate::planted::loses_vectors() {
             xstate::init(bytes);
         }
         xstate::sanitize(bytes);

@@ -4,6 +4,7 @@
 use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::{os, service};
+use arch::planted::Twist;
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
@@ -13,6 +14,10 @@ const OLD_RIGHTS: u32 = 3;
 const MADE_MEANWHILE: u32 = 4;
 const ONE_CARRIER: u32 = 5;
 const TWO_CARRIERS: u32 = 6;
+const DIRECTION_FLAG: u32 = 7;
+const NEVER_RESTARTS: u32 = 8;
+const VECTORS_LOST: u32 = 9;
+const TRAP_UNKNOWN: u32 = 10;
 /// The fault comes when so many threads have been resumed, so that the program is well under way: were its first thread
 /// stopped before it has started the others, nobody would wait for that CPU, and nothing were amiss to the watchdog.
 const AFTER: u32 = 20_000;
@@ -33,9 +38,52 @@ pub fn plant(name: &[u8]) {
         b"made-meanwhile" => MADE_MEANWHILE,
         b"one-carrier" => ONE_CARRIER,
         b"two-carriers" => TWO_CARRIERS,
-        _ => 0,
+        b"direction-flag" => DIRECTION_FLAG,
+        b"never-restarts" => NEVER_RESTARTS,
+        b"vectors-lost" => VECTORS_LOST,
+        b"trap-unknown" => TRAP_UNKNOWN,
+        _ => plant_in_calls(name),
     };
     FAULT.store(fault, Relaxed);
+}
+
+/// Faults of host calls: all of a kind, or `fail=NTH,ERRNO`.
+fn plant_in_calls(name: &[u8]) -> u32 {
+    let twist = match name {
+        b"munmap-kept" => Twist::MunmapKept,
+        b"protection-ignored" => Twist::ProtectionIgnored,
+        b"advice-ignored" => Twist::AdviceIgnored,
+        b"wrong-error" => Twist::WrongError,
+        b"signal-lost" => Twist::SignalLost,
+        b"close-range-flags" => Twist::CloseRangeFlags,
+        _ => Twist::Nothing,
+    };
+    arch::planted::twist(twist);
+    let numbers = name.strip_prefix(b"fail=").and_then(|text| core::str::from_utf8(text).ok());
+    if let Some((nth, errno)) = numbers.and_then(|text| text.split_once(',')) {
+        arch::planted::fail(nth.parse().unwrap_or(0), errno.parse().unwrap_or(0));
+    }
+    0
+}
+
+/// Handlers find the direction flag set.
+pub(crate) fn sets_direction_flag() -> bool {
+    FAULT.load(Relaxed) == DIRECTION_FLAG
+}
+
+/// No call is made again after a handler, whatever SA_RESTART says.
+pub(crate) fn never_restarts() -> bool {
+    FAULT.load(Relaxed) == NEVER_RESTARTS
+}
+
+/// Vector registers are not what they were before the handler.
+pub(crate) fn loses_vectors() -> bool {
+    FAULT.load(Relaxed) == VECTORS_LOST
+}
+
+/// Handlers are not told which trap it was.
+pub(crate) fn forgets_trap() -> bool {
+    FAULT.load(Relaxed) == TRAP_UNKNOWN
 }
 
 /// Plants the scheduler's fault of that name: `skip-push` pushes nothing, so that a preempted thread waits where it is.

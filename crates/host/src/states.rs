@@ -85,6 +85,11 @@ impl Host {
         ];
         c.rip = sites::real(n.rip);
         c.rflags = n.eflags | 0x202;
+        #[cfg(feature = "planted")]
+        if crate::planted::sets_direction_flag() && (1..=64).contains(&n.rdi) {
+            // A handler's first argument is the signal's number.
+            c.rflags |= 0x400;
+        }
     }
 
     /// The thread's extended state, in its buffer, from where it is loaded when the thread goes on.

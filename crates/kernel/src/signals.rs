@@ -329,7 +329,10 @@ impl<M: Machine> Kernel<M> {
         match signal::restart(code, None) {
             Restart::Return(e) => self.m.set_result(t, e.to_ret()),
             Restart::Again => self.m.restart_call(t, None),
-            Restart::Continue => self.m.restart_call(t, Some(abi::nr::RESTART_SYSCALL)),
+            Restart::Continue => {
+                self.thread(t).wait.continues.store(true, Relaxed);
+                self.m.restart_call(t, Some(abi::nr::RESTART_SYSCALL));
+            }
         }
     }
 

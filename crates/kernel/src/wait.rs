@@ -24,7 +24,7 @@
 use crate::machine::{Clock, Machine};
 use crate::{Kernel, Now};
 use ids::{CpuId, Nanos, ThreadIdx};
-use sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
 /// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,6 +106,8 @@ pub struct WaitState {
     pub b: AtomicU64,
     /// The system call's number, for restarts.
     pub call: AtomicU32,
+    /// An interrupted call goes on by `restart_syscall(2)`, once (Linux: `restart_block.fn`).
+    pub continues: AtomicBool,
     /// The generation when the thread began.
     first: AtomicU32,
 }

@@ -192,18 +192,16 @@ OP(drop_rights, 4, NO_VFORK, 8) {
 }
 
 /* A child changes its parent. */
-OP(parent, 6, NO_VFORK, 5) {
+OP(parent, 6, NO_VFORK, 4) {
     if (depth == 0) return say(" skipped");
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(0, &set);
-    struct sched_param p = {0};
     switch (a[0]) {
     case 0: say(" affinity %s", outcome(sched_setaffinity(starter, sizeof set, &set))); break;
     case 1: say(" get affinity %s", outcome(sched_getaffinity(starter, sizeof set, &set) > 0)); break;
     case 2: say(" nice %s", outcome(setpriority(PRIO_PROCESS, starter, 3))); break;
     case 3: say(" policy %d", sched_getscheduler(starter)); break;
-    case 4: say(" batch %s", outcome(sched_setscheduler(starter, SCHED_BATCH, &p))); break;
     }
 }
 

@@ -519,22 +519,13 @@ OP(release, 14, TOP_ONLY | MAIN_ONLY, WORKERS) {
 }
 
 /* A signal to a worker that waits: its call ends or goes on. */
-OP(poke, 30, TOP_ONLY | MAIN_ONLY, WORKERS, 8, 2) {
+OP(poke, 30, TOP_ONLY | MAIN_ONLY, WORKERS, 8) {
     int slot = a[0], sig = common_signals[a[1]], before = atomic_load(&logged);
     struct worker *w = &workers[slot];
     if (w->state != WAITING || fatal(sig)) return say(" skipped");
     say(" %s %s", kind_names[w->kind], signal_name(sig));
     bool comes = handled(sig) && !blocked_by(slot, sig);
-    if (a[2] == 0) say(" %s", outcome(syscall(SYS_tgkill, leader, w->tid, sig)));
-    else {
-        /* From another process. */
-        pid_t target = leader, tid = w->tid, pid = quiet_fork();
-        if (pid == 0) _exit(syscall(SYS_tgkill, target, tid, sig) == 0 ? 0 : errno);
-        int status = end_of(pid);
-        say(" status %x", status);
-        /* The taker's id is the other side's business. */
-        if (WEXITSTATUS(status)) comes = false;
-    }
+    say(" %s", outcome(syscall(SYS_tgkill, leader, w->tid, sig)));
     if (comes) await_events(before + 1);
     if (settled(slot)) {
         say(" ended");
@@ -546,6 +537,8 @@ OP(poke, 30, TOP_ONLY | MAIN_ONLY, WORKERS, 8, 2) {
 
 /* A child stops this process and sets it going: calls that waited go on, whatever Linux says of each. */
 OP(stop_and_go, 4, TOP_ONLY | MAIN_ONLY, 1) {
+    /* Else any thread may take SIGCONT, and its call would end. */
+    if (blocked_by(0, SIGCONT)) return say(" skipped");
     int before = atomic_load(&logged);
     pid_t target = leader, pid = quiet_fork();
     if (pid == 0) {

@@ -7,9 +7,11 @@
 //!
 //! A new operation is a function in `interpreter/` and nothing else: the generator asks the interpreter what there is.
 
+mod planted;
 mod program;
 mod run;
 mod shrink;
+mod sweep;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -74,6 +76,10 @@ enum What {
         /// The seed
         seed: u64,
     },
+    /// Plant ten faults, one at a time, and find each
+    Planted,
+    /// Let each host call of small programs fail once, with each of its errors
+    Sweep,
 }
 
 /// Where two runs differ, and with which setting.
@@ -261,6 +267,8 @@ fn work(arguments: &Arguments) -> Result<bool, String> {
     let fuzzer = Fuzzer { runner, kinds };
     match &arguments.command {
         None => fuzz(&fuzzer, arguments),
+        Some(What::Planted) => Ok(planted::all(&fuzzer.runner, &fuzzer.kinds, arguments.start.unwrap_or(1))),
+        Some(What::Sweep) => Ok(sweep::all(&fuzzer.runner)),
         Some(What::Replay { file, times }) => replay(&fuzzer, file, *times),
         Some(What::Show { seed }) => {
             print!("{}", program::text(&program::random(&fuzzer.kinds, *seed)));

@@ -70,6 +70,19 @@ impl Runner {
     /// If no process can be started at all.
     #[must_use]
     pub fn run(&self, program: &str, setting: Option<&[&str]>) -> Told {
+        self.execute(program, setting, None)
+    }
+
+    /// Runs it under Entresol with a fault planted.
+    ///
+    /// # Panics
+    /// As [`Self::run`].
+    #[must_use]
+    pub fn run_planted(&self, program: &str, setting: &[&str], fault: &str) -> Told {
+        self.execute(program, Some(setting), Some(fault))
+    }
+
+    fn execute(&self, program: &str, setting: Option<&[&str]>, fault: Option<&str>) -> Told {
         let folder = tempfile::tempdir().expect("a folder for the run");
         let path = folder.path().join("program");
         std::fs::write(&path, program).expect("the program is written");
@@ -81,6 +94,9 @@ impl Runner {
                 command
             }
         };
+        if let Some(fault) = fault {
+            command.env("ENTRESOL_PLANT", fault);
+        }
         let (out, errors) = (folder.path().join("out"), folder.path().join("errors"));
         let file = |path: &Path| File::options().append(true).create(true).open(path).expect("an output file");
         command.arg(&path).current_dir(folder.path()).stdin(Stdio::null()).stdout(file(&out)).stderr(file(&errors));

@@ -321,6 +321,10 @@ impl<M: Machine> Kernel<M> {
     /// goes on to its old deadline.
     pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let wait = &self.thread(t).wait;
+        if !wait.continues.swap(false, Relaxed) {
+            // The program's own call: `do_no_restart_syscall`.
+            return Errno::EINTR.into();
+        }
         match wait.call.load(Relaxed) as usize {
             nr::FUTEX => return self.futex_wait_again(cpu, t),
             nr::CLOCK_NANOSLEEP => return self.cpu_sleep_again(cpu, t),

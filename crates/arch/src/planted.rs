@@ -1,0 +1,84 @@
+//! Host calls that go wrong on purpose: one of them fails, or all of a kind are made wrongly. Only with the feature
+//! `planted`.
+
+use crate::raw::made;
+use abi::{Errno, nr};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// A way to make host calls wrongly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Twist {
+    /// None.
+    Nothing,
+    /// `munmap` does nothing and succeeds.
+    MunmapKept,
+    /// `mprotect` that takes all rights away does nothing and succeeds.
+    ProtectionIgnored,
+    /// `madvise` that throws pages away does nothing and succeeds.
+    AdviceIgnored,
+    /// EBADF becomes EINVAL.
+    WrongError,
+    /// Real-time signals for other processes are not sent.
+    SignalLost,
+    /// `close_range` forgets its flags.
+    CloseRangeFlags,
+}
+
+const MADV_DONTNEED: usize = 4;
+
+static TWIST: AtomicU32 = AtomicU32::new(0);
+static FAIL_AT: AtomicU64 = AtomicU64::new(0);
+static FAIL_WITH: AtomicU32 = AtomicU32::new(0);
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// From now on host calls are made in this way.
+pub fn twist(twist: Twist) {
+    TWIST.store(twist as u32, Relaxed);
+}
+
+/// The `nth` host call from now on is not made but fails with `errno`, or is made if that is 0; which one it was is
+/// written to the error stream.
+pub fn fail(nth: u64, errno: u32) {
+    MADE.store(0, Relaxed);
+    FAIL_WITH.store(errno, Relaxed);
+    FAIL_AT.store(nth, Relaxed);
+}
+
+/// Makes the call, or does not.
+///
+/// # Safety
+/// As for [`crate::raw::syscall`].
+pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
+    let at = FAIL_AT.load(Relaxed);
+    if at != 0 && MADE.fetch_add(1, Relaxed) + 1 == at {
+        tell(nr);
+        let errno = FAIL_WITH.load(Relaxed);
+        if errno != 0 {
+            return -(errno as isize);
+        }
+    }
+    let twist = TWIST.load(Relaxed);
+    let is = |kind: Twist| twist == kind as u32;
+    match nr {
+        nr::MUNMAP if is(Twist::MunmapKept) => return 0,
+        nr::MPROTECT if is(Twist::ProtectionIgnored) && a[2] == 0 => return 0,
+        nr::MADVISE if is(Twist::AdviceIgnored) && a[2] == MADV_DONTNEED => return 0,
+        nr::KILL | nr::RT_SIGQUEUEINFO if is(Twist::SignalLost) && a[1] > 33 => return 0,
+        nr::TGKILL if is(Twist::SignalLost) && a[2] > 33 => return 0,
+        nr::CLOSE_RANGE if is(Twist::CloseRangeFlags) => a[2] = 0,
+        _ => {}
+    }
+    // SAFETY: the caller's promise.
+    let result = unsafe { made(nr, a) };
+    if is(Twist::WrongError) && result == Errno::EBADF.to_ret() { Errno::EINVAL.to_ret() } else { result }
+}
+
+fn tell(nr: usize) {
+    let mut line = *b"planted: host call 0000\n";
+    for (i, digit) in line[19..23].iter_mut().rev().enumerate() {
+        *digit = b'0' + (nr / 10usize.pow(i as u32) % 10) as u8;
+    }
+    // SAFETY: the host only reads the line.
+    unsafe { made(nr::WRITE, [2, line.as_ptr() as usize, line.len(), 0, 0, 0]) };
+}

@@ -1,0 +1,47 @@
+//! Shows that the fuzzer finds faults: each of ten is planted in turn, and the first program that differs because of it is named.
+//! The command must have been built with the feature `planted`.
+
+use std::time::{Duration, Instant};
+
+use crate::program::{self, Kind};
+use crate::run::{Runner, SETTINGS, difference};
+
+/// What `crates/arch/src/planted.rs` and `crates/host/src/planted.rs` can plant that shows in what a program observes.
+const FAULTS: [&str; 10] = [
+    "munmap-kept",
+    "protection-ignored",
+    "advice-ignored",
+    "wrong-error",
+    "signal-lost",
+    "close-range-flags",
+    "direction-flag",
+    "never-restarts",
+    "vectors-lost",
+    "trap-unknown",
+];
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Whether all were found in time.
+#[must_use]
+pub fn all(runner: &Runner, kinds: &[Kind], start: u64) -> bool {
+    FAULTS.iter().fold(true, |good, fault| find(runner, kinds, start, fault) && good)
+}
+
+fn find(runner: &Runner, kinds: &[Kind], start: u64, fault: &str) -> bool {
+    let begin = Instant::now();
+    for seed in (start..).take_while(|_| begin.elapsed() < LIMIT) {
+        let text = program::text(&program::random(kinds, seed));
+        let native = runner.run(&text, None);
+        let setting = SETTINGS[seed as usize % SETTINGS.len()];
+        let Some((expected, got)) = difference(&native, &runner.run_planted(&text, setting, fault)) else { continue };
+        // Without the fault the same program tells what it tells natively, and does so natively each time.
+        let same = || difference(&native, &runner.run(&text, Some(setting))).is_none();
+        if same() && same() && runner.run(&text, None) == native {
+            let programs = seed - start + 1;
+            println!("{fault}: found in {} s, program {programs}\n  {expected}\n  {got}", begin.elapsed().as_secs());
+            return true;
+        }
+    }
+    println!("{fault}: NOT FOUND in {} s", begin.elapsed().as_secs());
+    false
+}
