@@ -209,6 +209,9 @@ int main(int argc, char **argv) {
     setsid();
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
+    /* A process that is left behind by mistake does not spin for ever. */
+    struct rlimit seconds = {30, 30};
+    setrlimit(RLIMIT_CPU, &seconds);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     leader = getpid();
     starter = getppid();

@@ -111,6 +111,7 @@ void await_events(int count);
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
+bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
 void after_fork(void);
 /* A child whose end sends no signal; it is waited for by `end_of`. */

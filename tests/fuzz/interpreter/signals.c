@@ -172,6 +172,12 @@ void tell_events(void) {
     hide_taker = unordered = false;
 }
 
+bool deliverable_elsewhere(int sig) {
+    for (int i = 0; i < WORKERS; i++)
+        if (i != self && workers[i].state != ABSENT && !blocked_by(i, sig)) return true;
+    return false;
+}
+
 /* A child has only this thread. */
 void after_fork(void) {
     workers[0] = workers[self];

@@ -50,13 +50,26 @@ OP(disarm, 12, 0, 4, 10, 6) {
     drained = atomic_load(&logged);
 }
 
+/* Blocked until it is waited for, so that it cannot come before the wait. */
 OP(alarm, 4, 0, 2) {
-    if (!handled(SIGALRM) || blocked_by(self, SIGALRM) || self != 0) return say(" skipped");
+    if (!handled(SIGALRM)) return say(" skipped");
     int before = atomic_load(&logged);
+    sigset_t set, old, open;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    if (sigismember(&old, SIGALRM) || deliverable_elsewhere(SIGALRM)) {
+        pthread_sigmask(SIG_SETMASK, &old, 0);
+        return say(" skipped");
+    }
     struct itimerval value = {{0, 0}, {0, 2000}};
     say(" %s", outcome(setitimer(ITIMER_REAL, &value, 0)));
-    long r = a[0] ? pause() : usleep(100000000);
+    sigfillset(&open);
+    sigdelset(&open, SIGALRM);
+    struct timespec far = {100, 0};
+    long r = a[0] ? sigsuspend(&open) : sigtimedwait(&set, 0, &far);
     say(" %s events %d", outcome(r), atomic_load(&logged) - before);
+    pthread_sigmask(SIG_SETMASK, &old, 0);
 }
 
 OP(alarm_left, 3, 0, 3) {

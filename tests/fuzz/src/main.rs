@@ -33,7 +33,7 @@ struct Arguments {
     #[arg(long, global = true)]
     entresol: Option<PathBuf>,
     /// The first seed; otherwise the time
-    #[arg(long)]
+    #[arg(long, global = true)]
     start: Option<u64>,
     /// So many seeds; otherwise as many as there is time for
     #[arg(long)]
