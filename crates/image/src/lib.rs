@@ -27,7 +27,7 @@ pub mod boot;
 mod entry;
 pub mod heap;
 pub mod libraries;
-mod limits;
+pub mod limits;
 pub mod link_map;
 mod memory;
 pub mod options;
