@@ -89,8 +89,11 @@ impl<M: Machine> Kernel<M> {
                     let lives = |tid| self.living_target(tid).is_some();
                     self.posix.timers.unignore(signal.raw() as u8, &mut ignored, lives)
                 };
-                let Some(revived) = revived else { return };
-                self.queue_timer_signal(&mut process, &revived, t)
+                match revived {
+                    None => return,
+                    Some(None) => continue,
+                    Some(Some(revived)) => self.queue_timer_signal(&mut process, &revived, t),
+                }
             };
             self.after_timer_signal(cpu, sent);
         }

@@ -349,8 +349,9 @@ impl PosixTimers {
         }
     }
 
-    /// The program no longer ignores `signo`: the next parked timer to queue again, until
-    /// `None`. Under the process lock. At most one per call, so that the caller can stop.
+    /// The program no longer ignores `signo`: the next parked timer, until `None`, and its signal to queue
+    /// again, unless its target is gone. Under the process lock, and one per call, so that the lock is
+    /// never held for all of them.
     /// Note that Linux calls this for signals that were SIG_IGN only, not for those that
     /// were ignored by default.
     pub fn unignore(
@@ -358,21 +359,18 @@ impl PosixTimers {
         signo: u8,
         ignored: &mut IgnoredTimers,
         target_lives: impl Fn(i32) -> bool,
-    ) -> Option<TimerSignal> {
-        while let Some(key) = ignored.first(signo) {
-            let mut state = self.table.slot(key).lock();
-            ignored.unpark(&self.table, key, signo);
-            let id = state.id();
-            let timer = &mut state.timer;
-            let lives = match timer.notify {
-                Notify::Thread { tid, .. } => target_lives(tid),
-                _ => true,
-            };
-            if timer.unignored(lives) && !planted::strikes(Fault::ForgetParked) {
-                return Some(TimerSignal { key, id, notify: timer.notify, value: timer.value });
-            }
-        }
-        None
+    ) -> Option<Option<TimerSignal>> {
+        let key = ignored.first(signo)?;
+        let mut state = self.table.slot(key).lock();
+        ignored.unpark(&self.table, key, signo);
+        let id = state.id();
+        let timer = &mut state.timer;
+        let lives = match timer.notify {
+            Notify::Thread { tid, .. } => target_lives(tid),
+            _ => true,
+        };
+        let revived = timer.unignored(lives) && !planted::strikes(Fault::ForgetParked);
+        Some(revived.then_some(TimerSignal { key, id, notify: timer.notify, value: timer.value }))
     }
 }
 

@@ -139,7 +139,7 @@ impl World {
                 self.ignores = false;
                 let signo = Notify::DEFAULT.signo().unwrap();
                 while let Some(signal) = self.timers.unignore(signo, &mut self.ignored, |_| true) {
-                    self.pending.push_back(signal);
+                    self.pending.extend(signal);
                 }
             }
             Op::Ask(at) => return self.ask(at),

@@ -261,7 +261,7 @@ fn ignored_timers_are_parked_and_come_back_one_by_one() {
     t.delete(ids[2] as i32, Some((&mut NoCpuClocks, &mut parked))).unwrap();
     t.delete(ids[0] as i32, Some((&mut NoCpuClocks, &mut parked))).unwrap();
     let back: BTreeSet<u32> =
-        core::iter::from_fn(|| t.unignore(10, &mut parked, |_| true)).map(|signal| signal.id).collect();
+        core::iter::from_fn(|| t.unignore(10, &mut parked, |_| true)).flatten().map(|signal| signal.id).collect();
     assert_eq!(back, BTreeSet::from([ids[1], ids[3], ids[4]]));
     assert_eq!(t.unignore(10, &mut parked, |_| true), None, "at most one un-ignore per timer");
 }
@@ -278,7 +278,7 @@ fn flushing_parks_the_periodic_and_frees_the_deleted() {
     delete_queued(&t, gone);
     signals.iter().for_each(|signal| t.flush(signal.key, &mut parked));
     assert_eq!(t.table.usage().0, 2);
-    let back = t.unignore(10, &mut parked, |_| true).unwrap();
+    let back = t.unignore(10, &mut parked, |_| true).flatten().unwrap();
     assert_eq!(back.id, periodic);
     assert_eq!(deliver(&t, &back, 305), Delivery::Signal { overrun: 29, tell: first(310) });
     assert_eq!(t.unignore(10, &mut parked, |_| true), None);
@@ -293,6 +293,7 @@ fn a_thread_that_is_gone_gets_nothing_back_from_the_list() {
     set(&t, id, value(10, 10), false, 0);
     let key = t.pop_due(C0, &at(10)).unwrap();
     assert_eq!(t.fire(key, &mut parked, |tid| tid == 5, |_| true), None);
+    assert_eq!(t.unignore(10, &mut parked, |_| false), Some(None), "one at a time, also of targets that are gone");
     assert_eq!(t.unignore(10, &mut parked, |_| false), None);
     t.delete(id as i32, None).unwrap();
 }
