@@ -79,11 +79,12 @@ pub fn one(pid: i32) -> Option<Place> {
 /// Whether the process that made this page is there and still the same. If it is certain that it is gone, the file is
 /// removed.
 fn lives(place: &Place) -> bool {
-    let Ok(page) = open(place) else {
+    let Ok(page) = read(place) else {
         // Another version's, or damaged: the reason is given when it is read. Whose it is cannot be told, so it stays.
         return Path::new(&format!("/proc/{}", place.pid)).exists();
     };
-    let fate = fate(page.header());
+    // A page is of the process that its file is named after, whatever it says.
+    let fate = fate(&Header { pid: place.pid, ..*page.header() });
     if fate == Fate::Gone {
         let _ = fs::remove_file(&place.path);
     }
@@ -95,14 +96,18 @@ fn lives(place: &Place) -> bool {
 /// # Errors
 /// [`Error::NoPage`] also if the file is gone or somebody else's.
 pub fn open(place: &Place) -> Result<Page<PageFile>, Error> {
+    let page = read(place)?;
+    if page.header().pid == place.pid { Ok(page) } else { Err(Error::Damaged("process id")) }
+}
+
+fn read(place: &Place) -> Result<Page<PageFile>, Error> {
     let file = || -> io::Result<Option<File>> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&place.path)?;
         let found = file.metadata()?;
         Ok((found.is_file() && found.uid() == tool::machine::user()).then_some(file))
     };
     let file = file().ok().flatten().ok_or(Error::NoPage)?;
-    let page = Page::open(PageFile(file))?;
-    if page.header().pid == place.pid { Ok(page) } else { Err(Error::Damaged("process id")) }
+    Page::open(PageFile(file))
 }
 
 /// What has become of the process that made a page.
