@@ -471,12 +471,9 @@ impl Carrier {
         self.tid.store(os::gettid() as u32, Release);
         os::sigprocmask(2, handlers::CARRIER_MASK);
         let stack = [self.signal_stack as u64, 0, SIGNAL_STACK as u64];
-        const PR_SET_TIMERSLACK: usize = 29;
-        // SAFETY: the stack is this carrier's own; the slack is this host thread's.
-        unsafe {
-            syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0);
-            syscall!(nr::PRCTL, PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        }
+        // SAFETY: the stack is this carrier's own.
+        unsafe { syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0) };
+        os::set_timer_slack(os::FINEST);
         handlers::dispatch_on();
         self.refill();
     }

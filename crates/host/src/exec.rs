@@ -271,12 +271,14 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     k.hand_on_times(false);
     let (me, mask) = (Carrier::me(), k.blocked(t));
     me.refuse_kicks();
+    os::set_timer_slack(k.thread(t).slacks()[0]);
     let result = with_mask(mask.0, || {
         let signals = k.hand_on_signals(t);
         let result = exec(handover, call, &k.carried(t), &mut Lent::default());
         (result, signals)
     });
     let (result, signals) = result;
+    os::set_timer_slack(os::FINEST);
     me.accept_kicks();
     k.take_signals_back(Carrier::me().cpu(), t, signals);
     k.keep_times();

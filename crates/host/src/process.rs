@@ -111,6 +111,8 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let mut raw = CloneArgs { flags: args.flags & !cf::CHILD_CLEARTID, stack: 0, stack_size: 0, ..*args };
     raw.set_tid_size = 0;
     let mut result = 0;
+    // The child's host thread has what this one has.
+    os::set_timer_slack(k.thread(t).slacks()[0]);
     let mut call = || {
         // SAFETY: the child has a copy of all memory and goes on right here.
         result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
@@ -121,6 +123,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     }
     if result != 0 {
         drop(stacks);
+        os::set_timer_slack(os::FINEST);
         me.tracing.is_parent(t);
         return kernel().process_done(me.cpu(), result);
     }
@@ -177,6 +180,8 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
     let cpu = CpuId(0);
     k.m.seats().take_first(cpu, me);
     let Some(t) = k.adopt_main(cpu) else { crate::report::fatal(format_args!("no memory for the main thread")) };
+    // A forked child has it from its parent, and a program that exec has brought from the one before.
+    k.thread(t).set_slacks(os::reset_timer_slack());
     let context = k.m.contexts.get(t);
     // SAFETY: the thread runs here and now; its block is ours alone.
     unsafe {
@@ -270,8 +275,10 @@ fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier)
         (*gs).context = &raw mut context;
         let flags = args.flags & !(cf::CHILD_CLEARTID | cf::SETTLS) | args.exit_signal;
         let ptid = if args.flags & cf::PIDFD != 0 { args.pidfd } else { args.parent_tid };
+        os::set_timer_slack(k.thread(t).slacks()[0]);
         // Comes back when the child has left our memory.
         let r = arch::entry::clone_carrier(flags, gs, ptid as *mut u32);
+        os::set_timer_slack(os::FINEST);
         me.tracing.is_parent(t);
         exec::take_lent(&*child);
         Carrier::free_borrowed(child);

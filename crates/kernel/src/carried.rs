@@ -9,7 +9,6 @@ use crate::machine::Machine;
 use core::fmt::{self, Write};
 use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
-use sync::atomic::Ordering::*;
 
 /// What is carried over an exec.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,14 +16,15 @@ pub struct Carried {
     attr: Attr,
     /// `None`: all CPUs, however many the new kernel has.
     affinity: Option<CpuMask>,
-    timer_slack: u64,
+    /// And what it is reset to.
+    timer_slack: [u64; 2],
     /// Exec keeps the counter of timer ids (`exit_itimers` does not touch it).
     next_timer_id: u32,
 }
 
 /// The numbers of the text form: policy, nice value, priority, reset on fork, slice, runtime,
-/// deadline, period, timer slack, timer id.
-const FIELDS: usize = 10;
+/// deadline, period, timer slack, timer id, default of the timer slack.
+const FIELDS: usize = 11;
 
 impl Carried {
     /// Writes the text form: decimal numbers with commas, and the mask, if there is one, as
@@ -37,7 +37,8 @@ impl Carried {
         let d = a.deadline.map_or([0; 3], |d| [d.runtime.0, d.deadline.0, d.period.0]);
         let reset = u8::from(a.reset_on_fork);
         write!(to, "{},{},{},{reset},{}", a.policy as u32, a.nice.0, a.rt.0, a.slice.0)?;
-        write!(to, ",{},{},{},{},{}", d[0], d[1], d[2], self.timer_slack, self.next_timer_id)?;
+        let [slack, default] = self.timer_slack;
+        write!(to, ",{},{},{},{slack},{},{default}", d[0], d[1], d[2], self.next_timer_id)?;
         if let Some(mask) = &self.affinity {
             for (i, word) in mask.words().iter().enumerate() {
                 write!(to, "{}{word:x}", if i == 0 { '@' } else { '.' })?;
@@ -55,7 +56,7 @@ impl Carried {
         for field in &mut fields {
             *field = parts.next()?.parse().ok()?;
         }
-        let [policy, nice, rt, reset, slice, runtime, deadline, period, timer_slack, id] = fields;
+        let [policy, nice, rt, reset, slice, runtime, deadline, period, slack, id, default] = fields;
         let nanos = |n: i64| Nanos(n as u64);
         let policy = Policy::from_raw(u32::try_from(policy).ok()?)?;
         let params = DeadlineParams { runtime: nanos(runtime), deadline: nanos(deadline), period: nanos(period) };
@@ -77,7 +78,8 @@ impl Carried {
                 Some(CpuMask::from_words(&words))
             }
         };
-        Some(Carried { attr, affinity, timer_slack: timer_slack as u64, next_timer_id: u32::try_from(id).ok()? })
+        let timer_slack = [slack as u64, default as u64];
+        Some(Carried { attr, affinity, timer_slack, next_timer_id: u32::try_from(id).ok()? })
     }
 
     /// By a child that has borrowed the memory: its process is a new one.
@@ -95,7 +97,7 @@ impl<M: Machine> Kernel<M> {
         Carried {
             attr: self.sched.attr(t),
             affinity: (affinity != all).then_some(affinity),
-            timer_slack: self.thread(t).timer_slack.load(Relaxed),
+            timer_slack: self.thread(t).slacks(),
             next_timer_id: self.timer_table().next_id(),
         }
     }
@@ -112,7 +114,7 @@ impl<M: Machine> Kernel<M> {
             // Empty: none of these CPUs is left.
             let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(cpu));
         }
-        self.thread(t).timer_slack.store(carried.timer_slack, Relaxed);
+        self.thread(t).set_slacks(carried.timer_slack);
         self.timer_table().set_next_id(carried.next_timer_id);
     }
 }
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let plain = Carried { attr: Attr::DEFAULT, affinity: None, timer_slack: 50_000, next_timer_id: 0 };
+        let plain = Carried { attr: Attr::DEFAULT, affinity: None, timer_slack: [50_000; 2], next_timer_id: 0 };
         let params = DeadlineParams { runtime: Nanos(1), deadline: Nanos(2), period: Nanos(u64::from(u32::MAX)) };
         let attrs = [
             Attr { nice: Nice(-20), slice: Nanos(7), ..Attr::DEFAULT },
@@ -141,7 +143,7 @@ mod tests {
         assert_eq!(round(&plain).as_ref(), Some(&plain));
         for attr in attrs {
             for affinity in [None, Some(CpuMask::from_words(&[5])), Some(CpuMask::from_words(&[1, 0, u64::MAX]))] {
-                let carried = Carried { attr, affinity, timer_slack: 1, next_timer_id: 0x7fff_ffff };
+                let carried = Carried { attr, affinity, timer_slack: [1, 7], next_timer_id: 0x7fff_ffff };
                 assert_eq!(round(&carried).as_ref(), Some(&carried));
             }
         }
@@ -149,9 +151,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_not_read() {
-        for text in
-            ["", "0", "0,0,0,0,0,0,0,0,0", "9,0,0,0,0,0,0,0,0,0", "0,0,300,0,0,0,0,0,0,0", "0,0,0,0,0,0,0,0,0,0@x"]
-        {
+        for text in [
+            "",
+            "0",
+            "0,0,0,0,0,0,0,0,0,0",
+            "9,0,0,0,0,0,0,0,0,0,0",
+            "0,0,300,0,0,0,0,0,0,0,0",
+            "0,0,0,0,0,0,0,0,0,0,0@x",
+        ] {
             assert_eq!(Carried::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -12,7 +12,7 @@ use crate::{Kernel, cpu};
 use abi::{Errno, Signal, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
-use sync::atomic::Ordering::*;
+use sync::atomic::{AtomicBool, Ordering::*};
 
 const RWF_NOWAIT: u64 = 8;
 const MSG_DONTWAIT: u64 = 0x40;
@@ -43,8 +43,6 @@ pub(crate) fn is_answered_at_once(nr: usize) -> bool {
             nr::GETRESUID,
             nr::GETRESGID,
             nr::GETPGRP,
-            nr::GETPGID,
-            nr::GETSID,
             nr::UNAME,
             nr::UMASK,
         ];
@@ -188,6 +186,44 @@ pub(crate) fn may_last(nr: usize) -> bool {
     )
 }
 
+/// Sockets of the program that wait until there is enough to receive (SO_RCVLOWAT): asked in a form that does not wait,
+/// the host gives less.
+#[derive(Debug, Default)]
+pub(crate) struct Enough(AtomicBool);
+
+impl Enough {
+    const SOL_SOCKET: u64 = 1;
+    const SO_RCVLOWAT: u64 = 18;
+
+    /// The program sets an option of a socket; a forked child has its parent's sockets.
+    pub(crate) fn note(&self, call: &Call) {
+        if call.args[1..3] == [Enough::SOL_SOCKET, Enough::SO_RCVLOWAT] {
+            self.set(true);
+        }
+    }
+
+    pub(crate) fn set(&self, is_used: bool) {
+        self.0.store(is_used, Relaxed);
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    #[inline]
+    fn is_asked(&self, m: &impl Machine, fd: u64) -> bool {
+        self.is_used() && Enough::asks(m, fd)
+    }
+
+    #[cold]
+    fn asks(m: &impl Machine, fd: u64) -> bool {
+        let (mut enough, mut len) = (0_u32, size_of::<u32>() as u32);
+        let to = (&raw mut enough as u64, &raw mut len as u64);
+        let args = [fd, Enough::SOL_SOCKET, Enough::SO_RCVLOWAT, to.0, to.1, 0];
+        m.host(Call { nr: nr::GETSOCKOPT, args }) == 0 && enough > 1
+    }
+}
+
 /// What a first try says.
 enum Tried {
     Done(isize),
@@ -222,6 +258,7 @@ impl<M: Machine> Kernel<M> {
     fn try_without_waiting(&self, call: &Call) -> Tried {
         let a = &call.args;
         match call.nr {
+            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG if self.enough.is_asked(&self.m, a[0]) => Tried::MustWait,
             nr::READ => self.try_transfer(call, nr::PREADV2),
             nr::WRITE => self.try_transfer(call, nr::PWRITEV2),
             nr::READV => self.try_as(

@@ -42,6 +42,7 @@ mod host_call;
 pub mod limits;
 pub mod machine;
 mod memory;
+mod owners;
 mod posix_timers;
 mod proc;
 mod profile;
@@ -136,6 +137,9 @@ pub struct Kernel<M: Machine> {
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
     proc: proc::ProcRoom,
+    enough: host_call::Enough,
+    owners: owners::Owners,
+    registrations: syscall::membarrier::Registrations,
     /// Threads whose host call sleeps instead of waiting, for want of a carrier.
     put_off: sync::atomic::AtomicU32,
 }
@@ -168,6 +172,9 @@ impl<M: Machine> Kernel<M> {
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
             proc: proc::ProcRoom::default(),
+            enough: host_call::Enough::default(),
+            owners: owners::Owners::default(),
+            registrations: syscall::membarrier::Registrations::default(),
             put_off: sync::atomic::AtomicU32::new(0),
             config,
         })

@@ -214,7 +214,10 @@ impl<M: Machine> Kernel<M> {
     pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
         match info.code() {
             abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
-            _ => self.send_to_process(cpu, None, info),
+            _ => match self.owner_for(&info) {
+                Some(owner) => self.send_to_thread(cpu, owner, info),
+                None => self.send_to_process(cpu, None, info),
+            },
         }
     }
 

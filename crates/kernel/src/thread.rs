@@ -37,8 +37,8 @@ pub struct Thread {
     pub begun: AtomicU64,
     /// The stack it was created on, from and to; 0 if its lower end was not said.
     pub stack: [AtomicU64; 2],
-    /// Timer slack as the program set it; ours is always the finest.
-    pub timer_slack: AtomicU64,
+    /// Timer slack as the program set it, and what it is reset to; ours is always the finest.
+    pub timer_slack: [AtomicU64; 2],
     /// Its signals. Taken after the process's.
     pub signals: SignalState,
     /// The mutex it waits for and those it holds with inheritance.
@@ -59,6 +59,8 @@ impl Default for SignalState {
     }
 }
 
+/// The timer slack of a process that nobody has given another, in nanoseconds.
+const TIMER_SLACK: u64 = 50_000;
 const CHUNK: usize = 64;
 const CHUNKS: usize = THREADS_MAX / CHUNK;
 
@@ -273,11 +275,28 @@ impl Thread {
         self.robust_list.store(0, Relaxed);
         self.rseq.store(0, Relaxed);
         self.rseq_cpu.store(0, Relaxed);
-        self.timer_slack.store(50_000, Relaxed);
+        self.set_slacks([TIMER_SLACK; 2]);
         self.stack.iter().for_each(|word| word.store(0, Relaxed));
         for (to, from) in self.name.iter().zip(name) {
             to.store(from, Relaxed);
         }
+    }
+
+    /// Its timer slack, and what that is reset to.
+    pub fn slacks(&self) -> [u64; 2] {
+        [self.timer_slack[0].load(Relaxed), self.timer_slack[1].load(Relaxed)]
+    }
+
+    /// Sets both.
+    pub fn set_slacks(&self, [now, default]: [u64; 2]) {
+        self.timer_slack[0].store(now, Relaxed);
+        self.timer_slack[1].store(default, Relaxed);
+    }
+
+    /// `PR_SET_TIMERSLACK`: 0 resets it.
+    pub fn set_slack(&self, slack: u64) {
+        let default = self.timer_slack[1].load(Relaxed);
+        self.timer_slack[0].store(if slack == 0 { default } else { slack }, Relaxed);
     }
 
     /// The name, ended and filled up with zeros.

@@ -216,6 +216,7 @@ impl<M: Machine> Kernel<M> {
     /// A new carrier. Whoever is current here was chosen, or left in a host call, on another one
     /// and has not been loaded: nothing of it may be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
+        self.seat_is_taken(cpu);
         self.forget_timer(cpu);
         self.know_carrier(cpu, self.m.now());
         let _ = self.on_timer(cpu);

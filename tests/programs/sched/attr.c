@@ -1,4 +1,4 @@
-//@ privileged
+//@ root
 /* sched_setattr and sched_getattr. */
 #include "../check.h"
 #include "attr.h"

@@ -1,4 +1,4 @@
-//@ privileged
+//@ root
 /* nice, getpriority and setpriority; per thread, as Linux has it. */
 #include "../check.h"
 #include <sys/resource.h>

@@ -16,6 +16,10 @@ const GROUPS_MAX: usize = 1024;
 /// `NGROUPS_MAX` of Linux.
 const NGROUPS_MAX: u64 = 65_536;
 const CAPABILITIES_MAX: usize = 64;
+const PR_MCE_KILL_GET: usize = 34;
+const PR_GET_SPECULATION_CTRL: usize = 52;
+/// Store bypass, indirect branches, flushing of the first-level cache.
+const SPECULATION_KINDS: usize = 3;
 const VERSION_1: u32 = 0x1998_0330;
 const VERSION_2: u32 = 0x2007_1026;
 const VERSION_3: u32 = 0x2008_0522;
@@ -33,6 +37,10 @@ pub struct Credentials {
     secure_bits: u32,
     no_new_privileges: bool,
     personality: u32,
+    /// What becomes of it when its memory is found broken (`PR_MCE_KILL`).
+    machine_checks: i32,
+    /// What it lets the processor guess, by kind (`PR_SET_SPECULATION_CTRL`).
+    speculation: [i32; SPECULATION_KINDS],
     /// Differs for what no value shows: 0, or a number of its own.
     opaque: u32,
 }
@@ -56,6 +64,10 @@ impl Credentials {
             c.secure_bits = syscall!(nr::PRCTL, PR_GET_SECUREBITS, 0, 0, 0, 0) as u32;
             c.no_new_privileges = syscall!(nr::PRCTL, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
             c.personality = syscall!(nr::PERSONALITY, u32::MAX) as u32;
+            c.machine_checks = syscall!(nr::PRCTL, PR_MCE_KILL_GET, 0, 0, 0, 0) as i32;
+            for (kind, word) in c.speculation.iter_mut().enumerate() {
+                *word = syscall!(nr::PRCTL, PR_GET_SPECULATION_CTRL, kind, 0, 0, 0) as i32;
+            }
             // EINVAL: there are more.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             let known = list.get(..count).unwrap_or_default();

@@ -14,7 +14,8 @@
 //!   calls, too: running, parked, spare or in a host call (`adopt`). What a call of the same kind
 //!   would answer is known then, so a thread whose identity-to-be has a spare carrier goes there instead.
 //! - **An identity that nobody has any more** ends with its carriers, but for those that tracees or children need.
-//! - **A tracer** has an identity that differs in the number alone, and one carrier with it (`tracer`).
+//! - **A tracer** has an identity that differs in the number alone, and one carrier with it (`tracer`). So has a thread to
+//!   whose host thread the host has bound something else, a counter or a ring (`bind`).
 //!
 //! So no carrier that runs threads has an identity that no thread has, and no other keeps one but for those and the base
 //! while threads are at odds: the service thread has it, and clones from it whatever carriers are missing.
@@ -143,8 +144,10 @@ fn set(t: ThreadIdx, number: u32) {
 /// The current thread `t` makes a call that changes rights.
 pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = kernel();
-    if call.nr == nr::PTRACE {
-        return tracer::request(me, t, call);
+    match call.nr {
+        nr::PTRACE => return tracer::request(me, t, call),
+        nr::PERF_EVENT_OPEN | nr::IO_URING_SETUP | nr::IO_URING_REGISTER => return bind(me, t, call),
+        _ => {}
     }
     untie(me, t);
     let here = may_change(me, of(t));
@@ -211,6 +214,16 @@ fn tie(me: &'static Carrier, t: ThreadIdx) {
     me.untied.store(from, SeqCst);
     me.identity.store(number, SeqCst);
     count(&mut table, from, -1);
+}
+
+/// The current thread `t` asks the host for something that stays with the host thread that asks: a count of what that
+/// consumes, a ring that it alone may use. So if it gets it, it has this one for itself.
+fn bind(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
+    let result = credentials::make(call);
+    if result >= 0 {
+        tie(me, t);
+    }
+    kernel().process_done(me.cpu(), result)
 }
 
 /// Before its rights change, a thread is like all others.
@@ -438,6 +451,7 @@ fn give_up_seat(me: &'static Carrier, free: Free) -> Option<Next> {
         Free::Asleep(carrier, cpu) => return scarce::exchange(me, carrier, cpu),
         Free::Tied(carrier) => {
             let cpu = me.cpu();
+            kernel().seat_is_passed_on(cpu);
             kernel().m.seats.pass_on(cpu, carrier);
             carriers().assign_when_free(carrier, cpu);
         }
@@ -448,6 +462,7 @@ fn give_up_seat(me: &'static Carrier, free: Free) -> Option<Next> {
 /// A carrier that is free, for it was taken out of the list, gets the CPU.
 fn give_up_seat_to(me: &'static Carrier, carrier: &Carrier) -> Next {
     let cpu = me.cpu();
+    kernel().seat_is_passed_on(cpu);
     kernel().m.seats.pass_on(cpu, carrier);
     carrier.assign(cpu);
     become_spare(me)

@@ -55,6 +55,8 @@ pub(crate) struct HostTime {
     /// What is known to have been consumed here: `ours`, less a debt. In a word of its own, because others read it.
     known: AtomicU64,
     hit_kernel: AtomicBool,
+    /// Nobody serves the CPU: its carrier has given it to another, which is on its way.
+    passed_on: AtomicBool,
 }
 
 impl Default for HostTime {
@@ -66,6 +68,7 @@ impl Default for HostTime {
             debt: AtomicI64::new(0),
             known: AtomicU64::new(0),
             hit_kernel: AtomicBool::new(false),
+            passed_on: AtomicBool::new(false),
         }
     }
 }
@@ -183,12 +186,17 @@ impl<M: Machine> Kernel<M> {
 
     /// What was counted too much or too little on this CPU is `t`'s, the current thread's, as far as it can bear it.
     fn bear_debt(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
+        let debt = self.cpu(cpu).host_time.debt.load(Relaxed);
+        self.bear(cpu, t, now, debt, debt);
+    }
+
+    /// So much of what the CPU owes is this thread's, as far as it can bear it; `debt` is all that it owes.
+    fn bear(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, share: i64, debt: i64) {
         self.follow(t, now);
         let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
         let base = &self.cpu(cpu).host_time;
         let consumed = self.consumed(t, now);
-        let debt = base.debt.load(Relaxed);
-        let over = debt.min(consumed.min(process.on(cpu, now)).0 as i64);
+        let over = share.min(consumed.min(process.on(cpu, now)).0 as i64);
         base.debt.store(debt - over, Relaxed);
         // A clock that has been read stands still until it has caught up, and so long the process's has that
         // time, too: it is never less than its threads' clocks.
@@ -297,6 +305,29 @@ impl<M: Machine> Kernel<M> {
         if base.is_known() {
             base.settle(Nanos(base.host.load(Relaxed)), self.cputime.cpu.on(cpu, now));
             self.bear_debt(cpu, t, now);
+        }
+    }
+
+    /// The caller, the carrier of this CPU, gives it to another one, whose host thread has yet to begin. What is owed so far
+    /// is not the chosen thread's, which has not run.
+    pub fn seat_is_passed_on(&self, cpu: CpuId) {
+        let base = &self.cpu(cpu).host_time;
+        if let Some(host) = self.m.carrier_time() {
+            base.settle(host, self.cputime.cpu.on(cpu, self.m.now()));
+            base.passed_on.store(true, Relaxed);
+        }
+    }
+
+    /// That one has begun: what was counted meanwhile nobody has consumed.
+    pub(crate) fn seat_is_taken(&self, cpu: CpuId) {
+        let base = &self.cpu(cpu).host_time;
+        if base.passed_on.load(Relaxed) {
+            base.passed_on.store(false, Relaxed);
+            let now = self.m.now();
+            let span = base.since(self.cputime.cpu.on(cpu, now)).0 as i64;
+            if let Some(t) = self.sched.current(cpu) {
+                self.bear(cpu, t, now, span, base.debt.load(Relaxed) + span);
+            }
         }
     }
 

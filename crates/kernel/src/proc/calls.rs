@@ -170,7 +170,7 @@ impl<M: Machine> Kernel<M> {
             Ok(walked) if asked.resolve & CACHED != 0 && walked.mode == Mode::Reference => Errno::EAGAIN.into(),
             Ok(walked) => Out::Done(self.proc_answer(t, asked, &view, &caller, &walked.node)),
             // This kernel may have files that our list does not know; it answers for the process, and outside.
-            Err(Errno::ENOENT) if path.absolute && is_of_process(path.rest) || goes_up(path.rest) => {
+            Err(Errno::ENOENT) if path.from == Node::ROOT && is_of_process(path.rest) || goes_up(path.rest) => {
                 self.pass(cpu, call)
             }
             Err(e) => e.into(),

@@ -95,7 +95,7 @@ impl<M: Machine> Kernel<M> {
             File::Timers => self.write_timers(to),
             File::Limits => self.write_limits(to),
             File::TimerSlack => {
-                let slack = of.slot.map_or(0, |t| self.thread(t).timer_slack.load(Relaxed));
+                let slack = of.slot.map_or(0, |t| self.thread(t).slacks()[0]);
                 writeln!(to, "{slack}")
             }
             // The machine's own are the host's here; the tree has them for where there is none.

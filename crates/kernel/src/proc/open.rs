@@ -12,7 +12,6 @@ use procfs::entries::{File, Is};
 use procfs::node::Dir;
 use procfs::permission::{MAY_READ, MAY_WRITE};
 use procfs::{Caller, Node};
-use sync::atomic::Ordering::Relaxed;
 
 const O_ACCMODE: u64 = 3;
 const O_WRONLY: u64 = 1;
@@ -198,8 +197,7 @@ impl<M: Machine> Kernel<M> {
         let text = core::str::from_utf8(&digits[..len_read]).unwrap_or_default();
         let Ok(slack) = text.trim_end_matches(['\n', '\0']).parse::<u64>() else { return Errno::EINVAL.into() };
         let Some(target) = self.slot_of(node.thread) else { return Errno::ESRCH.into() };
-        const DEFAULT: u64 = 50_000;
-        self.thread(target).timer_slack.store(if slack == 0 { DEFAULT } else { slack }, Relaxed);
+        self.thread(target).set_slack(slack);
         Out::Done(len as isize)
     }
 

@@ -1,9 +1,14 @@
 //! Which paths are ours.
 
 use super::view::View;
+use super::{AT_FDCWD, STATX_SIZE};
 use crate::Kernel;
-use crate::machine::{Fault, Machine};
-use procfs::{Node, Threads};
+use crate::machine::{Call, Fault, Machine};
+use abi::nr;
+use core::ffi::CStr;
+use procfs::entries::Is;
+use procfs::node::{Dir, Place};
+use procfs::{Node, Owner, Threads};
 
 /// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
 pub(super) const PATH_MAX: usize = 320;
@@ -13,6 +18,20 @@ const PREFIX: &[u8] = b"/proc/";
 const PREFIX_WORD: u64 = u64::from_le_bytes(*b"/proc/\0\0");
 const PREFIX_MASK: u64 = (1 << 48) - 1;
 const PAGE: u64 = 4096;
+const AT_EMPTY_PATH: u64 = 0x1000;
+/// How the names of ours begin that the host's `/proc` has, too, but for numbers.
+const BEGINNINGS: [u32; 10] = [
+    u32::from_le_bytes(*b"self"),
+    u32::from_le_bytes(*b"thre"),
+    u32::from_le_bytes(*b"task"),
+    u32::from_le_bytes(*b"stat"),
+    u32::from_le_bytes(*b"comm"),
+    u32::from_le_bytes(*b"sche"),
+    u32::from_le_bytes(*b"time"),
+    u32::from_le_bytes(*b"wcha"),
+    u32::from_le_bytes(*b"stac"),
+    u32::from_le_bytes(*b"limi"),
+];
 
 /// A path of the program's that may be ours: where it begins, and what follows.
 pub(super) struct ProcPath<'b> {
@@ -28,7 +47,10 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
         let first = if at % PAGE <= PAGE - 8 { self.m.load_u64(at) } else { self.word_at_end(at) };
-        let is = |word: u64| word & PREFIX_MASK == PREFIX_WORD || word as u8 != b'/' && self.proc.files.has_folders();
+        let is = |word: u64| match word as u8 {
+            b'/' => word & PREFIX_MASK == PREFIX_WORD || matches!((word >> 8) as u8, b'/' | b'.'),
+            first => first.is_ascii_digit() || BEGINNINGS.contains(&(word as u32)) || self.proc.files.has_folders(),
+        };
         first.is_ok_and(is)
     }
 
@@ -69,14 +91,53 @@ impl<M: Machine> Kernel<M> {
     /// A path that is ours to look at: below `/proc` with a first name of ours, or relative to a directory of ours.
     #[inline]
     pub(super) fn proc_path<'b>(&self, dirfd: u64, path: &'b [u8]) -> Option<ProcPath<'b>> {
-        if let Some(rest) = path.strip_prefix(PREFIX) {
+        if path.first() == Some(&b'/') {
+            let rest = path.strip_prefix(PREFIX).or_else(|| below_proc(path))?;
             return self.begins_with_ours(rest).then_some(ProcPath { from: Node::ROOT, rest, absolute: true });
         }
-        if path.first() == Some(&b'/') || path.is_empty() {
+        if path.is_empty() {
             return None;
         }
-        let from = self.proc.files.folder(dirfd as i32)?;
+        let from = match self.proc.files.folder(dirfd as i32) {
+            Some(from) => from,
+            None => self.hosts_folder(dirfd, path)?,
+        };
         Some(ProcPath { from, rest: path, absolute: false })
+    }
+
+    /// A directory of ours that was not opened as one: as part of `/proc`, before an exec, by another process, or that is
+    /// the working directory. The host is asked only if the path begins with a name of ours.
+    #[cold]
+    #[inline(never)]
+    fn hosts_folder(&self, dirfd: u64, path: &[u8]) -> Option<Node> {
+        let first = first_names(path).next()?;
+        let (in_root, in_process) = (self.begins_with_ours(path), is_entry(Dir::Process, first));
+        if !(in_root || in_process || is_entry(Dir::Thread, first)) {
+            return None;
+        }
+        let [device, inode] = self.file_at(dirfd, c"", AT_EMPTY_PATH)?;
+        let [of_proc, root] = self.file_at(AT_FDCWD, c"/proc", 0)?;
+        if device != of_proc {
+            return None;
+        }
+        if inode == root {
+            return in_root.then_some(Node::ROOT);
+        }
+        let process = View { k: self, owner: Owner::default() }.find(self.config.pid.0)?;
+        let folders =
+            [(c"/proc/self", Dir::Process), (c"/proc/self/task", Dir::Tasks), (c"/proc/thread-self", Dir::Thread)];
+        let same = |path| self.file_at(AT_FDCWD, path, 0) == Some([device, inode]);
+        let (_, dir) = folders.into_iter().find(|&(path, _)| same(path))?;
+        Some(Node { place: Place::Dir(dir), thread: process })
+    }
+
+    /// Device and inode number of a file of the host's.
+    fn file_at(&self, dirfd: u64, path: &CStr, flags: u64) -> Option<[u64; 2]> {
+        const STATX_INO: u64 = 0x100;
+        let mut known = [0_u64; STATX_SIZE / 8];
+        let args = [dirfd, path.as_ptr() as u64, flags, STATX_INO, known.as_mut_ptr() as u64, 0];
+        let result = self.m.host(Call { nr: nr::STATX, args });
+        (result == 0).then_some([known[17], known[4]])
     }
 
     /// Of the names in `/proc` only those of this process are ours.
@@ -90,6 +151,27 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
+/// What follows `/proc/` in an absolute path that has empty names, "." and ".." before it.
+#[cold]
+fn below_proc(path: &[u8]) -> Option<&[u8]> {
+    let mut rest = path;
+    loop {
+        rest = rest.strip_prefix(b"/")?;
+        let name = rest.split(|&byte| byte == b'/').next()?;
+        match name {
+            b"" | b"." | b".." => rest = &rest[name.len()..],
+            b"proc" => return rest[name.len()..].strip_prefix(b"/"),
+            _ => return None,
+        }
+    }
+}
+
+/// Whether there is such a file or directory of ours.
+fn is_entry(dir: Dir, name: &[u8]) -> bool {
+    dir == Dir::Process && name == b"task"
+        || procfs::entries::of(dir).iter().any(|entry| entry.name.as_bytes() == name && matches!(entry.is, Is::Ours(_)))
+}
+
 /// The names of a path.
 pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
@@ -98,6 +180,32 @@ pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn proc_has_many_names() {
+        for (path, rest) in [
+            ("//proc/self", Some("self")),
+            ("/./proc//self", Some("/self")),
+            ("/../.././proc/1/stat", Some("1/stat")),
+            ("//proc", None),
+            ("//process/self", None),
+            ("/tmp/proc/self", None),
+            ("//", None),
+        ] {
+            assert_eq!(below_proc(path.as_bytes()), rest.map(str::as_bytes), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_of_ours_are_known_by_their_beginnings() {
+        for dir in [Dir::Process, Dir::Thread] {
+            let ours = procfs::entries::of(dir).iter().filter(|entry| matches!(entry.is, Is::Ours(_)));
+            for name in ours.map(|entry| entry.name.as_bytes()).chain([&b"task"[..], b"self", b"thread-self"]) {
+                let first = name.first_chunk().copied().map(u32::from_le_bytes);
+                assert!(first.is_some_and(|first| BEGINNINGS.contains(&first)), "{name:?}");
+            }
+        }
+    }
 
     #[test]
     fn the_prefix_is_a_word() {

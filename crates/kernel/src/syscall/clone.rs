@@ -124,6 +124,8 @@ impl<M: Machine> Kernel<M> {
     fn prepare_attached(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
         let (new, old) = (self.thread(child), self.thread(parent));
         new.reset(old.name_words());
+        // What the parent has is what the child's is reset to (`copy_process`).
+        new.set_slacks([old.slacks()[0]; 2]);
         self.inherit_signals(parent, child);
         if args.flags & cf::CHILD_CLEARTID != 0 {
             new.clear_child_tid.store(args.child_tid, Relaxed);
@@ -221,7 +223,7 @@ impl<M: Machine> Kernel<M> {
             name: thread.name_words(),
             rseq: thread.rseq.load(Relaxed),
             rseq_signature: thread.rseq_signature.load(Relaxed),
-            timer_slack: thread.timer_slack.load(Relaxed),
+            timer_slack: thread.slacks()[0],
             attr: self.sched.attr(t),
             affinity: self.sched.affinity(t),
             signals,
@@ -231,6 +233,8 @@ impl<M: Machine> Kernel<M> {
             time_limits: LIMITS.map(|which| self.time_limit(which)),
             described: self.descriptors.named(),
             group: self.group_number(t),
+            registrations: self.registrations.get(),
+            enough: self.enough.is_used(),
         }
     }
 
@@ -242,7 +246,7 @@ impl<M: Machine> Kernel<M> {
         }
         thread.rseq.store(from.rseq, Relaxed);
         thread.rseq_signature.store(from.rseq_signature, Relaxed);
-        thread.timer_slack.store(from.timer_slack, Relaxed);
+        thread.set_slacks([from.timer_slack; 2]);
         {
             let mut process = self.process.signals.lock();
             process.become_child(from.process);
@@ -261,6 +265,8 @@ impl<M: Machine> Kernel<M> {
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
         self.enter(t, from.group);
+        self.registrations.add(from.registrations);
+        self.enough.set(from.enough);
     }
 }
 
@@ -289,4 +295,6 @@ pub struct Inheritance {
     time_limits: [time::cpu::limit::Rlimit; 2],
     described: abi::SigSet,
     group: u32,
+    registrations: u32,
+    enough: bool,
 }

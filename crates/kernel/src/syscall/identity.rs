@@ -13,6 +13,16 @@ const PR_SET_TIMERSLACK: u64 = 29;
 const PR_GET_TIMERSLACK: u64 = 30;
 const PR_GET_TID_ADDRESS: u64 = 40;
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
+const PR_SET_TSC: u64 = 26;
+const PR_TSC_ENABLE: u64 = 1;
+const PR_MCE_KILL: u64 = 33;
+const PR_SET_SPECULATION_CTRL: u64 = 53;
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+const PR_SCHED_CORE: u64 = 62;
+/// Subcommands of it, and its kinds of targets.
+const PR_SCHED_CORE_GET: u64 = 0;
+const PIDTYPE_PID: u64 = 0;
+const PIDTYPE_TGID: u64 = 1;
 const PR_SET_KEEPCAPS: u64 = 8;
 const PR_SET_SECCOMP: u64 = 22;
 const PR_CAPBSET_DROP: u64 = 24;
@@ -27,7 +37,7 @@ const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
 const ARCH_GET_GS: u64 = 0x1004;
-const DEFAULT_SLACK: u64 = 50_000;
+const ARCH_SET_CPUID: u64 = 0x1012;
 
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_set_tid_address(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
@@ -60,7 +70,7 @@ impl<M: Machine> Kernel<M> {
         if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
 
-    /// 0 or the own id is the caller; another id must be a thread of this process.
+    /// 0 or the own id is the caller; another id may be a thread of this process.
     pub(crate) fn thread_or_self(&self, t: ThreadIdx, tid: i32) -> Option<ThreadIdx> {
         if tid == 0 { Some(t) } else { self.threads.find(Tid(tid)) }
     }
@@ -78,19 +88,28 @@ impl<M: Machine> Kernel<M> {
                 }
             }
             PR_SET_TIMERSLACK => {
-                let slack = if (a[1] as i64) <= 0 { DEFAULT_SLACK } else { a[1] };
-                thread.timer_slack.store(slack, Relaxed);
+                thread.set_slack(a[1]);
                 Out::Done(0)
             }
-            PR_GET_TIMERSLACK => Out::Done(thread.timer_slack.load(Relaxed) as isize),
+            PR_GET_TIMERSLACK => Out::Done(thread.slacks()[0] as isize),
             PR_GET_TID_ADDRESS => {
                 let word = thread.clear_child_tid.load(Relaxed);
                 if self.m.store_u64(a[1], word).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
             }
             PR_TIMER_CREATE_RESTORE_IDS => self.restore_timer_ids(cpu, a),
-            PR_SET_KEEPCAPS | PR_CAPBSET_DROP | PR_SET_SECUREBITS | PR_SET_NO_NEW_PRIVS | PR_CAP_AMBIENT => {
-                Out::Process(Process::Rights(*call))
-            }
+            PR_SET_KEEPCAPS
+            | PR_CAPBSET_DROP
+            | PR_SET_SECUREBITS
+            | PR_SET_NO_NEW_PRIVS
+            | PR_CAP_AMBIENT
+            | PR_MCE_KILL
+            | PR_SET_SPECULATION_CTRL => Out::Process(Process::Rights(*call)),
+            // The machine reads the counter, too.
+            PR_SET_TSC if a[1] == PR_TSC_ENABLE => Out::Done(0),
+            PR_SET_TSC => Errno::EINVAL.into(),
+            // The dispatch of a host thread is the machine's.
+            PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
+            PR_SCHED_CORE => self.core_scheduling(t, call),
             // A filter would judge the machine's own calls, too: as a host without seccomp answers.
             PR_SET_SECCOMP => Errno::EINVAL.into(),
             _ => {
@@ -100,6 +119,24 @@ impl<M: Machine> Kernel<M> {
                 Out::Done(result)
             }
         }
+    }
+
+    /// Which host threads share a core with which is the host's matter, and a thread of ours is on all of them: so the only
+    /// thread of a process stands for the process, and one among others cannot be told apart from them.
+    fn core_scheduling(&self, t: ThreadIdx, call: &Call) -> Out {
+        let mut call = *call;
+        let [_, what, id, kind, ..] = call.args;
+        let ours = self.thread_or_self(t, id as i32);
+        if ours.is_some() {
+            call.args[2] = 0;
+        }
+        if ours.is_some() && kind == PIDTYPE_PID && what != PR_SCHED_CORE_GET {
+            if self.threads.live() > 1 {
+                return Errno::EINVAL.into();
+            }
+            call.args[3] = PIDTYPE_TGID;
+        }
+        Out::Done(self.m.host(call))
     }
 
     /// What confines one host thread and cannot be repeated on the others is refused, as a host
@@ -159,6 +196,8 @@ impl<M: Machine> Kernel<M> {
                     Out::Done(0)
                 }
             }
+            // The machine asks the processor, too: as one that cannot refuse to say.
+            ARCH_SET_CPUID if a[1] == 0 => Errno::ENODEV.into(),
             _ => Out::Done(self.m.host(*call)),
         }
     }

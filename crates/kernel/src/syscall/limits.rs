@@ -23,6 +23,7 @@ fn time_limit(resource: u64) -> Option<TimeLimit> {
 impl<M: Machine> Kernel<M> {
     /// `getrlimit(2)`, `setrlimit(2)`, `prlimit(2)`. Other resources and other processes are the host's.
     pub(crate) fn sys_rlimit(&self, cpu: CpuId, call: &Call) -> Out {
+        let call = &if call.nr == nr::PRLIMIT64 { self.with_host_ids(call) } else { *call };
         let a = &call.args;
         let (pid, resource, new, old) = match call.nr {
             nr::GETRLIMIT => (0, a[0], 0, a[1]),

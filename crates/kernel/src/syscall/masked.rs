@@ -22,7 +22,7 @@ struct Masked {
     /// What waits in the host: the same without a mask.
     call: Call,
     mask: Option<SigSet>,
-    /// It shall not wait at all.
+    /// Its time limit is zero: it shall not wait at all.
     at_once: bool,
 }
 
@@ -36,15 +36,18 @@ impl<M: Machine> Kernel<M> {
         if let Some(mask) = masked.mask {
             self.begin_mask(t, mask);
         }
-        match self.try_ready(&masked.call, masked.at_once) {
-            Some(0) | None => {}
-            Some(result) => return Out::Done(self.masked_result(t, call.nr, result)),
-        }
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
-        if !(epoll && masked.at_once) && self.interrupted(t) {
+        let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
+        let tried = self.try_ready(&masked.call, masked.at_once, interrupted);
+        // A tick or a kick cut it short, which the program must not see.
+        let disturbed = tried == Some(Errno::EINTR.to_ret());
+        if let Some(result) = tried.filter(|&result| result != 0 && !disturbed) {
+            return Out::Done(self.masked_result(t, call.nr, result));
+        }
+        if interrupted {
             return Out::Done(self.masked_result(t, call.nr, Errno::EINTR.to_ret()));
         }
-        if masked.at_once {
+        if masked.at_once && !disturbed {
             return Out::Done(self.masked_result(t, call.nr, 0));
         }
         Out::Host(masked.call, 0)
@@ -104,20 +107,23 @@ impl<M: Machine> Kernel<M> {
         self.reclaim_signals(t, || !mask);
     }
 
-    /// What the call says without waiting; `None` if it cannot be asked so.
-    fn try_ready(&self, call: &Call, at_once: bool) -> Option<isize> {
+    /// What the call says without waiting; `None` if it cannot be asked so. Nothing ready is the end of a call that shall
+    /// not wait, unless a signal interrupts it.
+    fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
         let a = &call.args;
         match call.nr {
             nr::PPOLL => Some(self.m.host(Call { nr: nr::POLL, args: [a[0], a[1], 0, 0, 0, 0] })),
             nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
                 Some(self.m.host(Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
             }
-            nr::PSELECT6 => self.try_select(call).or_else(|| at_once.then(|| self.m.host(*call))),
+            nr::PSELECT6 if at_once && !interrupted => Some(self.m.host_select(a[0], [a[1], a[2], a[3]])),
+            nr::PSELECT6 => self.try_select(call),
             _ => at_once.then(|| self.m.host(*call)),
         }
     }
 
-    /// The host clears the sets when nothing is ready; they are still needed then.
+    /// The host clears the sets when nothing is ready. A call that waits on needs them as they were, and one that is
+    /// interrupted leaves them alone.
     fn try_select(&self, call: &Call) -> Option<isize> {
         let a = &call.args;
         let bytes = usize::try_from(a[0] as i32).ok()?.div_ceil(64) * 8;
@@ -130,15 +136,15 @@ impl<M: Machine> Kernel<M> {
                 return None;
             }
         }
-        let zero = self.m.host_select(a[0], [a[1], a[2], a[3]]);
-        if zero == 0 {
+        let ready = self.m.host_select(a[0], [a[1], a[2], a[3]]);
+        if ready == 0 {
             for (set, &at) in sets.iter().zip(&a[1..4]) {
                 if at != 0 && self.m.write(at, &set[..bytes]).is_err() {
                     return Some(Errno::EFAULT.to_ret());
                 }
             }
         }
-        Some(zero)
+        Some(ready)
     }
 
     /// The end of the call: the mask, and what a signal without handler makes of the result.

@@ -10,6 +10,8 @@ mod identity;
 mod itimers;
 mod limits;
 mod masked;
+pub(crate) mod membarrier;
+mod named;
 mod policy;
 mod rseq;
 mod signal;
@@ -89,7 +91,7 @@ impl<M: Machine> Kernel<M> {
                 self.proc.rights_change();
                 Out::Process(Process::Rights(*call))
             }
-            nr::PTRACE => Out::Process(Process::Rights(*call)),
+            nr::PTRACE => Out::Process(Process::Rights(self.with_host_ids(call))),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
                 self.back_files();
@@ -146,7 +148,12 @@ impl<M: Machine> Kernel<M> {
             | nr::FACCESSAT2
             | nr::READLINK
             | nr::READLINKAT => self.sys_path(cpu, t, call),
-            nr::DUP | nr::DUP2 | nr::DUP3 | nr::FCNTL => self.sys_dup(cpu, call),
+            nr::DUP | nr::DUP2 | nr::DUP3 => self.sys_dup(cpu, call),
+            nr::FCNTL => self.sys_fcntl(cpu, call),
+            nr::SETSOCKOPT => {
+                self.enough.note(call);
+                self.pass(cpu, call)
+            }
             nr::FSTAT => self.sys_fstat(cpu, call),
             nr::GETDENTS64 => self.sys_getdents(cpu, t, call),
             nr::LSEEK => self.sys_lseek(cpu, call),
@@ -156,6 +163,21 @@ impl<M: Machine> Kernel<M> {
             nr::MADVISE => self.sys_madvise(cpu, t, call),
             nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL | nr::MLOCKALL => self.sys_change_memory(cpu, call),
             nr::SHMAT => self.sys_shmat(call),
+            nr::MEMBARRIER => self.sys_membarrier(call),
+            nr::GETPGID
+            | nr::GETSID
+            | nr::KCMP
+            | nr::IOPRIO_GET
+            | nr::IOPRIO_SET
+            | nr::PROCESS_VM_READV
+            | nr::PROCESS_VM_WRITEV
+            | nr::MOVE_PAGES
+            | nr::MIGRATE_PAGES => self.sys_named(cpu, call),
+            nr::SETPGID => self.sys_setpgid(cpu, call),
+            nr::PIDFD_OPEN => self.sys_pidfd_open(cpu, call),
+            nr::CAPGET => self.sys_capget(t, call),
+            nr::PERF_EVENT_OPEN => self.sys_perf_event_open(t, call),
+            nr::IO_URING_SETUP | nr::IO_URING_REGISTER => self.sys_io_uring(call),
             PRIVATE_VERSION => Out::Done(1),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),
             // The kernel does not know what it asks: it may show descriptors.

@@ -68,10 +68,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn apply(&self, cpu: CpuId, target: ThreadIdx, new: &Attr) -> Out {
-        if self.config.rt_host_rules
-            && let Err(e) = self.host_permits(&self.sched.attr(target), new)
-        {
-            return e.into();
+        let old = self.sched.attr(target);
+        let permitted = self.may_be_nicer(&old, new) && (!self.config.rt_host_rules || self.may_be_urgent(&old, new));
+        if !permitted && !self.m.may_set_priorities() {
+            return Errno::EPERM.into();
         }
         let now = self.m.now();
         match self.sched.set_attr(target, new, now, &mut self.kicks(cpu)) {
@@ -85,23 +85,23 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `--rt=host`: what the host would allow this process (`user_check_sched_setscheduler`).
-    fn host_permits(&self, old: &Attr, new: &Attr) -> Result<(), Errno> {
-        let limit = |resource| self.m.soft_limit(resource);
+    /// Whether a process without privilege may go from one nice value to another: always by the host's rule
+    /// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
+    fn may_be_nicer(&self, old: &Attr, new: &Attr) -> bool {
         const RLIMIT_NICE: u64 = 13;
+        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= self.m.soft_limit(RLIMIT_NICE);
+        let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
+        (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
+    }
+
+    /// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
+    fn may_be_urgent(&self, old: &Attr, new: &Attr) -> bool {
         const RLIMIT_RTPRIO: u64 = 14;
-        if self.m.may_set_priorities() {
-            return Ok(());
-        }
-        let raised = u64::from(new.rt.0) > u64::from(old.rt.0) && u64::from(new.rt.0) > limit(RLIMIT_RTPRIO);
-        let entered = new.policy.is_rt() && new.policy != old.policy && limit(RLIMIT_RTPRIO) == 0;
-        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= limit(RLIMIT_NICE);
-        let nicer = new.nice < old.nice && !may_have(new.nice);
-        // SCHED_IDLE counts as nice 20.
-        let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle && !may_have(old.nice);
+        let limit = self.m.soft_limit(RLIMIT_RTPRIO);
+        let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
+        let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;
         let unreset = old.reset_on_fork && !new.reset_on_fork;
-        let refused = raised || entered || nicer || wakes || unreset || new.policy == Policy::Deadline;
-        if refused { Err(Errno::EPERM) } else { Ok(()) }
+        !(raised || entered || unreset || new.policy == Policy::Deadline)
     }
 
     pub(crate) fn sys_sched_getscheduler(&self, t: ThreadIdx, call: &Call) -> Out {

@@ -260,6 +260,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn sys_kill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let call = &self.with_host_ids(call);
         let (pid, signal) = (call.args[0] as i32, call.args[1] as i32);
         if pid != self.config.pid.0 || signal == 0 {
             return Out::Done(self.m.host(*call));
@@ -294,6 +295,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let call = &self.with_host_ids(call);
         let [pid, signal, from, ..] = call.args;
         if pid as i32 != self.config.pid.0 || signal as i32 == 0 {
             return Out::Done(self.m.host(*call));

@@ -1,0 +1,136 @@
+//! Who gets the signals of a descriptor (`F_SETOWN`, `F_SETOWN_EX`).
+//!
+//! The host does not know our threads. A descriptor that one of them shall own belongs to the process there, and its
+//! signals are handed to the thread when they arrive. They name the descriptor if a signal was chosen (`F_SETSIG`). Plain
+//! SIGIO does not: it is a thread's if that is the only one that owns anything, and the process's otherwise.
+
+use crate::Kernel;
+use crate::machine::{Call, Machine};
+use crate::trap::Out;
+
+use abi::{Errno, Layout, SigInfo, Signal, si_code};
+use alloc::vec::Vec;
+use ids::{CpuId, ThreadIdx, Tid};
+use sync::Lock;
+use sync::atomic::{AtomicBool, Ordering::*};
+
+const F_SETOWN: u64 = 8;
+const F_GETOWN: u64 = 9;
+const F_SETOWN_EX: u64 = 15;
+const F_GETOWN_EX: u64 = 16;
+/// Kinds of owners in `struct f_owner_ex`.
+const F_OWNER_TID: u32 = 0;
+const F_OWNER_PID: u32 = 1;
+
+/// Which thread owns which descriptor.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// There has been one.
+    used: AtomicBool,
+    list: Lock<Vec<(i32, Tid)>>,
+}
+
+impl Owners {
+    fn of(&self, fd: i32) -> Option<Tid> {
+        if !self.used.load(Acquire) {
+            return None;
+        }
+        self.list.lock().iter().find(|owned| owned.0 == fd).map(|owned| owned.1)
+    }
+
+    fn set(&self, fd: i32, owner: Option<Tid>) -> Result<(), Errno> {
+        if owner.is_none() && !self.used.load(Acquire) {
+            return Ok(());
+        }
+        let mut list = self.list.lock();
+        list.retain(|owned| owned.0 != fd);
+        if let Some(owner) = owner {
+            list.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            list.push((fd, owner));
+            self.used.store(true, Release);
+        }
+        Ok(())
+    }
+
+    /// The thread that owns every descriptor which any thread owns.
+    fn only(&self) -> Option<Tid> {
+        let list = self.list.lock();
+        let (_, first) = *list.first()?;
+        list.iter().all(|owned| owned.1 == first).then_some(first)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The thread of ours that a signal of a descriptor is for.
+    pub(crate) fn owner_for(&self, info: &SigInfo) -> Option<ThreadIdx> {
+        if !self.owners.used.load(Acquire) {
+            return None;
+        }
+        let tid = match info.layout() {
+            Layout::Poll => self.owners.of(info.fd()),
+            _ if info.signo() == Signal::IO.raw() && info.code() == si_code::KERNEL => self.owners.only(),
+            _ => None,
+        };
+        self.threads().find(tid?)
+    }
+
+    /// `fcntl(2)`.
+    pub(crate) fn sys_fcntl(&self, cpu: CpuId, call: &Call) -> Out {
+        let result = match call.args[1] {
+            F_SETOWN => self.set_owner(call),
+            F_GETOWN => self.owner(call),
+            F_SETOWN_EX => self.set_owner_ex(call),
+            F_GETOWN_EX => self.owner_ex(call),
+            _ => return self.sys_dup(cpu, call),
+        };
+        Out::Done(result.unwrap_or_else(|e| e.to_ret()))
+    }
+
+    fn set_owner(&self, call: &Call) -> Result<isize, Errno> {
+        let mut call = *call;
+        call.args[2] = self.host_id(call.args[2] as i32) as u64;
+        self.owned(&call, None)
+    }
+
+    /// Makes the call; if the host agrees, this is the owner.
+    fn owned(&self, call: &Call, owner: Option<Tid>) -> Result<isize, Errno> {
+        let result = self.m.host(*call);
+        if result == 0 {
+            self.owners.set(call.args[0] as i32, owner)?;
+        }
+        Ok(result)
+    }
+
+    fn owner(&self, call: &Call) -> Result<isize, Errno> {
+        let result = self.m.host(*call);
+        let is_ours = result == self.config.pid.0 as isize;
+        Ok(self.owners.of(call.args[0] as i32).filter(|_| is_ours).map_or(result, |tid| tid.0 as isize))
+    }
+
+    fn set_owner_ex(&self, call: &Call) -> Result<isize, Errno> {
+        let at = call.args[2];
+        let (Ok(kind), Ok(id)) = (self.m.load_u32(at), self.m.load_u32(at.wrapping_add(4))) else {
+            return Ok(self.m.host(*call));
+        };
+        let own = Some(Tid(id as i32)).filter(|&tid| id != 0 && self.threads().find(tid).is_some());
+        if own.is_none() || kind > F_OWNER_PID {
+            return self.owned(call, None);
+        }
+        let host = [F_OWNER_PID, self.config.pid.0 as u32];
+        let mut call = *call;
+        call.args[2] = host.as_ptr() as u64;
+        self.owned(&call, own.filter(|_| kind == F_OWNER_TID))
+    }
+
+    fn owner_ex(&self, call: &Call) -> Result<isize, Errno> {
+        let result = self.m.host(*call);
+        let at = call.args[2];
+        if result == 0
+            && let Some(tid) = self.owners.of(call.args[0] as i32)
+            && self.m.load_u64(at) == Ok(u64::from(F_OWNER_PID) | (self.config.pid.0 as u64) << 32)
+        {
+            self.m.store_u64(at, u64::from(F_OWNER_TID) | (tid.0 as u64) << 32).map_err(|_| Errno::EFAULT)?;
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,193 @@
+/* Ids of threads where a process is meant, and calls that are about one thread. */
+#include "../check.h"
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+static _Atomic pid_t tid;
+static atomic_int leave;
+static void *other(void *unused) {
+  tid = gettid();
+  wait_until(leave);
+  return unused;
+}
+static pthread_t begin(void) {
+  tid = 0;
+  leave = 0;
+  pthread_t thread = start(other, NULL);
+  wait_until(tid);
+  return thread;
+}
+static void end(pthread_t thread) {
+  leave = 1;
+  finish(thread);
+}
+
+static atomic_int arrived;
+static void count(int signal) {
+  (void)signal;
+  arrived++;
+}
+
+static void name(pid_t id) {
+  int from = 42, to = 0;
+  struct iovec here = {&to, sizeof to}, there = {&from, sizeof from};
+  struct rlimit limit = {0}, own;
+  say("kill 0 %s", result(kill(id, 0)));
+  arrived = 0;
+  say("kill %s", result(kill(id, SIGUSR1)));
+  wait_until(arrived == 1);
+  say("sigqueue %s", result(sigqueue(id, SIGUSR1, (union sigval){0})));
+  wait_until(arrived == 2);
+  say("getpgid %d", getpgid(id) == getpgid(0));
+  say("getsid %d", getsid(id) == getsid(0));
+  say("setpgid %s", id == getpid() ? "" : result(setpgid(id, 0)));
+  need(getrlimit(RLIMIT_NOFILE, &own) == 0);
+  say("prlimit %s", result(prlimit(id, RLIMIT_NOFILE, NULL, &limit)));
+  say("the same %d", limit.rlim_cur == own.rlim_cur);
+  say("prlimit of CPU %s", result(prlimit(id, RLIMIT_CPU, NULL, &limit)));
+  say("process_vm_readv %s", result(process_vm_readv(id, &here, 1, &there, 1, 0)));
+  say("read %d", to);
+  from = 43;
+  say("process_vm_writev %s", result(process_vm_writev(id, &there, 1, &here, 1, 0)));
+  say("written %d", to);
+  say("kcmp %s", result(syscall(SYS_kcmp, id, getpid(), 1, 0, 0)));
+  say("kcmp %s", result(syscall(SYS_kcmp, getpid(), id, 2, 0, 0)));
+  say("ioprio_get %d", syscall(SYS_ioprio_get, 1, id) >= 0);
+  say("move_pages %s", result(syscall(SYS_move_pages, id, 0, NULL, NULL, NULL, 0)));
+  say("robust list %s", result(syscall(SYS_get_robust_list, id, &(void *){0}, &(size_t){0})));
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, id};
+  struct __user_cap_data_struct data[2];
+  say("capget %s", result(syscall(SYS_capget, &header, data)));
+  header = (struct __user_cap_header_struct){77, id};
+  say("capget of a version %s", result(syscall(SYS_capget, &header, data)));
+  say("which is %#x", header.version);
+}
+
+CASE(ids) {
+  signal(SIGUSR1, count);
+  pthread_t thread = begin();
+  name(getpid());
+  name(tid);
+  end(thread);
+  say("gone: %s", result(kill(tid, 0)));
+}
+
+/* A descriptor of a process is not to be had for a thread. */
+CASE(no_leader) {
+  pthread_t thread = begin();
+  int fd = syscall(SYS_pidfd_open, getpid(), 0);
+  say("the leader %d", fd >= 0);
+  close(fd);
+  say("another %d", syscall(SYS_pidfd_open, tid, 0) >= 0);
+  end(thread);
+}
+
+/* Descriptors that send signals: who gets them. */
+static _Atomic pid_t got;
+static void who(int signal, siginfo_t *info, void *unused) {
+  (void)signal, (void)info, (void)unused;
+  got = gettid();
+}
+static void *own(void *fds) {
+  struct f_owner_ex owner = {F_OWNER_TID, gettid()}, is;
+  int fd = *(int *)fds;
+  say("set %s", result(fcntl(fd, F_SETOWN_EX, &owner)));
+  need(fcntl(fd, F_GETOWN_EX, &is) == 0);
+  say("kind %d, mine %d", is.type, is.pid == gettid());
+  say("F_GETOWN %d", fcntl(fd, F_GETOWN) == gettid());
+  tid = gettid();
+  wait_until(got);
+  return NULL;
+}
+CASE(owners) {
+  static const int signals[] = {0, SIGUSR2, SIGIO};
+  for (int i = 0; i < COUNT(signals); i++) {
+    int fds[2];
+    int number = signals[i] ? signals[i] : SIGIO;
+    sigaction(number, &(struct sigaction){.sa_sigaction = who, .sa_flags = SA_SIGINFO | SA_RESTART}, NULL);
+    need(pipe(fds) == 0 && fcntl(fds[0], F_SETSIG, signals[i]) == 0);
+    need(fcntl(fds[0], F_SETFL, O_ASYNC) == 0);
+    got = 0;
+    tid = 0;
+    pthread_t thread = start(own, fds);
+    wait_until(tid);
+    need(write(fds[1], "x", 1) == 1);
+    wait_until(got);
+    say("signal %d came to %s", signals[i], got == tid ? "its owner" : "another");
+    finish(thread);
+    struct f_owner_ex owner = {F_OWNER_PID, getpid()}, is = {77, 77};
+    say("the process %s", result(fcntl(fds[0], F_SETOWN_EX, &owner)));
+    need(fcntl(fds[0], F_GETOWN_EX, &is) == 0);
+    say("kind %d, mine %d", is.type, is.pid == getpid());
+    say("a group %s", result(fcntl(fds[0], F_SETOWN, -getpgrp())));
+    say("it is %d", fcntl(fds[0], F_GETOWN) == -getpgrp());
+    say("a kind %s", result(fcntl(fds[0], F_SETOWN_EX, &(struct f_owner_ex){7, getpid()})));
+    say("nobody %s", result(fcntl(fds[0], F_SETOWN_EX, &(struct f_owner_ex){F_OWNER_TID, 0x3ffffff0})));
+    say("no address %s", result(fcntl(fds[0], F_SETOWN_EX, (void *)8)));
+    close(fds[0]), close(fds[1]);
+  }
+}
+
+/* Timer slack: what it is reset to. */
+static void *slack_of_thread(void *unused) {
+  say("in a thread %d", prctl(PR_GET_TIMERSLACK));
+  prctl(PR_SET_TIMERSLACK, 0);
+  say("reset %d", prctl(PR_GET_TIMERSLACK));
+  return unused;
+}
+static void slack_of_child(void) {
+  prctl(PR_SET_TIMERSLACK, 90000);
+  prctl(PR_SET_TIMERSLACK, 0);
+  say("in a child %d", prctl(PR_GET_TIMERSLACK));
+}
+CASE(timer_slack) {
+  prctl(PR_SET_TIMERSLACK, 70000);
+  finish(start(slack_of_thread, NULL));
+  in_child("child", slack_of_child);
+  say("set %s", result(prctl(PR_SET_TIMERSLACK, 80000)));
+  prctl(PR_SET_TIMERSLACK, 0);
+  say("reset %d", prctl(PR_GET_TIMERSLACK));
+}
+static void slack_after_exec(void) {
+  prctl(PR_SET_TIMERSLACK, 70000);
+  if (fork() == 0) {
+    prctl(PR_SET_TIMERSLACK, 60000);
+    execl("/proc/self/exe", "thread_ids", "slack_in_a_program", NULL);
+    _exit(97);
+  }
+  need(wait(NULL) > 0);
+}
+/* By itself it has no line of its own: the defaults are the host's. */
+CASE(slack_in_a_program) {
+  if (getenv("SLACK") == NULL) return;
+  say("now %d", prctl(PR_GET_TIMERSLACK));
+  prctl(PR_SET_TIMERSLACK, 0);
+  say("reset %d", prctl(PR_GET_TIMERSLACK));
+}
+CASE(timer_slack_over_exec) {
+  setenv("SLACK", "1", 1);
+  in_child("child", slack_after_exec);
+}
+
+enum { GLOBAL_EXPEDITED = 2, PRIVATE = 8, REGISTER_PRIVATE = 16, SYNC_CORE = 32, REGISTER_SYNC_CORE = 64, GET = 512 };
+static long barrier(int command, int flags) { return syscall(SYS_membarrier, command, flags, 0); }
+static void barrier_of_child(void) { say("in a child %s", result(barrier(PRIVATE, 0))); }
+CASE(membarrier) {
+  say("registered %s", result(barrier(GET, 0)));
+  say("before %s", result(barrier(PRIVATE, 0)));
+  say("flags %s", result(barrier(PRIVATE, 1)));
+  say("register %s", result(barrier(REGISTER_PRIVATE, 0)));
+  say("after %s", result(barrier(PRIVATE, 0)));
+  say("registered %s", result(barrier(GET, 0)));
+  in_child("child", barrier_of_child);
+}
+static void other_kind(void) {
+  say("another kind %s", result(barrier(REGISTER_SYNC_CORE, 0)));
+  say("registered %s", result(barrier(GET, 0)));
+  say("this %s, that %s", result(barrier(SYNC_CORE, 0)), result(barrier(PRIVATE, 0)));
+}
+CASE(membarrier_of_another_kind) { in_child("child", other_kind); }
