@@ -11,6 +11,8 @@ use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Lock, SeqCount};
 
 const RESYNC: u64 = 100_000_000;
+/// Nothing but a sleep of the host's puts us so far ahead of it.
+const SLEPT: u64 = 100_000_000;
 /// Fixed point of the multiplier: of ticks that are `SHORT` bits longer the upper half of the product is the time, which
 /// the processor has at hand as it is.
 const SHIFT: u32 = 64 - SHORT;
@@ -23,8 +25,8 @@ pub struct Clock {
     base_tsc: AtomicU64,
     base_ns: AtomicU64,
     mult: AtomicU64,
-    /// The first pair read: the other end of the baseline.
-    origin: (u64, u64),
+    /// The first pair read: the other end of the baseline. Written by the writer.
+    origin: [AtomicU64; 2],
     writer: Lock<()>,
 }
 
@@ -54,7 +56,7 @@ impl Clock {
             base_tsc: AtomicU64::new(now.0),
             base_ns: AtomicU64::new(now.1),
             mult: AtomicU64::new(rate(origin, now)),
-            origin,
+            origin: [AtomicU64::new(origin.0), AtomicU64::new(origin.1)],
             writer: Lock::new(()),
         }
     }
@@ -78,15 +80,29 @@ impl Clock {
         // While the baseline is short, a tenth of a microsecond in its ends matters: at first it is
         // made anew whenever it has become a few times longer.
         let base = self.base_ns.load(Relaxed);
-        let due = RESYNC.min(4 * base.saturating_sub(self.origin.1));
-        if self.now().0.saturating_sub(base) < due {
+        let due = RESYNC.min(4 * base.saturating_sub(self.origin[1].load(Relaxed)));
+        let restarted = tsc() < self.base_tsc.load(Relaxed);
+        if !restarted && self.now().0.saturating_sub(base) < due {
             return;
         }
         let Some(_writer) = self.writer.try_lock() else { return };
-        let real = pair();
-        let mult = rate(self.origin, real);
-        let computed = self.base_ns.load(Relaxed)
-            + scale(real.0.saturating_sub(self.base_tsc.load(Relaxed)), self.mult.load(Relaxed));
+        self.set_anew(pair());
+    }
+
+    /// By the writer.
+    fn set_anew(&self, real: (u64, u64)) {
+        let (base_tsc, mult) = (self.base_tsc.load(Relaxed), self.mult.load(Relaxed));
+        let computed = self.base_ns.load(Relaxed) + scale(real.0.saturating_sub(base_tsc), mult);
+        // The host has slept: the counter began anew (S3), or went on while CLOCK_MONOTONIC stood still. From one side of
+        // that to the other no rate can be measured.
+        let slept = real.0 < base_tsc || computed.saturating_sub(real.1) > SLEPT;
+        let mult = if slept {
+            self.origin[0].store(real.0, Relaxed);
+            self.origin[1].store(real.1, Relaxed);
+            mult
+        } else {
+            rate((self.origin[0].load(Relaxed), self.origin[1].load(Relaxed)), real)
+        };
         let _writing = self.sequence.write();
         self.base_tsc.store(real.0, Relaxed);
         // Never backwards: a base that ran ahead is kept, and the true rate lets time catch up.
@@ -104,4 +120,46 @@ fn rate(from: (u64, u64), to: (u64, u64)) -> u64 {
 #[inline(always)]
 fn scale(ticks: u64, mult: u64) -> u64 {
     ((u128::from(ticks << SHORT) * u128::from(mult)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A counter of 2 GHz: the base is 1 s old, the process 2 s.
+    fn clock() -> Clock {
+        let pair = |seconds: u64| (seconds * 2_000_000_000, seconds * 1_000_000_000);
+        let (origin, base) = (pair(10), pair(11));
+        Clock {
+            sequence: SeqCount::default(),
+            base_tsc: AtomicU64::new(base.0),
+            base_ns: AtomicU64::new(base.1),
+            mult: AtomicU64::new(rate(origin, base)),
+            origin: [AtomicU64::new(origin.0), AtomicU64::new(origin.1)],
+            writer: Lock::new(()),
+        }
+    }
+
+    fn at(clock: &Clock, ticks: u64) -> u64 {
+        clock.base_ns.load(Relaxed) + scale(ticks - clock.base_tsc.load(Relaxed), clock.mult.load(Relaxed))
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_does_not_stop_time() {
+        let clock = clock();
+        clock.set_anew((1_000, 11_500_000_000));
+        assert!(at(&clock, 2_000_001_000).abs_diff(12_500_000_000) < 1_000);
+        // And the rate is measured from there on.
+        clock.set_anew((2_000_001_000, 12_500_000_000));
+        assert!(at(&clock, 4_000_001_000).abs_diff(13_500_000_000) < 1_000);
+    }
+
+    #[test]
+    fn a_counter_that_went_on_while_the_host_slept_keeps_its_rate() {
+        let clock = clock();
+        let hour = 3_600_000_000_000;
+        clock.set_anew((24_000_000_000 + 2 * hour, 12_000_000_000));
+        let then = at(&clock, 24_000_000_000 + 2 * hour);
+        assert!(at(&clock, 26_000_000_000 + 2 * hour).abs_diff(then + 1_000_000_000) < 1_000);
+    }
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char text[4096];
@@ -174,3 +175,22 @@ CASE(by_many_at_once) {
   must(atomic_load(&highest) < first + 12);
   say("%d %d", proc_file() == first, other_file() == first + 1);
 }
+
+/* A program that may not write files has a file of /proc open, and makes a child. */
+static void no_files(void) {
+  char text[4096];
+  struct rlimit before, none = {0};
+  need(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  none.rlim_max = before.rlim_max;
+  need(setrlimit(RLIMIT_FSIZE, &none) == 0);
+  int fd = open("/proc/self/status", O_RDONLY);
+  need(fd >= 0 && read(fd, text, 10) == 10);
+  pid_t child = fork();
+  if (child == 0) _exit(lseek(fd, 0, SEEK_SET) == 0 && read(fd, text, sizeof text) > 100 ? 3 : 4);
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  bool again = lseek(fd, 0, SEEK_SET) == 0 && read(fd, text, sizeof text) > 100;
+  need(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  say("child of it: %s, read again %d", ended(status), again);
+}
+CASE(without_files) { in_child("child", no_files); }

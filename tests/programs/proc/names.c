@@ -135,6 +135,31 @@ CASE(links) {
   end(thread);
 }
 
+/* The same by other names: relative to a descriptor of /proc, to a working directory, with empty names. */
+static long links_at(int dir, const char *path) {
+  struct stat st;
+  return fstatat(dir, path, &st, 0) == 0 ? (long)st.st_nlink : -1;
+}
+CASE(other_names) {
+  pthread_t thread = begin();
+  int proc = open("/proc", O_RDONLY | O_DIRECTORY), self = open("/proc/self", O_PATH);
+  static const char *const names[] = {"self/task", "self/task/", "thread-self/stat", "self/nothing", "uptime"};
+  for (int i = 0; i < COUNT(names); i++) say("%s: %s", names[i], result(links_at(proc, names[i])));
+  say("by id: %s", result(links_at(proc, expand("%o/task") )));
+  say("thread: %s", result(links_at(proc, expand("self/task/%o"))));
+  say("task: %s", result(links_at(self, "task")));
+  need(chdir("/proc") == 0);
+  say("in /proc: %s", result(links_at(AT_FDCWD, "self/task")));
+  say("thread: %s", stat_result("self/task/%o/stat"));
+  need(chdir("self") == 0);
+  say("in itself: %s", result(links_at(AT_FDCWD, "task")));
+  need(chdir("task") == 0 && chdir("/") == 0);
+  each((const char *const[]){"//proc/self/task/%o/stat", "/./proc//%p/task/%o", NULL});
+  say("slashes: %s", result(links_at(AT_FDCWD, "//proc/self/task")));
+  close(proc), close(self);
+  end(thread);
+}
+
 CASE(flags) {
   pthread_t thread = begin();
   const char *stat = "/proc/self/task/%o/stat", *folder = "/proc/self/task/%o";

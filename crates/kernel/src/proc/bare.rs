@@ -133,8 +133,11 @@ impl<M: Machine> Kernel<M> {
         let mut after = -1;
         while let Some(fd) = self.proc.files.next_bare(after) {
             if let Some(mut file) = self.proc.files.hold(fd) {
-                self.back(fd, &mut file);
+                let is_ours = self.back(fd, &mut file);
                 self.proc.files.put(fd, file);
+                if !is_ours {
+                    self.proc.files.remove(fd);
+                }
             }
             after = fd;
         }
@@ -148,16 +151,25 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn back(&self, fd: i32, file: &mut OpenFile) {
-        let Some(Is::Ours(text)) = file.node.entry().map(|entry| entry.is) else { return };
-        let own = self.host_memory_file(true);
+    /// False: what is behind the descriptor now is the host's own file, because ours may not be written (RLIMIT_FSIZE).
+    fn back(&self, fd: i32, file: &mut OpenFile) -> bool {
+        let Some(Is::Ours(text)) = file.node.entry().map(|entry| entry.is) else { return true };
+        let mut own = self.host_memory_file(true);
         if own < 0 {
-            return;
+            return true;
         }
-        match file.text.take() {
-            Some(kept) => drop(self.write_host(own as u64, &kept)),
+        let filled = match file.text.take() {
+            Some(kept) => self.write_host(own as u64, &kept),
             // The text of a dead thread is empty, and not read anyway.
-            None => drop(self.proc_fill(own as u64, &file.node, text)),
+            None => self.proc_fill(own as u64, &file.node, text),
+        };
+        let is_ours = filled != Err(Errno::EFBIG);
+        if !is_ours {
+            self.host_close(own as u64);
+            own = self.open_hosts(&file.node, true);
+            if own < 0 {
+                return true;
+            }
         }
         self.m.host(Call { nr: nr::LSEEK, args: [own as u64, file.cursor, SEEK_SET, 0, 0, 0] });
         let close = if file.close_on_exec { O_CLOEXEC } else { 0 };
@@ -165,5 +177,6 @@ impl<M: Machine> Kernel<M> {
         self.host_close(own as u64);
         file.backed = true;
         file.fresh = file.cursor == 0;
+        is_ours
     }
 }

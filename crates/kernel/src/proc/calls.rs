@@ -326,7 +326,12 @@ impl<M: Machine> Kernel<M> {
         Out::Done(self.m.host(call))
     }
 
-    fn hosts_path(&self, dir: Dir, node: &Node, rest: &[u8]) -> Result<Vec<u8>, alloc::collections::TryReserveError> {
+    pub(super) fn hosts_path(
+        &self,
+        dir: Dir,
+        node: &Node,
+        rest: &[u8],
+    ) -> Result<Vec<u8>, alloc::collections::TryReserveError> {
         use core::fmt::Write;
         let mut text = Vec::new();
         text.try_reserve_exact(96 + rest.len())?;

@@ -9,7 +9,7 @@ use crate::{Kernel, ThreadIdx};
 use abi::{Errno, nr};
 use ids::CpuId;
 use procfs::entries::{File, Is};
-use procfs::node::Dir;
+use procfs::node::{Dir, Place};
 use procfs::permission::{MAY_READ, MAY_WRITE};
 use procfs::{Caller, Node};
 
@@ -52,7 +52,7 @@ impl<M: Machine> Kernel<M> {
         }
         if let Err(e) = self.proc_fill(fd as u64, node, file) {
             self.host_close(fd as u64);
-            return e.to_ret();
+            return if e == Errno::EFBIG { self.open_hosts(node, close_on_exec) } else { e.to_ret() };
         }
         self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
         fd
@@ -88,13 +88,26 @@ impl<M: Machine> Kernel<M> {
         fd
     }
 
+    /// The host's own file of that name, where ours cannot be had.
+    pub(super) fn open_hosts(&self, node: &Node, close_on_exec: bool) -> isize {
+        let Place::Entry(dir, _) = node.place else { return Errno::ENOENT.to_ret() };
+        let Ok(path) = self.hosts_path(dir, node, &[]) else { return Errno::ENOMEM.to_ret() };
+        let flags = if close_on_exec { O_CLOEXEC } else { 0 };
+        self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, path.as_ptr() as u64, flags, 0, 0, 0] })
+    }
+
     /// Puts the text as it is now into the host's file.
     pub(super) fn proc_fill(&self, fd: u64, node: &Node, file: File) -> Result<(), Errno> {
         self.proc_text(node, file, |text| self.write_host(fd, text))?
     }
 
-    /// Makes this the whole content of a file of the host's.
+    /// Makes this the whole content of a file of the host's. EFBIG if the program may not write files of that length: then
+    /// nothing is written, since the signal that comes with it would be the program's.
     pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
+        const RLIMIT_FSIZE: u64 = 1;
+        if text.len() as u64 > self.m.soft_limit(RLIMIT_FSIZE) {
+            return Err(Errno::EFBIG);
+        }
         let (mut done, len) = (0, text.len());
         while done < len {
             let args = [fd, text.as_ptr() as u64 + done as u64, (len - done) as u64, done as u64, 0, 0];
@@ -132,8 +145,10 @@ impl<M: Machine> Kernel<M> {
                 _ => self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
             };
             if let Some(Is::Ours(text)) = ours {
+                // Where it may not be written anew it is as it was.
                 if at == 0
                     && let Err(e) = self.proc_fill(fd, &file.node, text)
+                    && e != Errno::EFBIG
                 {
                     return e.into();
                 }

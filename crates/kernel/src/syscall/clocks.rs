@@ -163,12 +163,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The host's answer, with our user and system time in it. The children's times are the host's.
-    pub(crate) fn sys_times(&self, cpu: CpuId, call: &Call) -> Out {
+    pub(crate) fn sys_times(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let out = self.pass(cpu, call);
         let to = call.args[0];
         if to == 0 || out == Errno::EFAULT.into() {
             return out;
         }
+        let _ = self.compare_with_host(cpu, t);
         let (utime, stime) = self.process_usage().in_clock_ticks();
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&utime.to_le_bytes());

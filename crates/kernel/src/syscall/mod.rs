@@ -195,7 +195,7 @@ impl<M: Machine> Kernel<M> {
             nr::CLOCK_GETRES => self.sys_clock_getres(cpu, t, call),
             nr::CLOCK_SETTIME => self.sys_clock_settime(cpu, t, call),
             nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
-            nr::TIMES => self.sys_times(cpu, call),
+            nr::TIMES => self.sys_times(cpu, t, call),
             nr::SETITIMER => self.sys_setitimer(cpu, call),
             nr::GETITIMER => self.sys_getitimer(cpu, call),
             _ => self.sys_rlimit(cpu, call),
