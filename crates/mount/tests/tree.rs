@@ -220,7 +220,7 @@ fn nothing_is_written_but_what_the_host_lets() {
     let (tree, _) = tree(Options::default());
     let write = |path: &str| {
         let node = walk(&tree, &me(), path)?;
-        tree.open(&me(), &node, OFlags::WRONLY)?.write(0, b"x")
+        tree.open(&me(), &node, OFlags::WRONLY)?.write(&tree, &me(), 0, b"x")
     };
     let own = own();
     assert_eq!(write(&format!("{own}/comm")), Err(Errno::INVAL));
