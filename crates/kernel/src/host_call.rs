@@ -4,6 +4,7 @@
 //! wait, its thread leaves the CPU as for any other wait, and the machine makes the call
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
+use crate::futex::mixed_nodes;
 use crate::machine::{Call, Machine};
 use crate::terminal::changes_terminal;
 use crate::trap::{Next, Out};
@@ -466,6 +467,10 @@ impl<M: Machine> Kernel<M> {
         let wait = &self.thread(t).wait;
         let call = wait.call.load(Relaxed) as usize;
         let result = if !wait.done() {
+            if self.mixed_woken(t) {
+                self.m.interrupt(t);
+                return None;
+            }
             wait.armed()?;
             self.put_off_finished(t)?
         } else {
@@ -476,6 +481,9 @@ impl<M: Machine> Kernel<M> {
             }
         };
         let part = if call == nr::POLL { 0 } else { wait.a.load(Relaxed) as isize };
+        if let Some(first) = mixed_nodes(part) {
+            return Some(self.mixed_ended(first, result));
+        }
         Some(match result {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::futex::shared_wait_ended(part, r),

@@ -130,6 +130,29 @@ impl<M: Machine> Kernel<M> {
         Out::Done(self.protect_stack(call).unwrap_or_else(|| self.m.host(*call)))
     }
 
+    /// What is shared stays shared where it is moved to, and as far as it grows. A length of 0 maps shared pages a second
+    /// time (`mremap(2)`).
+    fn move_mapping(&self, call: &Call) -> Out {
+        const MREMAP_DONTUNMAP: u64 = 4;
+        let [old, old_len, new_len, flags, ..] = call.args;
+        let shared = self.memory.is_shared(old);
+        let at = self.m.host(*call);
+        if let Ok(new) = u64::try_from(at)
+            && self.memory.has_shared()
+        {
+            if flags & MREMAP_DONTUNMAP == 0 {
+                self.memory.unshare(old, old.saturating_add(old_len.next_multiple_of(PAGE)));
+            }
+            // With MREMAP_FIXED something else may have been there.
+            let end = new + new_len.next_multiple_of(PAGE);
+            self.memory.unshare(new, end);
+            if shared {
+                self.memory.share(new, end);
+            }
+        }
+        Out::Done(at)
+    }
+
     pub(crate) fn sys_shmat(&self, call: &Call) -> Out {
         let [id, addr, flags, ..] = call.args;
         let size = self.m.segment_size(id);
@@ -159,6 +182,7 @@ impl<M: Machine> Kernel<M> {
             _ => self.let_stacks_go(a[0], a[1]),
         };
         match gone {
+            Ok(()) if call.nr == nr::MREMAP => self.move_mapping(call),
             Ok(()) => self.pass(cpu, call),
             Err(e) => e.into(),
         }

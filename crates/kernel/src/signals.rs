@@ -65,9 +65,9 @@ impl<M: Machine> Kernel<M> {
         deliverable
     }
 
-    /// The same for the machine, before and after a host call.
+    /// The same for the machine, before and after a host call, which a futex word of ours may end as well.
     pub fn host_interrupted(&self, t: ThreadIdx) -> bool {
-        self.interrupted(t)
+        self.interrupted(t) || self.mixed_woken(t)
     }
 
     pub(crate) fn state_of(&self, t: ThreadIdx) -> ThreadState {
@@ -159,6 +159,11 @@ impl<M: Machine> Kernel<M> {
     /// By which stop signals the process simply stops, so that the host may stop it at once.
     pub fn simple_stops(&self) -> abi::SigSet {
         self.process.signals.lock().simple_stops()
+    }
+
+    /// The signals that have a handler of the program.
+    pub fn caught_signals(&self) -> abi::SigSet {
+        self.process.signals.lock().actions().caught()
     }
 
     /// How often SIGCONT has been sent to the process.

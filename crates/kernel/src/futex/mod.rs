@@ -30,6 +30,7 @@ pub use pi::ThreadPi;
 pub use queue::{FutexTable, Node};
 pub(crate) use requeue::RequeueArgs;
 pub(crate) use shared::shared_wait_ended;
+pub(crate) use vector::mixed_nodes;
 pub(crate) use wake_op::WakeOpArgs;
 
 use crate::Kernel;

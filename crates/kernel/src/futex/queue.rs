@@ -91,6 +91,16 @@ impl Node {
         self.addr.load(Relaxed)
     }
 
+    /// It stands for a word that is waited for at the host: it joins no queue.
+    pub(super) fn belongs_to_host(&self) {
+        self.addr.store(0, Relaxed);
+    }
+
+    /// Whether it does. No word that is waited for lies at address 0.
+    pub(super) fn is_hosts(&self) -> bool {
+        self.address() == 0
+    }
+
     /// Whether it is in a queue.
     #[inline(always)]
     pub fn queued(&self) -> bool {

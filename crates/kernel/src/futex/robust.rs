@@ -63,6 +63,16 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// The word of the robust lock that `t` is about to take or to release, as it says itself.
+    pub(super) fn pending_robust(&self, t: ThreadIdx) -> Option<u64> {
+        let at = self.thread(t).robust_list.load(Relaxed);
+        let mut bytes = [0; RobustListHead::SIZE];
+        self.m.read((at != 0).then_some(at)?, &mut bytes).ok()?;
+        let head = RobustListHead::from_bytes(&bytes);
+        let pending = Entry(head.list_op_pending);
+        (pending.at() != 0).then(|| pending.at().wrapping_add_signed(head.futex_offset))
+    }
+
     fn take_robust_list(&self, t: ThreadIdx) -> Option<Rest> {
         let head = self.thread(t).robust_list.swap(0, Relaxed);
         if head == 0 {

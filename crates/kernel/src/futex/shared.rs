@@ -5,7 +5,9 @@
 //! - **locks with inheritance** are taken and released here, by a plain protocol on the same word (owner,
 //!   FUTEX_WAITERS), and only the waiting is the host's. Nobody inherits over processes;
 //! - **a dead owner** is looked for by those who wait: once a second each asks the machine whether the process of
-//!   the owner is gone, and does then what the host does for a thread of its own (`handle_futex_death`).
+//!   the owner is gone, and does then what the host does for a thread of its own (`handle_futex_death`). A word that
+//!   only looks like a lock is the program's own: a thread that waits for a robust lock has announced it as the pending
+//!   operation of its robust list (Documentation/locking/robust-futex-ABI.rst), and one that has not is left alone.
 //!
 //! The mark FUTEX_WAITERS stays while anybody may wait: who releases such a word leaves it, wakes one,
 //! and takes it away only if nobody was there.
@@ -51,17 +53,19 @@ impl<M: Machine> Kernel<M> {
             FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => self.shared_pi_lock(t, call, false).unwrap_or_else(Out::from),
             FUTEX_TRYLOCK_PI => self.shared_pi_lock(t, call, true).unwrap_or_else(Out::from),
             FUTEX_UNLOCK_PI => self.shared_pi_unlock(t, call.args[0]).unwrap_or_else(Out::from),
-            FUTEX_WAIT | FUTEX_WAIT_BITSET => self.shared_wait(call),
+            FUTEX_WAIT | FUTEX_WAIT_BITSET => self.shared_wait(t, call),
             FUTEX_WAIT_REQUEUE_PI => Out::Host(*call, 0),
             _ => Out::Done(self.m.host(*call)),
         }
     }
 
-    /// A wait without end for what looks like a robust lock.
-    fn shared_wait(&self, call: &Call) -> Out {
-        let [addr, _, value, timeout, ..] = call.args;
+    /// A wait: one without end for a robust lock looks for its owner.
+    fn shared_wait(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [addr, op, value, timeout, ..] = call.args;
         let value = value as u32;
-        if timeout != 0 || value & FUTEX_WAITERS == 0 || !self.m.may_be_gone(value & FUTEX_TID_MASK) {
+        let plain = op as u32 & FUTEX_CMD_MASK == FUTEX_WAIT && timeout == 0;
+        let owned = value & FUTEX_WAITERS != 0 && self.m.may_be_gone(value & FUTEX_TID_MASK);
+        if !plain || !owned || self.pending_robust(t) != Some(addr) {
             return Out::Host(*call, 0);
         }
         if self.bury_owner(addr, value) {

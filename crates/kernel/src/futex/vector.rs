@@ -2,17 +2,28 @@
 //!
 //! Each word has a node of the pool in its queue. They are queued one after the other, each
 //! under its own queue's lock, so one can be woken before the last is queued: that counts.
+//!
+//! Words that other processes share wait at the host. A wait for both kinds is a host call, with nodes here for the
+//! process's own words.
 
 use super::key_of;
 use super::queue::{NodeId, Role};
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use abi::Errno;
 use abi::futex::{FUTEX2_PRIVATE, FutexWaitv};
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
+
+/// In place of the part of a host call that is done: the wait is mixed, and its first node is so far below.
+const MIXED: isize = -16;
+
+/// The first node of a mixed wait.
+pub(crate) fn mixed_nodes(part: isize) -> Option<u32> {
+    (part <= MIXED).then(|| (MIXED - part) as u32)
+}
 
 impl<M: Machine> Kernel<M> {
     /// Waits while every word holds its value; the result is the number of one that was woken.
@@ -39,6 +50,46 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
+    /// The same where some of the words are the host's ([`Memory::is_shared`](crate::memory::Memory)): the thread waits in
+    /// a host call for all of them, and is in the queues of the others here, where alone those are woken. Such a wake-up
+    /// ends the host call.
+    pub(crate) fn futex_wait_mixed(&self, t: ThreadIdx, words: &[FutexWaitv], call: &Call) -> Out {
+        let Ok(first) = self.futexes.pool.take(words.len(), t) else { return Errno::ENOMEM.into() };
+        for (k, i) in self.futexes.pool.siblings(first).enumerate() {
+            let word = &words[k];
+            if self.is_hosts(word) {
+                self.futexes.pool.node(i).belongs_to_host();
+            } else if let Err(e) = self.queue_word(t, word, i) {
+                return self.leave_words(first, k).map_or(e.into(), |woken| Out::Done(woken as isize));
+            }
+        }
+        Out::Host(*call, MIXED - first as isize)
+    }
+
+    /// Whether other processes may see the word, so that it is waited for at the host.
+    pub(crate) fn is_hosts(&self, word: &FutexWaitv) -> bool {
+        word.flags & FUTEX2_PRIVATE == 0 && self.memory.is_shared(word.uaddr)
+    }
+
+    /// Whether a word of a wait that is mixed, and not over for the host, has been woken here.
+    pub(crate) fn mixed_woken(&self, t: ThreadIdx) -> bool {
+        let wait = &self.thread(t).wait;
+        let pool = &self.futexes.pool;
+        wait.kind() == Wait::Host
+            && mixed_nodes(wait.a.load(Relaxed) as isize)
+                .is_some_and(|first| pool.siblings(first).any(|i| !pool.node(i).is_hosts() && !pool.node(i).queued()))
+    }
+
+    /// The host call of such a wait is over: its own result, or what was woken here.
+    pub(crate) fn mixed_ended(&self, first: u32, result: isize) -> isize {
+        let words = self.futexes.pool.siblings(first).count();
+        match (self.leave_words(first, words), result) {
+            (Some(woken), _) => (woken as isize).max(result),
+            (None, r) if r == Errno::EINTR.to_ret() => Errno::ERESTARTSYS.to_ret(),
+            (None, r) => r,
+        }
+    }
+
     fn queue_word(&self, t: ThreadIdx, w: &FutexWaitv, i: u32) -> Result<(), Errno> {
         let key = key_of(w.uaddr, w.flags & FUTEX2_PRIVATE != 0);
         let mut bucket = self.futexes.lock(key);
@@ -57,7 +108,9 @@ impl<M: Machine> Kernel<M> {
     fn leave_words(&self, first: u32, queued: usize) -> Option<usize> {
         let mut woken = None;
         for (k, i) in self.futexes.pool.siblings(first).take(queued).enumerate() {
-            match self.futexes.lock_of(self.futexes.pool.node(i)) {
+            let node = self.futexes.pool.node(i);
+            match self.futexes.lock_of(node) {
+                None if node.is_hosts() => {}
                 Some(mut bucket) => self.dequeue(&mut bucket, NodeId::pooled(i)),
                 None => woken = Some(k),
             }

@@ -55,16 +55,14 @@ impl<M: Machine> Kernel<M> {
         let deadline = self.futex2_deadline(timeout, clock)?;
         let words = self.read_words(addr, n as usize)?;
         let words = words.as_slice();
-        let private = |w: &FutexWaitv| w.flags & FUTEX2_PRIVATE != 0;
-        let shared = words.iter().filter(|w| !private(w) && self.memory.is_shared(w.uaddr)).count();
-        if shared == words.len() {
+        let ours = || words.iter().filter(|w| !self.is_hosts(w));
+        if ours().count() == 0 {
             return Ok(Out::Host(*call, 0));
         }
-        if shared != 0 {
-            // Some wait here and some on the host: no queue can do both.
-            return Err(Errno::ENOSYS);
+        ours().try_for_each(|w| self.check_word(w.uaddr, w.flags & FUTEX2_PRIVATE != 0))?;
+        if ours().count() != words.len() {
+            return Ok(self.futex_wait_mixed(t, words, call));
         }
-        words.iter().try_for_each(|w| self.check_word(w.uaddr, private(w)))?;
         Ok(self.futex_wait_vector(cpu, t, words, deadline))
     }
 
