@@ -118,14 +118,18 @@ impl CloneArgs {
     }
 
     /// The arguments of the old `clone(2)` in x86-64's order; its stack is given by the
-    /// highest address, which goes to `stack` with size 0.
+    /// highest address, which goes to `stack` with size 0. Unlike `clone3(2)`, it ignores the exit signal of a
+    /// thread and of a sibling, which has the caller's (`copy_process`), and CLONE_DETACHED.
     pub const fn from_clone(flags: u64, stack: u64, parent_tid: u64, child_tid: u64, tls: u64) -> CloneArgs {
+        let has_signal = flags & (clone_flags::THREAD | clone_flags::PARENT) == 0;
+        // With a pid file descriptor it is an error there, too.
+        let ignored = if flags & clone_flags::PIDFD == 0 { clone_flags::DETACHED } else { 0 };
         CloneArgs {
-            flags: flags & 0xFFFF_FFFF & !clone_flags::CSIGNAL,
+            flags: flags & 0xFFFF_FFFF & !clone_flags::CSIGNAL & !ignored,
             pidfd: parent_tid,
             child_tid,
             parent_tid,
-            exit_signal: flags & clone_flags::CSIGNAL,
+            exit_signal: if has_signal { flags & clone_flags::CSIGNAL } else { 0 },
             stack,
             stack_size: 0,
             tls,

@@ -7,7 +7,7 @@ use crate::{debugger, exec, handlers, identity, page, recorder, run, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
-use arch::{Context, Gs, syscall};
+use arch::{Context, Gs, base, syscall};
 use core::sync::atomic::AtomicPtr;
 use ids::CpuId;
 use kernel::{Call, Config, Fatal, Kernel, Next, Process};
@@ -106,9 +106,13 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     }
     // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
     let stacks = k.memory().stacks().hold();
-    let inherited = k.inheritance(t, &stacks);
-    // The host's part: no CHILD_CLEARTID, which would be about the host thread.
-    let mut raw = CloneArgs { flags: args.flags & !cf::CHILD_CLEARTID, stack: 0, stack_size: 0, ..*args };
+    let inherited = k.inheritance(t, args.flags, &stacks);
+    // The vectors of a call by dispatch, which lie in the block of a carrier that the child does not have.
+    let xmm = me.gs.xmm;
+    // The host's part: no CHILD_CLEARTID, which would be about the host thread, and no CLEAR_SIGHAND, as the handlers
+    // that the host knows are ours.
+    let flags = args.flags & !(cf::CHILD_CLEARTID | cf::CLEAR_SIGHAND);
+    let mut raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
     raw.set_tid_size = 0;
     let mut result = 0;
     // The child's host thread has what this one has.
@@ -159,6 +163,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         (*mine).host_carrier.store(0, Relaxed);
         // Whatever rights the caller had are those that all have here.
         (*mine).identity.store(0, Relaxed);
+        (*base::gs()).xmm = xmm;
         if args.stack != 0 {
             (*mine).r[reg::RSP] = args.stack + args.stack_size;
         }
@@ -173,7 +178,7 @@ pub fn begin(pid: i32) -> ids::ThreadIdx {
     service::forget();
     let Some(me) = k.m.carriers().create() else { crate::report::fatal(format_args!("no memory for a carrier")) };
     // SAFETY: from now on this host thread is that carrier.
-    unsafe { arch::base::set_gs_base(&raw const me.gs) };
+    unsafe { base::set_gs_base(&raw const me.gs) };
     me.tid.store(pid as u32, Release);
     // All begin with the rights of this one.
     me.identity.store(0, Relaxed);
@@ -224,7 +229,7 @@ pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
         }
     }
     if let Some(offset) = rseq_offset {
-        let area = arch::base::fs_base().wrapping_add_signed(offset);
+        let area = base::fs_base().wrapping_add_signed(offset);
         // SAFETY: the host checks that this is what was registered.
         let gone = unsafe { syscall!(nr::RSEQ, area, 32, 1, RSEQ_SIGNATURE) } == 0;
         if gone {

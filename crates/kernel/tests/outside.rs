@@ -110,7 +110,7 @@ fn inheritance_and_delivery_do_not_wait_for_each_other() {
     });
     std::thread::spawn(move || {
         for _ in 0..ROUNDS {
-            let _ = kernel.inheritance(main, &kernel.memory().stacks().hold());
+            let _ = kernel.inheritance(main, 0, &kernel.memory().stacks().hold());
         }
         over.store(true, Ordering::Relaxed);
         tell.send(()).unwrap();

@@ -25,9 +25,7 @@ const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
 
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_clone(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
-        let mut args = CloneArgs::from_clone(a[0], a[1], a[2], a[3], a[4]);
-        args.exit_signal = a[0] & cf::CSIGNAL;
-        self.clone_any(cpu, t, &args)
+        self.clone_any(cpu, t, &CloneArgs::from_clone(a[0], a[1], a[2], a[3], a[4]))
     }
 
     pub(crate) fn sys_clone3(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
@@ -64,6 +62,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
+        const OWN_AND_SHARED: u64 = cf::CLEAR_SIGHAND | cf::SIGHAND;
+        if args.flags & OWN_AND_SHARED == OWN_AND_SHARED {
+            return Errno::EINVAL.into();
+        }
         if args.flags & cf::THREAD == 0 {
             return self.new_process(*args);
         }
@@ -213,12 +215,12 @@ impl<M: Machine> Kernel<M> {
         (chosen == Some(t)).then_some(t)
     }
 
-    /// What a forked child has of its parent, taken before the fork, until which stacks stay as they are.
-    pub fn inheritance(&self, t: ThreadIdx, stacks: &Arena) -> Inheritance {
+    /// What a forked child has of its parent, taken before the fork with these flags, until which stacks stay as they are.
+    pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
         let thread = self.thread(t);
         // One lock after the other: within one expression both would be held, in the wrong order.
         let signals = thread.signals.0.lock().for_child(0);
-        let process = self.process.signals.lock().for_child(false);
+        let process = self.process.signals.lock().for_child(flags & cf::CLEAR_SIGHAND != 0);
         Inheritance {
             name: thread.name_words(),
             rseq: thread.rseq.load(Relaxed),
