@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the house: arrows between crates point down only, and the rooms that the design marks P have no unsafe
-code, in their tests neither, and no standard library. The table is the design's (ARCHITECTURE.md); a crate that is not in it is an error."""
+"""Checks the layers: crates use crates of lower layers only; pure ones (P) have no unsafe code, in their tests neither,
+and no standard library; inside a crate few files import each other in a circle; host calls are made where they belong.
+The table is the design's (ARCHITECTURE.md); a crate that is not in it is an error."""
 
 import json
 import pathlib
@@ -42,6 +43,92 @@ ROOMS = {
 APART = {("host", "sim"), ("image", "sim"), ("kernel", "lab"), ("image", "lab"), ("bench", "image"), ("bench", "sim"), ("watch", "image")}
 
 
+# Files of one crate that import each other in a circle: at most three, except here, where the number may only fall.
+CIRCLE_MAX = 3
+CIRCLES = {"host": 29, "state": 4}
+# Raw host calls outside `host`: none, except here, where the number may only fall.
+HOST_CALLS = {"kernel": 81, "sim": 1}
+HOST_CALL = re.compile(r"\bm\.host(?:_vector)?\(|\bsyscall!\(")
+# Crates that make system calls because they are about them.
+MAKES_CALLS = {"host", "arch", "image", "api", "mount", "tool", "watch", "bench", "laboratory", "simulate", "cli", "tests"}
+ARCHITECTURE_WORDS_MAX = 2500
+
+
+def product_text(file):
+    """A file without its unit tests and comments."""
+    text = re.split(r"^#\[cfg\(.*\btest\b.*\)\]$", file.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
+    return re.sub(r"//.*", "", text)
+
+
+def imports(source):
+    """For each module of a crate the modules of it that its file names, by `crate::` and `super::`."""
+    files = {}
+    for file in sorted(source.rglob("*.rs")):
+        parts = list(file.relative_to(source).with_suffix("").parts)
+        if parts[-1] in ("mod", "lib", "main"):
+            parts.pop()
+        files[tuple(parts)] = product_text(file)
+    arrows = {module: set() for module in files}
+
+    def add(module, path):
+        while path and path not in files:
+            path = path[:-1]
+        if path and path != module:
+            arrows[module].add(path)
+
+    for module, text in files.items():
+        for start, supers, names in re.findall(r"\b(crate|super)((?:::super)*)::((?:[a-z_]\w*::)*(?:\{[^}]*\}|\w+))", text):
+            base = () if start == "crate" else module[: len(module) - 1 - supers.count("super")]
+            head, _, group = names.partition("{")
+            path = base + tuple(name for name in head.split("::") if name)
+            for name in group.rstrip("}").split(",") if group else [""]:
+                add(module, path + tuple(part for part in name.strip().split("::") if re.fullmatch(r"[a-z_]\w*", part)))
+    return arrows
+
+
+def largest_circle(arrows):
+    """The largest set of modules each of which reaches all others (Kosaraju)."""
+    order, seen = [], set()
+
+    def visit(node, edges, out):
+        stack = [(node, iter(sorted(edges[node])))]
+        seen.add(node)
+        while stack:
+            top, rest = stack[-1]
+            for other in rest:
+                if other not in seen:
+                    seen.add(other)
+                    stack.append((other, iter(sorted(edges[other]))))
+                    break
+            else:
+                stack.pop()
+                out.append(top)
+
+    for node in sorted(arrows):
+        if node not in seen:
+            visit(node, arrows, order)
+    back = {node: {other for other in arrows if node in arrows[other]} for node in arrows}
+    seen = set()
+    circles = []
+    for node in reversed(order):
+        if node not in seen:
+            circles.append([])
+            visit(node, back, circles[-1])
+    return max(circles, key=len, default=[])
+
+
+def check_inside(name, folder):
+    """What a crate's own files may not do to each other, and to the host."""
+    circle = largest_circle(imports(folder / "src"))
+    if len(circle) > CIRCLES.get(name, CIRCLE_MAX):
+        files = ", ".join("::".join(module) for module in sorted(circle))
+        yield f"{name}: {len(circle)} files import each other in a circle, {CIRCLES.get(name, CIRCLE_MAX)} may: {files}"
+    if name not in MAKES_CALLS:
+        calls = sum(len(HOST_CALL.findall(product_text(file))) for file in (folder / "src").rglob("*.rs"))
+        if calls > HOST_CALLS.get(name, 0):
+            yield f"{name}: {calls} raw host calls, {HOST_CALLS.get(name, 0)} may be"
+
+
 def main():
     metadata = json.loads(
         subprocess.run(
@@ -58,6 +145,7 @@ def main():
             faults.append(f"{name}: not in the table of {sys.argv[0]}")
             continue
         floor, is_pure = ROOMS[name]
+        faults.extend(check_inside(name, rooms[package["name"]]))
         for dependency in package["dependencies"]:
             # Tests may look at anything.
             if dependency["name"] not in rooms or dependency["kind"] == "dev":
@@ -78,6 +166,9 @@ def main():
             for file in beside:
                 if re.search(r"^[^/\n]*\bunsafe\b", file.read_text(), re.MULTILINE):
                     faults.append(f"{name}: {file.relative_to(rooms[package['name']])} has unsafe code")
+    words = len(pathlib.Path(metadata["workspace_root"], "ARCHITECTURE.md").read_text().split())
+    if words > ARCHITECTURE_WORDS_MAX:
+        faults.append(f"ARCHITECTURE.md has {words} words, {ARCHITECTURE_WORDS_MAX} may be")
     for fault in faults:
         print("FAILED ", fault)
     print(f"{len(rooms)} crates, {pure} of them pure, {len(faults)} faults")
