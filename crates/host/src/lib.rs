@@ -15,6 +15,7 @@
 //! | [`seat`], [`takeover`], `delegate`, `scarce` | seats and kicks; CPUs whose carrier the host keeps; too few carriers |
 //! | [`handlers`], [`sites`] | host signals: dispatch, tick, kick, interrupt, faults; program counters shown in frames |
 //! | [`service`], [`watch`], `stops`, `left`, `outside` | the thread that receives signals, and watches CPUs while threads compete |
+//! | `receive` | signals that a carrier receives before a call returns |
 //! | [`process`], `exec`, `times` | exit, fork, vfork, exec, and what they hand on |
 //! | `identity` | credentials: a thread runs only on a carrier that has the same |
 //! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
@@ -58,6 +59,7 @@ pub mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub mod process;
+mod receive;
 pub mod recorder;
 pub mod report;
 mod request;

@@ -7,6 +7,7 @@ use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
+use crate::receive::{self, Receiving};
 use crate::seat::Seats;
 use crate::{exec, handlers, ids_file, left, place, recorder, service, sites, states, times, watch};
 use abi::frame::Registers;
@@ -34,6 +35,7 @@ pub struct Host {
     pub pid: i32,
     uid: AtomicU32,
     pub(crate) identities: Identities,
+    pub(crate) receiving: Receiving,
     /// How long before a real-time thread's sleep ends idle CPUs are awake.
     pub ahead: Ahead,
     /// What exec must hand on.
@@ -78,6 +80,7 @@ impl Host {
             pid,
             uid: AtomicU32::new(uid),
             identities: Identities::default(),
+            receiving: Receiving::default(),
             ahead: Ahead::default(),
             handover,
             faulting: AtomicU64::new(0),
@@ -559,6 +562,10 @@ impl Machine for Host {
 
     fn leave_signals(&self, set: SigSet) {
         service::leave(set.0);
+    }
+
+    fn receive(&self, awaited: Option<Signal>) {
+        receive::settle(awaited);
     }
 
     fn queue_on_host(&self, info: &SigInfo) {

@@ -381,7 +381,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let mut left = due();
     let asleep = k.m.now();
     while !look && left != Some(Nanos::ZERO) && me.park.load(SeqCst) == 0 && me.gs.pending.load(SeqCst) == 0 {
-        if service::is_missing() {
+        if service::is_missing() && !service::start_again() {
             service::stand_in();
             left = Some(left.map_or(service::STAND_IN, |left| left.min(service::STAND_IN)));
         }

@@ -92,15 +92,17 @@ fn try_to_start() -> Result<(), isize> {
 /// The time between two looks of [`stand_in`].
 pub(crate) const STAND_IN: Nanos = Nanos::from_millis(10);
 
-/// The carrier of a process without a service thread is idle: it takes the signals that have arrived.
+/// The carrier of a process without a service thread takes a signal that has arrived; false if there is none.
 #[cold]
-pub(crate) fn stand_in() {
+pub(crate) fn stand_in() -> bool {
     outside::serve();
     let mut info = [0u8; 128];
     let set = handlers::SERVICE_SET & !LEFT.load(SeqCst);
-    if !start_again() && take(set, Some(Nanos::ZERO), &mut info) > 0 {
+    let there = take(set, Some(Nanos::ZERO), &mut info) > 0;
+    if there {
         let _ = SigInfo::from_bytes(&info).map(deliver);
     }
+    there
 }
 
 /// The mark of the service thread in [`arch::Gs::borrowed`].
@@ -114,6 +116,7 @@ pub fn run(_me: &'static Carrier) -> ! {
     // A signal for which there was no room. Until there is, its like stay at the host, whose own limit its senders meet.
     let mut held: Option<SigInfo> = None;
     let mut order = Order::default();
+    let rounds = &kernel().m.receiving.rounds;
     loop {
         held = held.and_then(deliver);
         outside::serve();
@@ -128,7 +131,9 @@ pub fn run(_me: &'static Carrier) -> ! {
         let sleep =
             [recorder::sooner(watch.sleep()), page.sleep(), alarms::sleep(), patience].into_iter().flatten().min();
         let mut info = [0u8; 128];
+        rounds.begin(set);
         let r = order.next(set, sleep, &mut info);
+        rounds.deliver();
         if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
             CALLED.store(false, SeqCst);
             follow(&mut page);
@@ -143,6 +148,7 @@ pub fn run(_me: &'static Carrier) -> ! {
                 held = deliver(info).or(held);
             }
         }
+        rounds.end();
         alarms::ring();
         watch.look();
         recorder::look();

@@ -4,3 +4,5 @@
 pub const SIGNAL: u32 = 1;
 /// The process is ending: the thread must not go on.
 pub const EXIT: u32 = 2;
+/// Signals may have arrived that the thread must be given first.
+pub const ARRIVALS: u32 = 4;

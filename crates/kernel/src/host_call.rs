@@ -10,7 +10,7 @@ use crate::terminal::changes_terminal;
 use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
-use abi::{Errno, Signal, nr};
+use abi::{Errno, SigInfo, Signal, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -488,7 +488,10 @@ impl<M: Machine> Kernel<M> {
             r if crate::syscall::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 => part,
-            r if r == Errno::EINTR.to_ret() => self.cut_short(t, call).to_ret(),
+            r if r == Errno::EINTR.to_ret() => match self.child_after_all(t, call) {
+                Some(result) => result,
+                None => self.cut_short(t, call).to_ret(),
+            },
             r => part + r,
         })
     }
@@ -502,6 +505,38 @@ impl<M: Machine> Kernel<M> {
             Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
             error => error,
         }
+    }
+
+    /// A wait for children was interrupted: a child that has something to tell comes first, because `do_wait` looks at the
+    /// children before it looks at the signals. Its own SIGCHLD may have interrupted the call just before it was made.
+    #[cold]
+    fn child_after_all(&self, t: ThreadIdx, call: usize) -> Option<isize> {
+        let r = self.m.registers(t);
+        let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, 0];
+        match call {
+            nr::WAIT4 => {
+                let result = self.m.host(Call { nr: call, args: with(&args, 2, r.rdx | WNOHANG) });
+                (result != 0).then_some(result)
+            }
+            nr::WAITID => self.child_for_waitid(&args),
+            _ => None,
+        }
+    }
+
+    /// `waitid(2)` says whether there is a child in what it writes, and an interrupted one writes nothing.
+    fn child_for_waitid(&self, args: &[u64; 6]) -> Option<isize> {
+        let infop = args[2];
+        let mut before = [0; 128];
+        self.m.read(infop, &mut before).ok()?;
+        let result = self.m.host(Call { nr: nr::WAITID, args: with(args, 3, args[3] | WNOHANG) });
+        let mut now = [0; 128];
+        self.m.read(infop, &mut now).ok()?;
+        let found = SigInfo::from_bytes(&now).is_ok_and(|info| info.pid() != 0);
+        if result != 0 || found {
+            return Some(result);
+        }
+        let _ = self.m.write(infop, &before);
+        None
     }
 
     /// Whether the call is on a socket that gives up after a time.

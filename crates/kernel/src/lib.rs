@@ -30,6 +30,7 @@
 
 extern crate alloc;
 
+mod arrivals;
 mod brief;
 mod carried;
 pub mod cpu;
@@ -133,6 +134,7 @@ pub struct Kernel<M: Machine> {
     memory: memory::Memory,
     posix: posix_timers::PosixRoom,
     descriptors: signalfd::Descriptors,
+    sources: arrivals::Sources,
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
@@ -169,6 +171,7 @@ impl<M: Machine> Kernel<M> {
             memory: memory::Memory::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
             descriptors: signalfd::Descriptors::default(),
+            sources: arrivals::Sources::default(),
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
             proc: proc::ProcRoom::default(),

@@ -223,6 +223,10 @@ pub trait Machine: Sync + Sized {
     fn show_to_tracer(&self, _info: &SigInfo) -> bool {
         true
     }
+    /// The kernel is given what the host has received for the process ([`crate::Kernel::signal_from_host`]). When this
+    /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
+    /// wait for another carrier that has taken one and not given it yet.
+    fn receive(&self, _awaited: Option<Signal>) {}
     /// Queues a signal for the process at the host.
     fn queue_on_host(&self, _info: &SigInfo) {}
     /// Queues a signal at the host for the calling carrier, which blocks it.

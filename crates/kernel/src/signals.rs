@@ -100,8 +100,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Sends a signal to the process. The first choice is the thread `first`, if one of ours sends it, or else the main
-    /// thread (`complete_signal`).
+    /// Sends a signal to the process. The first choice is the thread `first`, or else the main thread (`complete_signal`),
+    /// whoever sends it.
     pub(crate) fn send_to_process(&self, cpu: CpuId, first: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
         let Some(first) = first.or_else(|| self.threads().iter().next()) else { return Ok(()) };
         let state = self.state_of(first);

@@ -449,7 +449,10 @@ impl<M: Machine> Kernel<M> {
         if bits & hint::EXIT != 0 {
             return Some(Next::Process(Process::Exit(self.process.exit_status())));
         }
-        if bits & hint::SIGNAL != 0 {
+        if bits & hint::ARRIVALS != 0 {
+            self.take_arrivals(cpu, t);
+        }
+        if self.thread(t).hint.load(Acquire) & hint::SIGNAL != 0 {
             self.deliver_signals(cpu, t);
         }
         None

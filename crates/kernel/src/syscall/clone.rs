@@ -234,6 +234,7 @@ impl<M: Machine> Kernel<M> {
             stacks: stacks.clone(),
             time_limits: LIMITS.map(|which| self.time_limit(which)),
             described: self.descriptors.named(),
+            sources: self.sources.get(),
             group: self.group_number(t),
             registrations: self.registrations.get(),
             enough: self.enough.is_used(),
@@ -257,6 +258,7 @@ impl<M: Machine> Kernel<M> {
         self.memory.inherit_shared(&from.shared);
         self.memory.stacks().inherit(from.stacks);
         self.descriptors.inherit(from.described);
+        self.sources.inherit(from.sources);
         let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
@@ -296,6 +298,7 @@ pub struct Inheritance {
     stacks: Arena,
     time_limits: [time::cpu::limit::Rlimit; 2],
     described: abi::SigSet,
+    sources: u32,
     group: u32,
     registrations: u32,
     enough: bool,

@@ -4,7 +4,7 @@ use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use abi::{Errno, Itimerval, Timeval};
-use ids::CpuId;
+use ids::{CpuId, ThreadIdx};
 use time::cpu::CpuItimerKind;
 use time::cpu::itimer::ItimerValue;
 
@@ -19,9 +19,9 @@ fn kind(which: u64) -> Option<CpuItimerKind> {
 impl<M: Machine> Kernel<M> {
     /// Without a new value it disarms, as Linux does for programs of old. If the old one cannot be
     /// written, the timer has been set all the same.
-    pub(crate) fn sys_setitimer(&self, cpu: CpuId, call: &Call) -> Out {
+    pub(crate) fn sys_setitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [which, new, old, ..] = call.args;
-        let Some(which) = kind(which) else { return self.pass(cpu, call) };
+        let Some(which) = kind(which) else { return self.sys_signalling(cpu, t, call) };
         let mut value = ItimerValue::default();
         if new != 0 {
             let mut bytes = [0; Itimerval::SIZE];

@@ -108,10 +108,10 @@ impl<M: Machine> Kernel<M> {
             nr::RT_SIGSUSPEND => self.sys_sigsuspend(t, a),
             nr::PAUSE => self.sys_pause(t),
             nr::SIGALTSTACK => self.sys_sigaltstack(t, a),
-            nr::KILL => self.sys_kill(cpu, t, call),
+            nr::KILL => self.sys_kill(cpu, call),
             nr::TKILL => self.sys_tkill(cpu, t, call),
             nr::TGKILL => self.sys_tgkill(cpu, t, call),
-            nr::RT_SIGQUEUEINFO => self.sys_sigqueueinfo(cpu, t, call),
+            nr::RT_SIGQUEUEINFO => self.sys_sigqueueinfo(cpu, call),
             nr::RT_TGSIGQUEUEINFO => self.sys_tgsigqueueinfo(cpu, t, call),
             nr::RESTART_SYSCALL => self.sys_restart(cpu, t),
             nr::SIGNALFD | nr::SIGNALFD4 => {
@@ -149,7 +149,20 @@ impl<M: Machine> Kernel<M> {
             | nr::READLINK
             | nr::READLINKAT => self.sys_path(cpu, t, call),
             nr::DUP | nr::DUP2 | nr::DUP3 => self.sys_dup(cpu, call),
-            nr::FCNTL => self.sys_fcntl(cpu, call),
+            nr::FCNTL => {
+                self.note_sources(call);
+                self.sys_fcntl(cpu, call)
+            }
+            nr::IOCTL => {
+                self.note_sources(call);
+                self.sys_signalling(cpu, t, call)
+            }
+            nr::MQ_NOTIFY => {
+                self.note_sources(call);
+                self.pass(cpu, call)
+            }
+            nr::WAIT4 | nr::WAITID | nr::ALARM | nr::MQ_TIMEDSEND => self.sys_signalling(cpu, t, call),
+            nr::PIDFD_SEND_SIGNAL => self.send_by_host(call, call.args[1]),
             nr::SETSOCKOPT => {
                 self.enough.note(call);
                 self.pass(cpu, call)
@@ -196,7 +209,7 @@ impl<M: Machine> Kernel<M> {
             nr::CLOCK_SETTIME => self.sys_clock_settime(cpu, t, call),
             nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
             nr::TIMES => self.sys_times(cpu, t, call),
-            nr::SETITIMER => self.sys_setitimer(cpu, call),
+            nr::SETITIMER => self.sys_setitimer(cpu, t, call),
             nr::GETITIMER => self.sys_getitimer(cpu, call),
             _ => self.sys_rlimit(cpu, call),
         }
@@ -205,6 +218,7 @@ impl<M: Machine> Kernel<M> {
     /// Passes a call on to the host: at once if it cannot wait, else as one that may.
     pub(crate) fn pass(&self, cpu: CpuId, call: &Call) -> Out {
         cpu::bump(&self.cpu(cpu).count.passed);
+        self.expect_of_descriptors(cpu);
         if crate::host_call::may_wait(call.nr) {
             self.try_host(cpu, call)
         } else if crate::host_call::may_last(call.nr) {

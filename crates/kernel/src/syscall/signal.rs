@@ -119,6 +119,7 @@ impl<M: Machine> Kernel<M> {
         if a[1] as usize > SigSet::SIZE {
             return Errno::EINVAL.into();
         }
+        self.m.receive(None);
         let set = {
             let process = self.process.signals.lock();
             process.pending(&self.thread(t).signals.0.lock())
@@ -194,7 +195,11 @@ impl<M: Machine> Kernel<M> {
             return Out::Done(self.report_taken(info, &taken));
         }
         if span == Some(ids::Nanos::ZERO) {
-            return Errno::EAGAIN.into();
+            self.m.receive(None);
+            return match self.take_signal(t, wanted) {
+                Some(taken) => Out::Done(self.report_taken(info, &taken)),
+                None => Errno::EAGAIN.into(),
+            };
         }
         self.begin_wait(t, Wait::Signal);
         let thread = self.thread(t);
@@ -259,15 +264,18 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    pub(crate) fn sys_kill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_kill(&self, cpu: CpuId, call: &Call) -> Out {
         let call = &self.with_host_ids(call);
         let (pid, signal) = (call.args[0] as i32, call.args[1] as i32);
+        if pid <= 0 {
+            return self.send_by_host(call, call.args[1]);
+        }
         if pid != self.config.pid.0 || signal == 0 {
             return Out::Done(self.m.host(*call));
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
         let info = SigInfo::user(signal, pid, self.m.uid());
-        Out::from(self.send_to_process(cpu, Some(t), info).map(|()| 0))
+        Out::from(self.send_to_process(cpu, None, info).map(|()| 0))
     }
 
     pub(crate) fn sys_tkill(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
@@ -294,13 +302,13 @@ impl<M: Machine> Kernel<M> {
         Out::from(self.send_to_thread(cpu, target, info).map(|()| 0))
     }
 
-    pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, call: &Call) -> Out {
         let call = &self.with_host_ids(call);
         let [pid, signal, from, ..] = call.args;
         if pid as i32 != self.config.pid.0 || signal as i32 == 0 {
             return Out::Done(self.m.host(*call));
         }
-        Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_process(cpu, Some(t), i)).map(|()| 0))
+        Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_process(cpu, None, i)).map(|()| 0))
     }
 
     pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {

@@ -41,6 +41,8 @@ pub struct State {
     pub host_calls: Vec<Call>,
     /// Answers to host calls to come.
     pub host_answers: Vec<isize>,
+    /// How often what has arrived was asked for, and which signal was awaited.
+    pub received: Vec<Option<Signal>>,
     /// The next compare-and-exchange of this word finds this instead.
     pub interference: Option<(u64, u32)>,
     /// How much of each 100 ns the host gives to a carrier, if it counts.
@@ -117,6 +119,9 @@ impl Machine for TestMachine {
         let mut s = self.state();
         s.host_calls.push(call);
         s.host_answers.pop().unwrap_or(0)
+    }
+    fn receive(&self, awaited: Option<Signal>) {
+        self.state().received.push(awaited);
     }
     fn host_vector(&self, _nr: usize, _fd: u64, _addr: u64, _len: u64, _flags: u64) -> isize {
         Errno::ENOSYS.to_ret()

@@ -1,0 +1,107 @@
+//! Which calls are answered only when the signals that they cause have arrived, and which do not pay for that.
+
+mod common;
+
+use abi::{Errno, Signal, nr};
+use common::{World, word};
+use entresol_kernel::Trap;
+use ids::{CpuId, ThreadIdx};
+
+const SIGUSR1: u64 = 10;
+const F_SETFL: u64 = 4;
+const O_ASYNC: u64 = 0o20000;
+const TIOCSWINSZ: u64 = 0x5414;
+const TIOCGWINSZ: u64 = 0x5413;
+
+/// What was asked for by the time at which the call had been answered.
+fn received(w: &mut World, nr: usize, args: [u64; 6]) -> Vec<Option<Signal>> {
+    w.kernel.m.state().received.clear();
+    assert!(w.call(ThreadIdx(0), nr, args).is_some(), "call {nr} is answered");
+    w.kernel.m.state().received.clone()
+}
+
+fn answer(w: &World, result: isize) {
+    w.kernel.m.state().host_answers.push(result);
+}
+
+#[test]
+fn calls_that_cause_signals_wait_for_them() {
+    let (mut w, _) = World::with_threads(1);
+    answer(&w, 77);
+    assert_eq!(received(&mut w, nr::WAIT4, [77, 0, 0, 0, 0, 0]), [None]);
+    assert_eq!(received(&mut w, nr::ALARM, [0; 6]), [None]);
+    assert_eq!(received(&mut w, nr::SETITIMER, [0; 6]), [None]);
+    assert_eq!(received(&mut w, nr::IOCTL, [0, TIOCSWINSZ, 0, 0, 0, 0]), [None]);
+    assert_eq!(received(&mut w, nr::RT_SIGPENDING, [word(0), 8, 0, 0, 0, 0]), [None]);
+    assert_eq!(received(&mut w, nr::KILL, [0, SIGUSR1, 0, 0, 0, 0]), [Some(Signal::USR1)]);
+    assert_eq!(received(&mut w, nr::PIDFD_SEND_SIGNAL, [3, SIGUSR1, 0, 0, 0, 0]), [Some(Signal::USR1)]);
+}
+
+#[test]
+fn calls_that_cause_none_do_not() {
+    let (mut w, _) = World::with_threads(1);
+    let group = -(500i64) as u64;
+    for (nr, args) in [
+        (nr::GETPPID, [0; 6]),
+        (nr::READ, [0, word(0), 0, 0, 0, 0]),
+        (nr::PIPE2, [word(0), 0, 0, 0, 0, 0]),
+        (nr::FCNTL, [0, F_SETFL, 0, 0, 0, 0]),
+        (nr::IOCTL, [0, TIOCGWINSZ, word(0), 0, 0, 0]),
+        (nr::KILL, [group, 0, 0, 0, 0, 0]),
+        (nr::KILL, [77, SIGUSR1, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(received(&mut w, nr, args), [], "call {nr}");
+    }
+    answer(&w, Errno::ESRCH.to_ret());
+    assert_eq!(received(&mut w, nr::KILL, [group, SIGUSR1, 0, 0, 0, 0]), []);
+}
+
+/// Once a descriptor sends signals, any call may make it do so; a call of ours does not.
+#[test]
+fn descriptors_that_send_signals_are_remembered() {
+    let (mut w, _) = World::with_threads(1);
+    assert_eq!(received(&mut w, nr::PIPE2, [word(0), 0, 0, 0, 0, 0]), []);
+    w.call(ThreadIdx(0), nr::FCNTL, [0, F_SETFL, O_ASYNC, 0, 0, 0]);
+    assert_eq!(received(&mut w, nr::PIPE2, [word(0), 0, 0, 0, 0, 0]), [None]);
+    assert_eq!(received(&mut w, nr::SCHED_YIELD, [0; 6]), []);
+    assert_eq!(received(&mut w, nr::RT_SIGPROCMASK, [0, 0, 0, 8, 0, 0]), []);
+}
+
+/// A thread that waits for a child while a signal ends its host call.
+fn interrupted_wait(call: usize, args: [u64; 6], found: isize) -> (World, ThreadIdx) {
+    let (mut w, all) = World::with_threads(2);
+    w.handle(all[1], SIGUSR1, 0);
+    assert_eq!(w.call(all[0], call, args), None);
+    w.signal(all[1], all[0], SIGUSR1);
+    assert_eq!(w.waiting_on_host.pop().map(|(t, call)| (t, call.nr)), Some((all[0], call)));
+    answer(&w, found);
+    let next = w.kernel.trap(CpuId(0), Trap::HostReturn { thread: all[0], result: Errno::EINTR.to_ret() });
+    w.follow(0, next);
+    w.settle();
+    (w, all[0])
+}
+
+/// The signal may be the child's own SIGCHLD, which came just before the call was made (`do_wait`).
+#[test]
+fn a_child_comes_before_a_signal() {
+    let (w, t) = interrupted_wait(nr::WAIT4, [77, 0, 0, 0, 0, 0], 77);
+    assert_eq!((w.result(t), w.handled.as_slice()), (Some(77), [t].as_slice()));
+    let (w, t) = interrupted_wait(nr::WAIT4, [77, 0, 0, 0, 0, 0], 0);
+    assert_eq!((w.result(t), w.handled.as_slice()), (Some(Errno::EINTR.to_ret()), [t].as_slice()));
+    // It found nothing, and so has written nothing.
+    let (w, t) = interrupted_wait(nr::WAITID, [0, 0, word(0), 4, 0, 0], 0);
+    assert_eq!(w.result(t), Some(Errno::EINTR.to_ret()));
+    let (w, t) = interrupted_wait(nr::WAITID, [0, 0, word(0), 4, 0, 0], Errno::ECHILD.to_ret());
+    assert_eq!(w.result(t), Some(Errno::ECHILD.to_ret()));
+}
+
+/// `complete_signal`: whoever sends it, the main thread is asked first.
+#[test]
+fn a_signal_to_the_process_is_the_main_threads() {
+    let (mut w, all) = World::with_threads(2);
+    w.handle(all[0], SIGUSR1, 0);
+    assert_eq!(w.call(all[0], nr::PAUSE, [0; 6]), None);
+    assert_eq!(w.call(all[1], nr::KILL, [500, SIGUSR1, 0, 0, 0, 0]), Some(0));
+    w.settle();
+    assert_eq!((w.result(all[0]), w.handled.as_slice()), (Some(Errno::EINTR.to_ret()), [all[0]].as_slice()));
+}
