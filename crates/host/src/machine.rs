@@ -102,19 +102,19 @@ impl Host {
         self.seats.takeovers()
     }
 
-    #[allow(clippy::mut_from_ref)]
-    fn context(&self, t: ThreadIdx) -> &mut Context {
-        // SAFETY: contexts live for ever; the kernel asks only for threads that the calling
-        // CPU has to itself (current, new, or taken out of a queue).
-        unsafe { &mut *self.contexts.get(t) }
+    /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks
+    /// only for threads that the calling CPU has to itself (current, new, or taken out of a queue), and a reference
+    /// lives no longer than `f`, which asks for no other thread's state but a child's.
+    #[inline(always)]
+    fn with_context<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
+        // SAFETY: as said above; `run` keeps no reference over a call of the kernel.
+        f(unsafe { &mut *self.contexts.get(t) })
     }
 
-    /// The context of the thread that the calling carrier has loaded last, without a look into the table.
-    #[allow(clippy::mut_from_ref)]
-    #[inline(always)]
-    fn own_context(&self) -> &mut Context {
-        // SAFETY: as above; the block is the carrier's own.
-        unsafe { &mut *(*base::gs()).context }
+    /// The claim of a thread that may be anybody's.
+    fn claim(&self, t: ThreadIdx) -> &AtomicU32 {
+        // SAFETY: contexts live for ever, and this field is an atomic.
+        unsafe { &(*self.contexts.get(t)).claim }
     }
 
     /// The thread faults, and its signal may be fatal.
@@ -353,57 +353,60 @@ impl Machine for Host {
     }
 
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
-        let (parent_state, state) = (self.context(parent), self.context(child));
-        self.copy_state(parent_state, state, stack, tls);
+        self.with_context(parent, |parent| {
+            self.with_context(child, |child| self.copy_state(parent, child, stack, tls));
+        });
         // SAFETY: the parent is the caller's current thread.
         self.contexts.set_trapped(child, unsafe { *self.contexts.trapped(parent) });
         identity::inherit(parent, child);
-        state.free();
+        self.with_context(child, |child| child.free());
     }
 
     #[inline(always)]
     fn save(&self, t: ThreadIdx) {
-        // Not what is loaded here, but what the kernel says: were they not the same, the claim would tell.
-        let c = self.context(t);
-        // SAFETY: this carrier's own block.
-        if unsafe { (*base::gs()).fs_base_due } == 0 {
-            c.fs_base = base::fs_base();
-        }
-        // SAFETY: this carrier's own block.
-        let words = unsafe { &mut (*base::gs()).control_words };
-        if c.kind == Kind::Call as u32 {
-            *words = xstate::store_control_words(&mut c.mxcsr, &mut c.fcw);
-        } else {
-            *words = UNKNOWN_WORDS;
-            if c.kind == Kind::CallVectors as u32 {
-                self.make_full(c);
+        self.with_context(t, |c| {
+            // Not what is loaded here, but what the kernel says: were they not the same, the claim would tell.
+            // SAFETY: this carrier's own block.
+            if unsafe { (*base::gs()).fs_base_due } == 0 {
+                c.fs_base = base::fs_base();
             }
-        }
-        let me = Carrier::me();
-        if let Err(owner) = c.release(me.number) {
-            crate::run::resumed_elsewhere(me, t, owner);
-        }
+            // SAFETY: this carrier's own block.
+            let words = unsafe { &mut (*base::gs()).control_words };
+            if c.kind == Kind::Call as u32 {
+                *words = xstate::store_control_words(&mut c.mxcsr, &mut c.fcw);
+            } else {
+                *words = UNKNOWN_WORDS;
+                if c.kind == Kind::CallVectors as u32 {
+                    self.make_full(c);
+                }
+            }
+            let me = Carrier::me();
+            if let Err(owner) = c.release(me.number) {
+                crate::run::resumed_elsewhere(me, t, owner);
+            }
+        });
     }
 
     fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
-        let (me, c) = (Carrier::me(), self.context(t));
-        if !c.claim(me.number) {
-            crate::run::resumed_elsewhere(me, t, c.claim.load(Relaxed));
+        let me = Carrier::me();
+        if !self.with_context(t, |c| c.claim(me.number)) {
+            crate::run::resumed_elsewhere(me, t, self.claim(t).load(Relaxed));
         }
     }
 
     #[inline(always)]
     fn set_result(&self, t: ThreadIdx, value: isize) {
-        self.context(t).r[reg::RAX] = value as u64;
+        self.with_context(t, |c| c.r[reg::RAX] = value as u64);
     }
 
     #[inline(always)]
     fn answer(&self, _: ThreadIdx, value: isize) {
-        self.own_context().r[reg::RAX] = value as u64;
+        // SAFETY: the context that this carrier has loaded last, without a look into the table.
+        unsafe { (*(*base::gs()).context).r[reg::RAX] = value as u64 };
     }
 
     fn result(&self, t: ThreadIdx) -> u64 {
-        self.context(t).r[reg::RAX]
+        self.with_context(t, |c| c.r[reg::RAX])
     }
 
     /// The thread goes to the common entry once more, as if the site had jumped there.
@@ -412,7 +415,7 @@ impl Machine for Host {
         if crate::planted::never_restarts() {
             return self.set_result(t, Errno::EINTR.to_ret());
         }
-        self.restart(self.context(t), instead);
+        self.with_context(t, |c| self.restart(c, instead));
     }
 
     fn fs_base(&self, _t: ThreadIdx) -> u64 {
@@ -420,7 +423,7 @@ impl Machine for Host {
     }
 
     fn set_fs_base(&self, t: ThreadIdx, value: u64) {
-        self.context(t).fs_base = value;
+        self.with_context(t, |c| c.fs_base = value);
         // SAFETY: the current thread's own choice.
         unsafe { base::set_fs_base(value) };
     }
@@ -432,16 +435,16 @@ impl Machine for Host {
             trapno: trapped.number,
             err: trapped.error,
             cr2: trapped.address,
-            ..states::registers(self.context(t))
+            ..self.with_context(t, |c| states::registers(c))
         }
     }
 
     fn stack_pointer(&self, t: ThreadIdx) -> u64 {
-        self.context(t).r[reg::RSP]
+        self.with_context(t, |c| c.r[reg::RSP])
     }
 
     fn set_registers(&self, t: ThreadIdx, n: &Registers) {
-        self.replace_registers(self.context(t), n);
+        self.with_context(t, |c| self.replace_registers(c, n));
     }
 
     fn extended_state(&self) -> ExtendedState {
@@ -449,40 +452,42 @@ impl Machine for Host {
     }
 
     fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault> {
-        let bytes = self.extended(self.context(t));
-        self.write(addr, bytes)
+        self.with_context(t, |c| self.write(addr, self.extended(c)))
     }
 
     fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault> {
-        let bytes = self.extended(self.context(t));
-        xstate::init(bytes);
-        let copied = match from {
-            None => Ok(()),
-            Some((at, Restorable::Fxsave)) => {
-                self.read(at, &mut bytes[..512]).map(|()| xstate::claim_components(bytes, 3))
-            }
-            Some((at, Restorable::Xsave { size, features })) => {
-                let n = (size as usize).min(bytes.len());
-                self.read(at, &mut bytes[..n]).map(|()| {
-                    let used = xstate::components(bytes) & features;
-                    xstate::claim_components(bytes, used);
-                })
-            }
-        };
-        // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
-        if copied.is_err() {
+        self.with_context(t, |c| {
+            let bytes = self.extended(c);
             xstate::init(bytes);
-        }
-        #[cfg(feature = "planted")]
-        if crate::planted::loses_vectors() {
-            xstate::init(bytes);
-        }
-        xstate::sanitize(bytes);
-        copied
+            let copied = match from {
+                None => Ok(()),
+                Some((at, Restorable::Fxsave)) => {
+                    self.read(at, &mut bytes[..512]).map(|()| xstate::claim_components(bytes, 3))
+                }
+                Some((at, Restorable::Xsave { size, features })) => {
+                    let n = (size as usize).min(bytes.len());
+                    self.read(at, &mut bytes[..n]).map(|()| {
+                        let used = xstate::components(bytes) & features;
+                        xstate::claim_components(bytes, used);
+                    })
+                }
+            };
+            // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
+            if copied.is_err() {
+                xstate::init(bytes);
+            }
+            #[cfg(feature = "planted")]
+            if crate::planted::loses_vectors() {
+                xstate::init(bytes);
+            }
+            xstate::sanitize(bytes);
+            copied
+        })
     }
 
     fn interrupt(&self, t: ThreadIdx) {
-        let carrier = self.context(t).host_carrier.load(SeqCst);
+        // SAFETY: contexts live for ever, and this field is an atomic: another carrier may have the rest.
+        let carrier = unsafe { &(*self.contexts.get(t)).host_carrier }.load(SeqCst);
         if carrier == 0 {
             return;
         }
@@ -605,7 +610,7 @@ impl Host {
 
     /// What this carrier still has of the thread in its registers is saved, for another carrier to go on with it.
     pub(crate) fn leave_behind(&self, t: ThreadIdx) {
-        if self.context(t).claim.load(Relaxed) == Carrier::me().number + 1 {
+        if self.claim(t).load(Relaxed) == Carrier::me().number + 1 {
             self.save(t);
         }
     }

@@ -41,26 +41,29 @@ const _: () = assert!(entry::SCHED_YIELD == abi::nr::SCHED_YIELD && entry::FUTEX
 
 /// What every call begins with; `None` if it is not for the kernel.
 #[inline(always)]
-fn enter<'a>(context: *mut Context) -> Option<(&'a mut Context, Here<'static, Host>)> {
+fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
     if Carrier::is_borrowed() {
         return None;
     }
-    // SAFETY: as above.
+    // SAFETY: the entry filled it for this carrier; the kernel has not been called yet.
     let c = unsafe { &mut *context };
     let here = kernel().here(Carrier::my_cpu());
     here.count_call(c.library);
     if !c.xbuf.is_null() {
         release_buffer(Carrier::me(), c);
     }
-    Some((c, here))
+    Some(here)
 }
 
-/// The call of a context. It is read where the entry has put it: a copy would be made with loads wider than the stores
-/// just before, which stall.
+/// The call of a context: a copy, as the kernel writes the registers while it handles the call. It is made word by
+/// word: loads wider than the entry's stores just before would stall.
 #[inline(always)]
-fn call_of(c: &Context) -> &Call {
-    // SAFETY: a context begins with number and arguments (see the assertions below).
-    unsafe { &*core::ptr::from_ref(c).cast::<Call>() }
+fn call_of(context: *const Context) -> Call {
+    use arch::context::reg;
+    // SAFETY: the entry filled it for this carrier.
+    let word = |register: usize| unsafe { (&raw const (*context).r[register]).read_volatile() };
+    let args = [reg::RDI, reg::RSI, reg::RDX, reg::R10, reg::R8, reg::R9].map(word);
+    Call { nr: word(reg::RAX) as usize, args }
 }
 
 /// `sched_yield(2)`: from [`entry::entresol_entry_call`] and its twin, as the next two.
@@ -70,9 +73,9 @@ fn call_of(c: &Context) -> &Call {
 extern "C" fn on_yield(context: *mut Context) -> ! {
     leave(match enter(context) {
         None => borrowed_call(context),
-        Some((c, here)) => match here.sched_yield() {
+        Some(here) => match here.sched_yield() {
             Chosen::Run(t) => load(Carrier::me(), t),
-            chosen => follow_long(c, Brief::Chosen(chosen)),
+            chosen => follow_long(context, Brief::Chosen(chosen)),
         },
     })
 }
@@ -81,9 +84,9 @@ extern "C" fn on_yield(context: *mut Context) -> ! {
 extern "C" fn on_futex(context: *mut Context) -> ! {
     leave(match enter(context) {
         None => borrowed_call(context),
-        Some((c, here)) => match here.futex(call_of(c)) {
+        Some(here) => match here.futex(&call_of(context)) {
             Brief::Chosen(Chosen::Run(t)) => load(Carrier::me(), t),
-            brief => follow_long(c, brief),
+            brief => follow_long(context, brief),
         },
     })
 }
@@ -108,13 +111,15 @@ core::arch::global_asm!(
 // SAFETY: a section of code, in which nothing else is that is ever reached.
 #[unsafe(link_section = ".text.entresol_on_other")]
 extern "C" fn on_other(context: *mut Context) -> ! {
-    let Some((c, here)) = enter(context) else { leave(borrowed_call(context)) };
-    if let Some(result) = here.call_at_once(call_of(c)) {
-        c.r[arch::context::reg::RAX] = result as u64;
+    let Some(here) = enter(context) else { leave(borrowed_call(context)) };
+    let call = call_of(context);
+    if let Some(result) = here.call_at_once(&call) {
+        // SAFETY: the entry filled it for this carrier.
+        unsafe { (*context).r[arch::context::reg::RAX] = result as u64 };
         leave(context);
     }
     let me = Carrier::me();
-    leave(follow(me, kernel().call_other(me.cpu(), call_of(c))))
+    leave(follow(me, kernel().call_other(me.cpu(), &call)))
 }
 
 /// Any call, all of whose state the handler of a host signal has put into the context.
@@ -122,29 +127,25 @@ extern "C" fn on_copied(context: *mut Context) -> ! {
     let me = Carrier::me();
     me.refill();
     // SAFETY: the handler filled it for this carrier.
-    let c = unsafe { &mut *context };
-    kernel().here(me.cpu()).count_call(c.library);
-    leave(follow(me, kernel().trap(me.cpu(), Trap::Call(*call_of(c)))))
+    kernel().here(me.cpu()).count_call(unsafe { (*context).library });
+    leave(follow(me, kernel().trap(me.cpu(), Trap::Call(call_of(context)))))
 }
 
 #[inline(never)]
-fn follow_long(c: &Context, brief: Brief) -> *mut Context {
+fn follow_long(context: *const Context, brief: Brief) -> *mut Context {
     let me = Carrier::me();
-    follow(me, kernel().next(me.cpu(), call_of(c), brief))
+    follow(me, kernel().next(me.cpu(), &call_of(context), brief))
 }
 
 #[cold]
 #[inline(never)]
 fn borrowed_call(context: *mut Context) -> *mut Context {
+    let call = call_of(context);
     // SAFETY: the entry filled it for this carrier.
     let c = unsafe { &mut *context };
-    let call = *call_of(c);
     process::borrowed_call(Carrier::me(), c, call);
     context
 }
-
-const _: () = assert!(core::mem::offset_of!(Call, nr) == 8 * arch::context::reg::RAX);
-const _: () = assert!(core::mem::offset_of!(Call, args) + 40 == 8 * arch::context::reg::R9);
 
 /// The buffer of a preemption that the thread has come back from.
 #[cold]
