@@ -97,8 +97,14 @@ impl<M: Machine> Kernel<M> {
         }
         match reserve.guards {
             Guards::Unknown => None,
-            Guards::Markers if len <= SMALL_MAX => self.small_stack(reserve, len, opened),
+            Guards::Markers if len <= SMALL_MAX => {
+                let at = self.hidden_stack(reserve, len)?;
+                self.show_stack(at, len, opened)
+            }
             Guards::Markers => {
+                if let Some(at) = reserve.take_free(len) {
+                    return self.show_stack(at, len, opened);
+                }
                 let (prot, kind) = match opened {
                     true => (PROT_READ_WRITE, Kind::Marked { hidden: 0 }),
                     false => (PROT_NONE, Kind::Closed),
@@ -123,20 +129,23 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn small_stack(&self, reserve: &mut Reserve, len: u64, opened: bool) -> Option<(u64, Kind)> {
-        let at = match reserve.take_free(len).or_else(|| reserve.cut(len)) {
-            Some(at) => at,
-            None => {
-                let chunk = self.new_chunk(CHUNK, true)?;
-                if chunk + CHUNK == reserve.fresh.0 {
-                    reserve.fresh.0 = chunk;
-                } else {
-                    self.drop_fresh(reserve);
-                    reserve.fresh = (chunk, chunk + CHUNK);
-                }
-                reserve.cut(len)?
-            }
-        };
+    /// A small stack, all of which is covered by markers.
+    fn hidden_stack(&self, reserve: &mut Reserve, len: u64) -> Option<u64> {
+        if let Some(at) = reserve.take_free(len).or_else(|| reserve.cut(len)) {
+            return Some(at);
+        }
+        let chunk = self.new_chunk(CHUNK, true)?;
+        if chunk + CHUNK == reserve.fresh.0 {
+            reserve.fresh.0 = chunk;
+        } else {
+            self.drop_fresh(reserve);
+            reserve.fresh = (chunk, chunk + CHUNK);
+        }
+        reserve.cut(len)
+    }
+
+    /// A stack that is covered by markers is given to the program.
+    fn show_stack(&self, at: u64, len: u64, opened: bool) -> Option<(u64, Kind)> {
         if opened && self.madvise(at, len, MADV_GUARD_REMOVE).is_err() {
             // It has been locked in memory.
             let _ = self.unmap(at, len);
