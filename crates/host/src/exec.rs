@@ -6,12 +6,13 @@
 //! (`kernel/src/exec.rs`).
 
 use crate::carrier::Carrier;
+use crate::caught;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use abi::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arch::{syscall, user};
+use arch::{entry, syscall, user};
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
 use sync::atomic::Ordering::*;
@@ -76,10 +77,11 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
     }
 }
 
-fn host(nr: usize, args: [u64; 6]) -> isize {
+/// The call itself, unless a signal comes before it begins: then EINTR.
+fn host(nr: usize, [a, b, c, d, e, f]: [u64; 6]) -> isize {
     let handed_back = crate::handlers::hand_back();
     // SAFETY: the program's own call; it returns only on failure, with nothing changed.
-    let result = unsafe { arch::raw::syscall(nr, args.map(|a| a as usize)) };
+    let result = unsafe { entry::host_call(&[nr as u64, a, b, c, d, e, f]) };
     if handed_back {
         crate::handlers::install();
     }
@@ -208,9 +210,11 @@ const HEAD: usize = 4096;
 /// Whether the image can come up in the file: a 64-bit program with glibc's loader, or a
 /// script whose interpreter is one. What cannot be read is left to the host.
 fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
-    const O_RDONLY_CLOEXEC: usize = 0o2000000;
+    // A FIFO is not waited for, and no terminal becomes the session's.
+    const O_RDONLY_NONBLOCK_NOCTTY_CLOEXEC: usize = 0o2004400;
     // SAFETY: the path is the program's; the descriptor is closed below.
-    let fd = if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, O_RDONLY_CLOEXEC, 0) } };
+    let fd =
+        if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, O_RDONLY_NONBLOCK_NOCTTY_CLOEXEC, 0) } };
     if fd < 0 {
         return true;
     }
@@ -271,18 +275,23 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     k.hand_on_times(false);
     let (me, mask) = (Carrier::me(), k.blocked(t));
     me.refuse_kicks();
+    let mut signals = None;
     os::set_timer_slack(k.thread(t).slacks()[0]);
-    let result = with_mask(mask.0, || {
-        let signals = k.hand_on_signals(t);
-        let result = exec(handover, call, &k.carried(t), &mut Lent::default());
-        (result, signals)
+    let result = caught::with_handlers_caught(me, || {
+        with_mask(mask.0, || {
+            signals = Some(k.hand_on_signals(t));
+            exec(handover, call, &k.carried(t), &mut Lent::default())
+        })
     });
-    let (result, signals) = result;
     os::set_timer_slack(os::FINEST);
     me.accept_kicks();
-    k.take_signals_back(Carrier::me().cpu(), t, signals);
+    if let Some(signals) = signals {
+        k.take_signals_back(me.cpu(), t, signals);
+    }
+    caught::hand_in(me);
     k.keep_times();
-    result
+    // The handler comes first, and then the call.
+    if result == Errno::EINTR.to_ret() { Errno::ERESTARTNOINTR.to_ret() } else { result }
 }
 
 /// A vfork child does. If it succeeds, nobody comes back to what it has been lent: its parent frees that. It has

@@ -71,8 +71,9 @@ const SIG_IGN: u64 = 1;
 /// hands that on. True if our handlers must be installed again should the exec fail.
 pub fn hand_back() -> bool {
     let k = crate::machine::kernel();
-    // While other threads may still make calls, dispatch needs its handler.
-    let kept = if k.threads().live() > 1 { bit(SIGSYS) } else { 0 };
+    // Other threads may still make calls and get ticks and kicks, whose handlers they need until the call succeeds.
+    let needed = bit(SIGSYS) | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
+    let kept = if k.threads().live() > 1 && !Carrier::is_borrowed() { needed } else { 0 };
     let set = k.ignored().0 & !SERVICE_SET & !kept;
     for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0 && is_handled(signal)) {
         os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
@@ -80,10 +81,10 @@ pub fn hand_back() -> bool {
     set != 0
 }
 
-/// What the host is told of a handler of ours.
-pub(crate) fn action(handler: u64) -> HostAction {
+/// What the host is told of a handler of ours, with flags beyond those that each of them has.
+pub(crate) fn action(handler: u64, flags: u64) -> HostAction {
     let restorer = entry::entresol_restorer as *const () as u64;
-    HostAction { handler, flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
+    HostAction { handler, flags: flags | SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
 }
 
 /// Whether the host has a handler of ours for the signal: a vfork child may have put another action in its place.
@@ -95,6 +96,7 @@ pub(crate) fn is_handled(signal: i32) -> bool {
 /// Installs the handlers of the process.
 pub fn install() {
     crate::run::set_up();
+    let action = |handler: u64| action(handler, 0);
     os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
     os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
     os::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));

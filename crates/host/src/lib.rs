@@ -16,7 +16,7 @@
 //! | [`handlers`], [`sites`] | host signals: dispatch, tick, kick, interrupt, faults; program counters shown in frames |
 //! | [`service`], [`watch`], `stops`, `left`, `outside` | the thread that receives signals, and watches CPUs while threads compete |
 //! | `receive` | signals that a carrier receives before a call returns |
-//! | [`process`], `exec`, `times` | exit, fork, vfork, exec, and what they hand on |
+//! | [`process`], `exec`, `caught`, `times` | exit, fork, vfork, exec, signals meanwhile, and what they hand on |
 //! | `identity` | credentials: a thread runs only on a carrier that has the same |
 //! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
 //!
@@ -41,6 +41,7 @@ pub mod ahead;
 mod alarms;
 mod bounds;
 pub mod carrier;
+mod caught;
 mod clock;
 mod contexts;
 mod debugger;

@@ -3,6 +3,7 @@
 use crate::ahead::Ahead;
 use crate::bounds::Bounds;
 use crate::carrier::{Carrier, Carriers};
+use crate::caught::Caught;
 use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
@@ -40,6 +41,7 @@ pub struct Host {
     pub ahead: Ahead,
     /// What exec must hand on.
     pub handover: exec::Handover,
+    pub(crate) caught: Caught,
     /// The thread whose fault is being handled, plus one, and the signal.
     faulting: AtomicU64,
 }
@@ -83,6 +85,7 @@ impl Host {
             receiving: Receiving::default(),
             ahead: Ahead::default(),
             handover,
+            caught: Caught::default(),
             faulting: AtomicU64::new(0),
         })
     }

@@ -96,7 +96,7 @@ pub(crate) fn show(info: &SigInfo) -> bool {
     if handlers::SERVICE_SET & bit == 0 || !is_traced() {
         return true;
     }
-    let before = os::sigaction(info.signo(), Some(&handlers::action(on_shown as *const () as u64)));
+    let before = os::sigaction(info.signo(), Some(&handlers::action(on_shown as *const () as u64, 0)));
     SHOWN.store(0, Relaxed);
     os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
     let mask = os::sigprocmask(1, bit);

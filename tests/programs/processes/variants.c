@@ -1,0 +1,110 @@
+/* What a new process has of its maker, by the flags of clone and clone3, and what execve refuses. */
+#include "../check.h"
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+static void end_child(const char *what, pid_t child) {
+  int status;
+  need(child > 0 && waitpid(child, &status, 0) == child);
+  say("%s %s", what, ended(status));
+}
+
+static void nothing(int signal) { (void)signal; }
+
+CASE(handlers_cleared) {
+  signal(SIGUSR2, nothing), signal(SIGWINCH, SIG_IGN);
+  for (int clear = 0; clear < 2; clear++) {
+    struct clone_args args = {.flags = clear ? CLONE_CLEAR_SIGHAND : 0, .exit_signal = SIGCHLD};
+    pid_t child = syscall(SYS_clone3, &args, sizeof args);
+    if (child == 0) {
+      struct sigaction usr2, winch;
+      sigaction(SIGUSR2, NULL, &usr2), sigaction(SIGWINCH, NULL, &winch);
+      _exit((usr2.sa_handler == SIG_DFL) + 2 * (winch.sa_handler == SIG_IGN));
+    }
+    end_child(clear ? "cleared" : "kept", child);
+  }
+  struct clone_args both = {.flags = CLONE_CLEAR_SIGHAND | CLONE_SIGHAND | CLONE_VM, .exit_signal = SIGCHLD};
+  say("cleared and shared %s", result(syscall(SYS_clone3, &both, sizeof both)));
+}
+
+CASE(a_sibling) {
+  pid_t me = getpid(), child = fork();
+  if (child == 0) {
+    long sibling = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    if (sibling == 0) _exit(getppid() == me ? 7 : 3);
+    _exit(sibling > 0 ? 4 : 5);
+  }
+  int status, ends[10] = {0};
+  for (int i = 0; i < 2; i++) {
+    need(waitpid(-1, &status, 0) > 0 && WIFEXITED(status));
+    ends[WEXITSTATUS(status) % 10]++;
+  }
+  say("sibling %d, its maker %d", ends[7], ends[4]);
+  struct clone_args args = {.flags = CLONE_PARENT, .exit_signal = SIGCHLD};
+  say("clone3 with a signal %s", result(syscall(SYS_clone3, &args, sizeof args)));
+}
+
+/* By an instruction of the program's own, with vectors that nobody has saved. */
+CASE(vector_registers) {
+  double given[2] = {3.25, -7.5}, found[2] = {0};
+  long child;
+  __asm__ volatile("movsd %3, %%xmm5\n\tmovsd %4, %%xmm15\n\tmov $57, %%eax\n\tsyscall\n\t"
+                   "movsd %%xmm5, %1\n\tmovsd %%xmm15, %2"
+                   : "=&a"(child), "=m"(found[0]), "=m"(found[1])
+                   : "m"(given[0]), "m"(given[1])
+                   : "rcx", "r11", "memory", "xmm5", "xmm15");
+  bool same = found[0] == given[0] && found[1] == given[1];
+  if (child == 0) _exit(same ? 7 : 8);
+  say("parent %s", same ? "the same" : "OTHERS");
+  end_child("child", child);
+}
+
+CASE(no_program) {
+  char path[] = "/tmp/variants-XXXXXX";
+  need(mkdtemp(path) && chdir(path) == 0);
+  need(mkfifo("fifo", 0755) == 0 && mkdir("folder", 0755) == 0);
+  execl("fifo", "fifo", NULL);
+  say("FIFO %s", errname(errno));
+  execl("folder", "folder", NULL);
+  say("folder %s", errname(errno));
+  execl("/dev/null", "null", NULL);
+  say("device %s", errname(errno));
+  int fd = open("fifo", O_RDWR);
+  syscall(SYS_execveat, fd, "", (char *[]){"fifo", NULL}, NULL, AT_EMPTY_PATH);
+  say("open FIFO %s", errname(errno));
+  need(close(fd) == 0 && unlink("fifo") == 0 && rmdir("folder") == 0 && chdir("/") == 0 && rmdir(path) == 0);
+}
+
+/* Signals with a handler that arrive while a call fails, from a timer, from a child, and of three kinds at once. */
+static atomic_int arrived[3];
+static void count(int signal) { arrived[signal == SIGALRM ? 0 : signal == SIGUSR1 ? 1 : 2]++; }
+static void *try_programs(void *enough) {
+  while (!*(atomic_int *)enough) execl("/etc/hostname", "hostname", NULL), execl("/nonexistent", "nothing", NULL);
+  return NULL;
+}
+CASE(signals_while_it_fails) {
+  struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART};
+  sigaction(SIGALRM, &action, NULL), sigaction(SIGUSR1, &action, NULL), sigaction(SIGRTMIN, &action, NULL);
+  struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+  pid_t me = getpid(), child = fork();
+  if (child == 0) {
+    union sigval value = {.sival_int = 1};
+    for (int i = 0; i < 200; i++) {
+      kill(me, SIGUSR1);
+      need(sigqueue(me, SIGRTMIN, value) == 0);
+      nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    _exit(0);
+  }
+  atomic_int enough = 0;
+  pthread_t thread = start(try_programs, &enough);
+  setitimer(ITIMER_REAL, &often, NULL);
+  while (arrived[0] < 50 || arrived[1] < 1 || arrived[2] < 200) execl("/etc/hostname", "hostname", NULL);
+  setitimer(ITIMER_REAL, &never, NULL);
+  enough = 1;
+  finish(thread);
+  end_child("sender", child);
+  say("queued signals %d", arrived[2]);
+}
