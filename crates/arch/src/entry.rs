@@ -272,7 +272,7 @@ global_asm!(
     "jmp entresol_resume",
     // ---- a host call that may wait ----------------------------------------------------
     // rdi = &[nr, a0..a5]. Between the look at Gs::interrupt and the instruction after
-    // `syscall`, an interrupt signal moves us to the label that answers -EINTR, so that an
+    // `syscall`, an interrupt signal moves us to the label that answers -ERESTARTNOINTR, so that an
     // interrupt asked for just before the call is never lost.
     ".globl entresol_host_call",
     ".hidden entresol_host_call",
@@ -298,7 +298,7 @@ global_asm!(
     ".globl entresol_host_interrupted",
     ".hidden entresol_host_interrupted",
     "entresol_host_interrupted:",
-    "mov rax, -4",
+    "mov rax, -513",
     "ret",
     // ---- the restorer of our own handlers, byte for byte what debuggers look for -------
     ".globl entresol_restorer",
@@ -326,6 +326,16 @@ global_asm!(
     "6:",
     "wrgsbase r9",
     "jmp entresol_entry_carrier",
+    // ---- the same by clone3: rdi = its arguments, rsi = their size, rdx = Gs ------------
+    ".globl entresol_clone_lent",
+    ".hidden entresol_clone_lent",
+    "entresol_clone_lent:",
+    "mov r9, rdx",
+    "mov eax, 435",
+    "syscall",
+    "test rax, rax",
+    "jz 6b",
+    "ret",
     handlers = sym HANDLERS,
     sched_yield = const SCHED_YIELD,
     futex = const FUTEX,
@@ -360,8 +370,11 @@ pub struct Handlers {
     pub again: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
 }
 
-/// Says where the entries go on. Before the first trap.
+/// Says where the entries go on. Before the first trap; the second time it changes nothing.
 pub fn set_handlers(h: &Handlers) {
+    if !HANDLERS[0].load(Ordering::Relaxed).is_null() {
+        return;
+    }
     let calls = [h.call as *mut (), h.sched_yield as *mut (), h.futex as *mut (), h.copied as *mut ()];
     let all = [calls[0], h.preempt as *mut (), h.carrier as *mut (), h.again as *mut (), calls[1], calls[2], calls[3]];
     for (word, f) in HANDLERS.iter().zip(all) {
@@ -390,6 +403,7 @@ unsafe extern "C" {
     /// The restorer of every handler of ours.
     pub fn entresol_restorer();
     fn entresol_clone_carrier(flags: u64, stack: u64, gs: *mut Gs, ptid: *mut u32) -> isize;
+    fn entresol_clone_lent(args: u64, size: usize, gs: *mut Gs) -> isize;
 }
 
 /// Whether a thread at `rip` is at an entry for system calls with all its registers still its own: a single-stepping
@@ -423,7 +437,8 @@ pub fn interrupted(rip: u64) -> Option<u64> {
 }
 
 /// Makes a host call that may wait: `[number, six arguments]`. An interrupt asked for
-/// through [`Gs::interrupt`] and the interrupt signal ends it with `-EINTR`, whenever it comes.
+/// through [`Gs::interrupt`] and the interrupt signal ends it with `-EINTR`, whenever it comes, or with `-ERESTARTNOINTR` if it
+/// has not begun.
 ///
 /// # Safety
 /// As for [`crate::raw::syscall`]; the GS base must be a carrier's.
@@ -440,6 +455,50 @@ pub unsafe fn clone_carrier(flags: u64, gs: *mut Gs, ptid: *mut u32) -> isize {
     // SAFETY: the child runs on the kernel stack in `gs` alone.
     unsafe { entresol_clone_carrier(flags, (*gs).kernel_stack, gs, ptid) }
 }
+
+/// Clones a host thread by `clone3(2)`, which begins in the machine's carrier handler with the GS base `gs`.
+///
+/// # Safety
+/// As for [`clone_carrier`]; the arguments must name the kernel stack in `gs`.
+pub unsafe fn clone_lent(args: u64, size: usize, gs: *mut Gs) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { entresol_clone_lent(args, size, gs) }
+}
+
+/// Leaves by the host's `rt_sigreturn`, with the frame that begins at `frame`.
+///
+/// # Safety
+/// The frame must be complete, and nothing on the stack may be to be dropped.
+pub unsafe fn sigreturn(frame: *const u8) -> ! {
+    const PRETCODE: usize = 8;
+    // SAFETY: as the caller promises. Its return address counts as taken.
+    unsafe {
+        core::arch::asm!("mov rsp, {}", "mov eax, 15", "syscall", "ud2", in(reg) frame.add(PRETCODE), options(noreturn))
+    }
+}
+
+/// From here to [`entry_end`] a thread's registers go from the processor to its context.
+pub fn entry_start() -> u64 {
+    entresol_entry_call as *const () as u64
+}
+
+/// As above.
+pub fn entry_end() -> u64 {
+    entresol_entry_preempt as *const () as u64
+}
+
+/// Whether this is the first instruction of an entry, where all registers are still the program's.
+pub fn is_entry(rip: u64) -> bool {
+    [entresol_entry_call as *const () as u64, entresol_entry_vectors as *const () as u64].contains(&rip)
+}
+
+/// Says who handles `futex(2)` from now on.
+pub fn set_futex_handler(handler: extern "C" fn(*mut Context) -> !) {
+    HANDLERS[FUTEX_HANDLER].store(handler as *mut (), Ordering::Release);
+}
+
+/// Its place in [`HANDLERS`].
+const FUTEX_HANDLER: usize = 5;
 
 /// Resumes a thread and never returns: what is on the stack is left there, and the next trap begins at its top again.
 ///

@@ -101,6 +101,44 @@ impl HostFrame {
         }
     }
 
+    /// The extended state with what ends it, as the host has written it.
+    pub fn state(&self) -> &[u8] {
+        // SAFETY: as in `copy_out`.
+        unsafe {
+            let len = match self.state_size() {
+                Some(_) => self.fpstate.add(468).cast::<u32>().read() as usize,
+                None => 512,
+            };
+            core::slice::from_raw_parts(self.fpstate, len)
+        }
+    }
+
+    /// The length of the extended state; `None` if there is the oldest part alone.
+    pub fn state_size(&self) -> Option<u32> {
+        // SAFETY: as in `copy_out`.
+        unsafe {
+            let magic = self.fpstate.add(464).cast::<u32>().read();
+            (magic == FP_XSTATE_MAGIC1).then(|| self.fpstate.add(480).cast::<u32>().read())
+        }
+    }
+
+    /// The words in which the state describes itself (`struct _fpx_sw_bytes`).
+    pub fn state_words(&self) -> [u64; 6] {
+        // SAFETY: as in `copy_out`.
+        unsafe { self.fpstate.add(464).cast::<[u64; 6]>().read() }
+    }
+
+    /// Makes the handler's return go to another function, with these general registers and the processor's initial
+    /// extended state.
+    pub fn enter(&mut self, r: [u64; 16], rip: u64, flags: u64) {
+        for (i, &h) in HOST_INDEX.iter().enumerate() {
+            self.gregs[h] = r[i];
+        }
+        self.gregs[RIP] = rip;
+        self.gregs[EFLAGS] = flags;
+        self.fpstate = core::ptr::null_mut();
+    }
+
     /// Makes the handler's return go to `rip` on the stack `rsp`, the extended state untouched.
     pub fn divert(&mut self, rip: u64, rsp: u64) {
         self.gregs[RIP] = rip;
@@ -121,3 +159,18 @@ impl HostFrame {
 }
 
 const _: () = assert!(core::mem::offset_of!(HostFrame, sigmask) == 296);
+
+/// Makes a state that has been saved one of a signal frame, which the host described in these words. Gives its address.
+///
+/// # Safety
+/// The buffer must have [`crate::xstate::size`] bytes and four more.
+pub unsafe fn finish_state(xbuf: *mut u8, words: [u64; 6]) -> *mut u8 {
+    const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
+    let size = (words[2] as u32 as usize).min(crate::xstate::size());
+    // SAFETY: as the caller promises.
+    unsafe {
+        xbuf.add(464).cast::<[u64; 6]>().write(words);
+        xbuf.add(size).cast::<u32>().write_unaligned(FP_XSTATE_MAGIC2);
+    }
+    xbuf
+}

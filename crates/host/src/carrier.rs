@@ -4,17 +4,19 @@
 //! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
 
 use crate::alarms::Alarms;
+use crate::borrower::Borrower;
 use crate::delegate::{self, Delegated};
 use crate::os::{self, nr};
 use crate::takeover::Inline;
 use crate::{Host, handlers, identity, kernel};
+use alloc::boxed::Box;
 use arch::context::pending;
 use arch::{Gs, syscall, xstate};
 use core::mem::offset_of;
-use ids::{CpuId, Nanos, ThreadIdx};
+use ids::{CpuId, Nanos};
 use kernel::{Next, Trap};
 use sync::Lock;
-use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 
 /// The most carriers of a process.
 pub const CARRIERS_MAX: usize = 1 << 15;
@@ -25,9 +27,13 @@ const GUARD: usize = 4096;
 const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
 const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
 
+/// With room for what ends a state in a signal frame.
 fn total() -> usize {
-    BELOW + BLOCK + xstate::size()
+    BELOW + BLOCK + xstate::size() + 64
 }
+
+/// The mark of a borrower in [`Gs::borrowed`].
+pub(crate) const BORROWED: u32 = 1;
 
 /// In place of a seat: the carrier shall end.
 const END: u32 = u32::MAX;
@@ -84,12 +90,8 @@ pub struct Carrier {
     next: AtomicU32,
     /// What the host said about a fault in user code: number, code, address, error code.
     pub fault: FaultInfo,
-    /// The program's mask in a vfork child.
-    pub borrowed_mask: AtomicU64,
-    /// The thread that made the vfork child and waits for it.
-    pub borrowed_from: AtomicU32,
-    /// What the vfork child needs of our memory for its exec.
-    pub(crate) lent: AtomicPtr<crate::exec::Lent>,
+    /// What a borrower has besides. Set before it begins.
+    borrower: AtomicPtr<Borrower>,
     /// If a thread is tied to it: the identity that it has but for that; else [`identity::NONE`]. Its own.
     pub(crate) untied: AtomicU32,
     signal_stack: *mut u8,
@@ -353,9 +355,7 @@ impl Carrier {
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
                 fault: FaultInfo::default(),
-                borrowed_mask: AtomicU64::new(0),
-                borrowed_from: AtomicU32::new(0),
-                lent: AtomicPtr::new(core::ptr::null_mut()),
+                borrower: AtomicPtr::new(core::ptr::null_mut()),
                 untied: AtomicU32::new(identity::NONE),
                 signal_stack,
             });
@@ -363,25 +363,61 @@ impl Carrier {
         }
     }
 
-    /// A carrier block for a vfork child: not in the table.
-    pub fn borrowed(from: ThreadIdx, mask: u64) -> Option<*mut Carrier> {
+    /// A carrier block for a borrower, which it frees: not in the table.
+    pub(crate) fn borrowed(borrower: *mut Borrower) -> Option<*mut Carrier> {
         let carrier = Carrier::map(u32::MAX)?;
         // SAFETY: fresh and ours alone.
         unsafe {
-            (*carrier).gs.borrowed = 1;
-            (*carrier).borrowed_mask.store(mask, Relaxed);
-            (*carrier).borrowed_from.store(from.0, Relaxed);
+            (*carrier).gs.borrowed = BORROWED;
+            (*carrier).borrower.store(borrower, Release);
         }
         Some(carrier)
     }
 
-    /// Frees the block of a vfork child that has left our memory.
+    /// Frees what a borrower had that has left our memory.
     ///
     /// # Safety
-    /// The child must have made its exec or exit.
-    pub unsafe fn free_borrowed(carrier: *mut Carrier) {
-        // SAFETY: the layout of `map`.
-        unsafe { os::unmap(carrier.cast::<u8>().sub(BELOW), total()) };
+    /// Its host thread must be done with it.
+    pub(crate) unsafe fn free_borrowed(carrier: *mut Carrier) {
+        // SAFETY: it came from a box; the layout of `map`.
+        unsafe {
+            drop(Box::from_raw((*carrier).borrower.load(Acquire)));
+            os::unmap(carrier.cast::<u8>().sub(BELOW), total());
+        }
+    }
+
+    /// The borrower whose block this is: the caller's own, or one that has not begun or has ended.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn borrower(&self) -> &mut Borrower {
+        // SAFETY: set before it begins; one host thread uses it, and its handler the parts that are atomic.
+        unsafe { &mut *self.borrower.load(Acquire) }
+    }
+
+    /// The buffer behind a block.
+    pub(crate) fn buffer_of(carrier: *mut Carrier) -> *mut u8 {
+        carrier.cast::<u8>().wrapping_add(BLOCK)
+    }
+
+    /// The kernel stack below a block: where it begins, and its length.
+    pub(crate) fn kernel_stack_of(carrier: *mut Carrier) -> (u64, u64) {
+        (carrier as u64 - KERNEL_STACK as u64, KERNEL_STACK as u64)
+    }
+
+    /// The alternate signal stack of its host thread, as `struct stack_t` has it.
+    pub(crate) fn signal_stack(&self) -> [u64; 3] {
+        [self.signal_stack as u64, 0, SIGNAL_STACK as u64]
+    }
+
+    /// Whether a stack pointer is on that.
+    pub(crate) fn is_on_signal_stack(&self, sp: u64) -> bool {
+        (self.signal_stack as u64..self.signal_stack as u64 + SIGNAL_STACK as u64).contains(&sp)
+    }
+
+    /// The host's handlers run on it from now on, for the calling host thread.
+    pub(crate) fn use_signal_stack(&self) {
+        let stack = self.signal_stack();
+        // SAFETY: the stack is this carrier's own.
+        unsafe { syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0) };
     }
 
     /// The carrier that runs this code.
@@ -405,7 +441,7 @@ impl Carrier {
         CpuId(unsafe { arch::base::own_word::<{ offset_of!(Carrier, cpu) }>() }.wrapping_sub(1) as u16)
     }
 
-    /// Whether a vfork child runs this code.
+    /// Whether a borrower runs this code.
     #[inline(always)]
     pub fn is_borrowed() -> bool {
         // SAFETY: written before the carrier begins.
@@ -470,9 +506,7 @@ impl Carrier {
         self.kicked.store(false, Release);
         self.tid.store(os::gettid() as u32, Release);
         os::sigprocmask(2, handlers::CARRIER_MASK);
-        let stack = [self.signal_stack as u64, 0, SIGNAL_STACK as u64];
-        // SAFETY: the stack is this carrier's own.
-        unsafe { syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0) };
+        self.use_signal_stack();
         os::set_timer_slack(os::FINEST);
         handlers::dispatch_on();
         self.refill();

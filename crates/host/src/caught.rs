@@ -20,8 +20,8 @@ use sync::atomic::Ordering::*;
 #[derive(Debug, Default)]
 pub(crate) struct Caught(Lock<(u32, u64)>);
 
-/// Calls `call` while signals of the program's handlers that arrive are caught. `call` ends with EINTR before it has begun
-/// if one does: then it is to be made again.
+/// Calls `call` while signals of the program's handlers that arrive are caught. `call` ends with ERESTARTNOINTR if one
+/// does before the host has begun.
 pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -> isize {
     let k = kernel();
     let caught = &k.m.caught;

@@ -10,12 +10,10 @@ use crate::caught;
 use crate::machine::kernel;
 use crate::os::{self, nr};
 use abi::Errno;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::{entry, syscall, user};
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
-use sync::atomic::Ordering::*;
 
 /// The most bytes of one environment string that are looked at: a name and the image's path.
 const PREFIX_MAX: usize = 512;
@@ -77,7 +75,7 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
     }
 }
 
-/// The call itself, unless a signal comes before it begins: then EINTR.
+/// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
 fn host(nr: usize, [a, b, c, d, e, f]: [u64; 6]) -> isize {
     let handed_back = crate::handlers::hand_back();
     // SAFETY: the program's own call; it returns only on failure, with nothing changed.
@@ -290,32 +288,17 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     }
     caught::hand_in(me);
     k.keep_times();
-    // The handler comes first, and then the call.
-    if result == Errno::EINTR.to_ret() { Errno::ERESTARTNOINTR.to_ret() } else { result }
-}
-
-/// A vfork child does. If it succeeds, nobody comes back to what it has been lent: its parent frees that. It has
-/// no CPU timers, and nothing is pending for it.
-pub(crate) fn by_borrower(me: &Carrier, call: &Call) -> isize {
-    let k = kernel();
-    k.hand_on_times(true);
-    let carried = k.carried(ThreadIdx(me.borrowed_from.load(Relaxed))).by_child();
-    let lent = Box::into_raw(Box::<Lent>::default());
-    me.lent.store(lent, Release);
-    // SAFETY: this child's alone until it has left.
-    let result =
-        with_mask(me.borrowed_mask.load(Relaxed), || exec(&k.m.handover, call, &carried, unsafe { &mut *lent }));
-    take_lent(me);
+    // If a signal has come before the call, its handler comes first, and then the call.
     result
 }
 
-/// Frees what a vfork child has been lent.
-pub(crate) fn take_lent(child: &Carrier) {
-    let lent = child.lent.swap(core::ptr::null_mut(), AcqRel);
-    if !lent.is_null() {
-        // SAFETY: it came from `Box::into_raw`, and whoever had it is gone or is the caller.
-        drop(unsafe { Box::from_raw(lent) });
-    }
+/// A borrower that comes from thread `from` does. If it succeeds, nobody comes back to what it has been lent: that is freed
+/// with the borrower. It has no CPU timers.
+pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, lent: &mut Lent, call: &Call) -> isize {
+    let k = kernel();
+    k.hand_on_times(true);
+    let carried = k.carried(from).by_child();
+    with_mask(mask, || exec(&k.m.handover, call, &carried, lent))
 }
 
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.

@@ -5,7 +5,7 @@
 //! kernel and will look), change where the carrier goes on (the entry, a fixup, the kernel
 //! stack), or report and end the process.
 
-use crate::carrier::Carrier;
+use crate::carrier::{BORROWED, Carrier};
 use crate::os::{self, HostAction};
 use crate::{outside, report, sites};
 use arch::context::{flag, pending, reg};
@@ -50,7 +50,7 @@ pub fn set_text(start: u64, end: u64) {
     TEXT[1].store(end, Relaxed);
 }
 
-fn in_image(rip: u64) -> bool {
+pub(crate) fn in_image(rip: u64) -> bool {
     (TEXT[0].load(Relaxed)..TEXT[1].load(Relaxed)).contains(&rip)
 }
 
@@ -74,7 +74,8 @@ pub fn hand_back() -> bool {
     // Other threads may still make calls and get ticks and kicks, whose handlers they need until the call succeeds.
     let needed = bit(SIGSYS) | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
     let kept = if k.threads().live() > 1 && !Carrier::is_borrowed() { needed } else { 0 };
-    let set = k.ignored().0 & !SERVICE_SET & !kept;
+    let ignored = if Carrier::is_borrowed() { Carrier::me().borrower().ignored() } else { k.ignored() };
+    let set = ignored.0 & !SERVICE_SET & !kept;
     for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0 && is_handled(signal)) {
         os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
     }
@@ -130,6 +131,16 @@ impl HostInfo {
     /// Of a timer's signal: the timer.
     fn timer(&self) -> i32 {
         self.fields[0] as i32
+    }
+
+    /// The signal's number.
+    pub(crate) fn signal(&self) -> i32 {
+        self.signal
+    }
+
+    /// Whether a process has sent it.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.code <= 0
     }
 
     /// The value of a queued signal or timer.
@@ -334,9 +345,11 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
         // The program knows of one instruction there, which has not been made yet.
         return;
     }
-    if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 {
-        // A vfork child: as the host would do it.
+    if !arch::base::has_gs() {
         return die_again(info.signal);
+    }
+    if Carrier::me().gs.borrowed == BORROWED {
+        return crate::borrower::fault(info, frame);
     }
     let me = Carrier::me();
     let trapped = frame.trapped();

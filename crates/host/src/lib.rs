@@ -16,7 +16,8 @@
 //! | [`handlers`], [`sites`] | host signals: dispatch, tick, kick, interrupt, faults; program counters shown in frames |
 //! | [`service`], [`watch`], `stops`, `left`, `outside` | the thread that receives signals, and watches CPUs while threads compete |
 //! | `receive` | signals that a carrier receives before a call returns |
-//! | [`process`], `exec`, `caught`, `times` | exit, fork, vfork, exec, signals meanwhile, and what they hand on |
+//! | [`process`], `exec`, `caught`, `times` | exit, fork, exec, signals meanwhile, and what they hand on |
+//! | `borrower` | processes that run in our memory: vfork, `clone(CLONE_VM)`; tracing our threads from there |
 //! | `identity` | credentials: a thread runs only on a carrier that has the same |
 //! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
 //!
@@ -39,6 +40,7 @@ extern crate alloc;
 
 pub mod ahead;
 mod alarms;
+mod borrower;
 mod bounds;
 pub mod carrier;
 mod caught;

@@ -1,6 +1,7 @@
 //! `trait Machine` on Linux.
 
 use crate::ahead::Ahead;
+use crate::borrower::Lent;
 use crate::bounds::Bounds;
 use crate::carrier::{Carrier, Carriers};
 use crate::caught::Caught;
@@ -42,6 +43,7 @@ pub struct Host {
     /// What exec must hand on.
     pub handover: exec::Handover,
     pub(crate) caught: Caught,
+    pub(crate) lent: Lent,
     /// The thread whose fault is being handled, plus one, and the signal.
     faulting: AtomicU64,
 }
@@ -86,6 +88,7 @@ impl Host {
             ahead: Ahead::default(),
             handover,
             caught: Caught::default(),
+            lent: Lent::default(),
             faulting: AtomicU64::new(0),
         })
     }

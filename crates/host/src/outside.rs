@@ -14,7 +14,7 @@
 //! | `pid << 2 \| WRITING` | a handler has claimed it | that handler |
 //! | `pid << 2 \| FULL` | the information is complete | that handler |
 
-use crate::carrier::Carrier;
+use crate::carrier::{BORROWED, Carrier};
 use crate::handlers;
 use crate::os::{self, HostAction};
 use crate::service;
@@ -82,9 +82,6 @@ pub(crate) fn serve() {
         let _ = SigInfo::from_bytes(&info).map(service::deliver);
     }
 }
-
-/// The mark of a vfork child in [`arch::Gs::borrowed`].
-const BORROWED: u32 = 1;
 
 /// A vfork child, which has no kernel: the host does what it does by default.
 fn suffer(info: &[u8; 128]) {

@@ -3,14 +3,14 @@
 use crate::carrier::{Carrier, KERNEL_STACK};
 use crate::machine::{Host, kernel, set_kernel};
 use crate::os::{self, HostAction, nr};
-use crate::{debugger, exec, handlers, identity, page, recorder, run, service};
+use crate::{borrower, debugger, exec, identity, page, recorder, service};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
-use arch::{Context, Gs, base, syscall};
+use arch::{base, syscall};
 use core::sync::atomic::AtomicPtr;
 use ids::CpuId;
-use kernel::{Call, Config, Fatal, Kernel, Next, Process};
+use kernel::{Config, Fatal, Kernel, Next, Process};
 use sync::atomic::Ordering::*;
 
 /// What the image wants to be told about the life of the process.
@@ -49,7 +49,7 @@ pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
             exec::by_thread(&kernel().m.handover, t, &call)
         }
         Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
-        Process::Clone(args) if args.flags & cf::VM != 0 => return lend_memory(me, &args),
+        Process::Clone(args) if args.flags & cf::VM != 0 => return borrower::lend(me, &args),
         Process::Clone(args) => return fork(me, &args),
     };
     kernel().process_done(me.cpu(), result)
@@ -242,99 +242,3 @@ pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
 
 /// The signature that glibc registers on x86-64 (`RSEQ_SIG`).
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;
-
-/// vfork and its kin: the child runs in our memory until it execs or exits. It gets a
-/// carrier block of its own, in which every call passes straight to the host.
-/// Its parent waits for that as for a host call: other threads have the CPU meanwhile.
-fn lend_memory(me: &'static Carrier, args: &CloneArgs) -> Next {
-    let (k, cpu) = (kernel(), me.cpu());
-    if args.flags & cf::VFORK == 0 {
-        // A process that shares memory for good: nobody could say whose threads are whose.
-        return k.process_done(cpu, Errno::ENOSYS.to_ret());
-    }
-    let t = k.current(cpu);
-    let Some(child) = Carrier::borrowed(t, k.blocked(t).0) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
-    let busy = k.leave_for_host(cpu, t, 0);
-    run::away(me, t, busy, |_| vfork(me, t, args, child))
-}
-
-/// The clone itself. The thread has been saved, and its registers are in its context; its FS base and
-/// control words are still this carrier's, and so become the child's.
-fn vfork(me: &Carrier, t: ids::ThreadIdx, args: &CloneArgs, child: *mut Carrier) -> isize {
-    let k = kernel();
-    let mut context = Context::default();
-    // SAFETY: the current thread's context and block are this carrier's; the child's are fresh.
-    unsafe {
-        let parent = k.m.contexts.get(t);
-        context.r = (*parent).r;
-        (context.rip, context.rflags, context.kind) = ((*parent).rip, (*parent).rflags | 0x202, (*parent).kind);
-        context.r[reg::RAX] = 0;
-        if args.stack != 0 {
-            context.r[reg::RSP] = args.stack + args.stack_size;
-        }
-        if context.kind == arch::Kind::Full as u32 {
-            context.xbuf = (*parent).xbuf;
-        }
-        let gs: *mut Gs = &raw mut (*child).gs;
-        (*gs).xmm = me.gs.xmm;
-        (*gs).context = &raw mut context;
-        let flags = args.flags & !(cf::CHILD_CLEARTID | cf::SETTLS) | args.exit_signal;
-        let ptid = if args.flags & cf::PIDFD != 0 { args.pidfd } else { args.parent_tid };
-        os::set_timer_slack(k.thread(t).slacks()[0]);
-        // Comes back when the child has left our memory.
-        let r = arch::entry::clone_carrier(flags, gs, ptid as *mut u32);
-        os::set_timer_slack(os::FINEST);
-        me.tracing.is_parent(t);
-        exec::take_lent(&*child);
-        Carrier::free_borrowed(child);
-        r
-    }
-}
-
-/// A call of a vfork child.
-pub(crate) fn borrowed_call(me: &Carrier, c: &mut Context, call: Call) {
-    let a = call.args;
-    let result = match call.nr {
-        nr::EXECVE | nr::EXECVEAT => exec::by_borrower(me, &call),
-        nr::RT_SIGPROCMASK => borrowed_mask(me, &a),
-        nr::RT_SIGACTION => borrowed_action(&call),
-        // SAFETY: the child's own call.
-        _ => unsafe { arch::raw::syscall(call.nr, a.map(|x| x as usize)) },
-    };
-    c.r[reg::RAX] = result as u64;
-}
-
-/// Where the host has a handler of ours, the child is told of the program's action: `posix_spawn` gives up every
-/// action that is neither the default nor to ignore the signal.
-fn borrowed_action(call: &Call) -> isize {
-    let [signal, _, old, ..] = call.args;
-    let ours = handlers::is_handled(signal as i32);
-    // SAFETY: the child's own call.
-    let result = unsafe { arch::raw::syscall(call.nr, call.args.map(|x| x as usize)) };
-    if result == 0 && old != 0 && ours {
-        let ignored = abi::Signal::from_raw(signal as i32).is_some_and(|s| kernel().ignored().contains(s));
-        // What the host has written there can be written again.
-        let _ = arch::user::store_u64(old, u64::from(ignored));
-    }
-    result
-}
-
-/// The child's mask comes into force at its exec; until then it takes no signals, as its
-/// handlers would run in its parent's memory.
-fn borrowed_mask(me: &Carrier, a: &[u64; 6]) -> isize {
-    let old = me.borrowed_mask.load(Relaxed);
-    if a[1] != 0 {
-        let Ok(set) = arch::user::load_u64(a[1]) else { return Errno::EFAULT.to_ret() };
-        let new = match a[0] as i32 {
-            0 => old | set,
-            1 => old & !set,
-            2 => set,
-            _ => return Errno::EINVAL.to_ret(),
-        };
-        me.borrowed_mask.store(new, Relaxed);
-    }
-    if a[2] != 0 && arch::user::store_u64(a[2], old).is_err() {
-        return Errno::EFAULT.to_ret();
-    }
-    0
-}

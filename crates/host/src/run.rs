@@ -5,7 +5,9 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{Host, ahead, delegate, handlers, identity, os, process, report, scarce, service, survey, takeover, watch};
+use crate::{
+    Host, ahead, borrower, delegate, handlers, identity, os, process, report, scarce, service, survey, takeover, watch,
+};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -81,7 +83,7 @@ extern "C" fn on_yield(context: *mut Context) -> ! {
 }
 
 /// `futex(2)`.
-extern "C" fn on_futex(context: *mut Context) -> ! {
+pub(crate) extern "C" fn on_futex(context: *mut Context) -> ! {
     leave(match enter(context) {
         None => borrowed_call(context),
         Some(here) => match here.futex(&call_of(context)) {
@@ -89,6 +91,16 @@ extern "C" fn on_futex(context: *mut Context) -> ! {
             brief => follow_long(context, brief),
         },
     })
+}
+
+/// The same while there are borrowers, which wait for words of ours at the host.
+pub(crate) extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
+    if !Carrier::is_borrowed() {
+        // SAFETY: as in `enter`.
+        let call = *call_of(unsafe { &*context });
+        borrower::wake_borrowers(&call);
+    }
+    on_futex(context)
 }
 
 /// Ends a system call.
@@ -143,7 +155,7 @@ fn borrowed_call(context: *mut Context) -> *mut Context {
     let call = call_of(context);
     // SAFETY: the entry filled it for this carrier.
     let c = unsafe { &mut *context };
-    process::borrowed_call(Carrier::me(), c, call);
+    borrower::call(Carrier::me(), c, call);
     context
 }
 
@@ -180,6 +192,9 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
 /// A mark was left while the thread was on its way out: from `entresol_again`.
 extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
     let me = Carrier::me();
+    if Carrier::is_borrowed() {
+        borrower::again(me);
+    }
     if me.gs.pending.load(Relaxed) & pending::TIMER != 0 {
         kernel().cpu(me.cpu()).tick_hit_kernel();
     }
@@ -205,7 +220,7 @@ extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
     match me.gs.borrowed {
         0 => {}
         crate::service::SERVICE => crate::service::run(me),
-        _ => return me.gs.context,
+        _ => return borrower::begin(me),
     }
     me.settle();
     follow(me, me.wait_for_seat())
@@ -483,7 +498,10 @@ pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> is
             break abi::Errno::EINTR.to_ret();
         }
         // SAFETY: the program's own call, on its behalf.
-        let r = unsafe { entry::host_call(&words) };
+        let r = match unsafe { entry::host_call(&words) } {
+            r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
+            r => r,
+        };
         me.gs.interrupt.store(0, SeqCst);
         // An interrupt meant for an earlier call of this carrier is no reason to return.
         if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {

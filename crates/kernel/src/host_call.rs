@@ -591,7 +591,7 @@ fn answered(call: &Call, result: isize) -> Out {
 }
 
 /// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
-pub(crate) fn restarts(call: usize) -> Errno {
+pub fn restarts(call: usize) -> Errno {
     match call {
         // Its time goes on, if there is no handler.
         nr::POLL => Errno::ERESTART_RESTARTBLOCK,

@@ -68,7 +68,7 @@ pub use brief::{Brief, Chosen, Here};
 pub use carried::Carried;
 pub use describe::{Moment, snapshot_rest};
 pub use exec::HandedOn;
-pub use host_call::TRY_AGAIN;
+pub use host_call::{TRY_AGAIN, restarts};
 pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
 pub use scarce::Unserved;
 pub use thread::{Thread, ThreadTable};

@@ -15,7 +15,7 @@ use signal::{
     Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Shown, Target,
     ThreadState, Wake,
 };
-use sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 
 /// What the process knows of signals.
 pub struct ProcessState {
@@ -23,6 +23,8 @@ pub struct ProcessState {
     exit_status: AtomicI32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
+    /// What other processes may share with this one, by the flags of `clone(2)`: descriptors, folders, semaphore undo lists.
+    pub(crate) shares: AtomicU64,
 }
 
 impl core::fmt::Debug for ProcessState {
@@ -35,7 +37,12 @@ impl ProcessState {
     pub(crate) fn new() -> Result<ProcessState, SetUpFailed> {
         let mut signals = ProcessSignals::new(Dispositions::DEFAULT);
         signals.prepare_timers().map_err(|_| SetUpFailed)?;
-        Ok(ProcessState { signals: Shown::new(signals), exit_status: AtomicI32::new(0), continued: AtomicU32::new(0) })
+        Ok(ProcessState {
+            signals: Shown::new(signals),
+            exit_status: AtomicI32::new(0),
+            continued: AtomicU32::new(0),
+            shares: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn exit_status(&self) -> i32 {

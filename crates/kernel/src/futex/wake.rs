@@ -111,6 +111,11 @@ impl<M: Machine> Kernel<M> {
         batch.len()
     }
 
+    /// Wakes threads for a process that shares the memory and has no CPU: at most `count`, and no more than one round.
+    pub fn wake_from_outside(&self, addr: u64, private: bool, count: usize) -> usize {
+        self.futex_wake_some(CpuId::NONE, super::key_of(addr, private), count)
+    }
+
     /// Takes waiters out of their queue, at most `count` and as many as the batch has room for.
     #[inline(always)]
     pub(super) fn take_waiters(

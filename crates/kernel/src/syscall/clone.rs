@@ -23,7 +23,15 @@ pub(crate) fn fork_args(vfork: bool) -> CloneArgs {
 /// what we share among carriers, so cannot give apart.
 const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
 
+/// What a process may share with its maker and give up by `unshare(2)`, which a process of one thread can do if nobody has it.
+pub(crate) const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
+
 impl<M: Machine> Kernel<M> {
+    /// Whether the current thread, the process's only one, has all of these to itself.
+    pub(crate) fn has_alone(&self, flags: u64) -> bool {
+        self.threads.live() == 1 && self.process.shares.load(Relaxed) & flags == 0
+    }
+
     pub(crate) fn sys_clone(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
         self.clone_any(cpu, t, &CloneArgs::from_clone(a[0], a[1], a[2], a[3], a[4]))
     }
@@ -67,6 +75,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         if args.flags & cf::THREAD == 0 {
+            self.process.shares.fetch_or(args.flags & SHARED, Relaxed);
             return self.new_process(*args);
         }
         if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
@@ -215,12 +224,18 @@ impl<M: Machine> Kernel<M> {
         (chosen == Some(t)).then_some(t)
     }
 
+    /// Mask and actions of a process that `t` makes with these flags.
+    pub fn signals_for_child(&self, t: ThreadIdx, flags: u64) -> (signal::ThreadSignals, signal::ProcessSignals) {
+        // One lock after the other: within one expression both would be held, in the wrong order.
+        let thread = self.thread(t).signals.0.lock().for_child(flags & (cf::VM | cf::VFORK));
+        let process = self.process.signals.lock().for_child(flags & cf::CLEAR_SIGHAND != 0);
+        (thread, process)
+    }
+
     /// What a forked child has of its parent, taken before the fork with these flags, until which stacks stay as they are.
     pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
         let thread = self.thread(t);
-        // One lock after the other: within one expression both would be held, in the wrong order.
-        let signals = thread.signals.0.lock().for_child(0);
-        let process = self.process.signals.lock().for_child(flags & cf::CLEAR_SIGHAND != 0);
+        let (signals, process) = self.signals_for_child(t, flags);
         Inheritance {
             name: thread.name_words(),
             rseq: thread.rseq.load(Relaxed),
@@ -238,12 +253,14 @@ impl<M: Machine> Kernel<M> {
             group: self.group_number(t),
             registrations: self.registrations.get(),
             enough: self.enough.is_used(),
+            shares: flags & SHARED,
         }
     }
 
     /// Gives the main thread of a forked child what it inherits.
     pub fn take_inheritance(&self, t: ThreadIdx, from: Inheritance) {
         let thread = self.thread(t);
+        self.process.shares.store(from.shares, Relaxed);
         for (to, word) in thread.name.iter().zip(from.name) {
             to.store(word, Relaxed);
         }
@@ -302,4 +319,5 @@ pub struct Inheritance {
     group: u32,
     registrations: u32,
     enough: bool,
+    shares: u64,
 }
