@@ -1,11 +1,8 @@
 //@ needs: libasan8 libasan.so
 //@ flags: -fsanitize=address -fno-omit-frame-pointer
 //@ seconds: 120
-/* A sound program under AddressSanitizer, which replaces the allocator and watches thread stacks. Without the
- * search for leaks at the end: it stops host threads by ptrace and looks for pointers in their registers. */
+/* A sound program under AddressSanitizer, which replaces the allocator, watches thread stacks and looks for leaks at the end. */
 #include "../check.h"
-
-const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char *list[64];

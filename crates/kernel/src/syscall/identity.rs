@@ -1,5 +1,6 @@
 //! Who a thread is and what it has registered: ids, robust list, name, bases.
 
+use super::clone::SHARED;
 use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
@@ -32,7 +33,6 @@ const PR_CAP_AMBIENT: u64 = 47;
 /// `seccomp(2)`: what only asks.
 const SECCOMP_GET_ACTION_AVAIL: u64 = 2;
 const SECCOMP_GET_NOTIF_SIZES: u64 = 3;
-const CLONE_FS_FILES_SYSVSEM: u64 = 0x200 | 0x400 | 0x4_0000;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
@@ -148,7 +148,7 @@ impl<M: Machine> Kernel<M> {
                 Out::Done(self.m.host(*call))
             }
             // A process of one thread shares these with nobody, so they are its own already.
-            nr::UNSHARE if a[0] & !CLONE_FS_FILES_SYSVSEM == 0 && self.threads.live() == 1 => Out::Done(0),
+            nr::UNSHARE if a[0] & !SHARED == 0 && self.has_alone(a[0]) => Out::Done(0),
             _ => Errno::EINVAL.into(),
         }
     }
