@@ -96,9 +96,7 @@ pub(crate) extern "C" fn on_futex(context: *mut Context) -> ! {
 /// The same while there are borrowers, which wait for words of ours at the host.
 pub(crate) extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
     if !Carrier::is_borrowed() {
-        // SAFETY: as in `enter`.
-        let call = *call_of(unsafe { &*context });
-        borrower::wake_borrowers(&call);
+        borrower::wake_borrowers(&call_of(context));
     }
     on_futex(context)
 }
@@ -110,18 +108,8 @@ fn leave(context: *mut Context) -> ! {
     unsafe { entry::resume(context) }
 }
 
-// Where in its cache line the next function begins costs a call that passes at once 12 cycles of 250 on Zen 5: at 48 they
-// are spared, at 0, 16 and 32 they are not, and left to itself it came now here and now there.
-core::arch::global_asm!(
-    ".pushsection .text.entresol_on_other,\"ax\",@progbits",
-    ".p2align 6",
-    ".skip 48, 0xcc",
-    ".popsection"
-);
-
+/// Any other call.
 #[inline(never)]
-// SAFETY: a section of code, in which nothing else is that is ever reached.
-#[unsafe(link_section = ".text.entresol_on_other")]
 extern "C" fn on_other(context: *mut Context) -> ! {
     let Some(here) = enter(context) else { leave(borrowed_call(context)) };
     let call = call_of(context);
