@@ -98,6 +98,37 @@ fn what_entresol_cannot_enter_is_125_with_the_reason() {
     assert!(String::from_utf8_lossy(&native.stderr).contains("running natively"), "never silently");
 }
 
+/// A program with the note of Go's linker, which says whether the image is in it.
+fn go_program(folder: &Path) -> PathBuf {
+    let (source, program) = (folder.join("go.c"), folder.join("go"));
+    let text = r#"
+        #include <stdio.h>
+        #include <string.h>
+        __asm__(".section .note.go.buildid,\"a\",@note\n .balign 4\n .long 3, 4, 4\n .asciz \"Go\"\n .balign 4\n .ascii \"abcd\"\n .text");
+        int main(void) {
+            char line[512];
+            int inside = 0;
+            FILE *maps = fopen("/proc/self/maps", "r");
+            while (fgets(line, sizeof line, maps)) inside |= strstr(line, "libentresol") != NULL;
+            puts(inside ? "inside" : "native");
+        }"#;
+    fs::write(&source, text).unwrap();
+    let compiled = Command::new("cc").arg("-o").arg(&program).arg(&source).status();
+    assert!(compiled.expect("a C compiler is there").success());
+    program
+}
+
+#[test]
+fn what_run_refuses_exec_does_not_enter() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = go_program(scratch.path());
+    let program = program.to_str().unwrap();
+    let (status, why) = refusal(&["--", program]);
+    assert!(status == Some(125) && why.contains("is a Go program"), "{status:?} {why}");
+    let answer = output(&mut entresol(&["run", "--", "sh", "-c", program]));
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "native\n", "{answer:?}");
+}
+
 #[test]
 fn mistakes_in_our_own_options_are_125() {
     for arguments in [&["--no-such-option", "true"][..], &["--cpus", "0", "true"], &["--hz=fast", "true"], &[]] {

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use arch::{entry, syscall, user};
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
+use patch::program;
 
 /// The most bytes of one environment string that are looked at: a name and the image's path.
 const PREFIX_MAX: usize = 512;
@@ -203,11 +204,12 @@ fn gives_rights(fd: i32, mode: u32) -> bool {
     mode & SET_ID != 0 || unsafe { syscall!(nr::FGETXATTR, fd, c"security.capability".as_ptr(), 0, 0) } > 0
 }
 
+/// The most bytes of our options that are looked at.
 const HEAD: usize = 4096;
 
-/// Whether the image can come up in the file: a 64-bit program with glibc's loader, or a
-/// script whose interpreter is one. What cannot be read is left to the host.
-fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
+/// Whether the image can come up in the file: a program that it can enter ([`program::inspect`]), or a script whose
+/// interpreter is one. What cannot be read is left to the host.
+fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
     // A FIFO is not waited for, and no terminal becomes the session's.
     const O_RDONLY_NONBLOCK_NOCTTY_CLOEXEC: usize = 0o2004400;
     // SAFETY: the path is the program's; the descriptor is closed below.
@@ -216,55 +218,31 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: u32) -> bool {
     if fd < 0 {
         return true;
     }
-    let mut head = [0u8; HEAD];
-    let mode = os::status(fd as i32).map_or(0, |stat| stat[3] as u32);
-    let is_privileged = gives_rights(fd as i32, mode);
-    // SAFETY: the buffer is ours.
-    let n = unsafe {
-        let n = syscall!(nr::PREAD64, fd, head.as_mut_ptr(), HEAD, 0);
-        if !empty_path {
-            syscall!(nr::CLOSE, fd);
-        }
-        n
+    let mut read = |at: u64, to: &mut [u8]| {
+        // SAFETY: the buffer is ours and as long as said.
+        let n = unsafe { syscall!(nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
+        usize::try_from(n).unwrap_or(0)
     };
-    if is_privileged {
-        return false;
-    }
-    let head = &head[..usize::try_from(n).unwrap_or(0)];
-    if head.starts_with(b"#!") {
-        return script_interpreter(head)
-            .is_some_and(|p| depth < 4 && can_carry(-100, p.as_ptr() as u64, false, depth + 1));
-    }
-    has_glibc_loader(head)
-}
-
-/// The interpreter's path with a final zero.
-fn script_interpreter(head: &[u8]) -> Option<Vec<u8>> {
-    let line = head[2..].split(|&b| b == b'\n').next()?;
-    let word = line.split(|&b| b == b' ' || b == b'\t').find(|w| !w.is_empty())?;
-    let mut path = word.to_vec();
-    path.push(0);
-    Some(path)
-}
-
-/// An ELF file for x86-64 whose PT_INTERP, within the first page, is not musl's.
-fn has_glibc_loader(head: &[u8]) -> bool {
-    let word = |at: usize| head.get(at..at + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
-    let half = |at: usize| head.get(at..at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
-    const EM_X86_64: u16 = 62;
-    const PT_INTERP: u64 = 3;
-    if !head.starts_with(b"\x7fELF\x02\x01") || half(18) != EM_X86_64 {
-        return false;
-    }
-    let (start, size, count) = (word(32).unwrap_or(0) as usize, usize::from(half(54)), usize::from(half(56)));
-    (0..count).any(|i| {
-        let at = start + i * size;
-        if word(at).map(|w| w & 0xffff_ffff) != Some(PT_INTERP) {
-            return false;
+    let mode = os::status(fd as i32).map_or(0, |stat| stat[3] as u32);
+    let mut interpreter = None;
+    let mut carries = false;
+    if !gives_rights(fd as i32, mode) {
+        let mut head = [0; program::HEAD_LEN];
+        let len = read(0, &mut head);
+        match program::content(&head[..len]) {
+            program::Content::Elf => carries = program::inspect(&mut read).is_ok(),
+            program::Content::Script(name) => interpreter = Some([name, &[0]].concat()),
+            program::Content::Other => {}
         }
-        let (offset, len) = (word(at + 8).unwrap_or(0) as usize, word(at + 32).unwrap_or(0) as usize);
-        head.get(offset..offset + len).is_some_and(|name| !name.windows(7).any(|w| w == b"ld-musl"))
-    })
+    }
+    if !empty_path {
+        // SAFETY: it was opened above.
+        unsafe { syscall!(nr::CLOSE, fd) };
+    }
+    match interpreter {
+        Some(path) if depth < program::SCRIPT_DEPTH_MAX => can_carry(-100, path.as_ptr() as u64, false, depth + 1),
+        _ => carries,
+    }
 }
 
 /// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.

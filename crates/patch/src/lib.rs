@@ -11,6 +11,8 @@
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write.
 //! 4. [`Places`]: which program counter the program would have while it is in a stub.
 //!
+//! [`program`] is the rule for which programs the image can enter at all.
+//!
 //! [`record`] and [`recall`] keep a plan in a file, so that an object is analysed once and not at every start.
 //!
 //! A site that cannot be proven safe is left alone: an unpatched `syscall` still reaches us through Syscall User Dispatch,
@@ -32,6 +34,7 @@ mod lanes;
 mod liveness;
 mod places;
 mod plan;
+pub mod program;
 mod recorded;
 mod site;
 mod stub;

@@ -1,0 +1,271 @@
+//! Can the image enter a program? The one rule for it: `entresol run` refuses a program by it, and `execve` in a program
+//! that already runs under Entresol starts such a program natively.
+//!
+//! The caller reads the file; nothing here touches a host. The image needs glibc's dynamic linker, which loads it by
+//! LD_AUDIT or LD_PRELOAD, and a linker that heeds these variables.
+
+use alloc::vec::Vec;
+
+/// Linux follows so many scripts that name scripts (`exec_binprm` in fs/exec.c).
+pub const SCRIPT_DEPTH_MAX: usize = 4;
+/// Linux reads so much of a file to see what it is (`BINPRM_BUF_SIZE`).
+pub const HEAD_LEN: usize = 256;
+
+const HEADER_LEN: usize = 64;
+const SEGMENT_LEN: usize = 56;
+const ELFCLASS32: u8 = 1;
+const ELFDATA2LSB: u8 = 1;
+const EM_X86_64: u16 = 62;
+const PT_LOAD: u32 = 1;
+const PT_INTERP: u32 = 3;
+const PT_NOTE: u32 = 4;
+/// PF_X and PF_W.
+const WRITE_EXECUTE: u32 = 3;
+/// Longer names of loaders are none that we know.
+const LOADER_LEN: usize = 255;
+/// A segment has few notes; each takes 12 bytes at least.
+const NOTES_MAX: u64 = 4096;
+
+/// Why the image cannot enter an ELF file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Obstacle {
+    /// It names no dynamic linker.
+    Static,
+    /// A 32-bit program.
+    ThirtyTwoBit,
+    /// Not for x86-64.
+    OtherProcessor,
+    /// Its dynamic linker is musl's.
+    Musl,
+    /// A dynamic linker that we do not know.
+    OtherLoader(Vec<u8>),
+    /// Go's runtime schedules threads of its own, without glibc.
+    Go,
+    /// Its headers make no sense, and why.
+    Malformed(&'static str),
+}
+
+/// The first bytes of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content<'a> {
+    /// An ELF file.
+    Elf,
+    /// A script, and the interpreter that its first line names.
+    Script(&'a [u8]),
+    /// Neither: execve refuses it, and execvp gives it to /bin/sh.
+    Other,
+}
+
+/// What the first [`HEAD_LEN`] bytes of a file say (`load_script` in fs/binfmt_script.c).
+#[must_use]
+pub fn content(head: &[u8]) -> Content<'_> {
+    if head.starts_with(b"\x7fELF") {
+        return Content::Elf;
+    }
+    let line = head.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next());
+    let name = line.and_then(|line| line.split(|byte| b" \t\0".contains(byte)).find(|word| !word.is_empty()));
+    name.map_or(Content::Other, Content::Script)
+}
+
+/// Whether the image can enter an ELF file, of which `read` gives bytes from an offset on: as many as there are. Returns
+/// whether some of the program's text is writable from the start.
+///
+/// # Errors
+/// The first obstacle.
+pub fn inspect(read: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Result<bool, Obstacle> {
+    let mut header = [0; HEADER_LEN];
+    let len = read(0, &mut header);
+    // First of all, because a 32-bit file's header has another form.
+    if len > 4 && header[4] == ELFCLASS32 {
+        return Err(Obstacle::ThirtyTwoBit);
+    }
+    if len < HEADER_LEN {
+        return Err(Obstacle::Malformed("the file is too short"));
+    }
+    if header[5] != ELFDATA2LSB || half(&header, 18) != EM_X86_64 {
+        return Err(Obstacle::OtherProcessor);
+    }
+    let (start, count) = (word(&header, 32), half(&header, 56));
+    if usize::from(half(&header, 54)) != SEGMENT_LEN {
+        return Err(Obstacle::Malformed("its program headers have another size"));
+    }
+    let (mut loader, mut writable_text) = (None, false);
+    for at in 0..u64::from(count) {
+        let mut segment = [0; SEGMENT_LEN];
+        let at = start.checked_add(at * SEGMENT_LEN as u64).ok_or(TOO_SHORT)?;
+        whole(read, at, &mut segment)?;
+        let (kind, flags) = (half_word(&segment, 0), half_word(&segment, 4));
+        let (offset, len) = (word(&segment, 8), word(&segment, 32));
+        match kind {
+            PT_INTERP => loader = Some(loader_name(read, offset, len)?),
+            PT_NOTE if has_go_note(read, offset, len) => return Err(Obstacle::Go),
+            PT_LOAD => writable_text |= flags & WRITE_EXECUTE == WRITE_EXECUTE,
+            _ => {}
+        }
+    }
+    check_loader(loader.ok_or(Obstacle::Static)?)?;
+    Ok(writable_text)
+}
+
+const TOO_SHORT: Obstacle = Obstacle::Malformed("its headers point behind its end");
+
+fn whole(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, at: u64, to: &mut [u8]) -> Result<(), Obstacle> {
+    if read(at, to) == to.len() { Ok(()) } else { Err(TOO_SHORT) }
+}
+
+fn loader_name(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, offset: u64, len: u64) -> Result<Vec<u8>, Obstacle> {
+    let mut bytes = [0; LOADER_LEN];
+    let bytes = &mut bytes[..usize::try_from(len).unwrap_or(LOADER_LEN).min(LOADER_LEN)];
+    whole(read, offset, bytes)?;
+    Ok(bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())
+}
+
+fn check_loader(loader: Vec<u8>) -> Result<(), Obstacle> {
+    let name = loader.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    if name.starts_with(b"ld-linux-x86-64.so") {
+        Ok(())
+    } else if name.starts_with(b"ld-musl-") {
+        Err(Obstacle::Musl)
+    } else {
+        Err(Obstacle::OtherLoader(loader))
+    }
+}
+
+/// Go's linker leaves a note of the name "Go" with the build's id.
+fn has_go_note(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, offset: u64, len: u64) -> bool {
+    let (mut at, mut rounds) = (0_u64, 0);
+    while len.saturating_sub(at) >= 12 && rounds < NOTES_MAX {
+        let mut note = [0; 16];
+        let Some(place) = offset.checked_add(at) else { return false };
+        if read(place, &mut note) < 12 {
+            return false;
+        }
+        let [name, description] = [0, 4].map(|i| u64::from(half_word(&note, i)));
+        if name == 3 && &note[12..15] == b"Go\0" {
+            return true;
+        }
+        at += 12 + name.next_multiple_of(4) + description.next_multiple_of(4);
+        rounds += 1;
+    }
+    false
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u16::from_le_bytes(*bytes))
+}
+
+fn half_word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The mark by which a file's program runs as another user or group than the caller's. Under it the dynamic linker ignores
+/// LD_AUDIT (`bprm_fill_uid` in fs/exec.c). Without permission for the group to execute it, setgid means mandatory locking
+/// and nothing here.
+#[must_use]
+pub fn set_id_mark(mode: u32, (owner, owner_group): (u32, u32), (user, group): (u32, u32)) -> Option<&'static str> {
+    const S_ISUID: u32 = 0o4000;
+    const SET_GROUP: u32 = 0o2010;
+    if mode & S_ISUID != 0 && owner != user {
+        Some("setuid")
+    } else if mode & SET_GROUP == SET_GROUP && owner_group != group {
+        Some("setgid")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    const GLIBC: &[u8] = b"/lib64/ld-linux-x86-64.so.2\0";
+
+    /// A minimal ELF64 header with one program header of the given type, flags and content.
+    fn tiny_elf(class: u8, machine: u16, kind: u32, flags: u32, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x7f, b'E', b'L', b'F', class, 1, 1, 0];
+        bytes.resize(16, 0);
+        for half in [2_u16, machine] {
+            bytes.extend(half.to_le_bytes());
+        }
+        bytes.extend(1_u32.to_le_bytes());
+        for wide in [0_u64, 64, 0] {
+            bytes.extend(wide.to_le_bytes());
+        }
+        bytes.extend(0_u32.to_le_bytes());
+        for half in [64_u16, 56, 1, 0, 0, 0] {
+            bytes.extend(half.to_le_bytes());
+        }
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(flags.to_le_bytes());
+        for wide in [120_u64, 0, 0, content.len() as u64, content.len() as u64, 4] {
+            bytes.extend(wide.to_le_bytes());
+        }
+        bytes.extend(content);
+        bytes
+    }
+
+    fn inspected(file: &[u8]) -> Result<bool, Obstacle> {
+        inspect(&mut |at, to| {
+            let rest = usize::try_from(at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
+            let len = rest.len().min(to.len());
+            to[..len].copy_from_slice(&rest[..len]);
+            len
+        })
+    }
+
+    #[test]
+    fn glibc_loads_it() {
+        assert_eq!(inspected(&tiny_elf(2, EM_X86_64, PT_INTERP, 4, GLIBC)), Ok(false));
+        assert_eq!(inspected(&std::fs::read("/bin/true").unwrap()), Ok(false));
+    }
+
+    #[test]
+    fn each_kind_has_its_own_obstacle() {
+        let of = |class, machine, kind, content| inspected(&tiny_elf(class, machine, kind, 5, content)).unwrap_err();
+        let note = b"\x03\0\0\0\x04\0\0\0\x04\0\0\0Go\0\0abcd";
+        let second = [&b"\x04\0\0\0\x03\0\0\0\x01\0\0\0GNU\0abc\0"[..], note].concat();
+        assert_eq!(of(2, EM_X86_64, PT_LOAD, b""), Obstacle::Static);
+        assert_eq!(of(1, 3, PT_INTERP, GLIBC), Obstacle::ThirtyTwoBit);
+        assert_eq!(of(2, 183, PT_INTERP, GLIBC), Obstacle::OtherProcessor);
+        assert_eq!(of(2, EM_X86_64, PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0"), Obstacle::Musl);
+        assert_eq!(of(2, EM_X86_64, PT_INTERP, b"/opt/x\0"), Obstacle::OtherLoader(b"/opt/x".to_vec()));
+        assert_eq!(of(2, EM_X86_64, PT_NOTE, note), Obstacle::Go);
+        assert_eq!(of(2, EM_X86_64, PT_NOTE, &second), Obstacle::Go);
+        assert_eq!(of(2, EM_X86_64, PT_NOTE, &second[..20]), Obstacle::Static);
+    }
+
+    #[test]
+    fn damaged_files_have_an_obstacle_at_every_length() {
+        let file = tiny_elf(2, EM_X86_64, PT_INTERP, 4, GLIBC);
+        for len in 0..file.len() {
+            assert!(matches!(inspected(&file[..len]), Err(Obstacle::Malformed(_))), "length {len}");
+        }
+        let mut far = file;
+        far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(matches!(inspected(&far), Err(Obstacle::Malformed(_))));
+    }
+
+    #[test]
+    fn first_lines_are_read_as_linux_reads_them() {
+        assert_eq!(content(b"#!/bin/sh"), Content::Script(b"/bin/sh"));
+        assert_eq!(content(b"#!\t /usr/bin/env python3\n"), Content::Script(b"/usr/bin/env"));
+        assert_eq!(content(b"#!\n/bin/sh"), Content::Other);
+        assert_eq!(content(b"# /bin/sh"), Content::Other);
+        assert_eq!(content(b"\x7fELF"), Content::Elf);
+    }
+
+    #[test]
+    fn set_id_marks_count_when_they_change_something() {
+        assert_eq!(set_id_mark(0o4755, (0, 0), (1000, 1000)), Some("setuid"));
+        assert_eq!(set_id_mark(0o4755, (1000, 0), (1000, 1000)), None);
+        assert_eq!(set_id_mark(0o2755, (0, 5), (1000, 1000)), Some("setgid"));
+        assert_eq!(set_id_mark(0o2755, (0, 1000), (1000, 1000)), None);
+        assert_eq!(set_id_mark(0o2745, (0, 5), (1000, 1000)), None);
+        assert_eq!(set_id_mark(0o0755, (0, 0), (1000, 1000)), None);
+    }
+}
