@@ -48,6 +48,7 @@ impl Room {
     /// Runs a tool, which must end within its limits, however it ends.
     fn run(&self, arguments: &[&str]) -> ExitStatus {
         let mut command = self.command(arguments);
+        #[expect(clippy::zombie_processes, reason = "wait4 below waits for it and also says what it used")]
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let (mut status, mut usage) = (0, no_usage());
         // SAFETY: the host fills our words; the child is ours.
@@ -173,7 +174,8 @@ fn every_tool_ends_over_every_page() {
         std::os::unix::fs::FileExt::write_all_at(&file, &1_u64.to_ne_bytes(), 5 * 8).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &1_u64.to_ne_bytes(), 6 * 8).unwrap();
     };
-    let forgeries: Vec<(&str, Box<dyn Fn()>)> = vec![
+    type Forgery<'a> = (&'a str, Box<dyn Fn() + 'a>);
+    let forgeries: Vec<Forgery<'_>> = vec![
         ("as many threads as there can be", Box::new(|| sizes(2, ids::THREADS_MAX))),
         ("as many CPUs", Box::new(|| sizes(ids::CPUS_MAX, 1))),
         (

@@ -211,10 +211,9 @@ const HEAD: usize = 4096;
 /// interpreter is one. What cannot be read is left to the host.
 fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
     // A FIFO is not waited for, and no terminal becomes the session's.
-    const O_RDONLY_NONBLOCK_NOCTTY_CLOEXEC: usize = 0o2004400;
+    const FLAGS: usize = 0o2004400; // O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
     // SAFETY: the path is the program's; the descriptor is closed below.
-    let fd =
-        if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, O_RDONLY_NONBLOCK_NOCTTY_CLOEXEC, 0) } };
+    let fd = if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, FLAGS, 0) } };
     if fd < 0 {
         return true;
     }

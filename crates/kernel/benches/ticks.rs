@@ -55,6 +55,7 @@ fn kernel() -> Kernel<TestMachine> {
         rt_host_rules: false,
         pid: Pid(500),
         pending_unlimited: true,
+        mapped_guards: false,
         sampling: None,
         limits: Limits::default(),
         tracing: false,

@@ -67,12 +67,12 @@ impl OpenFile {
 }
 
 /// Files of some numbers, by ascending numbers.
-type Part = CachePadded<Lock<Vec<(i32, OpenFile)>>>;
+type Part = Vec<(i32, OpenFile)>;
 
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
-    parts: [Part; PARTS],
+    parts: [CachePadded<Lock<Part>>; PARTS],
     /// How many there are, how many of them are directories, and how many are bare. Raised before a file is inserted and
     /// lowered after it is removed, so 0 can be trusted without a lock. Most programs never open any, and look no further.
     counts: AtomicU64,
@@ -99,7 +99,7 @@ impl OpenFiles {
 
     #[inline(always)]
     pub(super) fn has_folders(&self) -> bool {
-        self.counts.load(Acquire) / FOLDER % (BARE / FOLDER) != 0
+        !(self.counts.load(Acquire) / FOLDER).is_multiple_of(BARE / FOLDER)
     }
 
     /// Whether something must be done before the host's side of descriptors shows.
@@ -129,13 +129,13 @@ impl OpenFiles {
         }
     }
 
-    fn part(&self, fd: i32) -> Guard<'_, Vec<(i32, OpenFile)>> {
+    fn part(&self, fd: i32) -> Guard<'_, Part> {
         self.parts[fd as usize % PARTS].lock()
     }
 
     /// The part of a number, and where the number stands in it, when nobody holds its file. A file is held for a few host
     /// calls at most, none of which waits.
-    fn settled(&self, fd: i32) -> (Guard<'_, Vec<(i32, OpenFile)>>, Result<usize, usize>) {
+    fn settled(&self, fd: i32) -> (Guard<'_, Part>, Result<usize, usize>) {
         let mut round = 0;
         loop {
             let part = self.part(fd);
@@ -222,12 +222,12 @@ impl OpenFiles {
 
     /// The lowest descriptor of a range whose file is like this.
     fn next(&self, first: i32, last: i32, is: impl Fn(&OpenFile) -> bool) -> Option<i32> {
-        let in_part = |part: &Part| {
+        let in_part = |part: &Lock<Part>| {
             let part = part.lock();
             let from = part.partition_point(|&(fd, _)| fd < first);
             part[from..].iter().take_while(|&&(fd, _)| fd <= last).find(|(_, file)| is(file)).map(|&(fd, _)| fd)
         };
-        self.parts.iter().filter_map(in_part).min()
+        self.parts.iter().filter_map(|part| in_part(part)).min()
     }
 
     /// Changes what is known of a file, but not which one it is.
