@@ -7,7 +7,7 @@
 //! to the program.
 //!
 //! **Start reading at** [`entry`]: it draws the two stacks and the two windows in which a host signal needs care. Then
-//! [`context`](crate::context) (the two structures that assembly knows) and [`user`] (labelled accesses to user memory).
+//! [`context`] (the two structures that assembly knows) and [`user`] (labelled accesses to user memory).
 #![no_std]
 
 pub mod base;

@@ -6,7 +6,7 @@
 //! capabilities that the asker lacks.
 //!
 //! Capabilities count in a namespace of users. An asker in another one than the mount's is served by a process in that
-//! namespace ([`crate::double`]): what its capabilities are worth there, and its user id towards processes outside, only
+//! namespace (`double.rs`): what its capabilities are worth there, and its user id towards processes outside, only
 //! the host can tell. An asker of which the host does not say where it is, is refused.
 
 use crate::caller::Asker;
