@@ -30,7 +30,7 @@ const DESCRIPTORS: u32 = 1;
 /// A message queue sends a signal.
 const QUEUES: u32 = 2;
 
-/// What the process has asked to be told by signals. Bits are only ever set.
+/// The kinds of signal that the process has requested. Bits are only ever set.
 #[derive(Debug, Default)]
 pub(crate) struct Sources(AtomicU32);
 
@@ -54,7 +54,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Before `t` goes on, it is given what has arrived by then.
+    /// Makes `t` receive signals that have arrived before it returns to user code.
     #[cold]
     fn expect_signals(&self, t: ThreadIdx) {
         self.thread(t).hint.fetch_or(hint::ARRIVALS, AcqRel);

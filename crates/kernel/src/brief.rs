@@ -1,8 +1,8 @@
-//! The short way: the calls by which programs hand a CPU over, and the choice of who has it next.
+//! The fast path: the calls by which programs hand a CPU over, and the choice of the next thread.
 //!
-//! Each of them is one straight piece of code whose answer fits into registers: [`Next`] goes through memory, and to
-//! read what was just written there in other pieces costs more than the choice itself. What it does not decide is
-//! asked of `trap.rs`, whose answer is a [`Next`].
+//! Each call is one straight piece of code whose decision fits into registers. [`Next`] goes through memory, where
+//! storing and reloading it in other pieces costs more than the decision itself. Cases that are not decided here go
+//! to `trap.rs`, which returns a [`Next`].
 
 use crate::cpu::{self, Cpu};
 use crate::machine::{Call, Machine};
@@ -12,7 +12,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
-/// Who has the CPU next.
+/// The next thread of the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Chosen {
@@ -20,13 +20,13 @@ pub enum Chosen {
     Run(ThreadIdx),
     /// This thread, when what is due on its way out has been seen to.
     Leave(ThreadIdx),
-    /// Somebody else: this one waits on. Or nobody was found.
+    /// Choose another thread: this one keeps waiting. `None`: no thread was found yet.
     Search(Option<ThreadIdx>),
     /// Nothing has been chosen yet: somebody wants to see every choice.
     Watched(Prev),
 }
 
-/// What one of the commonest calls came to ([`Kernel::next`] says more).
+/// The outcome of one of the commonest calls ([`Kernel::next`] says more).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Brief {
@@ -78,7 +78,7 @@ impl<M: Machine> Kernel<M> {
         self.next(cpu, call, brief)
     }
 
-    /// What a [`Brief`] stands for. `call` is the one that it came from.
+    /// The decision that a [`Brief`] stands for. `call` is the call that returned it.
     #[inline(never)]
     pub fn next(&self, cpu: CpuId, call: &Call, brief: Brief) -> Next {
         match brief {
@@ -212,7 +212,7 @@ impl<M: Machine> Here<'_, M> {
         Chosen::Run(t)
     }
 
-    /// Whether something is due before this thread goes on here.
+    /// Whether something is due before this thread returns to user code.
     #[inline(always)]
     pub(crate) fn must_look(self, thread: &Thread) -> bool {
         thread.hint.load(Acquire) != 0 || thread.rseq_cpu.load(Relaxed) != u32::from(self.id.0) + 1

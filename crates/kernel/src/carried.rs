@@ -1,8 +1,8 @@
-//! What a thread keeps across `execve(2)` of what is ours: policy, nice value, affinity, timer slack; and of its
-//! process, which id its next timer gets.
+//! Thread state of ours that survives `execve(2)`: policy, nice value, affinity, timer slack; and, of the process,
+//! the id of its next timer.
 //!
 //! The new program has a kernel of its own, which reads them as one word of its options, so that `nice`, `chrt` and
-//! `taskset` in front of a program do what they say.
+//! `taskset` in front of a program work.
 
 use crate::Kernel;
 use crate::machine::Machine;
@@ -10,7 +10,7 @@ use core::fmt::{self, Write};
 use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
 
-/// What is carried over an exec.
+/// State that is carried over an exec.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Carried {
     attr: Attr,
@@ -90,7 +90,7 @@ impl Carried {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What `t` keeps across an exec.
+    /// The state of `t` that survives an exec.
     pub fn carried(&self, t: ThreadIdx) -> Carried {
         let all = CpuMask::first(self.config.cpus);
         let affinity = self.sched.affinity(t);
@@ -102,8 +102,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives it to the first thread of the new program. What does not fit this kernel, which may have other CPUs,
-    /// is left at its default.
+    /// Applies it to the first thread of the new program. Values that do not fit this kernel, which may have other
+    /// CPUs, stay at their defaults.
     pub fn take_carried(&self, t: ThreadIdx, carried: &Carried) {
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);

@@ -1,4 +1,4 @@
-//! What the kernel keeps for each CPU beside its run queue.
+//! The kernel's state of each CPU beside its run queue.
 
 use crate::cputime::Ticked;
 use crate::machine::Machine;
@@ -23,23 +23,23 @@ pub struct Cpu {
     ticked: AtomicU64,
     /// When the slice that the timer was last set for ends; MAX if it is not set for one. Written by the CPU.
     slice_end: AtomicU64,
-    /// Somebody has asked this CPU to look at its tick since it last did.
+    /// Another CPU has asked this one to check its tick.
     pub(crate) asked: AtomicBool,
     /// The last tick did not look whose turn it is. Written by the CPU.
     favoured: AtomicBool,
     /// When a thread was sampled here last. Written by the CPU.
     pub(crate) sampled: AtomicU64,
-    /// Somebody has asked for a sample of whoever runs here.
+    /// A sample of the thread that runs here was requested.
     pub(crate) sample_asked: AtomicBool,
     /// How often somebody was looked up in `/proc` here. Written by the CPU.
     pub(crate) looks: AtomicU64,
-    /// What the host has counted of this carrier's time, against what we have.
+    /// The host's count of this carrier's time, compared with ours.
     pub(crate) host_time: crate::cputime::HostTime,
     /// Counters. Written by the CPU.
     pub count: CpuCounters,
 }
 
-/// What a CPU has done.
+/// Event counts of a CPU.
 #[derive(Debug, Default)]
 pub struct CpuCounters {
     /// System calls answered or passed on, by library.
@@ -100,8 +100,8 @@ impl Cpu {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// When this CPU has something to do next: the earliest timeout or timer, MAX for none. What
-    /// the word says is brought up to date: whoever adds an earlier one later lowers it, and kicks.
+    /// The earliest timeout or timer of this CPU; `None` if there is none. Refreshes the published word; adding an
+    /// earlier one later lowers it and kicks.
     pub(crate) fn earliest(&self, cpu: CpuId) -> Option<Nanos> {
         let c = self.cpu(cpu);
         let firsts = {
@@ -162,11 +162,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The next regular tick, or the end of the slice that runs, exactly: whichever comes first. A tick that would come
-    /// shortly before the end of the slice is left out, unless somebody counts on its regularity.
+    /// The next regular tick or the exact end of the running slice, whichever comes first. A regular tick shortly
+    /// before the end of the slice is skipped unless something counts on its regularity.
     ///
-    /// Linux has the same as HRTICK (`hrtick_start_fair`), but sets the timer at each switch. Here a switch sets nothing:
-    /// the tick that is set for the thread before comes first, and is set for whoever runs then.
+    /// Linux's HRTICK (`hrtick_start_fair`) does the same but sets the timer at each switch. Here a switch sets
+    /// nothing: the tick that is already set comes first, and is then set for the thread that runs.
     fn next_tick(&self, cpu: CpuId) -> NextTick {
         let (c, tick) = (self.cpu(cpu), self.config.tick);
         let (now, last) = (self.m.now(), Nanos(c.ticked.load(Relaxed)));
@@ -217,7 +217,7 @@ impl<M: Machine> Kernel<M> {
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
         let mode = c.host_time.mode();
-        // Whoever adds something lowers the word, so nothing is missed; and the host's clock is a host call.
+        // Every insertion lowers the word, so nothing is missed. Reading the host's clock would be a host call.
         if c.earliest.load(Relaxed) != u64::MAX {
             self.expire_timeouts(cpu);
             self.expire_posix_timers(cpu);

@@ -1,16 +1,16 @@
-//! What can be said of a thread, a CPU and the process without disturbing them: for the state page.
+//! Descriptions of a thread, a CPU and the process for the state page, made without disturbing them.
 //!
-//! Whoever describes may be any host thread, at any moment. Nothing is locked but the run queue of a CPU, for a few loads
-//! and only where a thread runs, a thread's signals, for two loads, and the process's signals and timers once. What belongs to one moment of a thread is told apart from
-//! what belongs to the next, or to another thread in its slot, by counts that are there anyway:
+//! The caller may be any host thread, at any moment. The only locks taken are a CPU's run queue (a few loads, only
+//! where a thread runs), a thread's signals (two loads), and the process's signals and timers (once). Two existing
+//! counts show whether loads belong to the same thread and the same wait:
 //!
-//! | what | changes whenever | because |
+//! | count | changes when | reason |
 //! |---|---|---|
-//! | a slot's thread id | its thread ends, another begins | it is 0 in between, and ids come round after 2^28 |
+//! | a slot's thread id | its thread ends, another begins | it is 0 in between, and ids repeat after 2^28 |
 //! | [`WaitState::generation`] | the thread begins to wait | a late timeout must not end the next wait |
 //!
-//! Each is loaded before and after what it guards, with a fence between: if it is the same, what was read belongs together.
-//! The writer's side of the first is in `Thread::reset`, of the second in `WaitState::begin`.
+//! 1. Each is loaded before and after the words it guards, with a fence between. If it is unchanged, the words belong together.
+//! 2. The writer's side of the first is in `Thread::reset`, of the second in `WaitState::begin`.
 //!
 //! [`WaitState::generation`]: crate::wait::WaitState
 
@@ -40,11 +40,11 @@ const SNAPSHOT_PACE: u64 = 300;
 /// what it took: a hundredth.
 const SNAPSHOT_PACE_LARGE: u64 = 100;
 const SNAPSHOT_LATE: Nanos = Nanos::from_millis(100);
-/// What a snapshot takes besides its own CPU time: a signal, a host thread that wakes and is switched to and from, and
-/// cache lines that the program finds elsewhere afterwards.
+/// The cost of a snapshot besides its own CPU time: a signal, a host thread that wakes and is switched to and from,
+/// and cache lines that the program has to fetch again.
 const SNAPSHOT_AROUND: Nanos = Nanos::from_micros(50);
 
-/// How long none is made after a snapshot that took so much CPU time.
+/// The pause after a snapshot that took this much CPU time.
 #[must_use]
 pub fn snapshot_rest(cost: Nanos) -> Nanos {
     let times = |pace: u64| Nanos((cost + SNAPSHOT_AROUND).0.saturating_mul(pace));
@@ -54,7 +54,7 @@ pub fn snapshot_rest(cost: Nanos) -> Nanos {
 /// A thread that begins to wait more often than this while it is looked at is described as it was last.
 const TRIES: usize = 4;
 
-/// What a thread waits for, as of one wait.
+/// A thread's wait, consistent for one wait.
 #[derive(Clone, Copy, Default)]
 struct Waits {
     kind: state::Wait,
@@ -118,8 +118,8 @@ impl<M: Machine> Kernel<M> {
         (thread.tid.load(Relaxed) == tid).then_some(described)
     }
 
-    /// Signals pending for a thread alone, and those that it blocks. What is pending may have been dropped with all of
-    /// its kind, which the process knows: that is asked only where there is something.
+    /// The thread's pending and blocked signals. Pending ones may have been flushed with all of their kind, which
+    /// only the process knows; it is asked only if there is something.
     fn signals_of(&self, t: ThreadIdx) -> [u64; 2] {
         let [pending, blocked] = {
             let thread = self.thread(t).signals.0.lock();
@@ -193,7 +193,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// What a thread that has left its CPU waits for; nothing, if it is woken and waits again all the time.
+/// The wait of a thread that has left its CPU; none if it keeps being woken and waiting again.
 fn waits(thread: &Thread, at: &Moment) -> Waits {
     for _ in 0..TRIES {
         let before = thread.wait.generation();
@@ -207,7 +207,7 @@ fn waits(thread: &Thread, at: &Moment) -> Waits {
     Waits::default()
 }
 
-/// What such a wait is called outside.
+/// The public name of such a wait.
 pub(crate) fn reason(kind: Wait) -> state::Wait {
     match kind {
         Wait::None | Wait::Work => state::Wait::None,

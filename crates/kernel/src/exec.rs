@@ -11,7 +11,7 @@ use abi::{SigInfo, SigSet, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
 
-/// What has been handed on, in case the call fails.
+/// Signals that were handed on, in case the call fails.
 #[derive(Debug, Default)]
 pub struct HandedOn {
     set: SigSet,
@@ -53,13 +53,13 @@ impl<M: Machine> Kernel<M> {
             self.m.leave_signals(self.descriptors.left());
         }
         for info in handed.kept {
-            // There was room for it before.
+            // It fitted before.
             let _ = self.send_to_process(cpu, Some(t), info);
         }
     }
 
-    /// What is pending at the host becomes pending here. The caller is the carrier of `t`; the host has accepted all of it,
-    /// so nothing is refused but what is beyond this process's own limit.
+    /// Makes signals that are pending at the host pending here. The caller is the carrier of `t`. The host has
+    /// accepted all of them, so only what exceeds this process's own limit is refused.
     pub fn take_over_signals(&self, cpu: CpuId, t: ThreadIdx, set: SigSet) {
         if (self.m.pending_on_host() & set).is_empty() {
             return;

@@ -225,7 +225,7 @@ impl Enough {
     }
 }
 
-/// What a first try says.
+/// The result of a first, non-blocking try.
 enum Tried {
     Done(isize),
     /// It does not wait, but it may last.
@@ -233,7 +233,8 @@ enum Tried {
     MustWait,
     /// So much is done already; this call is owed.
     Rest(isize, Call),
-    /// It is for a terminal, maybe, and this signal is for who may not make it now; else it waits or lasts, as said.
+    /// It may concern a terminal; the signal is for threads that may not make it now. Otherwise it waits or lasts, as
+    /// given.
     AtTerminal(Signal, Out),
 }
 
@@ -409,7 +410,7 @@ impl<M: Machine> Kernel<M> {
             Some(_) => self.cputime.cpu.run(cpu, now),
             None => self.turn_idle(cpu, now),
         }
-        // A CPU whose carrier is away does not look around: whoever has work for it must kick.
+        // A CPU whose carrier is away does not poll: wakers must kick.
         next.is_some() || self.earliest(cpu).is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
     }
 
@@ -451,7 +452,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The result of a host call: the thread can go on. What the host has counted of the carrier that made the call.
+    /// Stores the result of a host call, so that the thread can continue. Returns the host's count of the calling
+    /// carrier.
     pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) -> Option<Nanos> {
         let host = self.return_carrier(t);
         let wait = &self.thread(t).wait;
@@ -501,7 +503,7 @@ impl<M: Machine> Kernel<M> {
     /// The result of a call that a signal has ended before it did anything (`signal(7)`).
     pub(crate) fn cut_short(&self, t: ThreadIdx, call: usize) -> Errno {
         match restarts(call) {
-            // A call on a socket that gives up after a time does not begin anew (`sock_intr_errno`).
+            // A call on a socket with a timeout is not restarted (`sock_intr_errno`).
             Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
             error => error,
         }
@@ -560,7 +562,7 @@ impl<M: Machine> Kernel<M> {
         wait.a.store(wait.b.load(Relaxed).saturating_add(span).min(FOR_EVER), Relaxed);
     }
 
-    /// A `poll(2)` that a signal without a handler has interrupted goes on (`do_restart_poll`).
+    /// Continues a `poll(2)` that a signal without a handler interrupted (`do_restart_poll`).
     pub(crate) fn poll_again(&self, t: ThreadIdx) -> Out {
         let (r, end) = (self.m.registers(t), self.thread(t).wait.a.load(Relaxed));
         let call = |ms: i32| Call { nr: nr::POLL, args: [r.rdi, r.rsi, ms as u32 as u64, 0, 0, 0] };
@@ -593,7 +595,7 @@ fn answered(call: &Call, result: isize) -> Out {
 /// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
 pub fn restarts(call: usize) -> Errno {
     match call {
-        // Its time goes on, if there is no handler.
+        // Its timeout keeps running if there is no handler.
         nr::POLL => Errno::ERESTART_RESTARTBLOCK,
         // If there is no handler. The host has written how much of its time is left.
         nr::SELECT | nr::PPOLL | nr::PSELECT6 | nr::IO_PGETEVENTS | nr::MSGSND | nr::MSGRCV => Errno::ERESTARTNOHAND,

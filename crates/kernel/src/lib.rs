@@ -122,7 +122,7 @@ pub struct Sampling {
 pub struct Kernel<M: Machine> {
     /// The machine.
     pub m: M,
-    /// Somebody wants to know of every switch: one test on the way of each.
+    /// Switches are observed (trace, groups): one test per switch.
     watched: bool,
     /// The scheduler.
     pub sched: Scheduler,

@@ -1,4 +1,4 @@
-//! What the kernel stands on: the host, or a simulated machine (law 1: this is the whole seam).
+//! What the kernel stands on: the host, or a simulated machine (law 1: this trait is the whole seam).
 
 use abi::frame::Registers;
 use abi::{Errno, SaFlags, SigEvent, SigInfo, SigSet, Signal};
@@ -29,10 +29,10 @@ pub enum Clock {
     Tai,
 }
 
-/// What a process brings along of CPU time.
+/// CPU time that a process brings along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
-    /// What it has consumed.
+    /// Its consumption so far.
     pub usage: Usage,
     /// RLIMIT_CPU.
     pub limit: Rlimit,
@@ -116,7 +116,8 @@ pub trait Machine: Sync + Sized {
     /// Copies to the program; a prefix may have been written on a fault.
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
 
-    /// Writes down where `t`, the current thread of `cpu`, which calls, is: for a profile. It stands for so much CPU time.
+    /// Records the position of `t`, the current thread of the calling CPU `cpu`, for a profile. The sample stands for
+    /// `value`.
     fn sample(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
     /// `cpu`, which calls, turns to this thread, or to none; the one before could have gone on or not. For a trace.
     fn switched(&self, _cpu: CpuId, _to: Option<ThreadIdx>, _preempted: bool, _at: Nanos) {}
@@ -124,18 +125,18 @@ pub trait Machine: Sync + Sized {
     fn serves(&self, _cpu: CpuId, _core: Option<usize>) {}
     /// Tells the program's user something.
     fn tell(&self, _what: core::fmt::Arguments<'_>) {}
-    /// `t`, the current thread of `cpu`, which calls, ends: so much CPU time came after its last sample.
+    /// `t`, the current thread of the calling CPU `cpu`, ends. `value` is its CPU time since its last sample.
     fn unsampled(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
 
-    /// Makes sure that slot `t` has room for a thread's state.
+    /// Reserves memory for the state of the thread in slot `t`.
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory>;
     /// Makes `child` a copy of `parent`, the caller's current thread, that returns 0 from
     /// its system call on the stack pointer (0: the parent's) and with the FS base given.
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>);
-    /// Saves what is left of the current thread's state, so that any CPU may resume it. Nobody has saved it since it
-    /// was resumed, or the save has been taken back.
+    /// Saves the rest of the current thread's state, so that any CPU may resume it. It has not been saved since it
+    /// was resumed, or the save was revoked.
     fn save(&self, t: ThreadIdx);
-    /// Takes the save of `cpu`'s current thread back: it goes on here after all, and nobody else has seen it wait.
+    /// Revokes the save of `cpu`'s current thread: it continues here, and no other CPU has seen it wait.
     fn keep(&self, cpu: CpuId, t: ThreadIdx);
     /// The result that was set last.
     fn result(&self, t: ThreadIdx) -> u64;
@@ -169,8 +170,8 @@ pub trait Machine: Sync + Sized {
 
     /// Ends the host call in which `t` waits, if it does, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
-    /// Ends or stops the whole process as the host does by this signal. Returns if it was
-    /// stopped and goes on.
+    /// Ends or stops the whole process by the host's default action for this signal. Returns when a stopped process
+    /// continues.
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
     /// The host shall ignore this signal, or not, as the program does: exec hands it on, and
     /// for SIGCHLD it decides about zombies and about what the process is told (`flags`: SA_NOCLDWAIT, SA_NOCLDSTOP).
@@ -184,8 +185,8 @@ pub trait Machine: Sync + Sized {
     }
     /// The real user id of the process.
     fn uid(&self) -> u32;
-    /// Where `t`, which has no CPU, goes on: instruction, stack and frame pointer. Anybody asks; if it goes on at the same
-    /// moment, the answer means nothing.
+    /// Where `t`, which has no CPU, will continue: instruction, stack and frame pointer. Callable at any time; the
+    /// answer is meaningless if it is resumed at the same moment.
     fn parked(&self, _t: ThreadIdx) -> [u64; 3] {
         [0; 3]
     }
@@ -205,12 +206,12 @@ pub trait Machine: Sync + Sized {
     fn host_usage(&self) -> Usage {
         Usage::default()
     }
-    /// What the host has counted of this process before we did, and its CPU timers and limit, which are
-    /// ours from now on: the host's are set so that they do nothing.
+    /// The host's count of this process before ours began, and its CPU timers and limit. They are ours from now on:
+    /// the host's are set so that they do nothing.
     fn take_over_times(&self) -> Times {
         Times::default()
     }
-    /// Gives limit and timers back to the host, for the program that comes by exec. The usage is the host's anyway.
+    /// Returns limit and timers to the host for the program that execs. The usage is the host's anyway.
     fn hand_on_times(&self, _times: &Times) {}
     /// Whether the host lets this process raise hard limits (CAP_SYS_RESOURCE).
     fn may_raise_limits(&self) -> bool {
@@ -235,16 +236,16 @@ pub trait Machine: Sync + Sized {
     fn take_from_host(&self, _set: SigSet) -> Option<SigInfo> {
         None
     }
-    /// What is pending for the calling carrier or the process at the host.
+    /// Signals pending at the host for the calling carrier or the process.
     fn pending_on_host(&self) -> SigSet {
         SigSet::EMPTY
     }
-    /// What of it is pending for the carrier alone.
+    /// The subset that is pending for the carrier alone.
     fn pending_on_carrier(&self) -> SigSet {
         SigSet::EMPTY
     }
-    /// What makes every CPU pass a full fence, where the machine has it: it takes microseconds, and spares
-    /// frequent readers theirs.
+    /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
+    /// theirs.
     fn barrier(&self) -> Option<sync::rcu::Barrier> {
         None
     }
@@ -255,7 +256,7 @@ pub trait Machine: Sync + Sized {
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
 pub const NEVER_LEFT: SigSet = SigSet(SigSet::SYNCHRONOUS.0 | 0b11 << 31);
 
-/// What a signal does to the process when nobody handles it.
+/// The default action of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fatal {
     /// It ends the process (with a core where the host makes one).
@@ -270,7 +271,7 @@ pub enum Fatal {
 /// How a process stands to its terminal that another process group has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Background {
-    /// Nobody in the session would continue its process group if that were stopped.
+    /// The process group is orphaned: no member of the session would continue it if it stopped.
     pub orphaned: bool,
     /// The terminal stops those who write, too (TOSTOP).
     pub stops_writers: bool,

@@ -1,8 +1,7 @@
-//! What the kernel must know of the program's memory: the stacks of its threads ([`stacks`]), and
-//! which words other processes may see.
+//! The program's memory as far as the kernel needs it: thread stacks ([`stacks`]), and words that other processes
+//! share.
 //!
-//! A futex without FUTEX_PRIVATE_FLAG is ours all the same unless it lies in a mapping that is shared;
-//! those are remembered here.
+//! A futex without FUTEX_PRIVATE_FLAG is ours unless it lies in a shared mapping; those are recorded here.
 
 pub mod stacks;
 mod unused;
@@ -130,7 +129,7 @@ impl<M: Machine> Kernel<M> {
         Out::Done(self.protect_stack(call).unwrap_or_else(|| self.m.host(*call)))
     }
 
-    /// What is shared stays shared where it is moved to, and as far as it grows. A length of 0 maps shared pages a second
+    /// Shared ranges stay shared where they move, and as far as they grow. A length of 0 maps shared pages a second
     /// time (`mremap(2)`).
     fn move_mapping(&self, call: &Call) -> Out {
         const MREMAP_DONTUNMAP: u64 = 4;

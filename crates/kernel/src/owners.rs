@@ -1,8 +1,9 @@
-//! Who gets the signals of a descriptor (`F_SETOWN`, `F_SETOWN_EX`).
+//! The receiver of a descriptor's signals (`F_SETOWN`, `F_SETOWN_EX`).
 //!
-//! The host does not know our threads. A descriptor that one of them shall own belongs to the process there, and its
-//! signals are handed to the thread when they arrive. They name the descriptor if a signal was chosen (`F_SETSIG`). Plain
-//! SIGIO does not: it is a thread's if that is the only one that owns anything, and the process's otherwise.
+//! The host does not know our threads. A descriptor owned by one of them belongs to the process there, and its
+//! signals are forwarded to the thread when they arrive. They name the descriptor if a signal was chosen
+//! (`F_SETSIG`). Plain SIGIO does not: it goes to a thread if that is the only owner of anything, and to the process
+//! otherwise.
 
 use crate::Kernel;
 use crate::machine::{Call, Machine};

@@ -1,9 +1,10 @@
-//! Samples for `entresol profile`: which thread, when, and for how much CPU time it stands. Where the thread is, the machine
-//! writes down.
+//! Samples for `entresol profile`: which thread, when, and how much CPU time the sample stands for. The machine
+//! records where the thread is.
 //!
-//! By CPU time a running thread is sampled at ticks. A sample stands for all that the thread has consumed since its last
-//! one, so that a thread's samples add up to its clock however ticks fell. What it consumes after the last is told at its end
-//! and counts for that one, if there was any. By the wall clock the machine walks the threads itself and asks a CPU for the one that it runs.
+//! By CPU time, a running thread is sampled at ticks. A sample stands for the thread's consumption since its last
+//! one, so a thread's samples add up to its clock however ticks fall. Consumption after the last sample is reported
+//! at the thread's end and counts for that sample, if there was one. By the wall clock, the machine walks the threads
+//! itself and asks each CPU for the thread that it runs.
 
 use crate::Kernel;
 use crate::machine::Machine;
@@ -24,12 +25,12 @@ impl<M: Machine> Kernel<M> {
         self.m.sample(cpu, t, value);
     }
 
-    /// What `t` has consumed since it was sampled last; from now on that counts as sampled.
+    /// The consumption of `t` since its last sample, which counts as sampled from now on.
     fn unsampled(&self, t: ThreadIdx, now: Nanos) -> Nanos {
         let consumed = self.consumed(t, now);
         let sampled = &self.thread(t).time.sampled;
         let before = Nanos(sampled.load(Relaxed));
-        // What the host took is taken back from a thread: its clock may be behind for a while.
+        // Stolen time is taken back from a thread, so its clock may be behind for a while.
         sampled.store(consumed.max(before).0, Relaxed);
         consumed.since(before)
     }

@@ -1,14 +1,14 @@
-//! Calls that have to wait where the host gives us no carrier to wait on (RLIMIT_NPROC, `pids.max`, memory).
+//! Waiting calls where the host gives us no carrier to wait on (RLIMIT_NPROC, `pids.max`, memory).
 //!
-//! Such a call must not keep its CPU: whoever it waits for may be queued there, or sleep by that CPU's timeouts. So the
-//! thread is **put off**: it sleeps for a while and makes its call again, until the host gives us carriers or the call
-//! comes to an end. Of what is put off, each has its turn after the others, and those who run have the CPU meanwhile.
+//! Such a call must not keep its CPU: the thread it waits for may be queued there, or sleep by that CPU's timeouts.
+//! So the thread is **put off**: it sleeps and then makes its call again, until the host gives us carriers or the
+//! call ends. Threads that are put off take turns, and runnable threads have the CPU meanwhile.
 //!
-//! - Where a look at the host says whether the call would still wait ([`Kernel::would_wait`]), it is not made before.
-//!   `poll(2)` and `epoll_wait(2)`, which have a time of their own, are looked at in place, as their time would begin anew.
-//! - Any other is made on the CPU's own carrier, is called back after some 20 to 40 ms (the machine gives
-//!   [`crate::TRY_AGAIN`] as its result), and sleeps longer the more threads there are like it: so they hold the CPU for half
-//!   of the time at most. One with a time of its own answers EINTR then.
+//! - If the host can say whether the call would still wait ([`Kernel::would_wait`]), the call is not made before that.
+//!   `poll(2)` and `epoll_wait(2)`, which have a timeout of their own, are polled in place, because their timeout would restart.
+//! - Any other call is made on the CPU's own carrier, called back after 20 to 40 ms (the machine returns
+//!   [`crate::TRY_AGAIN`]), and sleeps longer the more threads are put off, so they hold the CPU at most half of the time.
+//!   A call with a timeout of its own then answers EINTR.
 
 use crate::host_call::restarts;
 use crate::machine::{Call, Machine};
@@ -24,7 +24,7 @@ const LOOK_OF_MANY: Nanos = Nanos::from_micros(100);
 /// How long a call that is made for real keeps its CPU: at most two rounds of the machine's watch.
 const MADE: Nanos = Nanos::from_millis(40);
 
-/// What `wait.value` says of a thread that is put off.
+/// The meaning of `wait.value` for a thread that is put off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(i64)]
 enum Then {
@@ -51,8 +51,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread that waits for a host call and has been chosen: its call was given up. What is its result, if it does not
-    /// sleep first?
+    /// For a thread that waits for a host call and has been chosen after its call was given up: the call's result, or
+    /// `None` if it sleeps first.
     pub(crate) fn put_off(&self, t: ThreadIdx, call: usize) -> Option<isize> {
         if self.interrupted(t) {
             return Some(Errno::EINTR.to_ret());
@@ -157,7 +157,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// What becomes of a call that is given up. One with a time of its own is interrupted, as its time would begin anew.
+    /// The result of a call that is given up. One with a timeout of its own is interrupted, because its timeout would
+    /// restart.
     fn given_up(&self, t: ThreadIdx, call: usize) -> isize {
         let r = self.m.registers(t);
         let timed = match call {

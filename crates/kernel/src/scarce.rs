@@ -1,8 +1,8 @@
-//! Where the host gives the machine too few carriers for all that is runnable.
+//! Too few carriers for all runnable threads.
 //!
-//! A thread whose rights no free carrier has is **held back**: it waits for a while as one that has had its share of CPU time
-//! ([`Wait::Throttled`]), and asks again when it is chosen next. A CPU that no carrier serves keeps what it has until one
-//! **visits** it, which leaves its own CPU behind in the same way. Who decides all that is the machine.
+//! A thread whose credentials no free carrier has is **held back**: it waits like a throttled thread
+//! ([`Wait::Throttled`]) and asks again when it is next chosen. A CPU that no carrier serves keeps its threads until
+//! a carrier **visits** it, which leaves its own CPU behind in the same way. The machine makes these decisions.
 
 use crate::hint;
 use crate::machine::{Clock, Machine};
@@ -12,7 +12,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::{Ordering::*, fence};
 
-/// What a CPU has that nobody serves.
+/// The work of a CPU that is not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Unserved {
@@ -25,8 +25,8 @@ pub enum Unserved {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The thread `t`, which has been chosen on `cpu` and is not loaded, or has been saved, cannot run there now: it asks again
-    /// after `span`. What the CPU does instead.
+    /// The thread `t`, which was chosen on `cpu` and is not loaded or has been saved, cannot run there now: it asks
+    /// again after `span`. Returns the CPU's next decision.
     pub fn without_carrier(&self, cpu: CpuId, t: ThreadIdx, span: Nanos) -> Next {
         let thread = self.thread(t);
         // Its critical section, if it is in one, must be aborted (`rseq_preempt`).
@@ -34,7 +34,7 @@ impl<M: Machine> Kernel<M> {
         thread.wait.begin(Wait::Throttled);
         self.sched.prepare_block(t);
         fence(SeqCst);
-        // Who ends the process needs no rights.
+        // Ending the process needs no credentials.
         if thread.hint.load(Acquire) & hint::EXIT != 0 {
             self.cancel_wait(t);
             return self.go_on(cpu);
@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
         self.schedule(cpu, Prev::Block)
     }
 
-    /// The caller, who serves `cpu`, leaves it unserved. Whoever is current there has been saved.
+    /// The carrier of `cpu` leaves it unserved. The current thread has been saved.
     pub fn leave_seat(&self, cpu: CpuId) {
         match self.sched.current(cpu) {
             // It runs, as far as our clocks can tell.
@@ -66,7 +66,7 @@ impl<M: Machine> Kernel<M> {
         self.trap(cpu, crate::Trap::Seated)
     }
 
-    /// What waits on a CPU that nobody serves.
+    /// The threads that wait on a CPU that is not served.
     pub fn unserved(&self, cpu: CpuId) -> Unserved {
         if self.sched.queued(cpu) > 0 || self.sched.current(cpu).is_some() {
             return Unserved::Threads;

@@ -1,14 +1,13 @@
-//! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork treat it
-//! as what it is; the signals come to it.
+//! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork work on it; the
+//! signals are moved to it.
 //!
-//! Signals that some descriptor names and that every thread blocks are *left* to the host: the
-//! machine does not take them when they arrive from outside, and one that is sent inside, and that
-//! nobody here takes, is queued there. As soon as a thread lets such a signal through, or waits for
-//! it, it is ours again, with what is pending of it.
+//! Signals that some descriptor names and that every thread blocks are *left* to the host: the machine does not take
+//! them when they arrive from outside, and one sent inside that no thread takes is queued there. As soon as a thread
+//! unblocks such a signal or waits for it, it is ours again, with its pending instances.
 //!
-//! Sender and unblocking thread: the sender marks the signal as left and then looks at all masks; the
-//! thread changes its mask and then looks at the mark. One of them sees the other. What is queued at
-//! the host in between, unmarked, comes back as from outside.
+//! Sender and unblocking thread synchronise like this: the sender marks the signal as left and then reads all masks;
+//! the thread changes its mask and then reads the mark. One of them sees the other. A signal queued at the host in
+//! between, unmarked, comes back as if from outside.
 
 use crate::machine::{Machine, NEVER_LEFT};
 use crate::trap::Out;
@@ -17,7 +16,7 @@ use abi::{SigInfo, SigSet, Signal, si_code};
 use ids::CpuId;
 use sync::atomic::{AtomicU64, Ordering::*};
 
-/// What descriptors read.
+/// The signals that descriptors read.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
     /// All signals that a descriptor was ever made for.
@@ -97,7 +96,7 @@ impl<M: Machine> Kernel<M> {
         self.descriptors.left.fetch_and(!taken.0, SeqCst);
         self.m.leave_signals(self.descriptors.left());
         while let Some(info) = self.m.take_from_host(taken) {
-            // The host has accepted it: a full queue is nobody's fault.
+            // The host has accepted it; if the queue here is full, it is lost as on Linux.
             let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);
         }
     }
@@ -108,7 +107,7 @@ impl<M: Machine> Kernel<M> {
         if wanted.is_empty() { None } else { self.m.take_from_host(wanted) }
     }
 
-    /// What of the signals left to the host is pending there.
+    /// The signals left to the host that are pending there.
     pub(crate) fn pending_on_host(&self) -> SigSet {
         let left = self.descriptors.left();
         if left.is_empty() { left } else { self.m.pending_on_host() & left }

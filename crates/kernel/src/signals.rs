@@ -1,5 +1,5 @@
-//! Signals: the pure room `signal` put to work. Sending finds the thread and makes it look;
-//! delivery builds the frame on the thread's way to user code.
+//! Signals: crate `signal` applied to threads. Sending finds the thread and notifies it; delivery builds the frame on
+//! the thread's way to user code.
 //!
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
@@ -17,7 +17,7 @@ use signal::{
 };
 use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 
-/// What the process knows of signals.
+/// The process's signal state.
 pub struct ProcessState {
     pub(crate) signals: Shown<ProcessSignals>,
     exit_status: AtomicI32,
@@ -107,8 +107,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Sends a signal to the process. The first choice is the thread `first`, or else the main thread (`complete_signal`),
-    /// whoever sends it.
+    /// Sends a signal to the process. The first choice is the thread `first`, otherwise the main thread
+    /// (`complete_signal`), whichever thread sends it.
     pub(crate) fn send_to_process(&self, cpu: CpuId, first: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
         let Some(first) = first.or_else(|| self.threads().iter().next()) else { return Ok(()) };
         let state = self.state_of(first);
@@ -126,8 +126,9 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The current thread takes a signal that is pending for the process, if it wants it, whoever was asked first: with
-    /// a thousand threads the turn of that one comes in seconds, and until then all of the kind would be one.
+    /// The current thread takes a signal that is pending for the process if it wants it, whichever thread was
+    /// notified: with a thousand threads that one's turn comes after seconds, and until then all of the kind would
+    /// coalesce.
     pub(crate) fn take_pending(&self, cpu: CpuId, t: ThreadIdx, signal: Signal) {
         if self.candidate_for(t).is_some_and(|candidate| candidate.wants(signal)) {
             self.notify(cpu, t);
@@ -183,10 +184,10 @@ impl<M: Machine> Kernel<M> {
         (!state.exiting).then(|| self.thread(t).signals.0.lock().candidate(state))
     }
 
-    /// Makes a thread look at its signals, wherever it is. The signal is in its queue or the process's.
+    /// Makes a thread check its signals, wherever it is. The signal is in its queue or the process's.
     ///
-    /// If it has been told of another and has not looked since, whoever told it wakes or kicks it, or it is in the kernel
-    /// and looks before it leaves: then it finds this signal, too. A storm of signals is one kick.
+    /// If it was notified of another signal and has not checked since, the notifier wakes or kicks it, or it is in
+    /// the kernel and checks before it leaves; then it finds this signal, too. A storm of signals is one kick.
     pub(crate) fn notify(&self, cpu: CpuId, t: ThreadIdx) {
         let thread = self.thread(t);
         if thread.hint.fetch_or(hint::SIGNAL, AcqRel) & hint::SIGNAL != 0 {
@@ -221,8 +222,8 @@ impl<M: Machine> Kernel<M> {
     /// The process gets a signal that the host received for it.
     ///
     /// # Errors
-    /// EAGAIN if the process has as many pending as it may: it must be offered again, for its sender was told that it
-    /// arrived.
+    /// EAGAIN if the process has reached its limit of pending signals. The signal must be offered again, because its
+    /// sender was told that it arrived.
     pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
         match info.code() {
             abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
@@ -244,8 +245,7 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).signals.0.lock().blocked()
     }
 
-    /// What the program starts with: the mask of its first thread, and the signals that were
-    /// ignored for it.
+    /// The program's initial state: the mask of its first thread, and ignored signals.
     pub fn set_initial_signals(&self, t: ThreadIdx, blocked: abi::SigSet, ignored: abi::SigSet) {
         let mut process = self.process.signals.lock();
         self.enter_signals(&mut process, t, signal::ThreadSignals::new(blocked));
@@ -311,7 +311,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// What is left to do of an action when the tracer, if it is to see the signal first, has seen it (`ptrace_signal`).
+    /// The rest of an action after the tracer, if it is to see the signal first, has seen it (`ptrace_signal`).
     fn show_to_tracer(&self, t: ThreadIdx, action: Action) -> Action {
         let Action::Show(info) = action else { return action };
         let action = self.m.show_to_tracer(&info).then(|| {
@@ -392,7 +392,7 @@ impl<M: Machine> Kernel<M> {
         Some(plan.entry(delivery, interrupted))
     }
 
-    /// `rt_sigreturn(2)`: the thread goes on as the frame says. SIGSEGV if it says nonsense.
+    /// `rt_sigreturn(2)`: the thread continues as the frame says. SIGSEGV if the frame is invalid.
     pub(crate) fn return_from_handler(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.registers(t);
         let at = frame::address_at_sigreturn(now.rsp);

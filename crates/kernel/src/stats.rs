@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use ids::CpuId;
 use sync::atomic::Ordering::*;
 
-/// What the process has done, summed over its CPUs.
+/// Counts of the process, summed over its CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Threads started, and the most that lived at once.

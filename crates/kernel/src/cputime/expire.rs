@@ -1,4 +1,4 @@
-//! What happens because CPU time was consumed: found by ticks, at constant cost while nothing is due.
+//! Expiry of CPU-time timers: found by ticks, at constant cost while nothing is due.
 
 use super::queues::SLEEPER;
 use super::{TimeLimit, Timers};
@@ -15,7 +15,7 @@ use time::posix::TimerKey;
 /// The most events of one pass: both interval timers, the limit, and the timers of three clocks.
 const EVENTS_MAX: usize = 3 + 3 * FIRED_PER_PASS_MAX;
 
-/// What one pass found. It is carried out when the lock is given back.
+/// The events of one pass. They are carried out after the lock is released.
 struct Events {
     list: [Option<CpuEvent>; EVENTS_MAX],
     len: usize,
@@ -78,9 +78,10 @@ impl<M: Machine> Kernel<M> {
         self.carry_out(cpu, Some(t), events);
     }
 
-    /// A thread that has a CPU. Who consumes the time is told of it first: on Linux a process's CPU timers expire at ticks of
-    /// its running threads only (`run_posix_cpu_timers`), so a thread that sleeps is not interrupted while others run. Ours
-    /// may be found by a CPU that is idle again, and whose last tick is still to come.
+    /// A thread that has a CPU. The thread that consumes the time is the first choice: on Linux, CPU timers of a
+    /// process expire at ticks of its running threads only (`run_posix_cpu_timers`), so a sleeping thread is not
+    /// interrupted while others run. Here the expiry may be found by a CPU that has become idle and whose last tick
+    /// is still to come.
     fn any_running(&self) -> Option<ThreadIdx> {
         (0..self.config.cpus).find_map(|cpu| self.sched.current(CpuId(cpu as u16)))
     }

@@ -1,26 +1,26 @@
-//! The host's count of a carrier's time against ours of the CPU that it serves.
+//! Comparison of the host's count of a carrier's time with our count of the CPU that it serves.
 //!
-//! We count by the clock: a CPU that runs threads consumes. The host counts what it gives the carrier. They differ by
-//! what the host gives to others meanwhile, and by what a carrier does for an idle CPU: looking around, going to sleep and
-//! being woken. To ask the host is a system call, so a CPU remembers what both had counted at one moment, and asks
-//! where a difference may have arisen:
+//! We count by the clock: a CPU that runs threads consumes time. The host counts what it gives the carrier. The
+//! counts differ by time that the host gives to others, and by a carrier's work for an idle CPU: polling, going to
+//! sleep and waking up. Asking the host is a system call, so a CPU remembers both counts at one moment and asks again
+//! where they may have diverged:
 //!
-//! | when | asked |
+//! | when | asks |
 //! |---|---|
 //! | a carrier takes a seat, or wakes up | always: it has just been in the host |
-//! | the CPU turns idle | if it was busy for [`BURST`] and more: time that was stolen makes a burst long |
-//! | it turns busy while its carrier still looks around | if that lasted [`LOOKED`] and more |
+//! | the CPU turns idle | after a burst of [`BURST`] or more: stolen time makes bursts long |
+//! | it turns busy while its carrier still polls | if that lasted [`LOOKED`] or more |
 //! | a long host call ends, another carrier takes over in the middle of one | always |
-//! | a tick, a reading of an own clock | after [`COMPARED_FOR`]; each tick while something is armed |
+//! | a tick, a reading of a thread's own clock | after [`COMPARED_FOR`]; each tick while something is armed |
 //! | a thread exits | after [`BURST`] |
 //!
-//! The difference is kept until a thread can bear it: what was stolen is taken back from who runs when the host is
-//! asked, and what an idle CPU consumed is charged to who runs there next, by [`BORNE`] and more at a time. Who it was otherwise is not known:
-//! a switch notes nothing.
+//! The difference is kept as a debt until a thread can bear it. Stolen time is taken back from the thread that runs
+//! when the host is asked; the consumption of an idle CPU is charged to the next thread there, in portions of at
+//! least [`BORNE`]. Attribution cannot be finer, because a switch records nothing.
 //!
-//! A CPU whose carrier the host keeps waiting cannot ask, and goes on counting; others see that. So timers and limits
-//! of the process go by what is *known*: what was counted there when the host was asked last, less what is to be taken
-//! back. While something is armed that is not older than a tick, unless the carrier stands still.
+//! A CPU whose carrier the host has preempted cannot ask and keeps counting, and others see that count. Timers and
+//! limits of the process therefore use *known* time: the count at the last comparison, less the debt. While something
+//! is armed it is at most a tick old, unless the carrier is preempted.
 
 use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
@@ -43,19 +43,19 @@ const BORNE: Nanos = Nanos::from_micros(100);
 /// No reading, no moment.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What both had counted at one moment. Written by the CPU.
+/// Both counts at one moment. Written by the CPU.
 #[derive(Debug)]
 pub(crate) struct HostTime {
     host: AtomicU64,
     ours: AtomicU64,
     /// The CPU is idle since this moment, which is the moment of the counts.
     rested: AtomicU64,
-    /// What we have counted too much (stolen) or too little (idle), up to that moment.
+    /// Time counted too much (stolen) or too little (idle), up to that moment.
     debt: AtomicI64,
-    /// What is known to have been consumed here: `ours`, less a debt. In a word of its own, because others read it.
+    /// Known consumption of this CPU: `ours`, less a debt. A word of its own, because other CPUs read it.
     known: AtomicU64,
     hit_kernel: AtomicBool,
-    /// Nobody serves the CPU: its carrier has given it to another, which is on its way.
+    /// The CPU is not served: its carrier has handed it to another that is on its way.
     passed_on: AtomicBool,
 }
 
@@ -97,12 +97,12 @@ impl HostTime {
         self.known.store(ours.0.saturating_sub(owed), Relaxed);
     }
 
-    /// What we have counted since that moment.
+    /// Our count since that moment.
     fn since(&self, ours: Nanos) -> Nanos {
         ours - Nanos(self.ours.load(Relaxed))
     }
 
-    /// What the host must have counted when we have counted `ours`, had it taken nothing.
+    /// The host's count that would match `ours` if nothing had been stolen.
     fn expected(&self, ours: Nanos) -> Option<Nanos> {
         self.is_known().then(|| Nanos(self.host.load(Relaxed)) + self.since(ours))
     }
@@ -117,12 +117,12 @@ impl HostTime {
         self.count(Nanos(self.ours.load(Relaxed).wrapping_sub(back as u64)));
     }
 
-    /// Somebody should bear the difference soon.
+    /// The debt is large enough to be charged.
     fn owes_much(&self) -> bool {
         self.debt.load(Relaxed).unsigned_abs() >= BORNE.0
     }
 
-    /// What the host has counted when we have counted `ours`: the difference is kept.
+    /// Records both counts and keeps their difference as a debt.
     fn settle(&self, host: Nanos, ours: Nanos) {
         if self.rested.load(Relaxed) == UNKNOWN
             && let Some(expected) = self.expected(ours)
@@ -168,12 +168,12 @@ impl<M: Machine> Kernel<M> {
         now
     }
 
-    /// What is known to have been consumed on a CPU, by whichever CPU asks.
+    /// Known consumption of a CPU, from any CPU.
     pub(super) fn known_on(&self, cpu: CpuId) -> Nanos {
         Nanos(self.cpu(cpu).host_time.known.load(Relaxed))
     }
 
-    /// What the process is known to have consumed: what its timers and limits go by.
+    /// Known consumption of the process, which its timers and limits use.
     pub(crate) fn known_consumption(&self, now: Nanos) -> Nanos {
         self.cputime.cpu.known(now, |cpu| self.known_on(cpu)).exec
     }
@@ -184,7 +184,7 @@ impl<M: Machine> Kernel<M> {
         self.bear_debt(cpu, t, now);
     }
 
-    /// What was counted too much or too little on this CPU is `t`'s, the current thread's, as far as it can bear it.
+    /// Charges this CPU's debt to `t`, the current thread, as far as it can bear it.
     fn bear_debt(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         let debt = self.cpu(cpu).host_time.debt.load(Relaxed);
         self.bear(cpu, t, now, debt, debt);
@@ -308,8 +308,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The caller, the carrier of this CPU, gives it to another one, whose host thread has yet to begin. What is owed so far
-    /// is not the chosen thread's, which has not run.
+    /// The calling carrier hands this CPU to another one, whose host thread has yet to begin. The debt so far does
+    /// not belong to the chosen thread, which has not run.
     pub fn seat_is_passed_on(&self, cpu: CpuId) {
         let base = &self.cpu(cpu).host_time;
         if let Some(host) = self.m.carrier_time() {
@@ -338,12 +338,12 @@ impl<M: Machine> Kernel<M> {
         if expected.is_none() {
             let _ = self.compare_with_host(cpu, t);
         }
-        // What has been counted since is the way there.
+        // Time counted since then was spent on the way there.
         let since = expected.or_else(|| base.is_known().then(|| Nanos(base.host.load(Relaxed))));
         self.thread(t).time.call_began_at(since);
     }
 
-    /// The carrier of this CPU is back from the host, where it had consumed so much.
+    /// The carrier of this CPU has returned from the host with this count of consumed time.
     pub(crate) fn carrier_is_back(&self, cpu: CpuId, host: Option<Nanos>) {
         let base = &self.cpu(cpu).host_time;
         match host {

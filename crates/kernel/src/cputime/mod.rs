@@ -1,20 +1,19 @@
-//! CPU time: the pure room `time::cpu` put to work.
+//! CPU time: crate `time`'s `cpu` applied to threads and CPUs.
 //!
-//! A process's time is one word per CPU, written when the CPU turns idle or busy: nothing happens
-//! at a switch between threads. A thread's time is what the scheduler counts of it anyway, and
-//! `extra`: what host calls consumed while the thread was off its CPU, less what the host took
-//! while it had one.
+//! A process's time is one word per CPU, written when the CPU turns idle or busy; a switch between threads writes
+//! nothing. A thread's time is the scheduler's count plus `extra`: consumption of host calls while the thread was off
+//! its CPU, less time stolen by the host while it had one.
 //!
-//! | what | is charged |
+//! | work | charged |
 //! |---|---|
 //! | user code, and our own work on its behalf | the time it has a CPU |
 //! | a host call made with the CPU, up to [`SHORT_CALL`] | the same |
-//! | a longer one | what the host counts for the carrier ([`host_time`]) |
-//! | a host call made off the CPU | what the host counts for the carrier, as system time |
+//! | a longer one | the host's count of the carrier ([`host_time`]) |
+//! | a host call made off the CPU | the host's count of the carrier, as system time |
 //! | time that the host gave to others | nothing, from the next comparison on ([`host_time`]) |
-//! | looking around, sleeping and waking up while a CPU is idle | who runs there next, from the same moment on |
+//! | polling, sleeping and waking up while a CPU is idle | the next thread there, from the next comparison on |
 //!
-//! [`expire`] is what a tick does while something is armed; [`queues`] is who waits for it.
+//! [`expire`] is the work of a tick while something is armed; [`queues`] holds sleepers and timers.
 
 mod expire;
 mod host_time;
@@ -41,10 +40,10 @@ use time::cpu::{Adjuster, CpuItimerKind, Cputime, Mode, ProcessCputime, ProcessT
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
 
-/// What a tick means for the current thread.
+/// The effect of a tick on the current thread.
 ///
-/// With a thousand threads its turn comes again in seconds. If a signal that is due to the consumption of CPU time
-/// had to wait so long, all further ones of the kind would be lost in the one that is pending.
+/// With a thousand threads its turn comes again only after seconds. If a signal caused by CPU time had to wait that
+/// long, further expiries would be lost in the one that is pending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ticked {
     /// Nothing but the time.
@@ -79,13 +78,13 @@ pub(crate) struct ProcessTime {
     pub(crate) timers: Lock<Timers>,
 }
 
-/// What is armed, and what was shown. The lock is a leaf.
+/// Armed timers, and the times shown last. The lock is a leaf.
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub(crate) process: ProcessTimers,
     /// How many POSIX timers there are on each clock of the process.
     posix: [usize; 3],
-    /// What waits on the clocks of single threads.
+    /// Sleepers and timers on clocks of single threads.
     threads: queues::ThreadQueues,
     /// RLIMIT_RTTIME, which each real-time thread has to itself.
     pub(crate) rttime: Rlimit,
@@ -304,7 +303,7 @@ impl<M: Machine> Kernel<M> {
                 self.set_itimer(cpu, which, value);
             }
         }
-        // What was consumed before is in nobody's profile.
+        // Earlier consumption belongs to no profile.
         let _ = self.take_unsampled(t);
     }
 

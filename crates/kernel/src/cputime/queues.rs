@@ -1,4 +1,4 @@
-//! Who waits for CPU time: sleeping threads and POSIX timers, in one queue for each clock.
+//! Sleepers and POSIX timers on CPU time, in one queue for each clock.
 
 use super::{SleepClock, Timers};
 use crate::Kernel;
@@ -19,14 +19,14 @@ use time::posix::{TimerKey, TimerTable};
 /// Marks an item of the queues as a sleeping thread's slot; others are timers.
 pub(super) const SLEEPER: u32 = 1 << 31;
 
-/// The place of who slept on the clock of a thread that is gone: nothing will wake it but a signal.
+/// The place of a sleeper whose clock's thread has exited: only a signal wakes it.
 pub(super) const ORPHAN: u32 = u32::MAX;
 
 /// Where items of the queues are; written under the lock of [`Timers`].
 pub(super) struct Waiting<'a> {
     threads: &'a ThreadTable,
     timers: &'a TimerTable,
-    /// Who leaves its queue does so because the clock is gone.
+    /// Items leave their queue because the clock is gone.
     clock_gone: bool,
 }
 
@@ -40,7 +40,7 @@ impl Places for Waiting<'_> {
     }
 }
 
-/// A thread's own queues, and for how many timers on each clock there is room.
+/// A thread's own queues, and the number of reserved timers on each clock.
 #[derive(Debug, Default)]
 struct Own {
     queues: CpuTimers,
@@ -91,17 +91,17 @@ impl ThreadQueues {
 }
 
 impl Timers {
-    /// Makes room for a timer that may be armed on this clock at any time from now on.
+    /// Reserves memory for a timer on this clock, which may be armed at any time.
     fn keep_room(&mut self, on: SleepClock) -> Result<(), OutOfMemory> {
         let (queues, timers) = self.queues_of(on);
         let count = &mut timers[on.clock.index()];
-        // Sleepers make room for themselves when they come; room for all armed is kept beside.
+        // Sleepers reserve for themselves when they come; the reservation for timers is kept in addition.
         queues.make_room_for(on.clock, *count + 1)?;
         *count += 1;
         Ok(())
     }
 
-    /// Such a timer is gone. (If the thread whose clock it was on is, so is the room.)
+    /// Releases the reservation of a deleted timer. (If the thread of its clock has exited, it is gone already.)
     fn drop_room(&mut self, on: SleepClock) {
         if on.thread.is_some_and(|t| !self.threads.own.contains_key(&t)) {
             return;
@@ -135,8 +135,7 @@ impl<M: Machine> Kernel<M> {
         Waiting { threads: self.threads(), timers: self.timer_table(), clock_gone: false }
     }
 
-    /// Queues an item that there is room for. True if the CPUs must be asked for ticks
-    /// ([`Kernel::ask_for_ticks`]).
+    /// Queues an item whose memory is reserved. True if CPUs must be asked for ticks ([`Kernel::ask_for_ticks`]).
     pub(super) fn queue_item(&self, timers: &mut Timers, on: SleepClock, item: u32, at: Nanos) -> bool {
         let places = &mut self.waiting();
         let earliest = match on.thread {
@@ -171,7 +170,7 @@ impl<M: Machine> Kernel<M> {
         self.cputime.note_armed(timers);
     }
 
-    /// Makes room for a timer on this clock. ENOMEM, or its thread has exited meanwhile.
+    /// Reserves memory for a timer on this clock. Fails with ENOMEM, also if the clock's thread has exited.
     pub(crate) fn keep_cpu_timer(&self, on: SleepClock) -> Result<(), OutOfMemory> {
         let mut timers = self.cputime.timers.lock();
         timers.keep_room(on)?;
@@ -186,7 +185,7 @@ impl<M: Machine> Kernel<M> {
         self.cputime.timers.lock().drop_room(on);
     }
 
-    /// Arms a timer that was kept room for. True: [`Kernel::ask_for_ticks`], with no lock held.
+    /// Arms a timer whose memory is reserved. True: call [`Kernel::ask_for_ticks`] with no lock held.
     #[must_use = "CPUs may have to tick"]
     pub(crate) fn arm_cpu_timer(&self, on: SleepClock, timer: TimerKey, at: Nanos) -> bool {
         self.queue_item(&mut self.cputime.timers.lock(), on, timer.0, at)

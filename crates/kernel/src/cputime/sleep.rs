@@ -1,7 +1,7 @@
 //! Sleeping on CPU time: `clock_nanosleep(2)` on the clock of the process or of another thread.
 //!
-//! A sleeper stands in the same queue as a timer on that clock would. Whoever expires it takes it out of the queue and
-//! wakes it; that it is in none any more tells it that its time has come.
+//! A sleeper is queued like a timer on that clock. The thread that expires it dequeues and wakes it; being in no
+//! queue tells the sleeper that its time has come.
 
 use super::queues::{ORPHAN, SLEEPER};
 use crate::machine::Machine;
@@ -17,7 +17,7 @@ use time::cpu::CpuClock;
 /// A clock of this process to sleep on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SleepClock {
-    /// Whose; `None`: the process's.
+    /// The clock's thread; `None`: the process.
     pub(crate) thread: Option<ThreadIdx>,
     /// Which of the three.
     pub(crate) clock: CpuClock,
@@ -35,7 +35,7 @@ impl SleepClock {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What a clock reads.
+    /// The reading of a clock.
     pub(crate) fn read_clock(&self, clock: SleepClock) -> Nanos {
         match (clock.thread, clock.clock) {
             (Some(t), CpuClock::Virt) => self.thread_sample(t).utime,
@@ -67,7 +67,7 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// The sleep that a signal without handler interrupted goes on.
+    /// Continues a sleep that a signal without a handler interrupted.
     pub(crate) fn cpu_sleep_again(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let wait = &self.thread(t).wait;
         let clock = SleepClock::from_word(self.thread(t).time.sleeps_on.load(Relaxed));

@@ -25,9 +25,9 @@ pub(crate) struct ThreadTime {
     pub(super) place: AtomicU32,
     /// Which queue that is.
     pub(super) sleeps_on: AtomicU64,
-    /// What it had consumed at its last sample.
+    /// Its consumption at its last sample.
     pub(crate) sampled: AtomicU64,
-    /// Somebody may wait for its time. Written under the lock of `Timers`.
+    /// Its time may have sleepers or timers. Written under the lock of `Timers`.
     pub(super) has_queues: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl ThreadTime {
         self.shown.reset();
     }
 
-    /// What the carrier of its host call had consumed when the call began; `None` if nobody knows.
+    /// Records the consumption of its host call's carrier at the start of the call; `None` if unknown.
     pub(crate) fn call_began_at(&self, host: Option<Nanos>) {
         self.since.store(host.map_or(UNKNOWN, |n| n.0), Relaxed);
     }

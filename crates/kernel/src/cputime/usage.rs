@@ -5,8 +5,7 @@ use sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::{Lock, SeqCount};
 use time::cpu::{Adjuster, Cputime, Usage};
 
-/// The times, to be read without a write. Whoever shows newer ones does it under the lock, so neither ever goes back,
-/// whichever way it is read.
+/// The times, readable without a write. Newer ones are published under the lock, so neither ever goes back.
 #[derive(Debug, Default)]
 pub(super) struct ShownUsage {
     adjuster: Lock<Adjuster>,
@@ -19,7 +18,7 @@ pub(super) struct ShownUsage {
 }
 
 impl ShownUsage {
-    /// What is shown of these readings, which are of `now`.
+    /// The times to show for these readings, taken at `now`.
     pub(super) fn show(&self, now: Nanos, sample: Cputime) -> Usage {
         let mut adjuster = self.adjuster.lock();
         let usage = adjuster.adjust(sample);
@@ -27,7 +26,7 @@ impl ShownUsage {
         usage
     }
 
-    /// What was shown last, if that was after `since`.
+    /// The times shown last, if that was after `since`.
     #[inline]
     pub(super) fn last(&self, since: Nanos) -> Option<Usage> {
         let begun = self.seq.begin();

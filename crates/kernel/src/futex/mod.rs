@@ -44,7 +44,7 @@ const ADDRESS_END: u64 = (1 << 47) - 4096;
 /// without FUTEX_PRIVATE_FLAG. Linux keeps the two apart, too (`FUT_OFF_MMSHARED`).
 const NOT_PRIVATE: u64 = 1;
 
-/// What a word is queued under.
+/// The key of a word.
 #[inline(always)]
 pub(crate) fn key_of(addr: u64, private: bool) -> u64 {
     if private { addr } else { addr | NOT_PRIVATE }
@@ -57,9 +57,8 @@ pub(crate) fn word_of(key: u64) -> u64 {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What every operation checks about every word it names (`get_futex_key`): EINVAL if it
-    /// is not aligned, EFAULT if it lies outside user space, or, for a word that is not
-    /// declared private, if it cannot be written (here it is one of memory of our own: FOLL_WRITE).
+    /// Checks that every operation makes of every word (`get_futex_key`): EINVAL if it is not aligned, EFAULT if it
+    /// lies outside user space or, for a word not declared private, if it cannot be written (FOLL_WRITE).
     #[inline(always)]
     pub(crate) fn check_word(&self, addr: u64, private: bool) -> Result<(), Errno> {
         if !addr.is_multiple_of(4) {

@@ -18,7 +18,7 @@ pub(super) struct NoNodes;
 #[derive(Debug)]
 struct PoolNode {
     node: Node,
-    /// Whose it is while it is in use.
+    /// The thread that uses it.
     thread: AtomicU32,
     /// The next one of the same thread, or the next free one; [`NONE`] ends.
     sibling: AtomicU32,

@@ -36,7 +36,7 @@ impl NodeId {
     }
 }
 
-/// What a node in a queue stands for, and so who may take it out.
+/// What a node in a queue stands for, which decides who may take it out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Role {
@@ -50,15 +50,15 @@ pub enum Role {
     Pi = 3,
 }
 
-/// A place in a queue. Guarded by the lock of the bucket it names; a thread that reads "no
-/// bucket" about itself needs no lock: whoever took it out wrote that last.
+/// A place in a queue, guarded by the lock of the bucket it names. A thread that reads "no bucket" about itself needs
+/// no lock: the one that took it out wrote that last.
 #[derive(Debug)]
 pub struct Node {
     pub(super) next: AtomicU32,
     prev: AtomicU32,
     /// The bucket it is in, or [`NONE`].
     bucket: AtomicU32,
-    /// What it is waiting on.
+    /// The word it waits on.
     pub(super) addr: AtomicU64,
     /// Which wakes it answers to.
     pub(super) bitset: AtomicU32,
@@ -113,7 +113,7 @@ impl Node {
         self.role.load(Relaxed) <= Role::Vector as u32
     }
 
-    /// What it stands for.
+    /// Its role.
     #[inline(always)]
     pub(super) fn role(&self) -> Role {
         [Role::Plain, Role::Vector, Role::RequeuePi, Role::Pi][self.role.load(Relaxed) as usize & 3]
@@ -333,7 +333,7 @@ impl<M: Machine> Kernel<M> {
         self.dequeue_node(bucket, self.node(id));
     }
 
-    /// `dequeue`, for whoever has the node at hand.
+    /// `dequeue`, for callers that already have the node.
     #[inline(always)]
     pub(super) fn dequeue_node(&self, bucket: &mut Bucket<'_>, node: &Node) {
         self.unlink(bucket, node);
@@ -391,7 +391,7 @@ impl<M: Machine> Kernel<M> {
         if id.0 < OWN_END { &self.thread(ThreadIdx(id.0)).node } else { self.futexes.pool.node(id.0 - OWN_END) }
     }
 
-    /// Whose node it is. For one of the pool: while it is in a queue whose lock is held.
+    /// The node's thread. For a node of the pool: valid while it is in a queue whose lock is held.
     #[inline(always)]
     pub(super) fn thread_of(&self, id: NodeId) -> ThreadIdx {
         if id.0 < OWN_END { ThreadIdx(id.0) } else { self.futexes.pool.thread(id.0 - OWN_END) }

@@ -18,7 +18,7 @@ pub(crate) struct RequeueArgs {
     pub to: u64,
     pub wake: i32,
     pub moved: i32,
-    /// What the word at `from` must hold, else EAGAIN.
+    /// The expected value of the word at `from`; EAGAIN if it differs.
     pub expected: Option<u32>,
 }
 
@@ -82,7 +82,7 @@ impl<M: Machine> Kernel<M> {
             if left.count == 0 && left.count2 == 0 {
                 break;
             }
-            // Who joined since the call began is not meant; moves within one queue join again.
+            // Waiters that joined since the call began are not meant; moves within one queue join again.
             let early = |joined: u32| (joined.wrapping_sub(rest.before) as i32) < 0;
             let next = waiters.find(|&id| early(self.node(id).joined.load(Relaxed)));
             let Some(id) = next else { return Round::Done(left.done as isize) };

@@ -32,8 +32,8 @@ impl Entry {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Walks the list of an exiting thread. `Some`: it is longer than one round; the thread
-    /// goes on with it and then makes its `exit(2)` again, without a list.
+    /// Walks the list of an exiting thread. `Some`: it is longer than one round; the thread continues with it and
+    /// then repeats its `exit(2)` without a list.
     pub(crate) fn exit_robust(&self, cpu: CpuId, t: ThreadIdx) -> Option<Out> {
         let rest = self.take_robust_list(t)?;
         match self.robust_round(cpu, t, rest) {
@@ -125,9 +125,9 @@ impl<M: Machine> Kernel<M> {
         END
     }
 
-    /// The lock at `addr` loses its owner if that is `t`. A pending one that has no owner was
-    /// about to be released or taken: whoever should have been woken is. Locks with inheritance
-    /// are handed over by `exit_pi`.
+    /// Clears the owner of the lock at `addr` if that is `t`. A pending lock without an owner was about to be
+    /// released or taken, so the waiter that should have been woken is woken. Locks with inheritance are handed over
+    /// by `exit_pi`.
     fn owner_died(
         &self,
         cpu: CpuId,

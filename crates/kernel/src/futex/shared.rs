@@ -129,7 +129,7 @@ impl<M: Machine> Kernel<M> {
                 continue;
             }
             if free != 0 && self.wake_shared(addr) == 0 {
-                // Nobody waits, and who comes now takes it.
+                // No waiters; a newcomer takes it.
                 let _ = self.m.cas_u32(addr, free, 0);
             }
             return Ok(Out::Done(0));

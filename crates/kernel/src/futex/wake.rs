@@ -42,8 +42,8 @@ impl Batch {
 pub(super) struct Which {
     pub addr: u64,
     pub bitset: u32,
-    /// Only those that joined before this number: a later round of one call must not take
-    /// who has been woken by an earlier one and waits again.
+    /// Only waiters that joined before this number: a later round of a call must not wake a thread that an earlier
+    /// round woke and that waits again.
     pub before: Option<u32>,
 }
 
@@ -116,7 +116,7 @@ impl<M: Machine> Kernel<M> {
         self.futex_wake_some(CpuId::NONE, super::key_of(addr, private), count)
     }
 
-    /// Takes waiters out of their queue, at most `count` and as many as the batch has room for.
+    /// Takes waiters out of their queue: at most `count`, and as many as fit into the batch.
     #[inline(always)]
     pub(super) fn take_waiters(
         &self,

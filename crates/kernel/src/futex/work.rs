@@ -1,9 +1,8 @@
-//! What is left of a call after its first 64 items (law 4).
+//! The rest of a call after its first 64 items (law 4).
 //!
-//! The thread stays runnable but has work to do in the kernel before it may return: its
-//! wait is [`Wait::Work`] and the words of [`WaitState`] and of its own node, which is in no
-//! queue, say what is left. Each time it is chosen it does one more round; between rounds
-//! the CPU is offered to whoever is more urgent, and timers that are due are served.
+//! The thread stays runnable but has work to do in the kernel before it may return. Its wait is [`Wait::Work`], and
+//! the words of [`WaitState`] and of its own node, which is in no queue, describe the rest. It does one round each
+//! time it is chosen; between rounds more urgent threads get the CPU, and due timers are served.
 
 use super::wake::{Batch, Which};
 use crate::hint;
@@ -30,7 +29,7 @@ pub(super) enum Kind {
     Robust = 3,
 }
 
-/// What is left.
+/// The rest of the call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     pub kind: Kind,

@@ -102,7 +102,7 @@ impl<M: Machine> Kernel<M> {
         share.until(&mut self.thread(t).limits.own.lock().bandwidth, self.consumed(t, now), now)
     }
 
-    /// Who ends is not held back, nor who holds others up.
+    /// Exiting threads are not throttled, nor are owners of locks that others wait for.
     fn is_exempt(&self, t: ThreadIdx) -> bool {
         let thread = self.thread(t);
         thread.hint.load(Acquire) & hint::EXIT != 0 || thread.pi.holds_others_up()
@@ -114,7 +114,7 @@ impl<M: Machine> Kernel<M> {
         let thread = self.thread(t);
         thread.wait.begin(Wait::Throttled);
         self.sched.prepare_block(t);
-        // Somebody who begins to wait for it, or ends the process, sees that it waits, or is seen here.
+        // Pairs with `release_owner` and the end of the process: either they see the wait, or they are seen here.
         fence(SeqCst);
         if self.is_exempt(t) {
             self.cancel_wait(t);
@@ -137,7 +137,7 @@ impl<M: Machine> Kernel<M> {
         !self.hold_back(self.sched.cpu_of(t), t, self.m.now())
     }
 
-    /// Somebody begins to wait for a lock with inheritance that `owner` has: it must not be held back.
+    /// A thread begins to wait for a PI lock of `owner`, which must not be throttled.
     pub(crate) fn release_owner(&self, cpu: CpuId, owner: ThreadIdx) {
         if !self.limits.holds {
             return;

@@ -1,4 +1,4 @@
-//! Who belongs to which group: by name, by inheritance, by its own wish.
+//! Membership in groups: by name, by inheritance, by request.
 
 use super::GroupStats;
 use crate::machine::Machine;
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
     pub fn begin_groups(&self, t: ThreadIdx) {
         self.named(t);
         if self.group_number(t) == 0 && self.limits.has_cpusets {
-            // What it was started with is kept as far as it may be.
+            // Its initial mask is kept as far as the group allows.
             let (now, own) = (self.m.now(), self.sched.affinity(t).and(&self.limits.common));
             let mask = if own.is_empty() { self.limits.common.clone() } else { own };
             let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(CpuId::NONE));
@@ -86,7 +86,7 @@ impl<M: Machine> Kernel<M> {
     /// The thread gets all CPUs that its group has (`cpuset_attach`).
     fn confine(&self, t: ThreadIdx) -> Result<(), Errno> {
         let now = self.m.now();
-        // Whoever calls, every CPU that must look is kicked.
+        // Kick every CPU that must reschedule, whichever CPU calls.
         let changed = self.sched.set_affinity(t, self.cpus_of(t).clone(), now, &mut self.kicks(CpuId::NONE));
         changed.map_err(|_| Errno::EBUSY)
     }

@@ -1,24 +1,24 @@
 //! Limits on CPU time beyond Linux: of the process, of each thread, and of named groups of threads.
 //!
-//! | limit | checked | what happens |
+//! | limit | checked | effect |
 //! |---|---|---|
 //! | soft | at ticks | a signal, once |
-//! | hard | at ticks | the process gets SIGKILL; a thread makes `exit(2)` where it stands |
+//! | hard | at ticks | the process gets SIGKILL; a thread makes `exit(2)` where it is |
 //! | share | at ticks, and when a thread is chosen | the thread waits ([`Wait::Throttled`](crate::wait::Wait)) until enough periods have begun |
 //!
-//! What is consumed beyond a share before somebody looks is owed to the next periods (`time::cpu::bandwidth`), so the share is
-//! exact in the long run however coarse the ticks are.
+//! Consumption beyond a share is owed to the next periods (`time::cpu::bandwidth`), so the share is exact in the long
+//! run however coarse the ticks are.
 //!
-//! **A thread that others wait for is not held back.** Who owns a mutex with priority inheritance that somebody waits for runs
-//! on, and what it consumes is owed; if it is held back already when somebody begins to wait, it is woken
-//! (`Kernel::release_owner`). Of other locks nobody knows the owner: they are held until its share allows more, as under
-//! cgroups.
+//! **Owners of PI locks with waiters are not throttled.** They run on, and their consumption is owed. A throttled
+//! owner is woken when a thread begins to wait for its lock (`Kernel::release_owner`). Owners of other locks are
+//! unknown, so those locks stay held until the share allows more, as under cgroups.
 //!
-//! A group may have CPUs, exclusively or not (`cpuset`): its threads get all of them when they join, and an affinity mask that a
-//! thread asks for is cut down to them. Exclusive CPUs are a root domain (cpuset(7), `sched_load_balance` off above them): urgent
-//! threads are balanced within, and deadline threads admitted by what its CPUs have. Sets that overlap share the domain of the rest.
+//! A group may have CPUs, exclusively or not (`cpuset`). Its threads get all of them when they join, and an affinity
+//! mask that a thread requests is cut down to them. Exclusive CPUs are a root domain (cpuset(7), `sched_load_balance`
+//! off above them): urgent threads are balanced within, and deadline threads are admitted by its capacity.
+//! Overlapping sets share the domain of the rest.
 //!
-//! Nothing of this costs anything unless a limit or a group is there: a switch tests one flag that never changes.
+//! Without limits and groups this costs one test of a constant flag per switch.
 
 mod enforce;
 mod member;
@@ -41,27 +41,27 @@ pub struct Share {
     pub period: Nanos,
 }
 
-/// What holds for one process, or for one thread.
+/// The limits of one process or one thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limit {
-    /// A signal after so much.
+    /// A signal after this much CPU time.
     pub soft: Option<(Nanos, abi::Signal)>,
-    /// The end after so much.
+    /// The end after this much CPU time.
     pub hard: Option<Nanos>,
-    /// Waiting beyond so much.
+    /// Throttling beyond this share.
     pub share: Option<Share>,
 }
 
 /// A named group of threads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSpec {
-    /// What it is called.
+    /// Its name.
     pub name: Vec<u8>,
     /// Its share, if it is limited and not only counted.
     pub share: Option<Share>,
     /// The CPUs that its threads may use, if not all (`cpuset`).
     pub cpus: Option<CpuMask>,
-    /// Nobody else may use these.
+    /// No other thread may use these CPUs.
     pub exclusive: bool,
     /// Threads whose names match one of these belong to it.
     pub patterns: Vec<Vec<u8>>,
@@ -106,7 +106,7 @@ impl Meter {
         Meter { share, bandwidth: Lock::new(None), throttled: AtomicU64::new(0) }
     }
 
-    /// Until when whoever has consumed so much must wait.
+    /// The end of the wait of a thread that has consumed this much.
     fn until(&self, consumed: Nanos, now: Nanos) -> Option<Nanos> {
         self.share?.until(&mut self.bandwidth.lock(), consumed, now)
     }
@@ -132,7 +132,7 @@ struct Group {
     threads: AtomicU32,
 }
 
-/// What one group of threads has done.
+/// Counts of one group of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupStats<'a> {
     /// Its name.
@@ -194,19 +194,19 @@ fn cpu_limit(limit: &Limit) -> Option<CpuLimit> {
     CpuLimit::new(limit.soft.map(|(at, _)| at), limit.hard, AtHard::Stop).ok()
 }
 
-/// What holds for one thread, and what it belongs to. Written by whoever runs it or makes it join a group.
+/// A thread's limits and group. Written by the CPU that runs it, or by the thread that makes it join a group.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLimits {
     own: Lock<Own>,
     /// Its group's place in the list, plus one; 0 for none.
     group: AtomicU32,
-    /// What it had consumed when its group's count was brought up to date.
+    /// Its consumption when its group's count was last updated.
     counted: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Own {
-    /// What is left of its limit; `None` until it is first looked at.
+    /// The rest of its limit; `None` until the first check.
     limit: Option<CpuLimit>,
     bandwidth: Option<Bandwidth>,
 }
@@ -219,7 +219,7 @@ impl ThreadLimits {
     }
 }
 
-/// What a tick found.
+/// The result of a tick's check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Enforced {

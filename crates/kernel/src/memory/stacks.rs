@@ -41,7 +41,7 @@ struct Stack {
     kind: Kind,
 }
 
-/// What keeps the program from what it must not touch of a stack.
+/// The mechanism that protects the inaccessible part of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Markers on its lowest `hidden` bytes; the rest is readable and writable.
@@ -54,7 +54,7 @@ enum Kind {
     Apart,
 }
 
-/// All stacks, and where new ones come from. What a forked child inherits.
+/// All stacks and reserves. A forked child inherits them.
 #[derive(Clone, Debug, Default)]
 pub struct Arena {
     stacks: BTreeMap<u64, Stack>,

@@ -1,18 +1,17 @@
-//! What a thread that ends leaves unused of its stack.
+//! Skips `madvise` calls of exiting threads on stacks that they hardly used.
 //!
-//! glibc ends a thread with `madvise(MADV_DONTNEED)` on the part of its stack below the stack pointer
-//! (`advise_stack_range` in `start_thread`) and keeps the stack for the next thread. The host looks through page tables
-//! for 8 MiB then, which is a third of what creating and joining a thread costs, and as a rule finds nothing: to
-//! touch a page is a page fault, and takes longer than such a thread lives.
+//! glibc ends a thread with `madvise(MADV_DONTNEED)` on the unused part of its stack (`advise_stack_range` in
+//! `start_thread`) and keeps the stack for the next thread. The host then walks page tables for 8 MiB, a third of the
+//! cost of creating and joining a thread, and usually finds nothing: touching a page is a page fault, which takes
+//! longer than such a thread lives.
 //!
-//! So what a stack may have been used since the host last gave it back is counted, in time: while that is less
-//! than [`USED_MAX`], which is time for two hundred page faults or so, the host is not asked. What is left then is
-//! memory that the next thread on the stack would have touched again, and is given back with the stack at the latest
-//! (`munmap`). That its contents stay does not show: they lie below the stack pointer of a thread that is about to end.
+//! So the time that threads have run on a stack since it was last cleaned is counted. Below [`USED_MAX`], about two
+//! hundred page faults, the host is not asked. Pages that stay are those the next thread would touch again, and are
+//! freed with the stack at the latest (`munmap`). Their contents are below the stack pointer of an exiting thread, so
+//! nobody can see them.
 //!
-//! One word for each of a few stacks, without a lock: a word says of one stack how long threads have run on it since it
-//! was known to be clean, and only who runs on that stack adds to it. Who overwrites it with another stack's word makes the
-//! host be asked once more.
+//! There is one word for each of a few stacks, without a lock. Only the thread that runs on a stack adds to its word.
+//! Overwriting it with another stack's word causes one additional `madvise`.
 
 use super::PAGE;
 use crate::machine::{Call, Machine};
@@ -25,7 +24,7 @@ use sync::atomic::{AtomicU64, Ordering::*};
 /// How long a stack is used before the host is asked.
 const USED_MAX: Nanos = Nanos(60_000);
 
-/// Times are counted in these: a word has room for [`PAGE`] of them beside an address.
+/// The unit of time: a word has [`PAGE`] of them beside an address.
 const UNIT: u64 = 16;
 const _: () = assert!(USED_MAX.0 / UNIT < PAGE);
 

@@ -1,7 +1,7 @@
-//! What timers count against RLIMIT_SIGPENDING. The count is the process's, under the lock of
-//! its signals; so that threads on many CPUs that create and delete timers do not all take it, a CPU
-//! charges some timers ahead and keeps what it has not used. The limit is exact for all that:
-//! whoever finds it reached first takes back what the CPUs have kept.
+//! What timers count against RLIMIT_SIGPENDING. The count belongs to the process, under the lock of its signals. So
+//! that threads which create and delete timers on many CPUs do not all take that lock, a CPU charges some timers
+//! ahead and keeps the unused ones. The limit stays exact: a CPU that finds it reached first takes the unused charges
+//! back.
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
@@ -15,12 +15,12 @@ use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 pub(super) const RLIMIT_SIGPENDING: u64 = 11;
-/// So many are charged at a time.
+/// Timers charged at a time.
 const AHEAD: u32 = 32;
 /// A CPU that has more than so many gives [`AHEAD`] back.
 const MOST: u32 = 2 * AHEAD;
 
-/// What each CPU has charged and not used.
+/// Unused charges of each CPU.
 #[derive(Debug)]
 pub(super) struct Kept(Box<[CachePadded<AtomicU32>]>);
 

@@ -1,8 +1,7 @@
-//! A process's time as records: for a program that saves and restores itself, by private system calls,
-//! and for somebody who asks from outside (`abi::checkpoint`).
+//! A process's time as records: for a program that saves and restores itself by private system calls, and for
+//! requests from outside (`abi::checkpoint`).
 //!
-//! Nobody who creates, sets or deletes waits for a listing: it holds one timer at a time, for as long as it takes to
-//! copy it.
+//! Creating, setting and deleting do not wait for a listing: it holds one timer at a time, while it copies it.
 
 use super::clocks::machine_clock;
 use super::create::errno;
@@ -51,7 +50,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         let count = (count as usize).min(RECORDS_MAX);
-        // What cannot be told is not taken.
+        // Take nothing that cannot be delivered.
         for i in 0..count {
             if self.m.write(buffer + (i * SIZE) as u64, &[0; SIZE]).is_err() {
                 return Errno::EFAULT.into();

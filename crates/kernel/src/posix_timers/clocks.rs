@@ -1,6 +1,5 @@
-//! What timers take the clocks to read: cheaply where it is the monotonic one, and then on the side on
-//! which nothing can be early or be counted twice. Others are the host's, read under one timer's
-//! lock: a call that cannot wait.
+//! Clock readings for timers: cheap for the monotonic clock, and rounded to the side on which nothing is early or
+//! counted twice. Other clocks are the host's, read under one timer's lock by a call that cannot wait.
 
 use super::clock_bit;
 use crate::Kernel;
@@ -46,7 +45,7 @@ impl<M: Machine> ReadClock for NotLater<'_, M> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What the clocks read exactly on which the process has, or had, timers.
+    /// Exact readings of the clocks on which the process has, or had, timers.
     pub(super) fn wall_clocks(&self) -> WallClocks {
         let used = self.posix.clocks.load(Relaxed);
         let read = |base| {

@@ -54,7 +54,7 @@ impl<M: Machine> CpuClocks for CpuClocksOf<'_, M> {
 }
 
 impl<M: Machine> CpuClocksOf<'_, M> {
-    /// What was put off until no lock is held.
+    /// Does the work that was deferred until no lock is held.
     pub(super) fn finish(&self, cpu: CpuId) {
         if self.ticks {
             self.kernel.ask_for_ticks(cpu);

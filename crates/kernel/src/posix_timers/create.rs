@@ -9,12 +9,12 @@ use ids::{CpuId, Tid};
 use time::Who;
 use time::posix::{Base, IdSearch, NotReserved, Notify, Reserved, Timer, TimerClock, wanted_id};
 
-/// An error of the room of time, in Linux's words.
+/// An error of crate `time` as Linux's errno.
 pub(super) fn errno(e: time::Error) -> Errno {
     Errno(e.errno())
 }
 
-/// The caller, to whom clocks and threads are named.
+/// The caller, in whose view clocks and threads are named.
 struct Caller<'a, M: Machine> {
     kernel: &'a Kernel<M>,
     thread: ThreadIdx,
@@ -36,7 +36,7 @@ impl<M: Machine> Who for Caller<'_, M> {
     }
 }
 
-/// Who runs a timer.
+/// The side that runs a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
     Ours,
@@ -44,7 +44,7 @@ enum Whose {
     Host,
 }
 
-/// What is asked for.
+/// The request.
 struct Wanted {
     clock: TimerClock,
     clock_raw: i32,
@@ -59,8 +59,7 @@ impl<M: Machine> Kernel<M> {
         match self.timer_create(cpu, t, clock as i32, event, id_at) {
             Ok(true) => Out::Done(0),
             Ok(false) => {
-                // Many ids in a row were taken: the search goes on from the counter, after others
-                // had their turn.
+                // Many ids in a row were taken: the search continues from the counter after others had their turn.
                 self.m.restart_call(t, None);
                 Out::Restored
             }
@@ -129,7 +128,7 @@ impl<M: Machine> Kernel<M> {
         room.timers.publish(reserved, timer, self.m.now()).map_err(|_| Errno::EAGAIN)
     }
 
-    /// What a timer on a CPU clock needs beside its slot.
+    /// Prepares what a timer on a CPU clock needs beside its slot.
     fn prepare_clock(&self, id: u32, timer: &Timer, whose: Whose, wanted: &Wanted) -> Result<(), Errno> {
         if whose == Whose::Host {
             let event = wanted.event.unwrap_or(SigEvent { signo: 14, value: u64::from(id), ..Default::default() });
@@ -161,7 +160,8 @@ impl<M: Machine> Kernel<M> {
         Ok((Timer::new(base, notify, value, wanted.clock_raw), whose))
     }
 
-    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`. Who asks for exact ids is about to create timers: some are charged now.
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`. A request for exact ids precedes creation, so some timers are charged
+    /// now.
     pub(crate) fn restore_timer_ids(&self, cpu: CpuId, a: &[u64; 6]) -> Out {
         let table = &self.posix.timers.table;
         match table.restore_ids(a[1], [a[2], a[3], a[4]]) {

@@ -35,8 +35,8 @@ impl<M: Machine> Kernel<M> {
         (monotonic.unwrap_or(Nanos::MAX), others.map(|(base, at)| at.map(|at| (base, at))))
     }
 
-    /// A timer is now the first of its queue: its CPU's timer must be set for it. What is due
-    /// already expires here and now.
+    /// A timer has become the first of its queue: its CPU's host timer must be set for it. A timer that is already
+    /// due expires here.
     pub(super) fn serve_expiry(&self, cpu: CpuId, first: First) {
         let at = self.look_at(first.base, first.at);
         if first.cpu == cpu && at <= self.m.now() {

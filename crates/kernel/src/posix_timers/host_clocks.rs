@@ -1,5 +1,5 @@
-//! Timers on CPU clocks of other processes: the host counts those, so each is a host timer under an id of ours.
-//! Its signals come by the service thread, as the process's, and are sent on to whom they are for.
+//! Timers on CPU clocks of other processes. The host counts those, so each is a host timer under an id of ours. Its
+//! signals arrive at the service thread for the process and are forwarded to their target.
 
 use crate::Kernel;
 use crate::machine::{Call, Machine};

@@ -1,18 +1,17 @@
-//! POSIX timers at work: the rooms `time` (who is due, who is called what) and `signal` (what
-//! is queued) joined.
+//! POSIX timers: crates `time` (ids, expiries) and `signal` (queued signals) joined.
 //!
 //! * [`create`]: `timer_create(2)` and exact ids.
 //! * [`charge`]: what counts against RLIMIT_SIGPENDING.
 //! * [`checkpoint`]: all of it as records, and back.
 //! * [`calls`]: setting, reading and deleting.
-//! * [`clocks`]: what the clocks read, for that.
+//! * [`clocks`]: clock readings for these.
 //! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
-//! * [`talk`]: what a timer says when its signal is delivered, ignored, or no longer ignored.
+//! * [`talk`]: delivery of a timer's signal, its flush, and the end of its being ignored.
 //! * [`cpu_clocks`]: timers on CPU clocks of this process; [`host_clocks`]: of others, which are the host's.
 //!
-//! Locks: the process's signals → the parked signals ([`PosixRoom::ignored`]) → one timer → one
-//! thread's signals (only with the process's held, so that the order between those two does not
-//! matter), one expiry queue, or the queues of CPU time. A CPU's `timeouts` comes before expiry queues.
+//! Locks: the process's signals → the parked signals ([`PosixRoom::ignored`]) → one timer → one thread's signals
+//! (only with the process's held, so that the order between those two does not matter), one expiry queue, or the
+//! queues of CPU time. A CPU's `timeouts` comes before expiry queues.
 
 mod calls;
 mod charge;
@@ -35,7 +34,7 @@ use time::posix::{Base, IgnoredTimers, Notify, PosixTimers, Timer};
 #[derive(Debug)]
 pub(crate) struct PosixRoom {
     timers: PosixTimers,
-    /// What CPUs have charged ahead.
+    /// Unused charges of CPUs.
     kept: Kept,
     /// Parked signals of timers whose signal is ignored.
     ignored: CachePadded<Lock<IgnoredTimers>>,

@@ -1,5 +1,5 @@
-//! What timers have to say about their queued signals: at delivery, when they are flushed, and when
-//! the program no longer ignores them.
+//! Hooks of timers at their queued signals: at delivery, when they are flushed, and when the program no longer
+//! ignores them.
 
 use super::clocks::NotLater;
 use super::cpu_clocks::CpuClocksOf;
@@ -11,10 +11,10 @@ use signal::{ProcessSignals, TimerSignals};
 use sync::atomic::Ordering::*;
 use time::posix::{Delivery, First, TimerKey, TimerTable};
 
-/// Asked by the room of signals about each timer's signal that it takes from a queue.
+/// Called by crate `signal` for each timer's signal that it takes from a queue.
 pub(crate) struct TimerTalk<'a, M: Machine> {
     kernel: &'a Kernel<M>,
-    /// An expiry that was set anew, to be served when the locks are free.
+    /// A new expiry, to be served when the locks are free.
     first: Option<First>,
     clocks: CpuClocksOf<'a, M>,
 }
@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
         &self.posix.timers.table
     }
 
-    /// For the room of signals to ask. Afterwards, with the locks free, [`TimerTalk::finish`].
+    /// The hook for crate `signal`. Call [`TimerTalk::finish`] afterwards, with the locks free.
     #[inline]
     pub(crate) fn timer_talk(&self) -> TimerTalk<'_, M> {
         TimerTalk { kernel: self, first: None, clocks: self.cpu_clocks(false) }
@@ -101,7 +101,7 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl<M: Machine> TimerTalk<'_, M> {
-    /// Serves what a delivery has set anew.
+    /// Serves expiries that a delivery has set.
     #[inline]
     pub(crate) fn finish(&self, cpu: CpuId) {
         self.clocks.finish(cpu);

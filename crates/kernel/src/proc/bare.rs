@@ -47,8 +47,8 @@ impl<M: Machine> Kernel<M> {
         Some(high as i32)
     }
 
-    /// `read(2)`, `pread64(2)` of a bare file. From its beginning the text is made anew; what a short read leaves is kept,
-    /// so that a record is never put together from two. `None`: it is not bare.
+    /// `read(2)`, `pread64(2)` of a bare file. Reading at offset 0 generates the text again; the rest of a short read
+    /// is kept, so a record is never composed of two. `None`: it is not bare.
     pub(super) fn read_bare(&self, call: &Call) -> Option<Out> {
         let [fd, to, count, offset, ..] = call.args;
         let mut file = self.proc.files.hold(fd as i32)?;

@@ -34,7 +34,7 @@ pub(super) struct Asked {
     resolve: u64,
 }
 
-/// What is asked of the path.
+/// The question about the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     /// `struct stat`.

@@ -30,7 +30,7 @@ const SMALL: usize = 1200;
 const TIMERS_MAX: u32 = 64;
 const CPUS_SHOWN: usize = 1024;
 
-/// What is told of a thread.
+/// The facts about a thread.
 #[derive(Clone, Copy)]
 struct Subject {
     /// `None`: the main thread has exited before others.
@@ -67,7 +67,7 @@ impl<M: Machine> Kernel<M> {
         let whole = matches!(node.place, Place::Entry(Dir::Process, _));
         let mut room = Room::new(bytes);
         let subject = Subject { slot, id: node.thread.id, whole };
-        // What does not fit is left out, as by a short read.
+        // Text that does not fit is cut, as by a short read.
         let _ = self.write_file(&subject, file, &mut room);
         let len = room.text().len();
         if self.slot_of(node.thread) != slot {
@@ -111,7 +111,7 @@ impl<M: Machine> Kernel<M> {
     fn proc_state(&self, of: &Subject) -> State {
         match of.slot {
             None => State::Zombie,
-            // Whoever waits for a share of CPU time could run, in Linux's eyes (`throttle_cfs_rq`).
+            // A throttled thread is runnable to Linux (`throttle_cfs_rq`).
             Some(t) if self.thread(t).wait.kind() == Wait::Throttled => State::Running,
             Some(t) if self.sched.is_blocked(t) => State::Sleeping,
             Some(_) => State::Running,

@@ -27,7 +27,7 @@ use sync::{CachePadded, Guard, Lock};
 /// The most bare files; more are backed from the beginning.
 const BARE_MAX: u64 = 64;
 const NO_BLANK: i32 = -1;
-/// Parts of the table: as many threads as open files at the same time without meeting, or so.
+/// Parts of the table: about the number of threads that can open files at once without contention.
 const PARTS: usize = 16;
 
 /// One open file of ours.
@@ -166,7 +166,7 @@ impl OpenFiles {
         }
     }
 
-    /// Takes hold of a bare file, to read, back or seek it. Nobody else does until [`OpenFiles::put`] gives it back.
+    /// Locks a bare file for reading, backing or seeking, until [`OpenFiles::put`].
     pub(super) fn hold(&self, fd: i32) -> Option<OpenFile> {
         let (mut part, at) = self.settled(fd);
         let file = Some(&mut part[at.ok()?].1).filter(|file| !file.backed)?;

@@ -16,7 +16,7 @@ const ALL: u64 = 0x3f;
 
 /// Size of `struct open_how` as it began.
 pub(super) const SIZE: usize = 24;
-/// What a later version of it added must be zeros.
+/// Fields that later versions added must be zero.
 const SIZE_MAX: usize = 64;
 
 const O_CREAT: u64 = 0o100;

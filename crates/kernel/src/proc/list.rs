@@ -9,7 +9,7 @@ use abi::Errno;
 use ids::CpuId;
 use procfs::node::Dir;
 
-/// What stands before the name in a `struct linux_dirent64`.
+/// The size of a `struct linux_dirent64` up to the name.
 const HEAD: usize = 19;
 
 impl<M: Machine> Kernel<M> {

@@ -43,7 +43,7 @@ use status::KnownStatus;
 
 /// Names remembered: 128 bytes each, in memory that is taken as they come.
 const NAMES: usize = 1 << 13;
-/// What the host says of the process is asked again after so long: a tick of Linux.
+/// How long the host's answers about the process are used: a tick of Linux.
 const FACTS_LAST: Nanos = Nanos::from_millis(4);
 /// Every so many look-ups of a CPU the clock is asked whether that is so.
 const LOOKS_WITHOUT_CLOCK: u64 = 32;
@@ -63,14 +63,14 @@ pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
     facts: KnownFacts,
-    /// What the host said of the process last.
+    /// The host's last answer about the process.
     stat: KnownStat,
     status: KnownStatus,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
 }
 
-/// What the host has said of the process, to be read without a write, as look-ups must.
+/// The host's answers about the process, readable without a write, as look-ups require.
 #[derive(Debug)]
 struct KnownFacts {
     /// Around `words`.
@@ -94,7 +94,7 @@ impl Default for KnownFacts {
 }
 
 impl KnownFacts {
-    /// The owner, if it was asked for after `since` and with as many changes.
+    /// The owner, if it was asked after `since` and with as many changes.
     #[inline(always)]
     fn owner(&self, since: Nanos, changes: u64) -> Option<Owner> {
         let begun = self.seq.begin();
@@ -137,8 +137,9 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// Whose the process is. What the program does to that is noticed at once; what others do (the maps of a user
-    /// namespace), after [`FACTS_LAST`], or so many look-ups of this CPU: reading the clock takes as long as a quarter of one.
+    /// The process's owner. Changes by the program are noticed at once; changes by others (the maps of a user
+    /// namespace) after
+    /// [`FACTS_LAST`], or after some number of look-ups on this CPU: reading the clock takes a quarter of one.
     #[inline(always)]
     fn proc_owner(&self, cpu: CpuId) -> Owner {
         let looks = &self.cpu(cpu).looks;

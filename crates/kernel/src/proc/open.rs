@@ -145,7 +145,7 @@ impl<M: Machine> Kernel<M> {
                 _ => self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
             };
             if let Some(Is::Ours(text)) = ours {
-                // Where it may not be written anew it is as it was.
+                // If it cannot be written, the old content stays.
                 if at == 0
                     && let Err(e) = self.proc_fill(fd, &file.node, text)
                     && e != Errno::EFBIG

@@ -54,7 +54,7 @@ impl<M: Machine> Kernel<M> {
         first.is_ok_and(is)
     }
 
-    /// What is left of a page at its end.
+    /// The rest of a page at its end.
     #[cold]
     fn word_at_end(&self, at: u64) -> Result<u64, Fault> {
         let mut word = [0; 8];
@@ -151,7 +151,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// What follows `/proc/` in an absolute path that has empty names, "." and ".." before it.
+/// The rest after `/proc/` of an absolute path that has empty names, "." or ".." before it.
 #[cold]
 fn below_proc(path: &[u8]) -> Option<&[u8]> {
     let mut rest = path;

@@ -16,7 +16,7 @@ pub(super) struct KnownStat {
     seq: SeqCount,
     /// When it was read, by the scheduler's clock; 0: never.
     at: AtomicU64,
-    /// CLOCK_BOOTTIME is ahead of that clock by so much.
+    /// The offset of CLOCK_BOOTTIME from that clock.
     boot: AtomicU64,
     words: [AtomicU64; WORDS],
     writer: Lock<()>,
@@ -25,7 +25,7 @@ pub(super) struct KnownStat {
 /// The process's line at some moment.
 #[derive(Clone, Copy)]
 pub(super) struct HostStat {
-    /// CLOCK_BOOTTIME is ahead of the scheduler's clock by so much.
+    /// The offset of CLOCK_BOOTTIME from the scheduler's clock.
     pub boot: Nanos,
     pub line: Template,
 }

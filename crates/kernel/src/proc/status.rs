@@ -1,4 +1,4 @@
-//! The host's `status` of the process, for those of its threads: a scan reads as many in a moment as there are threads.
+//! The host's `status` of the process, cached for its threads: a scan reads as many at once as there are threads.
 
 use super::FACTS_LAST;
 use crate::Kernel;

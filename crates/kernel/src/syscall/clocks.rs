@@ -16,7 +16,7 @@ const RUSAGE_SELF: i32 = 0;
 const RUSAGE_THREAD: i32 = 1;
 const TIMER_ABSTIME: u64 = 1;
 
-/// Who asks for a clock.
+/// The thread that asks for a clock.
 struct Asker<'a, M: Machine> {
     k: &'a Kernel<M>,
     t: ThreadIdx,
@@ -32,13 +32,13 @@ impl<M: Machine> Who for Asker<'_, M> {
     fn is_own_thread(&self, tid: i32) -> bool {
         self.k.threads().find(Tid(tid)).is_some()
     }
-    /// What is none of our threads may be a process: the host is asked.
+    /// An id that is not one of our threads may be a process: the host is asked.
     fn is_process(&self, pid: i32) -> bool {
         !self.is_own_thread(pid)
     }
 }
 
-/// Who shall answer.
+/// The side that answers.
 enum Whose {
     /// We.
     Ours(SleepClock),
@@ -181,7 +181,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// The room's errors are Linux's.
+/// The crate's errors correspond to Linux's.
 fn errno(e: time::Error) -> Errno {
     Errno(e.errno())
 }

@@ -19,10 +19,10 @@ pub(super) enum Contended {
     By(ThreadIdx, Tid),
 }
 
-/// What came of a claim.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Claim {
-    /// The lock is the claimer's: its word says so.
+    /// The lock belongs to the claimer; its word says so.
     Taken,
     /// The word has FUTEX_WAITERS.
     Contended(Contended),
@@ -97,8 +97,8 @@ impl<M: Machine> Kernel<M> {
         if dying || owner == self.tid(self.owner_of(ts)).0 as u32 { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
-    /// The word names nobody of this process, or somebody who has let go of everything:
-    /// ESRCH, unless it names somebody else by now (`handle_exit_race`).
+    /// The word names no thread of this process, or one that has released everything: ESRCH, unless it names another
+    /// by now (`handle_exit_race`).
     fn owner_gone(&self, addr: u64, owner: u32) -> Refused {
         match self.m.load_u32(addr) {
             Err(_) => Refused::With(Errno::EFAULT),

@@ -1,5 +1,4 @@
-//! What is owed once the locks are released: wake-ups and kicks are calls of the host, and
-//! none is made under a lock.
+//! Work that is due once the locks are released: wake-ups and kicks are host calls, and none is made under a lock.
 
 use crate::futex::wake::Batch;
 use crate::machine::Machine;
@@ -34,7 +33,7 @@ impl<M: Machine> sched::Kick for LaterKicks<'_, M> {
 pub(in crate::futex) struct Later<'a, M: Machine> {
     pub(super) kicks: LaterKicks<'a, M>,
     pub(super) batch: Batch,
-    /// Somebody waits for this thread from now on: it must not be held back (`limits`).
+    /// The owner has a waiter from now on and must not be throttled (`limits`).
     pub(super) owner: Option<ThreadIdx>,
 }
 

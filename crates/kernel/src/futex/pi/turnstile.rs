@@ -16,7 +16,7 @@ use ids::{Nanos, RtPriority, ThreadIdx};
 use sched::Urgency;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, fence};
 
-/// What the one lock guards: everything in this file.
+/// The data under the one lock: everything in this file.
 #[derive(Debug)]
 pub struct PiState {
     /// The first free turnstile.
@@ -48,7 +48,7 @@ impl Key {
         })
     }
 
-    /// What an owner gets from a waiter of this urgency: equal shares need no help.
+    /// The boost that an owner gets from a waiter of this urgency. Equal shares need none.
     pub fn boost(self) -> Option<Urgency> {
         match self.0 {
             0 => Some(Urgency::Stop),
@@ -59,7 +59,7 @@ impl Key {
     }
 }
 
-/// What a thread waits for and owns with inheritance.
+/// A thread's PI state: the lock it waits for and those it owns.
 #[derive(Debug)]
 pub struct ThreadPi {
     /// The turnstile it waits at, or [`NONE`]. Also read without the lock.
@@ -72,7 +72,7 @@ pub struct ThreadPi {
     owns: AtomicU32,
     /// The [`Key`] it has from others.
     boost: AtomicU64,
-    /// It exits and can become nobody's owner any more. Written by the thread.
+    /// It exits and can no longer become an owner. Written by the thread.
     exiting: AtomicBool,
     /// The slot's turnstile is in the pool or in use.
     lent: AtomicBool,
@@ -120,7 +120,7 @@ impl ThreadPi {
         self.owns.load(SeqCst) != NONE
     }
 
-    /// From now on it becomes nobody's owner: whether it is somebody's already.
+    /// It can no longer become an owner from now on. Returns whether it owns a lock already.
     pub(super) fn begin_exit(&self) -> bool {
         self.exiting.store(true, SeqCst);
         fence(SeqCst);
@@ -150,7 +150,7 @@ impl<M: Machine> Kernel<M> {
         &self.thread(ThreadIdx(t)).pi
     }
 
-    /// Who owns the lock. Changes under the lock of its word's bucket only.
+    /// The lock's owner. Changes under the lock of its word's bucket only.
     pub(super) fn owner_of(&self, ts: TurnstileId) -> ThreadIdx {
         ThreadIdx(self.turnstile(ts).owner.load(Relaxed))
     }

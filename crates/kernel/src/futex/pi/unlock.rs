@@ -1,7 +1,7 @@
-//! FUTEX_UNLOCK_PI and the exit of an owner: the lock goes to the most urgent waiter at once.
+//! FUTEX_UNLOCK_PI and the exit of an owner: the lock passes to the most urgent waiter at once.
 //!
-//! Linux lets a more urgent thread that comes by take the lock before the chosen one has run
-//! (lock stealing); here the chosen one owns it from the moment it was chosen.
+//! Linux lets a more urgent thread take the lock before the chosen waiter has run (lock stealing). Here the waiter
+//! owns it from the moment it is chosen.
 
 use super::later::Later;
 use super::turnstile::TurnstileId;
@@ -31,7 +31,7 @@ impl<M: Machine> Kernel<M> {
         let mut bucket = self.futexes.lock(addr);
         let first = self.waiters(&bucket, addr).next();
         let Some(first) = first else {
-            // Nobody waits here: neither FUTEX_WAITERS nor FUTEX_OWNER_DIED matters any more.
+            // No waiters: neither FUTEX_WAITERS nor FUTEX_OWNER_DIED matters any more.
             return match self.m.cas_u32(addr, word, 0) {
                 Err(_) => Errno::EFAULT.into(),
                 Ok(found) if found == word => Out::Done(0),

@@ -16,15 +16,15 @@ use abi::{Errno, nr};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What is covered by markers at once.
+/// The size of a range that is covered by markers at once.
 const CHUNK: u64 = 4 << 20;
 /// The largest stack that is cut from a chunk.
 const SMALL_MAX: u64 = 128 << 10;
 /// Larger stacks are the host's alone, which may refuse them (`vm.overcommit_memory`).
 const LARGE_MAX: u64 = 64 << 20;
-/// What lies below a stack without a guard.
+/// The untouched gap below a stack without a guard.
 const GAP: u64 = 256 << 10;
-/// What stacks without guards are cut from.
+/// The size of mappings from which stacks without guards are cut.
 const APART_CHUNK: u64 = 1 << 30;
 const MADV_NOHUGEPAGE: u64 = 15;
 /// `vm.max_map_count` unless the host says otherwise (`DEFAULT_MAX_MAP_COUNT`).
@@ -33,7 +33,7 @@ const MAPPINGS_MAX: u64 = 65_530;
 /// How the host can guard a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Guards {
-    /// Nobody has asked yet.
+    /// Not probed yet.
     #[default]
     Unknown,
     Markers,
@@ -180,7 +180,7 @@ impl<M: Machine> Kernel<M> {
         Some(at)
     }
 
-    /// What the host can do; `None` if it does not show because new memory is locked (`mlockall`).
+    /// The guards that the host supports; `None` if that cannot be seen because new memory is locked (`mlockall`).
     fn probe_guards(&self) -> Option<Guards> {
         let at = self.map(0, super::PAGE, PROT_NONE, MAP_NORESERVE).ok()?;
         let found = if self.config.mapped_guards {
