@@ -1,16 +1,17 @@
-//! Awake before a real-time thread's sleep ends.
+//! Wakes CPUs shortly before a real-time thread's sleep ends.
 //!
-//! A processor that does nothing comes back late: a core from a deep sleep by up to 0.2 ms, a virtual machine's when its
-//! host runs it again, by 0.1 to 3.5 ms (seen). A real-time thread that sleeps until a time is late by as much, and so is
-//! each thread that it wakes on other CPUs, in whatever order the processors come back. So the carrier of an idle CPU whose
-//! next timeout is a real-time thread's sleeps until a little before that, its *lead*, and calls the carriers of the idle
-//! CPUs that had real-time threads last. Until the time has come, and for 0.3 ms after it, they look around.
+//! An idle processor comes back late: from a deep sleep by up to 0.2 ms, and in a virtual machine, when its host
+//! schedules it again, by 0.1 to 3.5 ms. A real-time thread that sleeps until a time is late by as much, and so is
+//! each thread that it wakes on other CPUs, in the order in which the processors happen to come back. So the carrier
+//! of an idle CPU whose next timeout belongs to a real-time thread sleeps until a little before it, its *lead*, and
+//! wakes the carriers of the idle CPUs that had real-time threads last. They poll until the time has come, and for
+//! 0.3 ms after it.
 //!
-//! The lead is twice the latest that the host has woken a carrier that slept until a time, which is forgotten slowly; at
-//! least 0.5 ms, no more than `--ahead` says and no more than a sixteenth of what is left of the sleep: so much of an idle
-//! CPU's time it costs at most.
+//! The lead is twice the worst recent wake-up delay, decaying slowly: at least 0.5 ms, at most what `--ahead` says,
+//! and at most a sixteenth of the rest of the sleep, which bounds its cost in CPU time.
 //!
-//! All words here are hints. Who wakes early or late for one of them looks at the run queue and at the time, as ever.
+//! All words here are hints. A carrier that is woken early or late by one of them still checks the run queue and the
+//! time.
 
 use crate::machine::kernel;
 use crate::seat::Seat;
@@ -24,12 +25,12 @@ pub const MOST: Nanos = Nanos::from_millis(4);
 const LEAST: u64 = 500_000;
 /// How long carriers go on looking around when the time has come: the thread wakes others then.
 const SLACK: u64 = 300_000;
-/// What the host is taken for before it has woken anybody.
+/// The assumed wake-up delay before any has been measured.
 const LATE_AT_FIRST: u64 = 1_000_000;
 /// A wake-up forgets this part of how late earlier ones were.
 const FORGETS: u64 = 64;
 
-/// What the CPUs of the process know of it.
+/// Shared by the CPUs of the process.
 #[derive(Debug)]
 pub struct Ahead {
     /// Until when those who were called look around.
@@ -79,7 +80,7 @@ impl Ahead {
         Nanos(late.max(LEAST).min(self.most.load(Relaxed)).min(sleep.0 / 16))
     }
 
-    /// A carrier that slept until a time was woken so much later.
+    /// Records that a carrier which slept until a time was woken this much later.
     fn note(&self, late: Nanos) {
         // Of two at once one is forgotten.
         let known = self.late.load(Relaxed);
@@ -116,16 +117,16 @@ pub(crate) fn woke(cpu: CpuId, at: Nanos, now: Nanos, next: Nanos) -> bool {
     // More than the host runs at the same time would wait for each other there.
     for other in others.take(k.config().at_once.max(1) - 1) {
         if let (Seat::Parked, carrier) = k.m.seats.look(other) {
-            // Whoever sits there looks at the time, and at the run queue.
+            // The carrier there checks the time and the run queue.
             k.m.carriers.get(carrier).wake();
         }
     }
     true
 }
 
-/// What ended a look ahead.
+/// The end of a look ahead.
 pub(crate) enum Seen<T> {
-    /// Nobody is expected.
+    /// No thread is expected.
     Nothing,
     /// The time has come for which the CPU was idle.
     Due,
@@ -144,7 +145,7 @@ pub(crate) fn look<T>(cpu: CpuId, next: Option<Nanos>, mut once: impl FnMut() ->
         if next.is_some_and(|at| now >= at) {
             break Seen::Due;
         }
-        // Who gets no thread keeps a processor of the host from who has one.
+        // A CPU that gets no thread would keep a host processor from one that has.
         if now >= until || k.sched.is_crowded() {
             break Seen::Nothing;
         }

@@ -1,23 +1,21 @@
-//! The host timers of a carrier: two, of which one is set ahead while the CPU ticks.
+//! The host timers of a carrier: two, so that one can be set a tick ahead.
 //!
-//! A timer that becomes the next event of its host CPU makes the host program the hardware, which in a virtual
-//! machine is an exit: 2,300 cycles more than setting one that comes later (`timer_settime` 290 and 2,570 cycles,
-//! medians of 2,000). With one timer that was in the way of every preemption. With two, the tick that goes off
-//! finds the next one set; the host programs the hardware for it in its own interrupt, where it must do so anyway,
-//! and what is set at a tick is the one after the next.
+//! Setting a timer that becomes the next event of its host CPU programs the hardware, which is an exit in a virtual
+//! machine and was in the way of every preemption (figures in `docs/PERFORMANCE.md`). With two timers, the tick that
+//! goes off finds the next one set; the host programs the hardware for it in its own interrupt, where it must do so
+//! anyway, and each tick sets the one after the next.
 //!
 //! | word | meaning | writer |
 //! |---|---|---|
 //! | `id` | the host's number; −1: not made yet | the carrier |
-//! | `at` | when it goes off, by CLOCK_MONOTONIC; MAX: it is not set, or its signal has arrived | the carrier, its handler |
+//! | `at` | when it goes off, by CLOCK_MONOTONIC; MAX: not set, or its signal has arrived | the carrier, its handler |
+//! | `rung_at` | when the service thread must ring instead; 0: it has; MAX: it need not | the carrier sets it, the service thread sets 0, the carrier's handler MAX |
 //!
-//! | `rung_at` | when the service thread must ring instead; 0: it has; MAX: it need not | the carrier sets it, the service thread makes a time 0, the carrier's handler MAX of that |
+//! A timer whose time has come but whose signal has not still counts as set: the signal is on its way.
 //!
-//! A timer whose time has come, but whose signal has not, still counts as set: the signal is on its way.
-//!
-//! **Without a timer**, where the user's processes have all that RLIMIT_SIGPENDING allows, the service thread rings: it
-//! sleeps until then and kicks the carrier. That costs it two switches of host threads a tick, and each attempt to get a
-//! timer after all a host call; but everything goes on.
+//! **Without a timer**, when RLIMIT_SIGPENDING is exhausted, the service thread rings: it sleeps until the time and
+//! kicks the carrier. That costs two switches of host threads a tick, and a host call for each attempt to get a timer
+//! after all.
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
@@ -139,7 +137,7 @@ pub(crate) fn sleep() -> Option<Nanos> {
     Some(Nanos(at).since(os::clock_gettime(1)))
 }
 
-/// The service thread rings for whom it is time.
+/// The service thread kicks the carriers whose time has come.
 pub(crate) fn ring() {
     for (carrier, at) in waiting() {
         let due = at <= os::clock_gettime(1).0;

@@ -11,7 +11,7 @@ use sync::{Lock, SeqCount};
 const FRESH: u64 = 2_000_000;
 /// The host's clock is slewed, and our rate off, by at most 1/1024 together (`adjtimex(2)`: half of that).
 const SLEW_SHIFT: u32 = 10;
-/// So many readings; the one with the least delay counts.
+/// The number of readings; the one with the smallest delay counts.
 const READINGS: u32 = 3;
 
 /// One reading of the host's clock: it was made between two looks at the counter.

@@ -23,11 +23,11 @@ pub const CARRIERS_MAX: usize = 1 << 15;
 pub(crate) const KERNEL_STACK: usize = 128 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
-/// What lies below a carrier's block, and the block itself. A buffer for a preemption follows.
+/// The memory below a carrier's block, and the block itself. A buffer for a preemption follows.
 const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
 const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
 
-/// With room for what ends a state in a signal frame.
+/// Includes the end marker of the state in a signal frame.
 fn total() -> usize {
     BELOW + BLOCK + xstate::size() + 64
 }
@@ -46,7 +46,7 @@ const RETIRE: u32 = u32::MAX - 2;
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Carrier {
-    /// What assembly needs.
+    /// The part that assembly uses.
     pub gs: Gs,
     /// Its number: its place in the table.
     pub number: u32,
@@ -54,7 +54,7 @@ pub struct Carrier {
     pub tid: AtomicU32,
     /// The CPU it serves, plus one. Its own.
     pub cpu: AtomicU32,
-    /// Whose rights it has (`identity`). Its own, in its handler, too; its maker's before it begins.
+    /// Its credentials (`identity`). Written by itself, also in its handler; by its maker before it begins.
     pub identity: AtomicU32,
     /// The identity it must have before it takes the seat it has been given; [`identity::NONE`] if any will do.
     pub(crate) wanted: AtomicU32,
@@ -68,7 +68,7 @@ pub struct Carrier {
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
-    /// What it is asked for because carriers are few.
+    /// Requests to it because carriers are few.
     pub(crate) asked: crate::scarce::Asked,
     /// How often it looks around, when its CPU is idle, before it sleeps (`run::idle`).
     pub(crate) idle_looks: AtomicU32,
@@ -82,15 +82,15 @@ pub struct Carrier {
     pub(crate) delegated: Delegated,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
-    /// Whose children's host parent it is, and what it shall do for a tracer.
+    /// Whose children's host parent it is, and requests of a tracer.
     pub(crate) tracing: identity::Tracing,
     /// A buffer for the next preemption. Its own; the handler takes it. The first one it brings with it.
     pub buffer: AtomicPtr<u8>,
     /// The next spare.
     next: AtomicU32,
-    /// What the host said about a fault in user code: number, code, address, error code.
+    /// The host's description of a fault in user code: number, code, address, error code.
     pub fault: FaultInfo,
-    /// What a borrower has besides. Set before it begins.
+    /// A borrower's additional state. Set before it begins.
     borrower: AtomicPtr<Borrower>,
     /// If a thread is tied to it: the identity that it has but for that; else [`identity::NONE`]. Its own.
     pub(crate) untied: AtomicU32,
@@ -102,7 +102,7 @@ pub struct Carrier {
 pub struct FaultInfo {
     /// The host's siginfo.
     pub info: core::cell::UnsafeCell<[u64; 16]>,
-    /// What the processor said.
+    /// The processor's description of the fault.
     pub trapped: core::cell::UnsafeCell<arch::context::Trapped>,
     /// Whether there is one.
     pub pending: AtomicBool,
@@ -500,7 +500,7 @@ impl Carrier {
         }
     }
 
-    /// What every carrier does first on its host thread: mask, signal stack, dispatch.
+    /// The first steps of every carrier on its host thread: mask, signal stack, dispatch.
     pub fn settle(&self) {
         // A kick may have been meant for the host thread that had this block before.
         self.kicked.store(false, Release);
@@ -565,11 +565,11 @@ impl Carrier {
         }
     }
 
-    /// Nobody kicks it any more, and no kick is on its way: in a new program, which has no handler for it, a kick that
-    /// arrives late would be the end. The caller, with the signal open.
+    /// Ends all kicks to it, including one in flight: in a new program, which has no handler for it, a late kick
+    /// would be fatal. The caller has the signal open.
     pub(crate) fn refuse_kicks(&self) {
         for round in 0.. {
-            // Who has set it before us sends, or takes it back: then it is tried again.
+            // Another that has set it either sends or takes it back; in that case try again.
             if !self.kicked.swap(true, SeqCst) {
                 return;
             }
@@ -577,7 +577,7 @@ impl Carrier {
         }
     }
 
-    /// There is no new program after all: whoever wanted to kick meanwhile is answered.
+    /// The exec failed: answers kicks that were refused meanwhile.
     pub(crate) fn accept_kicks(&self) {
         self.kicked.store(false, SeqCst);
         self.gs.pending.fetch_or(pending::KICK, SeqCst);

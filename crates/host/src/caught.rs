@@ -45,7 +45,7 @@ pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -
     result
 }
 
-/// What was caught is the kernel's.
+/// Hands the caught signals to the kernel.
 pub(crate) fn hand_in(me: &Carrier) {
     if !me.fault.pending.swap(false, Relaxed) {
         return;
@@ -55,7 +55,7 @@ pub(crate) fn hand_in(me: &Carrier) {
     if let Ok(info) = SigInfo::from_bytes(&bytes)
         && kernel().signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
     {
-        // The process has as many pending as it may: the host keeps it until there is room.
+        // The process has reached its limit of pending signals: the host keeps it until there is room.
         crate::left::queue(kernel().m.pid, &info);
     }
 }

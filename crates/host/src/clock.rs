@@ -1,8 +1,7 @@
-//! Scheduling time: CLOCK_MONOTONIC worked out from the time-stamp counter.
+//! Scheduling time: CLOCK_MONOTONIC computed from the time-stamp counter.
 //!
-//! Reading costs about 15 ns. The vDSO is not used: it may make a system call of its own, from
-//! its own text. The rate is measured over the whole life of the process and the base is
-//! set anew every 100 ms, so the error stays below 10 µs.
+//! The vDSO is not used, because it may make a system call of its own, from its own text. The rate is measured over
+//! the whole life of the process and the base is renewed every 100 ms, so the error stays below 10 µs.
 
 use crate::os;
 use arch::base::tsc;
@@ -16,7 +15,7 @@ const SLEPT: u64 = 100_000_000;
 /// Fixed point of the multiplier: of ticks that are `SHORT` bits longer the upper half of the product is the time, which
 /// the processor has at hand as it is.
 const SHIFT: u32 = 64 - SHORT;
-/// What is left of a word for ticks is enough for years, and for rates down to 63 MHz.
+/// The remaining bits for ticks last for years, and for rates down to 63 MHz.
 const SHORT: u32 = 4;
 
 #[derive(Debug)]
@@ -75,10 +74,10 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.mult.load(Relaxed))) >> SHIFT) as u64
     }
 
-    /// Sets the base anew if it is old. Called at ticks and before sleeping.
+    /// Renews the base if it is old. Called at ticks and before sleeping.
     pub fn keep(&self) {
-        // While the baseline is short, a tenth of a microsecond in its ends matters: at first it is
-        // made anew whenever it has become a few times longer.
+        // While the baseline is short, a tenth of a microsecond at its ends matters, so it is first renewed whenever
+        // it has become a few times longer.
         let base = self.base_ns.load(Relaxed);
         let due = RESYNC.min(4 * base.saturating_sub(self.origin[1].load(Relaxed)));
         let restarted = tsc() < self.base_tsc.load(Relaxed);
@@ -93,8 +92,8 @@ impl Clock {
     fn set_anew(&self, real: (u64, u64)) {
         let (base_tsc, mult) = (self.base_tsc.load(Relaxed), self.mult.load(Relaxed));
         let computed = self.base_ns.load(Relaxed) + scale(real.0.saturating_sub(base_tsc), mult);
-        // The host has slept: the counter began anew (S3), or went on while CLOCK_MONOTONIC stood still. From one side of
-        // that to the other no rate can be measured.
+        // The host was suspended: the counter restarted (S3), or continued while CLOCK_MONOTONIC stood still. No rate
+        // can be measured across that.
         let slept = real.0 < base_tsc || computed.saturating_sub(real.1) > SLEPT;
         let mult = if slept {
             self.origin[0].store(real.0, Relaxed);

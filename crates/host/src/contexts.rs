@@ -7,7 +7,7 @@ use ids::{THREADS_MAX, ThreadIdx};
 use sync::Lock;
 use sync::atomic::{AtomicPtr, Ordering::*};
 
-/// So many lie together.
+/// Contexts per chunk.
 pub(crate) const CHUNK: usize = 64;
 
 /// Contexts by slot, in chunks that never move.
@@ -70,7 +70,7 @@ impl Contexts {
         }
     }
 
-    /// Makes the slot's chunk, and room for the buffers of all threads in it.
+    /// Allocates the slot's chunk, and buffers for all its threads.
     pub fn reserve(&self, t: ThreadIdx, buffers: &StateBuffers) -> Option<()> {
         let slot = self.chunk(t);
         if !slot.load(Acquire).is_null() {
@@ -91,10 +91,10 @@ impl Contexts {
     }
 }
 
-/// Buffers for extended state. They are taken at preemption and come back at the thread's next trap.
+/// Buffers for extended state, taken at preemption and returned at the thread's next trap.
 ///
-/// Whoever makes room for threads makes room for a buffer of each here ([`StateBuffers::reserve`]), and each carrier brings the
-/// one that it has at hand: so there is always one, whatever has become of the memory since. Memory is used when a buffer is.
+/// A buffer is reserved for each thread ([`StateBuffers::reserve`]), and each carrier brings the one it holds, so
+/// there is always one, even if memory runs out later. A buffer takes memory when it is first used.
 #[derive(Debug, Default)]
 pub struct StateBuffers {
     list: Lock<BufferList>,
@@ -116,7 +116,7 @@ struct BufferList {
 const GROW: usize = 16;
 
 impl StateBuffers {
-    /// Makes room for so many buffers more.
+    /// Reserves `count` more buffers.
     pub fn reserve(&self, count: usize) -> Option<()> {
         let p: *mut usize = os::map(count * arch::xstate::size())?.cast();
         let mut list = self.list.lock();

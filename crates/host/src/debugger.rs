@@ -1,5 +1,5 @@
-//! What a debugger that has stopped the process needs to find its threads, most of which no host thread has:
-//! where tables lie and how they are laid out. `entresol gdb` finds this one by its first words.
+//! The table by which a debugger that has stopped the process finds its threads, most of which have no host thread.
+//! `entresol gdb` finds the table by its first words.
 
 use crate::machine::kernel;
 use crate::sites;
@@ -13,7 +13,7 @@ const WORDS: usize = 18;
 const MAGIC: [u64; 2] = [0x6c6f_7365_7274_6e65, 0x7265_6767_7562_6564];
 const VERSION: u64 = 1;
 
-/// Without a version until there is a kernel. Nobody here reads it: it must be there all the same.
+/// Has no version until there is a kernel. Nothing in the image reads it.
 #[used]
 static TABLE: [AtomicU64; WORDS] = {
     let mut table = [const { AtomicU64::new(0) }; WORDS];

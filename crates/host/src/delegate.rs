@@ -1,15 +1,13 @@
-//! A spare makes a host call that waits, and the carrier that asks for it keeps its CPU.
+//! A spare makes a host call that waits, so that the carrier that needs it keeps its CPU.
 //!
-//! While a thread waits in the host and its CPU has others to run, one carrier is in the call and one serves the
-//! CPU. Which is which decides when the call's end is noticed. The host's scheduler gives a processor at once to who
-//! wakes up and is owed time (a positive lag: `place_entity` and `check_preempt_wakeup_fair` in kernel/sched/fair.c);
-//! others wait for its next tick, up to 4 ms with HZ=250. Who has served a CPU is owed nothing. When the
-//! caller went into the host itself and the spare took its CPU, the two changed places at each call, what a carrier was owed
-//! for its waiting was lost as it served, and a reader on a pipe woke 3 ms late where natively it takes 1 µs. A spare
-//! that makes the calls only has waited nearly all its life, as a thread that waits natively has, and keeps what it is owed.
+//! While a thread waits in the host and its CPU has other work, one carrier is in the call and another serves the
+//! CPU. The choice decides how fast the end of the call is noticed. Linux runs a thread that wakes up at once if it
+//! has positive lag (`place_entity` and `check_preempt_wakeup_fair` in kernel/sched/fair.c); others wait for its next
+//! tick, up to 4 ms with HZ=250. A carrier that has just served a CPU has none. A spare that only makes calls has
+//! waited nearly all its life, like a thread that waits natively, and keeps its lag.
 //!
-//! Where there is no spare with the thread's rights, the caller makes the call itself and a new carrier gets the CPU
-//! (`run::away`): that one is the spare of the next time.
+//! If there is no spare with the thread's credentials, the caller makes the call itself and a new carrier gets the
+//! CPU (`run::away`); the caller is the spare of the next time.
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;

@@ -22,7 +22,7 @@ const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
 /// The most strings of an environment.
 const STRINGS_MAX: usize = 1 << 20;
 
-/// What a new program is given so that the image comes up in it.
+/// What a new program gets so that the image comes up in it.
 #[derive(Debug, Clone, Default)]
 pub struct Handover {
     /// `LD_AUDIT=` or `LD_PRELOAD=` and the image's path, with a final zero.
@@ -38,7 +38,7 @@ impl Handover {
         options.pop();
         options.extend_from_slice(b";thread=");
         let mut text = crate::report::Text::<2048>::default();
-        // What does not fit is not read on the other side.
+        // If it does not fit, the other side does not read it.
         let _ = carried.write(&mut text);
         options.extend_from_slice(text.as_bytes());
         options.push(0);
@@ -208,7 +208,7 @@ fn gives_rights(fd: i32, mode: u32) -> bool {
 const HEAD: usize = 4096;
 
 /// Whether the image can come up in the file: a program that it can enter ([`program::inspect`]), or a script whose
-/// interpreter is one. What cannot be read is left to the host.
+/// interpreter is one. The host decides about unreadable files.
 fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
     // A FIFO is not waited for, and no terminal becomes the session's.
     const FLAGS: usize = 0o2004400; // O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC

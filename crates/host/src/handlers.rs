@@ -1,9 +1,8 @@
 //! The host's signals.
 //!
-//! Every handler runs on the carrier's signal stack with all signals blocked, looks at
-//! where the carrier was, and does one of three things: leave a mark (the carrier is in the
-//! kernel and will look), change where the carrier goes on (the entry, a fixup, the kernel
-//! stack), or report and end the process.
+//! Every handler runs on the carrier's signal stack with all signals blocked, checks where the carrier was, and does
+//! one of three things: it leaves a mark (the carrier is in the kernel and will check), changes where the carrier
+//! continues (the entry, a fixup, the kernel stack), or reports and ends the process.
 
 use crate::carrier::{BORROWED, Carrier};
 use crate::os::{self, HostAction};
@@ -26,13 +25,13 @@ const SIGSYS: i32 = 31;
 
 /// The signals of faults.
 pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
-/// What carriers block: everything but faults, dispatch, tick and interrupt.
+/// The mask of carriers: everything but faults, dispatch, tick and interrupt.
 pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
-/// What a carrier blocks in a host call that waits: the tick, too.
+/// The mask of a carrier in a waiting host call: the tick, too.
 pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
-/// What blocks it from everything but faults while it makes another: also from what may be one of ours.
+/// The mask of a carrier that clones another: everything but faults, including what may be one of ours.
 pub const CLONING_MASK: u64 = !FAULTS | bit(os::SIGNAL_NO_ROOM);
-/// What the service thread takes.
+/// The signals that the service thread receives.
 pub const SERVICE_SET: u64 = CARRIER_MASK;
 
 const SA_SIGINFO: u64 = 4;
@@ -82,7 +81,7 @@ pub fn hand_back() -> bool {
     set != 0
 }
 
-/// What the host is told of a handler of ours, with flags beyond those that each of them has.
+/// The host's `sigaction` for a handler of ours, with additional flags.
 pub(crate) fn action(handler: u64, flags: u64) -> HostAction {
     let restorer = entry::entresol_restorer as *const () as u64;
     HostAction { handler, flags: flags | SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
@@ -149,8 +148,8 @@ impl HostInfo {
     }
 }
 
-/// Whether it is a signal of ours that went without a cookie ([`os::send`]): from this process or, as there was no room to
-/// say so, from nobody. What the program sends itself is not the host's affair.
+/// Whether it is a signal of ours that was sent without a cookie ([`os::send`]): from this process or, if the queue
+/// had no room to say so, from an unknown sender. Signals that the program sends itself do not pass through the host.
 pub(crate) fn is_ours(info: &[u8; 128]) -> bool {
     const SI_USER: i32 = 0;
     const SI_TKILL: i32 = -6;
@@ -172,7 +171,7 @@ fn without_room(me: &Carrier, frame: &mut HostFrame) {
     }
 }
 
-/// What the kick that has arrived tells.
+/// The message of the kick that has arrived.
 fn kicked(me: &Carrier) -> u32 {
     me.kicked.store(false, Release);
     pending::KICK | if me.alarms.was_rung() { pending::TIMER } else { 0 }
@@ -210,8 +209,8 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
     look(me, frame);
 }
 
-/// Takes the thread's state out of the frame; the carrier goes on in the kernel.
-/// False if there is no memory for it: the thread goes on and the next tick tries again.
+/// Takes the thread's state out of the frame; the carrier continues in the kernel. False without memory for it: the
+/// thread continues, and the next tick tries again.
 fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
     // SAFETY: the carrier is in user code, so it has a current thread, whose context is its own.
     let context = unsafe { &mut *me.gs.context };

@@ -71,7 +71,7 @@ pub fn is_gone(tid: u32, uid: u32) -> bool {
     user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).is_ok_and(is_dead)
 }
 
-/// Whether there is no process of this id. 0 is nobody's.
+/// Whether no process has this id. 0 has no owner.
 fn is_dead(pid: u32) -> bool {
     // SAFETY: signal 0 only asks.
     pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == Errno::ESRCH.to_ret()

@@ -38,7 +38,7 @@ pub(crate) fn take(set: SigSet) -> Option<SigInfo> {
     if r > 0 { SigInfo::from_bytes(&info).ok() } else { None }
 }
 
-/// What is pending for the calling carrier or the process, and blocked by the carrier.
+/// Signals pending for the calling carrier or the process, and blocked by the carrier.
 pub(crate) fn pending() -> SigSet {
     let mut set = 0u64;
     // SAFETY: the host fills the word.
@@ -46,7 +46,7 @@ pub(crate) fn pending() -> SigSet {
     SigSet(set)
 }
 
-/// What is pending for the calling carrier alone.
+/// Signals pending for the calling carrier alone.
 pub(crate) fn pending_for_carrier() -> SigSet {
     let mut bytes = [0; 4096];
     let status = survey::read(os::gettid() as u32, "status", &mut bytes);

@@ -40,7 +40,7 @@ pub struct Host {
     pub(crate) receiving: Receiving,
     /// How long before a real-time thread's sleep ends idle CPUs are awake.
     pub ahead: Ahead,
-    /// What exec must hand on.
+    /// State that exec must hand on.
     pub handover: exec::Handover,
     pub(crate) caught: Caught,
     pub(crate) lent: Lent,
@@ -614,7 +614,7 @@ impl Host {
         self.uid.store(uid, Relaxed);
     }
 
-    /// What this carrier still has of the thread in its registers is saved, for another carrier to go on with it.
+    /// Saves the thread's state that is still in this carrier's registers, for another carrier to continue with.
     pub(crate) fn leave_behind(&self, t: ThreadIdx) {
         if self.claim(t).load(Relaxed) == Carrier::me().number + 1 {
             self.save(t);

@@ -34,7 +34,7 @@ struct Suspect {
     looks: u32,
 }
 
-/// What was seen, by CPU.
+/// Observations, by CPU.
 #[derive(Debug)]
 pub(crate) struct Order {
     suspects: Box<[Option<Suspect>]>,

@@ -10,13 +10,13 @@ use ids::Nanos;
 pub const SIGNAL_TICK: i32 = 32;
 /// The host signal that ends a host call.
 pub const SIGNAL_INTERRUPT: i32 = 33;
-/// What a carrier is sent instead where there is no room to queue one of the two. It is never blocked; and should the
-/// program divide by zero while it is pending, which hides its own signal, the division is tried again. (A system call
-/// that was dispatched by SIGSYS would be gone.)
+/// Sent to a carrier instead if there is no room to queue one of the two. It is never blocked. Should the program
+/// divide by zero while it is pending, which hides the program's own signal, the division is tried again. (A system
+/// call dispatched by SIGSYS would be lost.)
 pub const SIGNAL_NO_ROOM: i32 = 8;
-/// What our own signals carry, so that nobody else's are mistaken for them.
+/// The value of our own signals, which tells them from others.
 pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
-/// What the interrupt signal carries when it ends nothing.
+/// The value of an interrupt that ends nothing.
 pub const IDENTITY_COOKIE: u64 = COOKIE + 1;
 
 pub(crate) mod nr {
@@ -44,7 +44,7 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAKE_PRIVATE, 1) };
 }
 
-/// Fresh zeroed pages, or `None`. In a child that is being made they may come from the room kept for it.
+/// Fresh zeroed pages, or `None`. In a child that is being created they may come from the room kept for it.
 pub fn map(len: usize) -> Option<*mut u8> {
     let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE;
     // SAFETY: a new private mapping harms nobody; a hint replaces nothing.
@@ -69,7 +69,7 @@ fn hint(len: usize) -> usize {
     NEXT.fetch_add(len.next_multiple_of(PAGE), Relaxed)
 }
 
-/// What a forked child's kernel takes: five mebibytes, and more where extended states are large.
+/// The memory that a forked child's kernel takes: five mebibytes, and more where extended states are large.
 const ROOM: usize = 8 << 20;
 
 /// Address space for a forked child's kernel. Linux forks whatever RLIMIT_AS and `vm.max_map_count` say; a child
@@ -78,7 +78,7 @@ static ROOM_AT: AtomicUsize = AtomicUsize::new(0);
 /// How much of it is left, while a child is being made; 0 at all other times.
 static ROOM_LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes sure that a child that is forked now will have room; false without memory.
+/// Reserves room for a child that is about to be forked; false without memory.
 pub fn keep_room() -> bool {
     if ROOM_AT.load(Relaxed) != 0 {
         return true;
@@ -91,12 +91,12 @@ pub fn keep_room() -> bool {
     true
 }
 
-/// In a forked child: from now on what the host refuses comes out of the room.
+/// In a forked child: memory that the host refuses comes out of the room from now on.
 pub(crate) fn open_room() {
     ROOM_LEFT.store(ROOM, Relaxed);
 }
 
-/// The child has its kernel. What is left of a room that was needed is too little for a child of its own.
+/// The child has its kernel. The rest of a used room is too small for a child of its own.
 pub(crate) fn close_room() {
     if ROOM_LEFT.swap(0, Relaxed) != ROOM {
         ROOM_AT.store(0, Relaxed);
@@ -104,7 +104,7 @@ pub(crate) fn close_room() {
     }
 }
 
-/// From the room's end down. A child that is being made has one thread.
+/// From the room's end down. A child that is being created has one thread.
 #[cold]
 fn take_room(len: usize) -> Option<*mut u8> {
     let left = ROOM_LEFT.load(Relaxed).checked_sub(len.next_multiple_of(PAGE))?;
@@ -126,10 +126,10 @@ pub unsafe fn populate(p: *mut u8, len: usize) {
     }
 }
 
-/// Gives pages back.
+/// Unmaps pages.
 ///
 /// # Safety
-/// Nobody may use them any more.
+/// Nothing may use them any more.
 pub unsafe fn unmap(p: *mut u8, len: usize) {
     // SAFETY: as the caller promises.
     unsafe { syscall!(nr::MUNMAP, p, len) };
@@ -231,8 +231,8 @@ fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
     }
 }
 
-/// Sends a signal below 32: the host refuses none of those for lack of room in the queue, but then it does not tell who
-/// sent it (`__send_signal_locked`). False if there is no such host thread.
+/// Sends a signal below 32. The host never refuses one for lack of room in the queue, but then it does not tell the
+/// sender (`__send_signal_locked`). False if there is no such host thread.
 pub(crate) fn send(pid: i32, tid: i32, signal: i32) -> bool {
     // SAFETY: a host thread of ours, which handles or takes it.
     unsafe { syscall!(nr::TGKILL, pid, tid, signal) == 0 }
@@ -272,7 +272,7 @@ pub struct HostAction {
     pub handler: u64,
     /// SA_* flags.
     pub flags: u64,
-    /// What the handler returns to.
+    /// The return address of the handler.
     pub restorer: u64,
     /// Blocked while it runs.
     pub mask: u64,
@@ -367,11 +367,11 @@ pub(crate) fn status(fd: i32) -> Option<[u64; 18]> {
     (r == 0).then_some(stat)
 }
 
-/// Lets another host thread run; longer from the eleventh round on. See [`sync::set_relax`].
+/// Lets another host thread run, longer from the eleventh round on. See [`sync::set_relax`].
 ///
-/// Who is waited for so long was put aside by the host in the middle of something. Who wakes up is given the processor at
-/// once, so some tens of host threads that look every 20 µs take all that there is, and the one for whom they wait has been
-/// seen not to run for ten seconds. So the pauses grow, fourfold each tenth round, to a millisecond.
+/// The holder was probably preempted; back off exponentially up to 1 ms, fourfold each tenth round. A thread that
+/// wakes up gets the processor at once, so some tens of host threads that poll every 20 µs would keep the holder from
+/// running at all.
 pub fn relax(round: u32) {
     match pause(round) {
         // SAFETY: has no effect on memory.

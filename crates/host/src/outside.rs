@@ -1,16 +1,16 @@
-//! Signals that somebody else sends and that carriers cannot block.
+//! Signals from other senders that carriers cannot block.
 //!
-//! The signals of faults must find their handler, and tick and interrupt must arrive. So the host may give one of that
-//! number that another process has sent to any host thread, in the middle of anything. The handler leaves it here,
-//! and the service thread delivers it as it delivers all others from outside.
+//! Signals of faults must find their handler, and tick and interrupt must arrive. So the host may deliver one of
+//! these numbers from another process to any host thread, at any point. The handler leaves it here, and the service
+//! thread delivers it like all others from outside.
 //!
-//! A standard signal is pending once or not at all, so a slot for each number is all the room that is needed. Those
-//! above 31 queue: they are sent on to the service thread, which blocks and takes them; the slot is for the one that
-//! the host refuses to queue.
+//! A standard signal is pending once or not at all, so one slot per number is enough. Signals above 31 queue: they
+//! are forwarded to the service thread, which blocks and receives them; their slot is for one that the host refuses
+//! to queue.
 //!
 //! | slot | meaning | written by |
 //! |---|---|---|
-//! | any other | empty; another process's id is that of a parent whose memory this is a copy of | the service thread |
+//! | any other | empty; another process's id belongs to a parent of which this memory is a copy | the service thread |
 //! | `pid << 2 \| WRITING` | a handler has claimed it | that handler |
 //! | `pid << 2 \| FULL` | the information is complete | that handler |
 
@@ -78,7 +78,7 @@ pub(crate) fn serve() {
         // SAFETY: the slot is full, and only its reader empties it.
         let info = unsafe { *slot.info.get() };
         slot.state.store(state & !3, Release);
-        // One that queues and finds no room is lost: the host could not keep it either.
+        // A queueing signal that finds no room is lost: the host could not keep it either.
         let _ = SigInfo::from_bytes(&info).map(service::deliver);
     }
 }

@@ -30,7 +30,7 @@ type Path = Text<160>;
 static RUNTIME: [AtomicU8; FOLDER_MAX] = [const { AtomicU8::new(0) }; FOLDER_MAX];
 /// Which of the folders holds the file: one more than its number; 0: none does.
 static FOLDER: AtomicU8 = AtomicU8::new(0);
-/// Whose folder that is.
+/// The owner of that folder.
 static USER: AtomicU64 = AtomicU64::new(0);
 /// When the process left its header, by CLOCK_BOOTTIME.
 static CREATED: AtomicU64 = AtomicU64::new(0);
@@ -113,7 +113,7 @@ fn is_ours(number: u8, user: u64) -> bool {
     }
 }
 
-/// Who alone can write to a folder; none if it is no folder or others can.
+/// The only user who can write to a folder; none if it is no folder or others can.
 fn owner(path: &Path) -> Result<Option<u64>, isize> {
     const S_IFMT: u32 = 0o170000;
     const S_IFDIR: u32 = 0o040000;
@@ -174,7 +174,7 @@ pub fn announce() {
     }
 }
 
-/// In which namespace the process's id counts; 0: there is no `/proc` that says so.
+/// The pid namespace of the process's id; 0: there is no `/proc` that says so.
 fn namespace() -> u64 {
     let mut stat = [0u64; 18];
     // SAFETY: `struct stat` has 144 bytes.
@@ -215,11 +215,11 @@ impl Drop for Mapping {
     }
 }
 
-/// What the service thread knows of the page.
+/// The service thread's state of the page.
 #[derive(Debug, Default)]
 pub(crate) struct Publisher {
     page: Option<Writer<Mapping>>,
-    /// Somebody asks for a snapshot.
+    /// A snapshot was requested.
     asked: bool,
     /// No other is made before.
     next: Nanos,
@@ -237,7 +237,7 @@ impl Publisher {
         remove();
     }
 
-    /// Somebody asks.
+    /// Requests a snapshot.
     pub(crate) fn ask(&mut self) {
         self.asked = true;
     }
@@ -256,14 +256,14 @@ impl Publisher {
         let before = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID);
         let living = kernel().threads().live() as usize;
         if self.page.as_ref().is_none_or(|page| page.capacity() < living) {
-            // There is room for a quarter more: threads are being made while they are described.
+            // A quarter more than now, because threads are created while they are described.
             let capacity = (living + living / 4 + 1).next_multiple_of(64).min(THREADS_MAX);
             self.page = map(capacity).or(self.page.take());
         }
         if let Some(page) = &mut self.page
             && kernel().snapshot(page).is_err()
         {
-            // The file system is full, or somebody has cut the file short: begin anew when asked again.
+            // The file system is full, or the file was truncated: start again at the next request.
             self.page = None;
         }
         let spent = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID).since(before);
@@ -271,7 +271,7 @@ impl Publisher {
     }
 }
 
-/// A new file with room for so many threads in the place of the old one.
+/// Replaces the old file by one for this many threads.
 fn map(capacity: usize) -> Option<Writer<Mapping>> {
     const RLIMIT_FSIZE: u64 = 1;
     const MADV_DONTFORK: usize = 10;

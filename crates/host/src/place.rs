@@ -1,17 +1,17 @@
-//! Which host CPU a carrier runs on.
+//! The host CPU that a carrier runs on.
 //!
-//! Left to itself, the host now and then puts two carriers on one of its CPUs while another
-//! is idle, for as long as its slices last: milliseconds in which a real-time thread of ours
-//! waits. So where we have as many CPUs as the host lets us use, each seat has a host CPU of
-//! its own, and whoever takes the seat goes there. With fewer CPUs the host chooses, and with more, but for those that run
-//! real-time threads: the scheduler shares the host's CPUs out among them (`sched/src/few_cores.rs`).
+//! The host sometimes puts two carriers on one of its CPUs while another is idle, for milliseconds, in which a
+//! real-time thread of ours waits. So if we have as many CPUs as the host lets us use, each seat has a host CPU of
+//! its own, and a carrier that takes the seat moves there. With fewer CPUs the host chooses. With more, it chooses
+//! except for CPUs that run real-time threads, among which the scheduler shares the host's CPUs out
+//! (`sched/src/few_cores.rs`).
 //!
-//! So it does while only one seat is in use, and the places of several follow from where the second one's carrier
-//! is then: the host knows of other processes, we do not. If the first seat always had the first host CPU, programs of
-//! one thread each would all run there, and of many programs all main threads.
+//! The host also chooses while only one seat is in use, and the places of all seats follow from where the second
+//! one's carrier is then: the host knows of other processes, we do not. If the first seat always had the first host
+//! CPU, all programs of one thread would run there.
 //!
-//! The program never sees this: affinity calls are answered by the kernel, and a new
-//! program starts with the mask that this process had.
+//! The program never sees this: the kernel answers affinity calls, and a new program starts with the process's own
+//! mask.
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
@@ -97,7 +97,7 @@ pub(crate) fn prepare(cpu: CpuId) {
     }
 }
 
-/// The carrier takes such a seat. A new one has the mask of who has made it.
+/// The carrier takes such a seat. A new carrier has its maker's mask.
 fn take_shared(me: &Carrier, cpu: CpuId) {
     if SHARED.load(SeqCst) {
         me.placed.store(u32::MAX, Relaxed);
@@ -127,7 +127,7 @@ fn spread(cpu: CpuId) -> u32 {
     if let Err(others) = SHIFT.compare_exchange(0, shift + 1, SeqCst, SeqCst) {
         return others - 1;
     }
-    // Whoever takes the seat from now on goes there by itself.
+    // A carrier that takes the seat from now on moves there by itself.
     let m = &kernel().m;
     let first = CpuId(FIRST.load(Relaxed) as u16);
     let (seat, carrier) = m.seats.look(first);
@@ -164,7 +164,7 @@ pub(crate) fn leave(me: &Carrier) {
     }
 }
 
-/// Before a new program, and for who has no seat: the mask that the process had.
+/// Restores the process's own mask: before a new program, and for carriers without a seat.
 pub(crate) fn release() {
     if SHIFT.load(SeqCst) != 0 || SHARED.load(SeqCst) {
         set(0, &all());

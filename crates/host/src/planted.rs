@@ -93,7 +93,7 @@ pub fn plant_in(scheduler: &mut sched::Scheduler, name: &[u8]) {
     }
 }
 
-/// `t` is about to be resumed: who is resumed instead.
+/// `t` is about to be resumed: the thread that is resumed instead.
 pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
     let fault = FAULT.load(Relaxed);
     if fault == 0 || RESUMED.fetch_add(1, Relaxed) < AFTER {
@@ -109,7 +109,7 @@ pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
     }
 }
 
-/// What a host thread does of the changes that it shall make.
+/// The part of the changes that a host thread makes.
 pub(crate) fn forget_changes<T>(path: &[T]) -> &[T] {
     if FAULT.compare_exchange(OLD_RIGHTS, 0, Relaxed, Relaxed).is_ok() { &[] } else { path }
 }

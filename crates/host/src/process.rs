@@ -1,4 +1,4 @@
-//! What concerns the whole process: its end, its children, the next program.
+//! The whole process: its end, its children, the next program.
 
 use crate::carrier::{Carrier, KERNEL_STACK};
 use crate::machine::{Host, kernel, set_kernel};
@@ -13,7 +13,7 @@ use ids::CpuId;
 use kernel::{Config, Fatal, Kernel, Next, Process};
 use sync::atomic::Ordering::*;
 
-/// What the image wants to be told about the life of the process.
+/// Hooks by which the image learns of the life of the process.
 #[derive(Debug)]
 pub struct Hooks {
     /// The process ends: the summary.
@@ -89,7 +89,7 @@ pub(crate) fn suffer(signal: i32, action: Fatal) {
     // SAFETY: the signal is for this host thread and arrives when it is let through.
     unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
     let mask = os::sigprocmask(1, 1 << (signal - 1));
-    // Only a stop comes back, when the process goes on.
+    // Only a stop returns, when the process continues.
     os::sigprocmask(2, mask);
     if !ends {
         os::sigaction(signal, Some(&before));
@@ -205,8 +205,8 @@ pub fn open() {
     page::announce();
 }
 
-/// What the loader has registered with the host for the main thread before we came: from
-/// now on it is ours. `rseq_offset` is the distance of the rseq area from the FS base.
+/// Registrations that the loader made with the host for the main thread before we came: they are ours from now on.
+/// `rseq_offset` is the distance of the rseq area from the FS base.
 pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
     const PR_GET_NAME: usize = 16;
     const PR_GET_TID_ADDRESS: usize = 40;

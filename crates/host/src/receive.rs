@@ -35,13 +35,13 @@ use abi::{SigSet, Signal};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
-/// What carriers take.
+/// The signals that carriers receive.
 const STANDARD: u64 = handlers::SERVICE_SET & ((1 << 31) - 1) & !(1 << (Signal::URG.raw() - 1));
 
 /// How the signals of a process come in.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
-    /// What the service thread does.
+    /// The state of the service thread.
     pub rounds: Rounds,
     /// A carrier holds it from before it takes signals until it has delivered them. No host call in between waits.
     turn: Lock<()>,
@@ -52,7 +52,7 @@ pub(crate) struct Receiving {
 pub(crate) struct Rounds {
     /// The number of the round, and below it two bits: what the service thread is doing.
     state: AtomicU64,
-    /// What it asks for in this round.
+    /// The signals it asks for in this round.
     asked: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl Rounds {
         self.state.store(self.state.load(Relaxed) & !DOING | DELIVERING, SeqCst);
     }
 
-    /// What it had in its hands is with the kernel.
+    /// Its signal has been delivered to the kernel.
     pub fn end(&self) {
         self.state.store((self.state.load(Relaxed) | DOING) + 1, SeqCst);
     }
@@ -130,8 +130,8 @@ impl Rounds {
         }
     }
 
-    /// The same where the host does not say whether the service thread sleeps: it is called, for as many rounds as there can
-    /// be standard signals pending. What it cannot take for want of room stays where it is.
+    /// The same if the host does not say whether the service thread sleeps: it is called, for as many rounds as
+    /// standard signals can be pending. Signals that it cannot take for lack of room stay pending.
     fn settle_unseen(&self) {
         for _ in 0..32 {
             let (due, state) = (self.is_due(), self.state.load(SeqCst));

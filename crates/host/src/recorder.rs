@@ -1,10 +1,11 @@
-//! What is written down while a program runs: samples of its threads, and switches of its CPUs.
+//! Records written while a program runs: samples of its threads, and switches of its CPUs.
 //!
-//! CPUs leave records in rings of their own, and never wait; the service thread carries them to the process's file in the
-//! folder that the command named, every `ROUND` and when a ring is half full. Who ends the process or becomes another
-//! program carries the rest. The file is opened for each time and no descriptor kept: programs close all that they find.
+//! CPUs leave records in rings of their own and never wait. The service thread carries them to the process's file in
+//! the folder that the command named, every `ROUND` and when a ring is half full; a thread that ends the process or
+//! execs carries the rest. The file is opened each time and no descriptor is kept, because programs close all
+//! descriptors they find.
 //!
-//! By the wall clock the service thread itself samples threads that do not run, and asks CPUs for those that do.
+//! By the wall clock, the service thread itself samples threads that do not run, and asks CPUs for those that do.
 
 use crate::machine::kernel;
 use crate::os::{self, nr};
@@ -40,12 +41,12 @@ struct Recorder {
     /// Samples that were due, by ring.
     due: Vec<AtomicU64>,
     unsampled: AtomicU64,
-    /// Switches that found no room.
+    /// Switches that did not fit.
     switches_lost: AtomicU64,
     memory: *mut u8,
     /// Libraries have come or gone.
     code: AtomicBool,
-    /// Somebody carries records to the file.
+    /// Records are being carried to the file.
     carrying: AtomicBool,
     /// The service thread has been called because a ring is half full.
     called: AtomicBool,
@@ -156,7 +157,7 @@ fn priority(t: ThreadIdx) -> i16 {
     }
 }
 
-/// A thread ends that consumed so much after its last sample; the calling carrier serves its CPU.
+/// A thread ends with this much CPU time since its last sample; the calling carrier serves its CPU.
 pub(crate) fn unsampled(cpu: CpuId, t: ThreadIdx, value: Nanos) {
     let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
     if !r.again(cpu.index(), kernel().tid(t).0, 0, value) {
@@ -183,7 +184,7 @@ pub(crate) fn look() {
     r.carry();
 }
 
-/// The process goes on as another program, perhaps: everything is carried.
+/// Carries everything, because the process may become another program.
 pub(crate) fn flush() {
     if let Some(r) = recorder() {
         r.report_waiting();
@@ -317,7 +318,7 @@ fn code_lines() -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// What the service thread remembers of threads that wait.
+/// The service thread's record of waiting threads.
 #[derive(Debug, Default)]
 struct Wall {
     /// When the next samples are due.
@@ -393,12 +394,12 @@ impl Recorder {
     fn report(&self, seen: &mut Seen) {
         let again = core::mem::take(&mut seen.again);
         if again > 0 {
-            // Should there be no room, the samples are missing from those that were due.
+            // If they do not fit, the samples are counted as missing.
             self.again(self.rings.len() - 1, seen.tid, again, Nanos::ZERO);
         }
     }
 
-    /// Writes more of a thread's last sample; false if there is no room.
+    /// Repeats a thread's last sample; false if it does not fit.
     fn again(&self, ring: usize, tid: i32, count: u64, value: Nanos) -> bool {
         let words = write::again(tid, count, value);
         let writer = self.rings[ring].begin(words.len());

@@ -18,7 +18,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// What is collected goes to that descriptor instead of the standard error stream.
+    /// Sends the text to that descriptor instead of the standard error stream.
     pub fn to(fd: i32) -> Line {
         Line { fd, ..Line::default() }
     }
@@ -57,7 +57,7 @@ impl<const N: usize> Default for Text<N> {
 }
 
 impl<const N: usize> Text<N> {
-    /// One more byte, if there is room.
+    /// Adds a byte, if there is room.
     pub fn push(&mut self, byte: u8) {
         if self.len < N {
             self.bytes[self.len] = byte;
@@ -65,7 +65,7 @@ impl<const N: usize> Text<N> {
         }
     }
 
-    /// What was written.
+    /// The text so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

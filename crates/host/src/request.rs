@@ -1,10 +1,9 @@
 //! Requests from outside, by a signal that is ignored by default (`abi::checkpoint::request`). The service thread
-//! answers them: no thread of the program stops for it.
+//! answers them; no thread of the program stops.
 //!
-//! The answer is a file of our own, whose descriptor goes through a socket that the asker listens at. Nothing of the
-//! asker's is opened: that would be done with this process's rights, which may be more than the asker's. What the
-//! signal says of its sender may be made up, so the host is asked who listens: the answer is for this process's user
-//! and for root only.
+//! The answer is a file of our own, whose descriptor is passed through a socket at which the asker listens. Nothing
+//! of the asker's is opened, because that would happen with this process's rights, which may exceed the asker's. The
+//! signal's sender may be forged, so the host is asked who listens: only this process's user and root get an answer.
 
 use crate::machine::kernel;
 use crate::os::{self, nr};
@@ -35,7 +34,7 @@ pub(crate) fn serve(info: &SigInfo) -> bool {
     true
 }
 
-/// A socket to whoever listens for the answer, if that is this process's user or root.
+/// A socket to the listener, if that is this process's user or root.
 fn connect(number: u32) -> Option<i32> {
     const AF_UNIX: u16 = 1;
     const STREAM_CLOEXEC_NONBLOCK: usize = 1 | 0o2000000 | 0o4000;

@@ -41,7 +41,7 @@ pub(crate) fn set_up() {
 
 const _: () = assert!(entry::SCHED_YIELD == abi::nr::SCHED_YIELD && entry::FUTEX == abi::nr::FUTEX);
 
-/// What every call begins with; `None` if it is not for the kernel.
+/// The beginning of every call; `None` if it is not for the kernel.
 #[inline(always)]
 fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
     if Carrier::is_borrowed() {
@@ -244,7 +244,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
                 let next = process::carry_out(me, what);
-                // A forked child goes on here on the first carrier of its own kernel.
+                // A forked child continues here on the first carrier of its own kernel.
                 me = Carrier::me();
                 next
             }
@@ -406,7 +406,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
         let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });
         return scarce::look(me, next);
     }
-    // Somebody who came back from a host call has the seat; this carrier is a spare.
+    // A carrier that came back from a host call has the seat; this one is a spare.
     me.gs.pending.store(0, Relaxed);
     me.wait_for_seat()
 }

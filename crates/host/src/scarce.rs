@@ -1,17 +1,19 @@
-//! Too few carriers: what is done where the host gives us no more (RLIMIT_NPROC, `pids.max`, memory).
+//! Too few carriers: what happens when the host gives us no more (RLIMIT_NPROC, `pids.max`, memory).
 //!
-//! Calls that wait are put off (`kernel/src/put_off.rs`). Here is what concerns who runs.
+//! Waiting calls are put off (`kernel/src/put_off.rs`). This module decides which threads run.
 //!
-//! **A thread whose rights no free carrier has** is held back for two milliseconds ([`Kernel::without_carrier`]), and its CPU goes on
-//! with others. Each identity that a thread has, has a carrier at least: who changes rights does it on one of its own, and
-//! the first host thread stays with the base. So there is one to *ask*: if it serves a thread, that one is held back
-//! a little longer, and the carrier is free or asleep on its CPU, whose seat is then exchanged with the asker's; if all are in
-//! host calls, one is called back. An idle CPU keeps the carrier that it has, whatever its rights.
+//! **A thread whose credentials no free carrier has** is held back for two milliseconds
+//! ([`Kernel::without_carrier`]), and its CPU runs others. Each identity of a thread has at least one carrier: a
+//! change of credentials happens on one of its own, and the first host thread stays with the base. That carrier is
+//! *asked*: if it serves a thread, the thread is held back a little longer, and the carrier is free or asleep on its
+//! CPU, whose seat is then exchanged with the asker's. If all are in host calls, one is called back. An idle CPU
+//! keeps its carrier, whatever its credentials.
 //!
-//! **A CPU that has no carrier** is *visited*: the watcher, each round, asks a carrier of another CPU to serve this one, and the
-//! other has none then. Of more CPUs than carriers each has its turn after the others, for a round or more.
+//! **A CPU without a carrier** is *visited*: each round the watcher asks a carrier of another CPU to serve it, which
+//! leaves that CPU without one. If there are more CPUs than carriers they take turns, for a round or more each.
 //!
-//! Both are asked by a mark and a kick; a carrier looks at the mark when it has answered a tick or a kick, and when it wakes up.
+//! Both requests are a mark and a kick; a carrier reads the mark after it has answered a tick or a kick, and when it
+//! wakes up.
 //!
 //! [`Kernel::without_carrier`]: kernel::Kernel::without_carrier
 
@@ -25,10 +27,10 @@ use sync::atomic::{AtomicU32, Ordering::*};
 
 /// How long a thread is held back for want of a carrier.
 const HELD_BACK: Nanos = Nanos::from_millis(2);
-/// How long one whose carrier others want: whoever asks comes first.
+/// How long a thread whose carrier is wanted is held back: the asker comes first.
 const GIVES_WAY: Nanos = Nanos::from_millis(5);
 
-/// What a carrier is asked for.
+/// Requests to a carrier.
 #[derive(Debug, Default)]
 pub(crate) struct Asked(AtomicU32);
 
@@ -45,7 +47,7 @@ pub(crate) fn hold_back(me: &'static Carrier, t: ThreadIdx, wanted: u32) -> Next
     kernel().without_carrier(me.cpu(), t, HELD_BACK)
 }
 
-/// Who has a carrier with this identity shall do without it soon.
+/// Asks a thread on a carrier with this identity to give it up soon.
 fn ask_for(me: &Carrier, identity: u32) {
     let m = &kernel().m;
     let all = || m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0 && c.number != me.number);
@@ -127,7 +129,7 @@ fn visit(me: &'static Carrier, cpu: CpuId) -> Option<Next> {
     }
     k.leave_seat(mine);
     k.m.seats.leave_empty(mine);
-    // Who wanted it until then has kicked the caller: the watcher looks at that CPU next.
+    // Wake-ups until then have kicked the caller: the watcher looks at that CPU next.
     watch::turn_on();
     Some(sit_down(me, cpu))
 }

@@ -54,7 +54,7 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// Nobody sits anywhere.
+    /// All seats are empty.
     pub fn new(cpus: usize, pid: i32) -> Seats {
         Seats {
             words: (0..cpus).map(|_| CachePadded(AtomicU32::new(word(EMPTY, 0)))).collect(),
@@ -108,7 +108,7 @@ impl Seats {
         true
     }
 
-    /// Takes the seat of that carrier, who sleeps there, for `me`, who has another one to give it. False if it does not.
+    /// Takes the seat of the sleeping carrier for `me`, which gives it another one. False if it does not sleep there.
     pub(crate) fn exchange_parked(&self, cpu: CpuId, sleeper: &Carrier, me: &Carrier) -> bool {
         self.exchange(cpu, word(PARKED, sleeper.number), word(RUNNING, me.number))
     }
@@ -277,7 +277,7 @@ mod tests {
         let (seats, all, three) = world();
         all.give_spare(three[1]);
         seats.leave_for_host(CPU, three[0]);
-        // Nobody wanted the CPU: it is still its own.
+        // The CPU was not needed: the seat is still its own.
         assert!(seats.return_from_host(CPU, three[0]));
         seats.leave_for_host(CPU, three[0]);
         seats.kick(CPU, &all);

@@ -70,7 +70,7 @@ fn try_to_start() -> Result<(), isize> {
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
-    // What it blocks from the beginning: a call that came before it asks would be a handler's, and lost.
+    // Blocked from the beginning: a call that came before it asks would go to a handler and be lost.
     let before = os::sigprocmask(2, !handlers::FAULTS);
     // SAFETY: nobody else uses the block; 2 marks it as the service thread's.
     let r = unsafe {
@@ -108,12 +108,13 @@ pub(crate) fn stand_in() -> bool {
 /// The mark of the service thread in [`arch::Gs::borrowed`].
 pub const SERVICE: u32 = 2;
 
-/// What it does for ever.
+/// The service thread's loop.
 pub fn run(_me: &'static Carrier) -> ! {
     crate::place::release();
     let mut watch = Watch::new(kernel().config().cpus);
     let mut page = Publisher::default();
-    // A signal for which there was no room. Until there is, its like stay at the host, whose own limit its senders meet.
+    // A signal that did not fit. Until it does, others of its kind stay at the host, where their senders meet the
+    // host's limit.
     let mut held: Option<SigInfo> = None;
     let mut order = Order::default();
     let rounds = &kernel().m.receiving.rounds;
@@ -209,13 +210,13 @@ pub(crate) fn tid() -> i32 {
 
 /// Signals that queue.
 const REAL_TIME: u64 = !0 << 31;
-/// After this it is looked whether there is room for a signal.
+/// The pause before checking again whether a signal fits.
 const PATIENCE: Nanos = Nanos(1_000_000);
 
 /// By this signal the watcher is called.
 const CALL: i32 = os::SIGNAL_INTERRUPT;
-/// By this one where there is no room to queue it (SIGSTKFLT, which no program uses): the service thread takes it as it
-/// takes the program's, so that no call comes too early for its sleep.
+/// The call when there is no room to queue the other one (SIGSTKFLT, which no program uses). The service thread
+/// receives it like the program's signals, so no call comes too early for its sleep.
 const CALL_NO_ROOM: i32 = 16;
 /// It may have been called by that one.
 static CALLED: AtomicBool = AtomicBool::new(false);
@@ -238,19 +239,19 @@ pub(crate) fn call() -> bool {
     tid != 0
 }
 
-/// Leaves the signals of this set pending from now on, and takes all others.
+/// Leaves the signals of this set pending from now on, and receives all others.
 ///
-/// When it returns, none of the set is taken any more: the service thread, which may be asking for
-/// some of them right now, is called and has begun anew. Otherwise it would take what the caller
-/// queues next, and a program that reads its descriptor at once would find nothing there.
+/// When it returns, none of the set is received any more: the service thread, which may be asking for some of them,
+/// has been called and has started over. Otherwise it would receive a signal that the caller queues next, and a
+/// program that reads its descriptor at once would find nothing there.
 ///
-/// The service thread itself leaves signals between two rounds, when it asks for none. The caller
-/// holds no lock, so that it can finish the round it is in.
+/// The service thread itself calls this between two rounds, when it asks for none. The caller holds no lock, so that
+/// the round can finish.
 pub(crate) fn leave(set: u64) {
     if LEFT.swap(set, SeqCst) == set || !call() || Carrier::me().gs.borrowed == SERVICE {
         return;
     }
-    // What others claim back meanwhile is not waited for.
+    // Signals that other threads claim back meanwhile are not waited for.
     for round in 0.. {
         if set & LEFT.load(SeqCst) & !HEEDED.load(SeqCst) == 0 {
             return;
@@ -259,7 +260,7 @@ pub(crate) fn leave(set: u64) {
     }
 }
 
-/// Gives the signal back if there is no room for it.
+/// Returns the signal if there is no room for it.
 pub(crate) fn deliver(info: SigInfo) -> Option<SigInfo> {
     if request::serve(&info) {
         return None;

@@ -46,8 +46,8 @@ fn find<T>(look: impl Fn(&Places) -> Option<T>) -> Option<T> {
     None
 }
 
-/// The program's own place for where a thread is. At one of our entries it has just left the call that
-/// goes on at `rcx`, and is going to make it: by a stub, or by an instruction of two bytes that was dispatched.
+/// The program counter that the program would see. At one of our entries the thread has just left the call that
+/// returns to `rcx`, and is about to make it: by a stub, or by a dispatched instruction of two bytes.
 pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     const INSTRUCTION_LEN: u64 = 2;
     let entries = [entry::entresol_entry_call as *const () as u64, entry::entresol_entry_vectors as *const () as u64];
@@ -57,12 +57,12 @@ pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     find(|places| places.seen(rip)).unwrap_or(rip)
 }
 
-/// Whether a thread is in the middle of what the program knows as one instruction: sent there, it would begin anew.
+/// Whether a thread is in the middle of what the program sees as one instruction, which would restart if sent there.
 pub(crate) fn is_within(rip: u64, rcx: u64) -> bool {
     real(seen(rip, rcx)) != rip
 }
 
-/// Where a thread really goes on when it is sent to that place.
+/// The real address at which a thread continues when it is sent to that place.
 pub(crate) fn real(rip: u64) -> u64 {
     find(|places| places.real(rip)).unwrap_or(rip)
 }

@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    /// The thread's extended state, in its buffer, from where it is loaded when the thread goes on.
+    /// The thread's extended state in its buffer, from which it is loaded when the thread continues.
     pub(crate) fn extended<'a>(&self, c: &'a mut Context) -> &'a mut [u8] {
         self.reload(c);
         self.make_full(c);

@@ -18,7 +18,7 @@ use abi::{SigInfo, Signal};
 use kernel::Fatal;
 use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
-/// What the service thread is asked for: the signal, and above it the count of SIGCONT from which on it is void. 0: nothing.
+/// The request to the service thread: the signal, and above it the count of SIGCONT that voids it. 0: none.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// Stop signals that the service thread lets through.
@@ -40,7 +40,7 @@ pub(crate) fn adopt(left: u64) -> u64 {
     simple
 }
 
-/// What the service thread lets through may be too much now: waits until it is not.
+/// The service thread may let too much through now: waits until it does not.
 pub(crate) fn changed() {
     if !service::call() {
         return;
@@ -53,7 +53,7 @@ pub(crate) fn changed() {
     }
 }
 
-/// Stops the process, unless it has been continued since. Comes back when it goes on.
+/// Stops the process, unless it has been continued since. Returns when it continues.
 pub(crate) fn ask(signal: i32, continued: u32) {
     if is_traced() {
         // A tracer waits for a stop of this very host thread.

@@ -1,6 +1,6 @@
-//! Who is where: the CPUs, their carriers and the threads, for the last words of a process.
+//! A survey of CPUs, carriers and threads for the report of a process that cannot go on.
 //!
-//! Nothing here takes a lock: whoever holds it may be what is stuck. What is read may be a moment old.
+//! Takes no lock, because its holder may be what is stuck. Values may be slightly out of date.
 
 use crate::machine::kernel;
 use crate::os;
@@ -112,7 +112,7 @@ fn thread(out: &mut Line, t: ThreadIdx) {
     let _ = writeln!(out);
 }
 
-/// What the host says of a carrier.
+/// The host's view of a carrier.
 #[derive(Debug, Clone, Copy)]
 pub struct HostThread {
     /// `R`, `S`, `D`, `T`, …
@@ -145,13 +145,13 @@ pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a [u8] {
     os::read_file(path.as_bytes(), bytes)
 }
 
-/// What a `stat` says behind the name, which is in brackets and may hold any bytes.
+/// The part of a `stat` behind the name, which is in brackets and may hold any bytes.
 pub(crate) fn after_name(stat: &[u8]) -> Option<&str> {
     let end = stat.iter().rposition(|&b| b == b')')?;
     Some(core::str::from_utf8(stat.get(end + 1..)?).ok()?.trim())
 }
 
-/// What a line of a `status` says behind its label. The line of the name may hold any bytes, but it is one line.
+/// The part of a `status` line behind its label. The line of the name may hold any bytes, but it is one line.
 pub(crate) fn labelled<'a>(status: &'a [u8], label: &str) -> Option<&'a str> {
     let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(label.as_bytes()))?;
     Some(core::str::from_utf8(line).ok()?.trim())

@@ -94,7 +94,7 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     }
     host_carrier(t).store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);
-    // The rest of its state is still in this carrier's registers. Nobody resumes it before it is woken.
+    // The rest of its state is still in this carrier's registers. No CPU resumes it before it is woken.
     k.m.save(t);
     run::come_back(me, cpu, t, r)
 }

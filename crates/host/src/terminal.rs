@@ -12,7 +12,7 @@ const TIOCGPTN: usize = 0x8004_5430;
 const TCGETS: usize = 0x5401;
 /// In `c_lflag`.
 const TOSTOP: u32 = 0o400;
-/// So many parents are asked.
+/// The number of ancestors that are examined.
 const GENERATIONS_MAX: usize = 64;
 
 /// If `fd` is the terminal of our session and another process group is in front there.

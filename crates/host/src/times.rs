@@ -18,7 +18,7 @@ const RUSAGE_SELF: usize = 0;
 /// ITIMER_VIRTUAL and ITIMER_PROF.
 const ITIMERS: [usize; 2] = [1, 2];
 
-/// What the host has counted and armed; its own timers and soft limit do nothing from now on.
+/// Takes over the host's counts and timers; its own timers and soft limit do nothing from now on.
 pub(crate) fn take_over() -> Times {
     let limit = limit(RLIMIT_CPU, None);
     if limit.cur != limit.max {
@@ -89,7 +89,7 @@ fn itimer(which: usize, new: Option<ItimerValue>) -> ItimerValue {
         }
     };
     let old = Itimerval::from_bytes(&old);
-    // What the host gives is valid.
+    // The host's values are valid.
     let nanos = |t: Timeval| t.to_nanos().unwrap_or(Nanos::ZERO);
     ItimerValue { value: nanos(old.value), interval: nanos(old.interval) }
 }

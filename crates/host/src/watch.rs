@@ -1,16 +1,14 @@
-//! The watcher: the service thread looks after the CPUs while threads wait for one.
+//! The watcher: the service thread watches the CPUs while threads compete for one.
 //!
-//! It is asleep unless something competes. A carrier that sets a tick or sends a kick while threads are
-//! queued turns it on (`want`), with one signal to the service thread; it turns itself off when two
-//! rounds in a row find nothing queued. Each round it asks of every CPU with queued threads whether it has
-//! made progress: a system call, a tick or a kick answered. If not,
-//! - and its carrier is in a host call that was taken to be short: a spare takes the CPU over
-//!   (`takeover.rs`);
-//! - and another CPU is idle: that one is told to fetch what waits;
-//! - for ten seconds (`--watchdog`): the process ends with a report of who is where. If the host is what
-//!   keeps the carrier, that is said, and the process goes on when the host does.
+//! It sleeps otherwise. A carrier that sets a tick or sends a kick while threads are queued turns it on (`want`) with
+//! one signal; it turns itself off after two rounds without queued threads. Each round it checks whether every CPU
+//! with queued threads has made progress: a system call, a tick or a kick answered. If not,
+//! - and its carrier is in a host call that was expected to be short: a spare takes the CPU over (`takeover.rs`);
+//! - and another CPU is idle: that one is told to pull;
+//! - for ten seconds (`--watchdog`): the process ends with a report. If the host is what keeps the carrier, the report says so,
+//!   and the process continues when the host does.
 //!
-//! Time is counted in rounds, so that a process that was stopped, with this thread, has not been stuck.
+//! Time is counted in rounds, so a process that was stopped, with this thread, has not been stuck.
 
 use crate::machine::kernel;
 use crate::order::Order;
@@ -35,7 +33,7 @@ pub fn set_limit(seconds: u32) {
     LIMIT.store(seconds, Relaxed);
 }
 
-/// Called by whoever sees to it that threads queued on `cpu` get their turn.
+/// Called on the path that ensures that threads queued on `cpu` get their turn.
 #[inline]
 pub(crate) fn want(cpu: CpuId) {
     if !ON.load(Relaxed) && kernel().sched.queued(cpu) > 0 {
@@ -52,7 +50,7 @@ pub(crate) fn turn_on() {
     }
 }
 
-/// What was seen of one CPU.
+/// An observation of one CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     progress: u64,
@@ -109,7 +107,7 @@ impl Watch {
         }
         ON.store(false, SeqCst);
         fence(SeqCst);
-        // Who queued a thread before that found it on.
+        // Pairs with `want`: a thread queued before this point finds it on.
         if (0..self.cpus.len()).all(|i| kernel().sched.queued(CpuId(i as u16)) == 0) || ON.swap(true, SeqCst) {
             self.next = None;
         }
@@ -124,7 +122,7 @@ impl Watch {
             competing |= kernel().m.seats.look(cpu).0 == Seat::Empty && scarce::look_after(cpu);
             if kernel().sched.queued(cpu) == 0 {
                 *seen = Seen { progress: seen.progress, ..Seen::default() };
-                // Nobody is queued, but sleepers of that CPU may be late.
+                // No thread is queued, but sleepers of that CPU may be late.
                 competing |= recall(cpu);
                 continue;
             }
@@ -193,7 +191,7 @@ impl Seen {
     }
 }
 
-/// What of a CPU changes while it works.
+/// A word that changes while the CPU works.
 fn progress(cpu: CpuId) -> u64 {
     let count = &kernel().cpu(cpu).count;
     let calls = count.calls_by_library.iter().map(|n| n.load(Relaxed));

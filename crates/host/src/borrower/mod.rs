@@ -34,18 +34,18 @@ use kernel::{Call, Next};
 use signal::{ProcessSignals, ThreadSignals};
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// What a borrower has besides its carrier's block. Its own host thread's alone, but for `tid`.
+/// A borrower's state besides its carrier's block. Used by its own host thread only, except `tid`.
 pub(crate) struct Borrower {
     context: UnsafeCell<Context>,
     /// The thread of ours from which it comes.
     from: ThreadIdx,
     process: ProcessSignals,
     thread: ThreadSignals,
-    /// What its handler writes while the rest of this may be in use.
+    /// Written by its handler while the rest may be in use.
     arrivals: signals::Arrivals,
-    /// The frame by which it goes on when a signal must be let in.
+    /// The frame by which it continues when a signal must be let in.
     frame: signals::Frame,
-    /// What its exec needs of our memory.
+    /// Memory of ours that its exec needs.
     lent: exec::Lent,
     tracer: tracer::Tracer,
     /// Where it wants its own id, and where it wants a 0 at its end; 0: nowhere.
@@ -62,7 +62,7 @@ impl core::fmt::Debug for Borrower {
 }
 
 impl Borrower {
-    /// What it ignores, which exec hands on.
+    /// The signals it ignores, which exec hands on.
     pub(crate) fn ignored(&self) -> abi::SigSet {
         self.process.actions().ignored()
     }
@@ -155,7 +155,7 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], a
         if c.kind == Kind::Full as u32 && !parent.xbuf.is_null() {
             core::ptr::copy_nonoverlapping(parent.xbuf, c.xbuf, xstate::size());
         }
-        // Nobody else takes it, and what is loaded counts.
+        // No carrier takes it, and its loaded state counts.
         c.claim(0);
         (*gs).xmm = *xmm;
         (*gs).fs_base_due = 1;

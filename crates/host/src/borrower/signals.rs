@@ -27,7 +27,7 @@ use signal::frame::{ExtendedState, FramePlan, address_at_sigreturn, read};
 use signal::{AltStack, Delivery, MaskHow};
 use sync::atomic::Ordering::*;
 
-/// What the handler leaves behind for the rest of the image.
+/// Signals that the handler leaves for the rest of the image.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// Signals that stay at the host until the way out.
@@ -55,7 +55,7 @@ fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// What the host blocks: what the program does, but for what the image itself needs.
+/// The mask for the host: the program's, except for signals that the image needs.
 fn host_mask(b: &Borrower) -> u64 {
     b.thread.blocked().0 & !FAULTS
 }
@@ -186,7 +186,7 @@ fn keep(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     }
 }
 
-/// Something has been kept: the borrower goes on with its own mask, and the signal arrives there.
+/// A signal was kept: the borrower continues with its own mask, and the signal arrives there.
 pub(crate) fn again(me: &Carrier) -> ! {
     let b = me.borrower();
     me.gs.pending.store(0, SeqCst);

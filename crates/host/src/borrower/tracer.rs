@@ -46,7 +46,7 @@ const FREE: u8 = 0;
 const STOPS: u8 = 1;
 const TOLD: u8 = 2;
 
-/// What a borrower has stopped. Both tables are mapped when it first does.
+/// Threads that a borrower has stopped. Both tables are mapped when it first does.
 #[derive(Debug)]
 pub(super) struct Tracer {
     /// Host threads.

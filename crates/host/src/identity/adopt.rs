@@ -28,7 +28,7 @@ use ids::Nanos;
 use os::nr;
 use sync::atomic::{AtomicU32, Ordering::*};
 
-/// What is to be done by each host thread.
+/// The changes that each host thread must make.
 #[derive(Debug)]
 pub(super) struct Order {
     to: u32,
@@ -49,8 +49,8 @@ pub(super) fn everywhere(table: &mut Table, all: &Identities, at: usize) {
     let before = all.order.swap(order, SeqCst);
     all.left.store(from + 1, SeqCst);
     if !before.is_null() {
-        // SAFETY: it came from `Box::into_raw`. Whoever has followed it looks at none before he finds that his base is to be
-        // left, and then at this one.
+        // SAFETY: it came from `Box::into_raw`. No reader holds the old order: each carrier reloads it only after its
+        // base changes.
         drop(unsafe { Box::from_raw(before) });
     }
     #[cfg(feature = "planted")]

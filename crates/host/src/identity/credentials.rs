@@ -1,4 +1,4 @@
-//! What the host knows of one host thread's rights, and the calls that change it.
+//! One host thread's credentials as the host knows them, and the calls that change them.
 
 use crate::os::nr;
 use alloc::boxed::Box;
@@ -37,9 +37,9 @@ pub struct Credentials {
     secure_bits: u32,
     no_new_privileges: bool,
     personality: u32,
-    /// What becomes of it when its memory is found broken (`PR_MCE_KILL`).
+    /// The policy for broken memory (`PR_MCE_KILL`).
     machine_checks: i32,
-    /// What it lets the processor guess, by kind (`PR_SET_SPECULATION_CTRL`).
+    /// Speculation allowed to the processor, by kind (`PR_SET_SPECULATION_CTRL`).
     speculation: [i32; SPECULATION_KINDS],
     /// Differs for what no value shows: 0, or a number of its own.
     opaque: u32,
@@ -82,7 +82,7 @@ impl Credentials {
                 break;
             }
             c.bounding |= (bound as u64) << bit;
-            // What is not inheritable is not ambient.
+            // Only inheritable capabilities can be ambient.
             if inheritable[bit / 32] >> (bit % 32) & 1 != 0 {
                 // SAFETY: as above.
                 let ambient = unsafe { syscall!(nr::PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, bit, 0, 0) };
@@ -97,7 +97,7 @@ impl Credentials {
         self.supplementary.0 <= GROUPS_MAX
     }
 
-    /// What cannot be read of them.
+    /// The part that cannot be read.
     pub fn opaque(&self) -> u32 {
         self.opaque
     }

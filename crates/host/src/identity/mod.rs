@@ -1,24 +1,25 @@
-//! Identities: the host state that Linux keeps per thread and that decides what a thread may do.
+//! Identities: the state that Linux keeps per host thread and that decides what a thread may do.
 //!
-//! A thread of ours runs on many carriers, so its rights must be where it is. Every thread and every carrier
-//! (the service thread, too) has the number of an **identity**, and a thread runs only on a carrier of its own
-//! (law 2: [`crate::run`] compares the two before it loads a thread). All begin with the *base*. A
-//! call that changes rights is made on the caller's carrier; if the credentials are others afterwards, the
-//! thread and its carrier have another identity, equal credentials the same one.
+//! A thread of ours runs on many carriers, so its credentials must follow it. Every thread and every carrier, the
+//! service thread included, has the number of an **identity**, and a thread runs only on a carrier with the same
+//! number (law 2:
+//! [`crate::run`] compares the two before it loads a thread). All begin with the *base*. A call that changes credentials is
+//! made on the caller's carrier. If the credentials differ afterwards, the thread and its carrier get another
+//! identity; equal credentials are the same identity.
 //!
-//! - **One thread alone has changed** (`setfsuid` in a file server): it has carriers of its own; a CPU that
-//!   chooses it is handed over to one of them, and back to one of the base for the next.
-//!   A carrier of the base becomes one of another identity by making the same calls; nobody ever goes back.
-//! - **All threads have** the same one, after `setuid` of glibc, which makes each thread repeat the call: it
-//!   is the new base, and before the last of these calls answers, every host thread of the process has made the
-//!   calls, too: running, parked, spare or in a host call (`adopt`). What a call of the same kind
-//!   would answer is known then, so a thread whose identity-to-be has a spare carrier goes there instead.
-//! - **An identity that nobody has any more** ends with its carriers, but for those that tracees or children need.
-//! - **A tracer** has an identity that differs in the number alone, and one carrier with it (`tracer`). So has a thread to
-//!   whose host thread the host has bound something else, a counter or a ring (`bind`).
+//! - **One thread alone has changed** (`setfsuid` in a file server): it has carriers of its own. A CPU that chooses it is
+//!   handed to one of them, and back to one of the base for the next thread. A carrier of the base becomes one of another
+//!   identity by making the same calls; no carrier ever goes back.
+//! - **All threads have changed to the same one**, after glibc's `setuid`, which makes each thread repeat the call: it is the
+//!   new base. Before the last of these calls returns, every host thread of the process has made the calls: running, parked,
+//!   spare or in a host call (`adopt`). The result of a repeated call is known then, so a thread whose new identity has a spare
+//!   carrier goes there instead.
+//! - **An identity without threads** ends with its carriers, except those that tracees or children need.
+//! - **A tracer** has an identity that differs in the number alone, with one carrier (`tracer`). So has a thread whose host
+//!   thread the host has bound to something else, a counter or a ring (`bind`).
 //!
-//! So no carrier that runs threads has an identity that no thread has, and no other keeps one but for those and the base
-//! while threads are at odds: the service thread has it, and clones from it whatever carriers are missing.
+//! So no carrier that runs threads has an identity without threads. Otherwise only those exceptions keep one, and the
+//! base while threads differ: the service thread has it, and clones missing carriers from it.
 
 mod adopt;
 mod credentials;
@@ -64,8 +65,8 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// The table. Whoever changes the base has it and waits for all host threads, so it is for carriers only, which follow
-    /// while they wait: the service thread does not (`adopt`).
+    /// The table's lock. A carrier that changes the base holds it and waits for all host threads, so only carriers
+    /// may take it, which follow the change while they wait. The service thread must not (`adopt`).
     fn lock(&self) -> Guard<'_, Table> {
         assert!(Carrier::me().gs.borrowed == 0, "the service thread must not wait for the table of identities");
         self.table.lock()
@@ -166,8 +167,8 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
     };
     let next = k.rights_done(me.cpu(), result);
     if of(t) != me.identity.load(Relaxed) {
-        // Another carrier goes on with it: its state must not stay in this one's registers. The kernel
-        // has saved it already if it chose anew.
+        // Another carrier continues the thread, so its state must leave this one's registers. The kernel has saved it
+        // already if it chose anew.
         k.m.leave_behind(t);
     }
     next
@@ -178,9 +179,9 @@ fn is_first(carrier: &Carrier) -> bool {
     carrier.tid.load(Relaxed) == kernel().m.pid as u32
 }
 
-/// Whether the carrier, the caller, may get another identity than this, which it has: somebody else must have it then, if others need
-/// it. The process's first host thread cannot end before the others without being seen dead, so while there are others it never has
-/// an identity of its own.
+/// Whether the calling carrier may leave its identity: another carrier must have it if threads need it. The process's
+/// first host thread cannot end before the others without being seen dead, so while there are others it never has an
+/// identity of its own.
 fn may_change(me: &Carrier, mine: u32) -> bool {
     if is_first(me) {
         return kernel().threads().live() == 1;
@@ -244,7 +245,7 @@ fn end_tie(table: &mut Table, me: &Carrier, number: u32, from: u32) {
     table.others.retain(|i| i.number != number);
 }
 
-/// What has become of a call that changes rights.
+/// The result of a call that changes credentials.
 enum Changed {
     /// Its result.
     Result(isize),
@@ -331,7 +332,7 @@ fn make(table: &mut Table, all: &Identities, from: u32, change: Change) -> Resul
     Ok((number, result))
 }
 
-/// What cannot be copied is wrong with the call; the host says what.
+/// An argument that cannot be copied is an error; the host says which.
 fn refused(call: &Call) -> isize {
     let result = credentials::make(call);
     if result >= 0 {
@@ -348,8 +349,8 @@ fn count(table: &mut Table, number: u32, by: i32) {
     }
 }
 
-/// What a carrier has that `me`, the caller, makes: its own identity, but for a tie. Without a lock, because the service thread
-/// makes carriers, too. It cannot change while the caller has signals blocked, or a tie.
+/// The identity of a carrier that `me`, the caller, clones: its own, except for a tie. Takes no lock, because the
+/// service thread clones carriers, too. It cannot change while the caller has signals blocked, or a tie.
 pub(crate) fn for_new(me: &Carrier) -> u32 {
     match me.untied.load(SeqCst) {
         NONE => me.identity.load(SeqCst),

@@ -36,10 +36,10 @@ const ROUNDS_BESIDE_OTHERS: u32 = 10;
 /// More than one thread, in [`Tracing::parent`].
 const SEVERAL: i32 = -1;
 
-/// What a carrier knows of tracing.
+/// A carrier's tracing state.
 #[derive(Debug, Default)]
 pub(crate) struct Tracing {
-    /// Whose tracees the host thread may be the tracer of: the thread that has made children or requests there; 0: nobody.
+    /// The thread whose tracees this host thread may trace, because it made children or requests here; 0: none.
     parent: AtomicI32,
     /// A request that it shall make.
     errand: AtomicPtr<Errand>,
@@ -70,7 +70,7 @@ impl Tracing {
     }
 }
 
-/// A request that another carrier makes. It lies on the kernel stack of who wants it.
+/// A request that another carrier makes. It lies on the requester's kernel stack.
 #[derive(Debug)]
 struct Errand {
     call: Call,
@@ -112,7 +112,7 @@ pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     k.process_done(me.cpu(), result)
 }
 
-/// The other carrier of ours that the host takes for the tracer whom the request of `t` should come from.
+/// The other carrier of ours that the host takes for the tracer of the request's tracee.
 fn tracer_of(me: &Carrier, t: ThreadIdx, call: &Call) -> Option<&'static Carrier> {
     if [PTRACE_ATTACH, PTRACE_SEIZE].contains(&call.args[0]) {
         return None;
@@ -126,8 +126,8 @@ fn tracer_of(me: &Carrier, t: ThreadIdx, call: &Call) -> Option<&'static Carrier
     ours.find(|c| c.tid.load(Acquire) == tid && c.tracing.may_be_parent(t))
 }
 
-/// The main thread `t`, current on the caller's CPU, goes on on the process's first host thread, and makes its call
-/// anew there. `None` if it is there, or cannot be.
+/// Moves the main thread `t`, current on the caller's CPU, to the process's first host thread, where it makes its
+/// call again. `None` if it is there, or cannot be moved.
 pub(crate) fn to_first(me: &'static Carrier, t: ThreadIdx) -> Option<Next> {
     /// About a second, more than a host thread without work takes to its sleep.
     const ROUNDS: u32 = 20_000;
@@ -149,8 +149,8 @@ pub(crate) fn to_first(me: &'static Carrier, t: ThreadIdx) -> Option<Next> {
     None
 }
 
-/// The current thread `t` goes on on that very carrier, and makes its call anew there. `None` if that one has other rights,
-/// or something to do: a thread, or a host call.
+/// Moves the current thread `t` to that very carrier, where it makes its call again. `None` if that one has other
+/// credentials or is busy with a thread or a host call.
 fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<Next> {
     let k = kernel();
     if to.identity.load(SeqCst) != of(t) {
@@ -166,10 +166,9 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
     Some(if is_spare { give_up_seat_to(me, to) } else { scarce::exchanged(me, to, other) })
 }
 
-/// No thread has the identity of the caller, a spare, any more: whether it must stay all the same, because its end would
-/// set its tracees free, and make another host thread the parent of its children (`exit_ptrace`,
-/// `forget_original_parent`). It is asked again when the next identity ends. When all threads get other rights it ends
-/// anyway: to keep old ones would be worse.
+/// Whether the caller, a spare whose identity has no threads, must stay: its end would set its tracees free and give
+/// its children another parent (`exit_ptrace`, `forget_original_parent`). It is asked again when the next identity
+/// ends. When all threads change their credentials it ends anyway, because keeping old ones would be worse.
 pub(crate) fn keep(me: &Carrier) -> bool {
     if me.tracing.parent.load(Acquire) == 0 {
         return false;
@@ -193,7 +192,7 @@ fn has_tracees_or_children() -> bool {
     r != Errno::ECHILD.to_ret()
 }
 
-/// That carrier makes the request, wherever it is. ESRCH if it ends before: then it is nobody's tracer.
+/// Has that carrier make the request, wherever it is. ESRCH if it ends first, because then it traces nothing.
 fn ask(tracer: &Carrier, call: &Call) -> isize {
     let errand = Errand { call: *call, result: AtomicI64::new(0), done: AtomicBool::new(false) };
     let at = core::ptr::from_ref(&errand).cast_mut();
