@@ -50,14 +50,14 @@ pub struct Context {
     pub library: u32,
     /// The carrier's host call is on behalf of this thread (for directing interrupts).
     pub host_carrier: AtomicU32,
-    /// Whose rights the thread has: the machine's number for it.
+    /// The thread's credentials: the machine's number for them.
     pub identity: AtomicU32,
     /// The number of its system call, for restarts.
     pub call: u32,
 }
 
-/// What the processor said of a thread's last fault: Linux keeps it with the thread (`thread_struct`) and writes it
-/// into every signal frame.
+/// The processor's description of a thread's last fault. Linux keeps it with the thread (`thread_struct`) and writes
+/// it into every signal frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Trapped {
@@ -103,7 +103,7 @@ pub mod reg {
     pub const R15: usize = 15;
 }
 
-// SAFETY: whoever holds the claim has the fields to itself; `xbuf` goes with them.
+// SAFETY: the holder of the claim has the fields to itself; `xbuf` goes with them.
 unsafe impl Sync for Context {}
 // SAFETY: as above.
 unsafe impl Send for Context {}
@@ -145,7 +145,7 @@ impl Context {
         free
     }
 
-    /// The second half of `claim`, for who has looked.
+    /// The second half of `claim`, for a caller that has checked.
     #[inline(always)]
     pub fn take(&self, carrier: u32) {
         self.claim.store(carrier + 1, Ordering::Relaxed);

@@ -53,7 +53,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
 fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
-    // What is about this process alone stays here.
+    // Settings about this process alone stay here.
     let own =
         |pair: &[u8]| [&b"stats="[..], b"reserve=", b"name=", b"thread="].iter().any(|name| pair.starts_with(name));
     for pair in value.split(|&b| b == b';').filter(|pair| !own(pair)) {
@@ -111,7 +111,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     process::set_hooks(&HOOKS);
     handlers::install();
     let t = process::begin(pid);
-    // Best before the program limits its address space; if there is no memory, fork says so.
+    // Reserved now, before the program limits its address space; without memory, fork reports it.
     os::keep_room();
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);

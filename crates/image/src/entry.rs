@@ -1,4 +1,4 @@
-//! What only a final binary may have.
+//! The parts that only a final binary may have.
 
 /// Makes the invoking crate the image: constructor, auditing entry points, allocator, panic handler and
 /// the memory routines that compiled code calls.

@@ -1,16 +1,16 @@
-//! The image's own allocator: it never touches the program's.
+//! The image's own allocator, which never touches the program's.
 //!
-//! The algorithm is the library `talc`'s; the pages are the host's, a mebibyte at a time, the first of them in one go. What is larger
-//! than that gets pages of its own, which come zeroed and take memory where they are written to. A process that has
-//! grown large (a hundred thousand threads, a million timers) has each mebibyte filled in at once: a fault for each page took
-//! a third of the time in which a million timers are made. (Huge pages take even fewer, but where memory is in pieces the host
-//! stops the whole trap to put it together.)
+//! The algorithm is the library `talc`'s; the pages are the host's, a mebibyte at a time, the first of them
+//! prefaulted. Larger blocks get pages of their own, which come zeroed and take memory where they are written. A
+//! process that has grown large (a hundred thousand threads, a million timers) has each mebibyte prefaulted, because
+//! a fault per page took a third of the time in which a million timers are made. (Huge pages would take fewer faults,
+//! but on fragmented memory the host compacts it within the trap.)
 //!
-//! Tables that come zeroed, of which a process at first uses the beginning only, have a mebibyte of their own, which takes
-//! memory where it is written to: of what a start would otherwise touch they are nearly half.
+//! Zeroed tables, of which a process at first uses only the beginning, have a mebibyte of their own, which takes
+//! memory where it is written. They are nearly half of what a start would otherwise touch.
 //!
-//! One mebibyte is kept that nobody has touched: it costs no memory, and where the host gives none any more (RLIMIT_AS) what is
-//! allocated in passing, and cannot be refused to anybody, has that. Whoever asks for much (threads, timers) is refused first.
+//! One untouched mebibyte is kept in reserve. It costs no memory, and serves small allocations that cannot fail when
+//! the host gives no more (RLIMIT_AS). Large requests (threads, timers) are refused first.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
@@ -19,12 +19,12 @@ use sync::Lock;
 use talc::{OomHandler, Span, Talc};
 
 const CHUNK: usize = 1 << 20;
-/// What a process uses from its start on, and a little for what its first calls of a kind need.
+/// The part that a process uses from its start on, with a little for its first calls of each kind.
 const FROM_THE_START: usize = 384 << 10;
-/// A heap of this size goes on growing, and all of what it takes will be used.
+/// A heap of this size keeps growing, and will use all it takes.
 const LARGE: usize = 16 << 20;
 
-/// What is at least so large and comes zeroed is a table.
+/// A zeroed block of at least this size is a table.
 const TABLE: usize = 16 << 10;
 
 /// Where more memory comes from.
@@ -45,7 +45,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Zeroed memory; `None` if there is no room left.
+    /// Zeroed memory; `None` if the chunk is full.
     fn take(&mut self, layout: Layout) -> Option<*mut u8> {
         if self.start == 0 {
             self.start = os::map(CHUNK)? as usize;
@@ -129,7 +129,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if has_own_pages(layout) {
-            // SAFETY: mapped by `alloc` for this layout, and nobody's any more.
+            // SAFETY: mapped by `alloc` for this layout, and unused by now.
             return unsafe { os::unmap(block, layout.size()) };
         }
         let Some(block) = NonNull::new(block) else { return };
@@ -147,11 +147,11 @@ unsafe impl GlobalAlloc for Heap {
 mod tests {
     use super::*;
 
-    /// Again and again more tables than their chunk has room for: each is zero and nobody else's until it is given back.
+    /// More tables than their chunk holds, repeatedly: each is zero and exclusive until it is freed.
     #[test]
     fn tables_come_zeroed_and_keep_to_themselves() {
         for round in 0..5 {
-            // What comes later would have room in what was given back.
+            // Later blocks would fit into freed ones.
             let layout = Layout::from_size_align(if round == 0 { 48 << 10 } else { 24 << 10 }, 64).unwrap();
             let mut all = [(); 80].map(|()| {
                 // SAFETY: the layout has a size.

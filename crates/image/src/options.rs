@@ -1,11 +1,11 @@
-//! What `entresol run` asks of the image: `ENTRESOL_OPTIONS=v=1;name=value;…`.
+//! The options that `entresol run` passes to the image: `ENTRESOL_OPTIONS=v=1;name=value;…`.
 
 use ids::Nanos;
 
 /// The options, with their defaults filled in.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// How many CPUs; 0 means as many as the host lets us use.
+    /// The number of CPUs; 0 means as many as the host lets us use.
     pub cpus: usize,
     /// The time between ticks.
     pub tick: Nanos,
@@ -36,9 +36,9 @@ pub struct Options<'a> {
     pub plant: &'a [u8],
     /// The reserve of static thread-local storage that this start has been given, bytes; 0: glibc's own.
     pub reserve: u64,
-    /// What the program is called, where a start of our own has changed it.
+    /// The program's name, if a start of our own has changed it.
     pub name: Option<[u8; 16]>,
-    /// What the thread that made the exec hands on ([`kernel::Carried`]).
+    /// State handed on by the thread that made the exec ([`kernel::Carried`]).
     pub thread: &'a [u8],
     /// The image's own path.
     pub image: &'a [u8],
@@ -116,7 +116,7 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Bytes written as two digits each, as many as there is room for with a final zero.
+/// Decodes pairs of hexadecimal digits, as many as fit with a final zero.
 fn from_hex(text: &[u8]) -> [u8; 16] {
     let digit = |d: u8| char::from(d).to_digit(16).unwrap_or(0) as u8;
     let mut bytes = [0; 16];

@@ -1,4 +1,4 @@
-//! What happens when the image itself is wrong: say what and where, then end the process.
+//! A panic of the image: report what and where, then end the process.
 
 use core::panic::PanicInfo;
 

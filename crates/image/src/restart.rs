@@ -1,13 +1,13 @@
-//! Starting the program over when its libraries need more static thread-local storage than an audited one has.
+//! Restarts a program whose libraries need more static thread-local storage than an audited one has.
 //!
-//! The dynamic linker lays out the main thread's block before it loads an auditing library, so what the program's own
-//! libraries need of it must fit into a fixed reserve of 1.5 KiB, of which glibc's `rtld.optional_static_tls` is a part
-//! (`_dl_tls_static_surplus_init` in elf/dl-tls.c). Natively the block is laid out after they are mapped and has room for
-//! them all. libtsan needs 768 KiB.
+//! The dynamic linker lays out the main thread's block before it loads an auditing library, so the libraries' needs
+//! must fit into a fixed reserve of 1.5 KiB, of which glibc's `rtld.optional_static_tls` is a part
+//! (`_dl_tls_static_surplus_init` in elf/dl-tls.c). Natively the block is laid out after they are mapped and has room
+//! for them all. libtsan needs 768 KiB.
 //!
-//! So we add up what the objects ask for as they are mapped, and when that is too much the process executes its program
-//! once more with a larger reserve. Nothing of the program has run by then. The new image takes the setting out of the
-//! environment again, and nothing of it is handed on to other programs: the reserve is taken from every thread's stack.
+//! So the needs of objects are added up as they are mapped, and if they exceed the reserve the process execs its
+//! program once more with a larger one. No code of the program has run by then. The new image removes the setting
+//! from the environment, so that other programs do not inherit it: the reserve is taken from every thread's stack.
 
 use crate::auxv::Auxiliary;
 use crate::libraries;
@@ -28,14 +28,14 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 /// glibc's variable for settings of this kind.
 pub const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 const SETTING: &str = "glibc.rtld.optional_static_tls";
-/// What glibc reserves at least, in all its versions, beside the room for itself, bytes.
+/// The least that glibc reserves, in all its versions, beside the room for itself, in bytes.
 const RESERVE: u64 = 1024;
 /// More than this would be an error of ours or theirs, bytes.
 const RESERVE_MAX: u64 = 256 << 20;
 
 /// Bytes that the objects mapped so far need.
 static NEEDED: AtomicU64 = AtomicU64::new(0);
-/// The program's code may have run: what comes now is loaded late, with the room that it has natively.
+/// The program's code may have run: later objects are loaded late, with the room that they have natively.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// How this process was started.
@@ -189,7 +189,7 @@ unsafe fn execute(start: &Start, reserve: u64) {
     exec::by_thread(&handover, main, &Call { nr: abi::nr::EXECVE, args });
 }
 
-/// What is added to the variable's value: behind the program's own settings, so that it counts.
+/// The text added to the variable's value: behind the program's own settings, so that it counts.
 fn setting(reserve: u64) -> Text<64> {
     let mut text = Text::default();
     let _ = write!(text, ":{SETTING}={reserve}");

@@ -27,7 +27,7 @@ use sync::{Lock, LockRef, SeqCount};
 pub type Number = u32;
 /// `/proc`: always there.
 pub const ROOT: Number = 0;
-/// So many are looked at for one to be taken out.
+/// The number of dentries examined to reclaim one.
 pub const LOOKED_AT: usize = 64;
 
 const CHUNK: usize = if cfg!(shuttle) { 8 } else { 64 };
@@ -61,14 +61,14 @@ struct Dentry {
     refs: Line<LockRef>,
 }
 
-/// What a look at a dentry saw, and the count by which it can be judged later.
+/// A dentry as it was seen, and the count by which it can be validated later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
     /// Which.
     pub number: Number,
     /// Its sequence count before it was read.
     pub seq: u32,
-    /// What it stood for.
+    /// The node it named.
     pub node: Node,
 }
 
@@ -155,7 +155,7 @@ impl Cache {
         self.at(number).seq.holds(seq)
     }
 
-    /// What a dentry is now.
+    /// The dentry's current state.
     pub fn look(&self, number: Number) -> Result<Seen, Changed> {
         let words = self.at(number);
         let seq = words.seq.begin();
@@ -203,7 +203,7 @@ impl Cache {
     /// on the parent. `None` if there is no room.
     pub fn insert(&self, rcu: &Rcu, parent: Number, name: &Name, node: &Node) -> Option<Seen> {
         let mut writer = self.writer.lock();
-        // Nobody takes anything out meanwhile, so no section is needed.
+        // Nothing is reclaimed meanwhile, so no read section is needed.
         if let Ok(Some(seen)) = self.find(parent, name)
             && seen.node == *node
             && self.refs(seen.number).get_not_dead()
@@ -263,7 +263,7 @@ impl Cache {
         writer.limbo.retire(rcu, number);
     }
 
-    /// The name stands for this no longer (`d_invalidate`): nobody finds it any more, and whoever stands on it notices.
+    /// Invalidates a name (`d_invalidate`): walks no longer find it, and walks that stand on it notice.
     pub fn drop_name(&self, rcu: &Rcu, seen: &Seen) {
         let mut writer = self.writer.lock();
         if !self.holds(seen.number, seen.seq) {

@@ -46,7 +46,7 @@ pub enum File {
     ThreadsMax,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Is {
     /// A file of ours.
@@ -57,8 +57,7 @@ pub enum Is {
     SelfLink,
     /// `thread-self`.
     ThreadSelfLink,
-    /// What all threads of a process share, or only the host has: the host answers for it, under the
-    /// process's own id.
+    /// Shared by all threads of a process, or known to the host only: the host answers, under the process's own id.
     Hosts,
 }
 
@@ -69,7 +68,7 @@ pub struct Entry {
     pub name: &'static str,
     /// Type and permissions.
     pub mode: u16,
-    /// What it is.
+    /// Its kind.
     pub is: Is,
 }
 

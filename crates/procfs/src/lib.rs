@@ -46,8 +46,8 @@ pub use policy::{Mode, Policy};
 pub use walk::{Tree, Walked, Want};
 pub use word::first_of;
 
-/// Who lives. Every answer is given without waiting and without a write to shared memory; it may be out of date
-/// by the time it is used, and whoever uses it asks [`Threads::lives`] again.
+/// The living threads. Answers never wait and write no shared memory. They may be out of date when they are used, so
+/// the user asks [`Threads::lives`] again.
 pub trait Threads {
     /// The thread with this id, of any process that is shown.
     fn find(&self, id: i32) -> Option<ThreadId>;
@@ -55,7 +55,7 @@ pub trait Threads {
     fn lives(&self, thread: ThreadId) -> bool;
     /// The first thread of its process; itself if it is that.
     fn leader(&self, thread: ThreadId) -> Option<ThreadId>;
-    /// Whose it is.
+    /// The thread's owner.
     fn owner(&self, thread: ThreadId) -> Option<Owner>;
     /// The first process whose id is at least this one.
     fn next_process(&self, at_least: i32) -> Option<ThreadId>;

@@ -1,7 +1,7 @@
-//! What is in a directory, by a cursor.
+//! Directory listings by a cursor.
 //!
-//! A cursor is the number of the next entry to be told; for threads it is the next id, not the next place. So what
-//! lives throughout a listing is told once, whatever is born or dies meanwhile, and nothing is told twice.
+//! A cursor is the number of the next entry; for threads it is the next id, not the next place. An entry that lives
+//! throughout a listing is listed once, whatever is created or removed meanwhile, and nothing is listed twice.
 
 use crate::Threads;
 use crate::entries;
@@ -14,7 +14,7 @@ use abi::Errno;
 const FIRST_THREAD: u64 = 256;
 /// Where there is nothing more.
 pub const END: u64 = 1 << 40;
-/// What `d_type` says of directories, files and links.
+/// `d_type` of directories, files and links.
 const DT_DIR: u8 = 4;
 
 /// One name.

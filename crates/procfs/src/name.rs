@@ -114,7 +114,7 @@ impl Name {
     }
 }
 
-/// The id that a name writes (`name_to_int`): decimal, no leading zero, no sign, not too large. Zero is nobody's.
+/// The id that a name stands for (`name_to_int`): decimal, no leading zero, no sign, not too large. Zero is no id.
 pub fn id_of(bytes: &[u8]) -> Option<i32> {
     if bytes.is_empty() || bytes.len() > 10 || bytes[0] == b'0' {
         return None;

@@ -1,4 +1,4 @@
-//! What a path leads to.
+//! The target of a path.
 
 use crate::entries::{self, Entry};
 
@@ -8,12 +8,12 @@ use crate::entries::{self, Entry};
 pub struct ThreadId {
     /// Where its owner is found.
     pub slot: u32,
-    /// What programs call it.
+    /// Its thread id.
     pub id: i32,
 }
 
 impl ThreadId {
-    /// Nobody's: for what belongs to no thread.
+    /// The owner of nodes that belong to no thread.
     pub const NONE: ThreadId = ThreadId { slot: u32::MAX, id: 0 };
 }
 
@@ -39,7 +39,7 @@ impl Dir {
     const ALL: [Dir; 6] = [Dir::Root, Dir::Process, Dir::Tasks, Dir::Thread, Dir::Sys, Dir::SysKernel];
 }
 
-/// Where in the tree, whoever's it is.
+/// The place in the tree, for any owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A directory of ours.
@@ -53,7 +53,7 @@ pub enum Place {
 pub struct Node {
     /// Where it is.
     pub place: Place,
-    /// Whose it is; [`ThreadId::NONE`] above the processes.
+    /// The owner; [`ThreadId::NONE`] above the processes.
     pub thread: ThreadId,
 }
 

@@ -1,4 +1,4 @@
-//! Who may look: modes, and what the mount hides (`fs/proc/base.c`).
+//! Permissions: modes, and what the mount hides (`fs/proc/base.c`).
 
 use crate::entries::{S_IFDIR, S_IFLNK};
 use crate::node::{Dir, Node};
@@ -41,7 +41,7 @@ pub struct Options {
     pub group: u32,
 }
 
-/// Whose a thread is.
+/// A thread's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
     /// Real, effective and saved user id.
@@ -52,7 +52,7 @@ pub struct Owner {
     pub dumpable: bool,
 }
 
-/// Who asks.
+/// The asker's credentials.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
     /// The process, and the thread in it.

@@ -9,7 +9,7 @@ pub enum Mode {
     Reference,
 }
 
-/// What may be done in RCU mode: ours, and what there was.
+/// The steps allowed in RCU mode: ours, and Linux's before and after 2021.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
     /// How a walk begins.

@@ -30,7 +30,7 @@ use crate::way::{LINK_MAX, Way};
 use abi::Errno;
 use sync::rcu::{Barrier, Rcu, Reading};
 
-/// What is wanted of a path.
+/// The request for a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Want {
     /// A link at the end is not followed.
@@ -43,7 +43,7 @@ pub struct Want {
     pub within: Within,
 }
 
-/// What ".." does in the directory in which a walk begins.
+/// The meaning of ".." in the directory in which a walk begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Within {
     /// It leads out.
@@ -58,7 +58,7 @@ pub enum Within {
 /// Where a walk came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walked {
-    /// What is there.
+    /// The target.
     pub node: Node,
     /// How much of the path was used up: all of it, unless the node is a directory or link of the host's.
     pub used: usize,
@@ -66,7 +66,7 @@ pub struct Walked {
     pub mode: Mode,
 }
 
-/// The tree: the cache, its readers, and how it was mounted. Who lives is told at each call.
+/// The tree: the cache, its readers, and its mount options. The living threads are passed to each call.
 #[derive(Debug)]
 pub struct Tree {
     cache: Cache,
@@ -117,7 +117,7 @@ impl Tree {
         &self.options
     }
 
-    /// What may be done in RCU mode.
+    /// The steps allowed in RCU mode.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -132,7 +132,7 @@ impl Tree {
         &self.rcu
     }
 
-    /// Walks a path, relative to `/proc`, as `reader`, who has no other walk under way.
+    /// Walks a path, relative to `/proc`, as `reader`, which has no other walk in progress.
     pub fn walk<T: Threads>(
         &self,
         reader: usize,
@@ -182,7 +182,7 @@ impl Tree {
     }
 }
 
-/// Where a walk stands. Without a number the cache had no room.
+/// The position of a walk. Without a number the cache was full.
 #[derive(Clone, Copy)]
 struct At {
     number: Option<Number>,
@@ -215,7 +215,7 @@ impl<T: Threads> Walk<'_, '_, T> {
                     self.at.seq = self.tree.cache.look(ROOT)?.seq;
                 }
             }
-            // Nobody can take the root out.
+            // The root is never reclaimed.
             Mode::Reference => self.at.number.into_iter().for_each(|root| self.tree.cache.refs(root).get()),
         }
         while let Some(name) = self.way.next() {
@@ -396,7 +396,7 @@ impl<T: Threads> Walk<'_, '_, T> {
         if self.revalidate(&seen.node) {
             return Ok(Some(seen.into()));
         }
-        // Dead: not an error, but a name to be forgotten and looked up anew.
+        // Dead: not an error, but a name to drop and look up again.
         self.unlazy_with(&seen)?;
         self.tree.cache.refs(seen.number).put();
         self.tree.cache.drop_name(&self.tree.rcu, &seen);
@@ -418,14 +418,14 @@ impl<T: Threads> Walk<'_, '_, T> {
         !node.is_of_thread() || self.threads.lives(node.thread)
     }
 
-    /// `lookup_slow`, in reference mode: the tree is asked, and the answer remembered if there is room.
+    /// `lookup_slow`, in reference mode: the tree is asked, and the answer cached if there is room.
     fn look_up_slow(&mut self, name: &Name) -> Step<At> {
         let node = self.child(name)?.ok_or(Errno::ENOENT)?;
         let seen = self.at.number.and_then(|parent| self.tree.cache.insert(&self.tree.rcu, parent, name, &node));
         Ok(seen.map_or(At { number: None, seq: 0, node }, At::from))
     }
 
-    /// What a directory has under a name, by the tree itself: nothing is written and nothing waits.
+    /// The child of a directory by name, from the tree itself: nothing is written and nothing waits.
     fn child(&self, name: &Name) -> Step<Option<Node>> {
         let at = self.at.node;
         let Some(dir) = at.dir() else { return Ok(None) };

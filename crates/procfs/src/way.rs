@@ -1,4 +1,4 @@
-//! What is left of a path: its components, and those of a link on the way.
+//! The rest of a path: its components, and those of a link on the way.
 
 use crate::entries::Is;
 use crate::name::{Name, decimal};
@@ -7,7 +7,7 @@ use crate::permission::Caller;
 /// "PID/task/TID".
 pub(crate) const LINK_MAX: usize = 32;
 
-/// What is left of the path, and before it of a link.
+/// The rest of the path, and before it the rest of a link.
 pub(crate) struct Way<'p> {
     pub path: &'p [u8],
     pub used: usize,

@@ -50,12 +50,12 @@ impl AltStack {
         self.flags & SS_AUTODISARM != 0
     }
 
-    /// What `sigaltstack(2)` reports to a thread with this stack pointer.
+    /// The answer of `sigaltstack(2)` to a thread with this stack pointer.
     pub const fn report(&self, sp: u64) -> StackT {
         StackT { sp: self.sp, flags: self.status(sp) | self.flags & SS_AUTODISARM, size: self.size }
     }
 
-    /// What a signal frame saves (`__save_altstack`).
+    /// The stack saved in a signal frame (`__save_altstack`).
     pub const fn saved(&self) -> StackT {
         StackT { sp: self.sp, flags: self.flags, size: self.size }
     }

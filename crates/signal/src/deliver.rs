@@ -6,8 +6,8 @@ use abi::{SIG_DFL, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT}
 /// The most signals that one call looks at before it asks to be called again.
 const BATCH: usize = 64;
 
-/// What POSIX and interval timers have to say when their signal is delivered. Their room
-/// stands beside this one; the caller joins the two.
+/// Hooks of POSIX and interval timers at the delivery of their signals. Their crate stands beside this one; the
+/// caller joins the two.
 pub trait TimerSignals {
     /// The signal of this timer is about to be delivered, and is no longer queued: rearms a
     /// periodic timer and returns the information with its overrun; `None` if the signal is
@@ -32,7 +32,7 @@ impl TimerSignals for NoTimers {
 /// A signal that has left its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dequeued {
-    /// What it tells.
+    /// The signal's information.
     pub info: SigInfo,
     /// Where it was.
     pub scope: Scope,
@@ -40,7 +40,7 @@ pub struct Dequeued {
     pub timer: Option<TimerKey>,
 }
 
-/// What a wait for signals gets.
+/// The result of a wait for signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Taken {
@@ -55,7 +55,7 @@ pub enum Taken {
 /// A handler is to run: all that [`crate::FramePlan`] needs to build its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// What the signal tells.
+    /// The signal's information.
     pub info: SigInfo,
     /// Its action, as it was when the signal was taken.
     pub action: SigAction,
@@ -65,7 +65,7 @@ pub struct Delivery {
     pub altstack: AltStack,
 }
 
-/// What a thread has to do about signals before it goes on.
+/// The action a thread must take about signals before it continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Action {
@@ -80,7 +80,7 @@ pub enum Action {
     Stop(Signal),
     /// End the process by this signal.
     Terminate {
-        /// What the signal tells, for the core.
+        /// The signal's information, for the core.
         info: SigInfo,
         /// Whether a core is to be written.
         core: bool,
@@ -130,10 +130,10 @@ impl ProcessSignals {
         Taken::More
     }
 
-    /// What the thread has to do about signals now (`get_signal`).
+    /// The thread's next action about signals (`get_signal`).
     ///
-    /// After [`Action::None`] a thread whose call had a mask of its own gets its mask back
-    /// by [`ProcessSignals::restore_mask`] and asks again, as that may unblock signals.
+    /// After [`Action::None`], a thread whose call had a mask of its own restores its mask with
+    /// [`ProcessSignals::restore_mask`] and asks again, because that may unblock signals.
     pub fn next_action(&mut self, thread: &mut ThreadSignals, timers: &mut impl TimerSignals) -> Action {
         for _ in 0..BATCH {
             if self.is_dying() {
@@ -169,7 +169,7 @@ impl ProcessSignals {
         if self.traced && !by_host { Some(Action::Show(info)) } else { self.act_on(thread, info) }
     }
 
-    /// What the disposition makes of a signal that was taken; `None` if it is ignored.
+    /// The action of a signal that was taken, by its disposition; `None` if it is ignored.
     pub fn act_on(&mut self, thread: &ThreadSignals, info: SigInfo) -> Option<Action> {
         let signal = info.signal()?;
         let action = self.actions.get(signal);

@@ -1,6 +1,6 @@
 use abi::{Errno, SIG_DFL, SIG_IGN, SaFlags, SigAction, SigSet, Signal};
 
-/// What each of the 64 signals does (`struct sighand_struct`).
+/// The dispositions of the 64 signals (`struct sighand_struct`).
 #[derive(Clone, Debug)]
 pub struct Dispositions {
     actions: [SigAction; Signal::MAX as usize],
@@ -12,7 +12,7 @@ pub struct Dispositions {
     immutable: SigSet,
 }
 
-/// What a signal does when its handler is [`SIG_DFL`] (`signal(7)`).
+/// The default action of a signal whose handler is [`SIG_DFL`] (`signal(7)`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DefaultAction {
     /// Ends the process.
@@ -40,7 +40,7 @@ impl DefaultAction {
     }
 }
 
-/// What the disposition of SIGCHLD says about children.
+/// The effect of SIGCHLD's disposition on children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChildRule {
     /// Children that end leave no zombie: SIGCHLD is ignored or has SA_NOCLDWAIT.
@@ -125,7 +125,7 @@ impl Dispositions {
         self.caught
     }
 
-    /// What SIGCHLD's action says about children (`do_notify_parent`).
+    /// The effect of SIGCHLD's action on children (`do_notify_parent`).
     pub fn child_rule(&self) -> ChildRule {
         let a = self.get(Signal::CHLD);
         let ignored = a.handler == SIG_IGN;

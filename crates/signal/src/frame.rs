@@ -41,7 +41,7 @@ impl ExtendedState {
         }
     }
 
-    /// What goes into the 48 bytes at [`abi::frame::SW_RESERVED`] of the saved state.
+    /// The 48 bytes at [`abi::frame::SW_RESERVED`] of the saved state.
     pub const fn sw_bytes(self) -> FpSwBytes {
         match self {
             ExtendedState::Fxsave => FpSwBytes { magic1: 0, extended_size: 0, xfeatures: 0, xstate_size: 0 },
@@ -146,7 +146,7 @@ pub const fn address_at_sigreturn(rsp: u64) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadFrame;
 
-/// What a frame says when its handler has returned, perhaps changed by the handler.
+/// A frame's contents after its handler has returned, which may have changed them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Returned {
     /// The registers to go on with.

@@ -39,7 +39,7 @@ struct Entry {
     lane: Lane,
 }
 
-/// What the first entry of a lane knows of the lane.
+/// A lane's state, kept in its first entry.
 #[derive(Clone, Copy)]
 struct Lane {
     tail: u32,
@@ -76,8 +76,8 @@ impl Pool {
         Pool { entries: Slab::new(), plain: 0, timers_queued: 0, timers_alive: 0, timers_stale: 0, dropped: NIL }
     }
 
-    /// What counts against RLIMIT_SIGPENDING: queued signals, and each timer for life. An
-    /// entry whose timer is gone counts until it is gone, too.
+    /// The count against RLIMIT_SIGPENDING: queued signals, and each timer for life. An entry whose timer is gone
+    /// counts until it is gone, too.
     pub fn charged(&self) -> u64 {
         self.plain + self.timers_alive + self.timers_stale
     }
@@ -127,8 +127,7 @@ impl Pool {
 
 /// Queues.
 impl Pool {
-    /// Queues a signal with its information, at the end of its lane. A timer finds room
-    /// that was kept for it.
+    /// Queues a signal with its information at the end of its lane. A timer's entry was reserved for it.
     pub fn push(&mut self, q: &mut Pending, info: SigInfo, timer: Option<TimerKey>) -> Result<(), NoMemory> {
         let signal = info.signal().ok_or(NoMemory)?;
         let kept = if timer.is_some() { 0 } else { self.kept_for_timers() };

@@ -5,8 +5,8 @@ use crate::{Dispositions, Pending, Quota, Retarget, ThreadSignals, TimerKey};
 use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal};
 use ids::ThreadIdx;
 
-/// What a process knows of signals: dispositions, its own queue, the memory of all its
-/// threads' queues (`struct signal_struct` and `sighand_struct`).
+/// A process's signal state: dispositions, its own queue, the memory of all its threads' queues (`struct
+/// signal_struct` and `sighand_struct`).
 pub struct ProcessSignals {
     pub(crate) actions: Dispositions,
     /// Signals sent to the process.
@@ -16,7 +16,7 @@ pub struct ProcessSignals {
     flushes: u64,
     /// For each signal, the last flush that dropped it.
     flushed_at: [u64; Signal::MAX as usize],
-    /// Who received last: the next search starts there (`curr_target`).
+    /// The last receiver: the next search starts there (`curr_target`).
     pub(crate) last_receiver: ThreadIdx,
     /// Which threads let which signals through.
     pub(crate) takers: Takers,
@@ -33,7 +33,7 @@ struct Ending {
     by: Option<Signal>,
 }
 
-/// What `sigaction(2)` changed.
+/// The effect of a `sigaction(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct ActionChange {
@@ -140,8 +140,8 @@ impl ProcessSignals {
         (self.private_set(thread) | self.shared.set()) & thread.blocked
     }
 
-    /// What the thread would be interrupted by: pending and not blocked (`recalc_sigpending`).
-    /// SIGKILL when the process ends.
+    /// Signals that would interrupt the thread: pending and not blocked (`recalc_sigpending`). SIGKILL when the
+    /// process ends.
     pub fn deliverable(&self, thread: &ThreadSignals) -> SigSet {
         if self.is_dying() {
             return SigSet::only(Signal::KILL);
@@ -267,7 +267,7 @@ impl ProcessSignals {
         self.ending.and_then(|e| e.by)
     }
 
-    /// What counts against RLIMIT_SIGPENDING here: queued signals, and timers for life.
+    /// The count against RLIMIT_SIGPENDING: queued signals, and timers for life.
     pub fn charged(&self) -> u64 {
         self.pool.charged()
     }
@@ -277,14 +277,13 @@ impl ProcessSignals {
         self.pool.prepare_timers().map_err(|_| Errno::EAGAIN)
     }
 
-    /// `timer_create(2)` with a signal: keeps room so that its signal can always be queued.
-    /// EAGAIN at the limit or without memory.
+    /// `timer_create(2)` with a signal: reserves an entry, so that its signal can always be queued. EAGAIN at the
+    /// limit or without memory.
     pub fn add_timer(&mut self, quota: Quota) -> Result<(), Errno> {
         self.add_timers(1, quota).map(|_| ())
     }
 
-    /// The same for up to `most` timers at once, as many as the limit allows: how many.
-    /// EAGAIN if that is none.
+    /// The same for up to `most` timers, as many as the limit allows; returns how many. EAGAIN if that is none.
     pub fn add_timers(&mut self, most: u32, quota: Quota) -> Result<u32, Errno> {
         let count = quota.room(self.pool.charged()).min(u64::from(most)) as u32;
         if count == 0 {
@@ -294,7 +293,7 @@ impl ProcessSignals {
         Ok(count)
     }
 
-    /// Whether the limit leaves no room for one more.
+    /// Whether the limit is reached.
     pub fn is_full(&self, quota: Quota) -> bool {
         !quota.has_room(self.pool.charged())
     }
@@ -305,7 +304,7 @@ impl ProcessSignals {
         self.pool.remove_timers(1, queued);
     }
 
-    /// So many timers of [`ProcessSignals::add_timers`] are not there, or no longer.
+    /// Releases `count` reservations of [`ProcessSignals::add_timers`].
     pub fn remove_timers(&mut self, count: u32) {
         self.pool.remove_timers(count, false);
     }

@@ -2,7 +2,7 @@ use crate::{ProcessSignals, ThreadSignals, Wake};
 use abi::{SigSet, Signal};
 use ids::ThreadIdx;
 
-/// What the caller knows of a thread that signals care about.
+/// The caller's knowledge of a thread, as far as signals need it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadState {
     /// Which thread.
@@ -21,7 +21,7 @@ pub struct ThreadState {
 /// A thread as a possible receiver of signals: see [`ThreadSignals::candidate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// What the caller told.
+    /// The state as the caller told it.
     pub state: ThreadState,
     /// Its mask.
     pub(crate) blocked: SigSet,
@@ -46,8 +46,8 @@ impl ThreadSignals {
     }
 }
 
-/// So many threads are asked whether they want a signal. A thread that lets it through and yet does not want it has been
-/// told of another and will look: it finds this one, too.
+/// The number of threads that are asked whether they want a signal. A thread that unblocks it and does not want it
+/// has been notified of another, will check, and finds this one, too.
 const ASKED_MAX: usize = 64;
 
 impl ProcessSignals {

@@ -1,6 +1,6 @@
 use abi::{Errno, SaFlags, SigAction};
 
-/// What becomes of an interrupted system call.
+/// The fate of an interrupted system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Restart {
@@ -8,7 +8,7 @@ pub enum Restart {
     Return(Errno),
     /// It is made again with the same arguments.
     Again,
-    /// It goes on with what is left of its time (`restart_syscall(2)`).
+    /// It continues with the rest of its timeout (`restart_syscall(2)`).
     Continue,
 }
 

@@ -3,7 +3,7 @@ use crate::{Candidate, ProcessSignals, ThreadSignals, TimerKey};
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use ids::ThreadIdx;
 
-/// Who is to get a signal.
+/// The target of a signal.
 pub enum Target<'a> {
     /// One thread (`tgkill(2)`, faults, SIGEV_THREAD_ID), and how it stands.
     Thread(&'a mut ThreadSignals, Candidate),
@@ -25,7 +25,7 @@ impl Target<'_> {
 pub struct Quota {
     /// The limit; `u64::MAX` is none.
     pub limit: u64,
-    /// What the user's other processes have queued.
+    /// Signals queued in the user's other processes.
     pub elsewhere: u64,
 }
 
@@ -43,8 +43,8 @@ impl Quota {
     }
 }
 
-/// What became of a signal that was sent. In the last two cases readers of a `signalfd(2)`
-/// that has the signal are to be woken as well, whatever [`Sent::wake`] says.
+/// The fate of a signal that was sent. In the last two cases readers of a `signalfd(2)` that has the signal must be
+/// woken as well, whatever [`Sent::wake`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It does nothing here, or the process is ending: dropped.
@@ -61,7 +61,7 @@ pub enum Fate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Wake {
-    /// Nobody: it waits until someone unblocks it.
+    /// No thread: it stays pending until one unblocks it.
     Nobody,
     /// This thread has a signal to handle: wake it if it waits interruptibly, kick it if it runs.
     Thread(ThreadIdx),
@@ -75,11 +75,11 @@ pub enum Wake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Sent {
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// Whom to wake.
     pub wake: Wake,
-    /// SIGCONT: a stopped process goes on, even if the signal is blocked or ignored.
+    /// SIGCONT: a stopped process continues, even if the signal is blocked or ignored.
     pub resume: bool,
     /// These were dropped from every queue: stop signals by SIGCONT, SIGCONT by a stop
     /// signal. Timers whose signal is among them are no longer queued.
@@ -125,8 +125,8 @@ impl ProcessSignals {
         Ok(sent)
     }
 
-    /// What sending does before anything is queued: stop signals and SIGCONT cancel each
-    /// other in all queues (`prepare_signal`).
+    /// The first step of sending, before anything is queued: stop signals and SIGCONT cancel each other in all queues
+    /// (`prepare_signal`).
     fn prepare(&mut self, signal: Signal) -> Sent {
         let mut sent = Sent { fate: Fate::Ignored, wake: Wake::Nobody, resume: false, flushed: SigSet::EMPTY };
         if self.is_dying() {
@@ -204,8 +204,7 @@ impl ProcessSignals {
         }
     }
 
-    /// What is to be done now that `to` will take the signal: a signal that ends the
-    /// process without a core does so at once.
+    /// The wake-up after `to` was chosen as receiver: a signal that ends the process without a core does so at once.
     pub(crate) fn wake_for(&mut self, signal: Signal, to: &Candidate) -> Wake {
         let awaited = to.real_blocked.contains(signal);
         if self.actions.is_fatal(signal) && !SigSet::CORE.contains(signal) && !awaited && !self.is_dying() {

@@ -1,10 +1,10 @@
-//! Signals under their lock, and beside it what `/proc` shows of them, to be read without a write: whoever looks at many
-//! threads' files must not fight with all of them for the process's lock.
+//! Signals under their lock, with a copy of what `/proc` shows of them that is read without a write, so that readers
+//! of many threads' files do not contend for the process's lock.
 //!
-//! | word | who writes it | who reads it |
+//! | word | written by | read by |
 //! |---|---|---|
-//! | the sequence count | whoever gives the lock back, if a word has changed | anybody |
-//! | the words ([`Show::words`]) | the same, between two steps of the count | anybody, as a whole if the count is the same before and after |
+//! | the sequence count | the lock's holder at release, if a word has changed | anybody |
+//! | the words ([`Show::words`]) | the same, between two steps of the count | anybody; consistent if the count is the same before and after |
 
 use crate::{ProcessSignals, ThreadSignals};
 use abi::SigSet;
@@ -16,7 +16,7 @@ const WORDS: usize = 4;
 /// A writer is at work for some nanoseconds, unless the host takes the processor from it.
 const LOOKS: usize = 3;
 
-/// What is shown of something.
+/// The words that are shown of a value.
 pub trait Show {
     /// All of it.
     fn words(&self) -> [u64; WORDS];
@@ -63,7 +63,7 @@ impl<T: Show> Shown<T> {
         ShownGuard { of: self, value: self.lock.lock() }
     }
 
-    /// What is shown, perhaps of two moments.
+    /// The words, perhaps from two moments.
     fn look(&self) -> [u64; WORDS] {
         core::array::from_fn(|i| self.words[i].load(Relaxed))
     }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(Sets::glance(&process, &thread), None);
         drop(writing);
         assert!(Sets::glance(&process, &thread).is_some());
-        // Who changes nothing disturbs nobody.
+        // Releasing the lock without a change makes no reader retry.
         let begun = (process.seq.begin(), thread.seq.begin());
         drop((process.lock(), thread.lock()));
         assert!(process.seq.holds(begun.0) && thread.seq.holds(begun.1));

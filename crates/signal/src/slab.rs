@@ -17,7 +17,7 @@ pub struct Node<T> {
 /// Memory is kept at its high-water mark, and **touched when a node is first taken**: what is reserved for timers
 /// that never expire costs addresses and no pages.
 pub struct Slab<T> {
-    /// Each with room for all of its nodes, and only the last of them not full.
+    /// Each is allocated in full, and only the last of them is not filled.
     chunks: Vec<Vec<Node<T>>>,
     /// Nodes that were taken at least once.
     used: usize,

@@ -3,7 +3,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::ThreadIdx;
 
-/// So many threads or groups make a group of the level above.
+/// The number of threads or groups in a group of the next level.
 const GROUP: usize = 64;
 /// Threads whose part of the index is allocated together: a group of groups.
 const ROOM: usize = GROUP * GROUP;
@@ -12,17 +12,17 @@ const NODE: usize = 8;
 /// Where that word is.
 const OPEN: usize = NODE - 1;
 
-/// Which threads let which signals through: an index by slot, so that a receiver is found without asking every thread.
+/// Which threads unblock which signals: an index by slot, so that a receiver is found without asking every thread.
 ///
 /// ```text
 /// threads     t0 t1 … t63 │ t64 …             a word each: the signals that the thread does not block
-/// groups      [ counts ]  │ [ counts ]        of 64 threads, for each signal how many let it through
+/// groups      [ counts ]  │ [ counts ]        of 64 threads: for each signal, how many unblock it
 /// rooms       [ counts of groups that … ]     of 64 groups
 /// halls       [ counts of rooms that … ]      of 64 rooms
 /// ```
-/// A group keeps its 64 counts upright: bit `s` of plane `p` is bit `p` of signal `s`'s count. So a mask is added in as
-/// many steps as the longest carry, and what changes from none to some, or back, is what the level above hears
-/// of. A search reads at most 64 words on each level on its way up and as many on its way down, however many
+/// A group keeps its 64 counts bit-sliced: bit `s` of plane `p` is bit `p` of signal `s`'s count. Adding a mask takes
+/// as many steps as the longest carry, and the level above is updated only when a count changes between none and
+/// some. A search reads at most 64 words on each level on its way up and as many on its way down, however many
 /// threads there are.
 pub(crate) struct Takers {
     rooms: Vec<Room>,
@@ -45,7 +45,7 @@ impl Takers {
         Takers { rooms: Vec::new(), halls: Vec::new() }
     }
 
-    /// Makes room for a slot.
+    /// Reserves memory for a slot.
     pub fn reserve(&mut self, t: ThreadIdx) -> Result<(), NoRoom> {
         while self.rooms.len() <= t.index() / ROOM {
             self.rooms.try_reserve(1).map_err(|_| NoRoom)?;
@@ -82,7 +82,7 @@ impl Takers {
 
     /// The same; adds how many words of the index were read.
     fn find_counted(&self, signal: Signal, from: ThreadIdx, steps: &mut usize) -> Option<ThreadIdx> {
-        // What everybody blocks, because somebody waits for it, would be looked for on all levels.
+        // A signal that all threads block, because one waits for it, would be searched for on all levels.
         if !self.any(signal) {
             return None;
         }
@@ -120,7 +120,7 @@ impl Takers {
         })
     }
 
-    /// What a thread, or a thread of a group, lets through; of one that does not exist, nothing.
+    /// The signals that a thread, or any thread of a group, unblocks; none if it does not exist.
     fn open(&self, level: usize, i: usize) -> u64 {
         let room = |i: usize| self.rooms.get(i);
         let open = match level {

@@ -2,7 +2,7 @@ use crate::{AltStack, Pending};
 use abi::{Errno, SigSet, clone_flags};
 use ids::ThreadIdx;
 
-/// What a thread knows of signals: its masks, its own queue, its alternate stack.
+/// A thread's signal state: masks, queue, alternate stack.
 #[derive(Debug)]
 pub struct ThreadSignals {
     /// Which thread this is, once it receives what is sent to the process.
@@ -97,7 +97,7 @@ impl ThreadSignals {
         self.blocked
     }
 
-    /// What was sent to it alone and not received. Of those the process may have dropped some
+    /// Signals sent to the thread alone and not received. The process may have flushed some of them
     /// ([`ProcessSignals::private_set`](crate::ProcessSignals::private_set)).
     pub fn queued_set(&self) -> SigSet {
         self.private.set()

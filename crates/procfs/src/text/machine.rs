@@ -43,7 +43,7 @@ pub fn write_uptime(up: u64, idle: u64, to: &mut Room<'_>) -> fmt::Result {
     writeln!(to, "{up}.{up_part:02} {idle}.{idle_part:02}")
 }
 
-/// What a CPU did, in nanoseconds.
+/// A CPU's time, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuTime {
     /// In programs of nice 0 and below.
@@ -58,7 +58,7 @@ pub struct CpuTime {
     pub steal: u64,
 }
 
-/// What the machine's `stat` says beside its CPUs.
+/// The machine's `stat` beside its CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Interrupts.
@@ -75,7 +75,7 @@ pub struct Totals {
     pub blocked: u64,
 }
 
-/// `stat`: the sum of the CPUs, each of them, and the rest. What there is none of is zero.
+/// `stat`: the sum of the CPUs, each of them, and the rest. Missing figures are zero.
 pub fn write_stat(cpus: &[CpuTime], totals: &Totals, to: &mut Room<'_>) -> fmt::Result {
     let mut line = |name: fmt::Arguments<'_>, sum: &dyn Fn(fn(&CpuTime) -> u64) -> u64| {
         const PARTS: [fn(&CpuTime) -> u64; 5] = [|c| c.user, |c| c.nice, |c| c.system, |c| c.idle, |c| c.steal];

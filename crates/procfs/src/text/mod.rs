@@ -1,10 +1,11 @@
-//! What the files say, to the byte (`fs/proc/array.c` and its neighbours). Pure functions from numbers to
+//! The files' contents, to the byte (`fs/proc/array.c` and its neighbours). Pure functions from numbers to
 //! [`fmt::Write`].
 //!
-//! What a process has beside its threads (memory, credentials, parents) its host knows, and says it in the same
-//! formats. So [`stat`] and [`status`] can be read as well as written: a line of the host's becomes the thread's when what
-//! is ours in it is replaced, and all else stays as the host wrote it. [`thread`] says what is ours, and does so for whoever
-//! knows it: the kernel of the program itself, or a reader of its state page.
+//! The host knows what a process has beside its threads (memory, credentials, parents) and writes it in the same
+//! formats. So
+//! [`stat`] and [`status`] can be read as well as written: a line of the host's becomes the thread's when our fields replace
+//! its own, and everything else stays as the host wrote it. [`thread`] has our fields, for any caller that knows
+//! them: the program's own kernel, or a reader of its state page.
 
 pub mod machine;
 pub mod sched;
@@ -48,7 +49,7 @@ impl<'a> Room<'a> {
         Room { bytes, len: 0 }
     }
 
-    /// What was written.
+    /// The text so far.
     pub fn text(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

@@ -3,7 +3,7 @@
 use super::Room;
 use core::fmt::{self, Write};
 
-/// What the scheduler knows of a thread, in nanoseconds where it is time.
+/// The scheduler's figures of a thread; times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sched {
     /// Time on a CPU.

@@ -3,7 +3,7 @@
 use super::{Room, State};
 use core::fmt::{self, Write};
 
-/// What we know better than the host.
+/// The fields that are ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Ours<'a> {
     /// Name, not escaped.
@@ -26,7 +26,7 @@ pub struct Ours<'a> {
     pub switches: [u64; 2],
 }
 
-/// The host's text as this thread's: lines that are ours are written anew, all others copied.
+/// The host's text as this thread's: our lines are replaced, all others copied.
 pub fn write(host: &[u8], ours: &Ours<'_>, to: &mut Room<'_>) -> fmt::Result {
     for line in host.split_inclusive(|&byte| byte == b'\n') {
         let key = line.split(|&byte| byte == b':').next().unwrap_or_default();

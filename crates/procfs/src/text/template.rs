@@ -26,7 +26,7 @@ const CHANGING: [Field; 19] = [
     Field::RtPriority,
     Field::Policy,
 ];
-/// Where a field stands in [`CHANGING`]; as many as there are for one that does not change.
+/// The index of a field in [`CHANGING`]; their number for a field that does not change.
 const PLACES: [u8; FIELDS + 1] = {
     let (mut places, mut i) = ([CHANGING.len() as u8; FIELDS + 1], 0);
     while i < CHANGING.len() {
@@ -67,7 +67,7 @@ impl Template {
             if place < CHANGING.len() {
                 (values[place], ends[place]) = (number, room.text().len() as u64);
             } else {
-                // There is room for any number.
+                // Any number fits.
                 let _ = write_field(field, number, &mut room);
             }
         }
@@ -211,7 +211,7 @@ mod tests {
             loaded.load(|at| words[at]);
             assert_eq!(loaded, template);
         }
-        // What is torn is still no reason to fall.
+        // Torn words must not cause a panic.
         for word in [u64::MAX, 1 << 32, 700 << 32 | 700, 5] {
             let mut template = Template::EMPTY;
             template.load(|_| word);

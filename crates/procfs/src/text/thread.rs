@@ -1,4 +1,4 @@
-//! A thread as its files tell it, whoever knows it: the kernel in the program, or a reader of its state page.
+//! A thread's files, for any caller that knows the thread: the kernel in the program, or a reader of its state page.
 
 use super::stat::{Field, priority};
 use super::template::Template;
@@ -29,7 +29,7 @@ impl Scheduling {
     }
 }
 
-/// What is ours in a thread's `stat`.
+/// Our fields of a thread's `stat`.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The process.
