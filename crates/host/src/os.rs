@@ -3,7 +3,7 @@
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
-use ids::Nanos;
+use ids::{Nanos, Nice};
 
 /// The host signal of tick and kick. Programs of glibc cannot own it: it is reserved for
 /// thread cancellation, which is ours.
@@ -158,6 +158,15 @@ pub fn cpu_time_of(tid: u32) -> Nanos {
     const OF_THREAD: i32 = 4;
     const PRECISE: i32 = 2;
     clock_gettime(!(tid as i32) << 3 | OF_THREAD | PRECISE)
+}
+
+/// The nice value of the calling host thread.
+pub fn nice() -> Nice {
+    const PRIO_PROCESS: usize = 0;
+    // SAFETY: no memory is touched.
+    let biased = unsafe { syscall!(nr::GETPRIORITY, PRIO_PROCESS, 0) };
+    // The call answers 20 - nice, so that no answer looks like an error (`getpriority(2)`).
+    Nice(20 - biased as i8)
 }
 
 /// This process's id.

@@ -118,8 +118,9 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     k.take_over_signals(ids::CpuId(0), t, blocked);
     process::open();
     k.take_over_times(ids::CpuId(0), t);
-    if let Some(carried) = Carried::parse(options.thread) {
-        k.take_carried(t, &carried);
+    match Carried::parse(options.thread) {
+        Some(carried) => k.take_carried(t, &carried),
+        None => k.adopt_nice(t, os::nice()),
     }
     process::adopt_registrations(t, libraries::rseq_offset(aux));
     UP.store(true, Relaxed);

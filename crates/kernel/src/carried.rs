@@ -102,6 +102,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// Gives the first thread the nice value that the host gave the process, as `nice entresol run` wants it.
+    pub fn adopt_nice(&self, t: ThreadIdx, nice: Nice) {
+        let attr = Attr { nice, ..self.sched.attr(t) };
+        // Any nice value of the host is valid here.
+        let _ = self.sched.set_attr(t, &attr, self.m.now(), &mut self.kicks(self.sched.cpu_of(t)));
+    }
+
     /// Applies it to the first thread of the new program. Values that do not fit this kernel, which may have other
     /// CPUs, stay at their defaults.
     pub fn take_carried(&self, t: ThreadIdx, carried: &Carried) {
