@@ -10,7 +10,7 @@ use crate::checkpoint::{Checkpoint, FORMAT, Notify, TimerState, VERSION};
 pub struct Damaged {
     /// A place in the text (`line 7, column 3`) or a field (`timers[2].signal`).
     pub at: String,
-    /// What is wrong there.
+    /// The fault.
     pub what: String,
 }
 

@@ -3,7 +3,7 @@
 use abi::checkpoint::{ProcessRecord, ThreadRecord, TimerRecord};
 use serde::{Deserialize, Serialize};
 
-/// What a file of this kind says of itself.
+/// The format's name in a file of this kind.
 pub const FORMAT: &str = "entresol-time";
 /// The version of the form that this library writes and reads.
 pub const VERSION: u32 = 1;
@@ -23,7 +23,7 @@ pub struct Checkpoint {
     pub pid: i32,
     /// The host's `boot_id`: clocks of another boot are others.
     pub boot: String,
-    /// What the clocks read.
+    /// The clocks' readings.
     pub clocks: Clocks,
     /// CPU time of the process.
     pub cpu: CpuTime,
@@ -73,7 +73,7 @@ pub struct CpuTime {
 pub struct ThreadTime {
     /// Its id.
     pub tid: i32,
-    /// What it has consumed.
+    /// Its CPU time.
     pub cpu: CpuTime,
 }
 
@@ -93,7 +93,7 @@ pub struct ITimers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// What is left; 0: not running.
+    /// The rest; 0: not running.
     pub value: u64,
     /// Its period; 0: once.
     pub interval: u64,
@@ -115,7 +115,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// What holds.
+    /// The limit in force.
     pub soft: Option<u64>,
     /// How far it may be raised.
     pub hard: Option<u64>,
@@ -158,7 +158,7 @@ pub struct TimerState {
     /// When it expires; `null`: not running. On the clock that `now` was read of: a relative setting of CLOCK_REALTIME
     /// counts on CLOCK_MONOTONIC.
     pub expires: Option<u64>,
-    /// What the clock read.
+    /// The clock's reading.
     pub now: u64,
     /// Set with TIMER_ABSTIME.
     pub absolute: bool,
@@ -243,7 +243,7 @@ impl Checkpoint {
     }
 }
 
-/// What can be written as JSON, whatever its type.
+/// Writes any value as JSON.
 mod erased {
     pub trait Json {
         fn json(&self) -> String;

@@ -214,7 +214,7 @@ fn receive(stream: &UnixStream) -> io::Result<Option<File>> {
     }
 }
 
-/// What is in the file, if that is what an answer can be.
+/// The file's bytes, if they can be an answer.
 fn bytes(pid: i32, mut file: File) -> Result<Vec<u8>, NoAnswer> {
     use std::io::Seek;
     let found = file.metadata()?;

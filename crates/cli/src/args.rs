@@ -1,4 +1,4 @@
-//! What can be asked on the command line.
+//! The command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use crate::{install, program};
 use tool::style::{BAD, GOOD, NOTE};
 use tool::{machine, resolve};
 
-/// What one check found.
+/// The result of one check.
 enum Finding {
     Good(String),
     Note(String),

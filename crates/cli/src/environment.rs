@@ -39,7 +39,7 @@ pub fn options(
     }
     match request.sampling {
         Some(sampling) => {
-            // Samples are taken at ticks: there must be as many.
+            // Samples are taken at ticks, so ticks must be as frequent.
             if sampling.hz > USUAL_HZ && !sampling.wall {
                 add("hz", sampling.hz.to_string().as_bytes());
             }
@@ -119,7 +119,7 @@ pub fn with_image(mut entries: Vec<CString>, enter: Enter, image: &Path, options
     };
     let mut list = image.as_os_str().as_bytes().to_owned();
     let others = take(&mut entries, door).unwrap_or_default();
-    // What is there stays, behind ours; ours is not named twice when this command runs inside its own program.
+    // Existing entries stay, behind ours. Ours is not repeated when this command runs inside its own program.
     for other in others.split(|&byte| byte == b':').filter(|&other| !other.is_empty() && other != list_head(image)) {
         list.push(b':');
         list.extend(other);

@@ -15,7 +15,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use watch::{Watched, fetch, printable};
 
-/// What OpenMetrics is called in HTTP.
+/// The media type of OpenMetrics.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Writes them, or serves them for ever.

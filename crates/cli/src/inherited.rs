@@ -1,7 +1,7 @@
-//! What this process was started with and Rust's standard library changes before `main`.
+//! State that this process inherited and Rust's standard library changes before `main`.
 //!
 //! The library ignores SIGPIPE and opens /dev/null in place of closed standard streams. The program that `run`
-//! becomes would inherit both, so a constructor, which runs earlier, remembers how they were.
+//! becomes would inherit both, so a constructor, which runs earlier, records the original state.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -43,7 +43,7 @@ pub fn install() -> Result<PathBuf, InstallError> {
             }
         }
     }
-    // Somebody else has made the folder that has our name: nobody can do that to this one.
+    // Another user has created the folder with our name. That cannot happen to this one.
     if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), &name, embedded::IMAGE) {
         return Ok(file);
     }

@@ -60,7 +60,7 @@ impl<T: FromArgMatches> FromArgMatches for Later<T> {
     }
 }
 
-/// What the task is said to be for stands already, and is not what the documentation of its arguments says.
+/// Keeps the task's description, which its arguments' documentation would replace.
 fn keep_about(command: Command, augment: impl FnOnce(Command) -> Command) -> Command {
     let (about, long) = (command.get_about().cloned(), command.get_long_about().cloned());
     augment(command).about(Resettable::from(about)).long_about(Resettable::from(long))

@@ -11,7 +11,7 @@ const PERIOD_USUAL: u64 = 100_000_000;
 /// The smallest quota.
 const QUOTA_MIN: u64 = 1_000;
 
-/// What a limit on CPU time holds for.
+/// The scope of a limit on CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All threads together.
@@ -20,23 +20,23 @@ pub enum Scope {
     Thread,
 }
 
-/// What happens at it.
+/// The effect of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// This signal, once, after so much.
+    /// This signal, once, after this many nanoseconds.
     Soft(u64, i32),
-    /// The end, after so much.
+    /// The end, after this many nanoseconds.
     Hard(u64),
-    /// Waiting, beyond so much in so much time.
+    /// Throttling beyond a quota per period, in nanoseconds.
     Share(u64, u64),
 }
 
 /// One `--cpu-limit`; times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuLimit {
-    /// For whom.
+    /// Its scope.
     pub scope: Scope,
-    /// What.
+    /// Its effect.
     pub act: Act,
 }
 
@@ -71,16 +71,16 @@ impl FromStr for CpuLimit {
 pub struct GroupOption {
     /// The group's name.
     pub name: String,
-    /// What is said of it.
+    /// The rule for it.
     pub rule: GroupRule,
 }
 
-/// What is said of a group.
+/// A rule for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupRule {
     /// It exists, and is counted.
     Count,
-    /// At most so much CPU time in so much time.
+    /// At most a quota of CPU time per period, in nanoseconds.
     Share(u64, u64),
     /// Threads with such names belong to it.
     Match(String),
@@ -112,7 +112,7 @@ pub struct CpusetOption {
     pub name: String,
     /// The CPUs, each once, ascending.
     pub cpus: Vec<u16>,
-    /// Nobody else may use them.
+    /// No other thread may use them.
     pub exclusive: bool,
 }
 
@@ -158,7 +158,7 @@ fn pattern(text: &str) -> Result<String, String> {
     if text.is_empty() || text.contains([',', ';']) {
         return Err("a pattern has at least one character, and neither comma nor semicolon".to_owned());
     }
-    // Without its stars, a name must be able to have as many characters.
+    // A name has at most 15 characters, so a pattern must not need more.
     if text.bytes().filter(|&b| b != b'*').count() > 15 {
         return Err(format!("{text:?} matches nothing: names of threads have 15 characters at most"));
     }
@@ -237,7 +237,7 @@ fn positive(text: &str) -> Result<u64, String> {
     Ok(ns as u64)
 }
 
-/// What the options say together, as the image reads it: names and values. `cpus` is how many there will be.
+/// All options as the image reads them: names and values. `cpus` is the number of CPUs there will be.
 pub fn options(
     limits: &[CpuLimit],
     groups: &[GroupOption],

@@ -75,7 +75,7 @@ pub enum Obstacle {
     NoInterpreter {
         /// The script.
         script: PathBuf,
-        /// What its first line names.
+        /// The interpreter that its first line names.
         interpreter: PathBuf,
     },
     /// An ELF file that makes no sense.
@@ -83,7 +83,7 @@ pub enum Obstacle {
     Malformed {
         /// The program.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// Scripts that name scripts, too often.
@@ -91,7 +91,7 @@ pub enum Obstacle {
     ScriptTooDeep(PathBuf),
 }
 
-/// What there is to know about a program that the image can enter.
+/// Facts about a program that the image can enter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
     /// The ELF file that execve loads in the end: the interpreter, for a script.
@@ -102,7 +102,7 @@ pub struct Program {
     pub writable_text: bool,
 }
 
-/// What a file's first bytes say.
+/// The kind of a file, by its first bytes.
 enum Content {
     Elf,
     Script(PathBuf),

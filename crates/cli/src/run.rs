@@ -48,7 +48,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The exit status that says so.
+    /// The corresponding exit status.
     #[must_use]
     pub fn status(&self) -> i32 {
         match self {
@@ -85,7 +85,7 @@ pub fn run(request: &RunArguments) -> i32 {
     error.status()
 }
 
-/// What comes back from becoming another program: only the reason why not.
+/// Exec returns only the reason of its failure.
 type Never = std::convert::Infallible;
 
 fn execute(request: &RunArguments) -> Result<Never, RunError> {

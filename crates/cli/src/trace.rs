@@ -71,11 +71,11 @@ pub struct Live {
     pub processes: Vec<Process>,
     /// Switches that were written down.
     pub switches: u64,
-    /// Switches that found no room.
+    /// Switches that did not fit.
     pub lost: u64,
 }
 
-/// What the words of every process say of switches.
+/// All processes' records of switches.
 #[must_use]
 pub fn live(files: &[Vec<u64>]) -> Live {
     let mut live = Live::default();

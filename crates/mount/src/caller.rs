@@ -1,4 +1,4 @@
-//! Who asks.
+//! The process that asks.
 
 use crate::host::{Host, Process};
 use crate::rights::Lender;
@@ -18,7 +18,7 @@ pub struct Asker {
     pub tid: i32,
 }
 
-/// What the host says of it.
+/// The host's facts about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
     /// Its process.
@@ -28,7 +28,7 @@ pub struct Facts {
 }
 
 impl Asker {
-    /// What the host says of it.
+    /// The host's facts about it.
     ///
     /// # Errors
     /// ENOENT if it is gone, or in another pid namespace.
@@ -86,7 +86,7 @@ impl Threads for One {
     }
 }
 
-/// Whose a process is. Who may not be traced by its own user has files of the superuser's (`task_dump_owner`).
+/// A process's owner. Files of a process that its own user may not trace belong to the superuser (`task_dump_owner`).
 fn owner(host: &Host, process: Process) -> Result<Owner, Errno> {
     let text = host.read(Some(process), b"status")?;
     let mut owner = Owner::default();

@@ -1,12 +1,12 @@
-//! A process that acts in an asker's namespace of users.
+//! A process that acts in an asker's user namespace.
 //!
-//! A thread cannot enter another namespace of users alone (`setns(2)`). So a process is made that shares this one's
-//! memory and descriptors, as for vfork(2): it enters, takes the asker's rights on, acts, and ends, and the thread that
-//! made it waits. What it has opened is open here as well.
+//! A thread alone cannot enter another user namespace (`setns(2)`). So a process is made that shares this one's
+//! memory and descriptors, as for vfork(2): it enters, takes on the asker's rights, acts, and ends, while the thread
+//! that made it waits. Files that it opens are open here as well.
 //!
-//! The asker may be the superuser of its namespace and could look into the double: therefore a process that serves a
-//! mount may not be traced (PR_SET_DUMPABLE), which counts for its memory, whoever has it. It could also stop or kill
-//! the double. So there is one double at a time, and others do not wait for ever.
+//! The asker may be the superuser of its namespace and could look into the double. Therefore a process that serves a
+//! mount must not be traceable (PR_SET_DUMPABLE), which applies to its memory in every process. The asker could also
+//! stop or kill the double, so there is one double at a time, and others do not wait for ever.
 
 use crate::rights::Rights;
 use rustix::io::Errno;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// There is one.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// What the double does, and the result.
+/// The double's work, and its result.
 struct Errand<'a, A, R> {
     rights: &'a Rights,
     own: &'a CapabilitySets,

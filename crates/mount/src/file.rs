@@ -1,7 +1,7 @@
 //! Open files.
 //!
-//! A file of ours is made anew whenever it is read from its beginning, as Linux's sequence files are, and what a short read
-//! leaves is kept for the next: a record is never put together from two.
+//! Our files are generated again whenever they are read from the beginning, as Linux's sequence files are. The rest
+//! of a short read is kept for the next one, so a record is never composed of two.
 
 use crate::caller::Asker;
 use crate::node::Node;
@@ -40,7 +40,7 @@ impl Opened {
                 let mut bytes = vec![0; size];
                 // The host judges readers as well as openers.
                 let read = tree.lend(asker, || match rustix::io::pread(file, &mut bytes, offset) {
-                    // What has no places has an order.
+                    // A file without offsets is read in order.
                     Err(Errno::SPIPE) => rustix::io::read(file, &mut bytes),
                     read => read,
                 })?;

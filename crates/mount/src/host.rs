@@ -37,7 +37,7 @@ pub struct Host {
     folders: Mutex<HashMap<Process, Arc<OwnedFd>>>,
 }
 
-/// So many directories are kept open, then all are let go.
+/// The number of directories kept open; beyond it all are closed.
 const FOLDERS_MAX: usize = 256;
 /// A line of `stat` is shorter.
 const LINE: usize = 2048;

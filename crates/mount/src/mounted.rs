@@ -1,11 +1,12 @@
-//! The tree on a folder of this machine's: who serves it, and who takes it away.
+//! The tree on a folder of this machine: serving and unmounting.
 //!
-//! A mount ends in one of two ways. Somebody unmounts it: the kernel ends the connection, and the path is no longer ours, perhaps
-//! already another's. Or whoever serves it is asked to end: then it is taken from its path, if it is still there.
+//! A mount ends in one of two ways. If it is unmounted, the kernel ends the connection, and the path is no longer
+//! ours, perhaps already another's. If the server is asked to end, it removes the mount from its path, if it is still
+//! there.
 //!
-//! It is there if the connection lives (`fuse_dev_poll` says POLLERR without one) and the path is on its device. Neither is enough:
-//! a copy of the mount in another namespace keeps the connection of one that has left the path, and the number of a device whose
-//! file system is gone is given out again.
+//! It is there if the connection lives (`fuse_dev_poll` says POLLERR without one) *and* the path is on its device.
+//! Neither alone is enough: a copy of the mount in another namespace keeps the connection alive, and the number of a
+//! removed device is given out again.
 
 use crate::serve::{self, FileSystem};
 use crate::tree::Tree;
@@ -37,7 +38,7 @@ impl Mounted {
         Ok(Mounted { session, folder: folder.to_owned() })
     }
 
-    /// What takes it away.
+    /// The handle that unmounts it.
     ///
     /// # Errors
     /// No more descriptors.
@@ -73,7 +74,7 @@ pub struct Unmounter {
     folder: PathBuf,
 }
 
-/// The device that the path is on. Nobody who serves a file system is asked.
+/// The device of the path, without asking the server of a file system.
 fn device(folder: &Path) -> host::Result<(u32, u32)> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
     let found = rustix::fs::statx(CWD, folder, flags, StatxFlags::empty())?;
@@ -81,8 +82,8 @@ fn device(folder: &Path) -> host::Result<(u32, u32)> {
 }
 
 impl Unmounter {
-    /// Takes it from the tree at once, if it is still there. Who has something open in it keeps that until nobody serves it, and
-    /// then gets ENOTCONN.
+    /// Removes it from the tree at once, if it is still there. Files that are open in it stay open until it is no
+    /// longer served, and then answer ENOTCONN.
     ///
     /// # Errors
     /// Neither the host nor `fusermount3` does it.

@@ -1,7 +1,7 @@
-//! What a number of the kernel's stands for.
+//! Inode numbers.
 //!
-//! The number is made from what it names, so a file has the same one as long as it exists, however often the kernel has
-//! forgotten it meanwhile, and a process that comes later has others.
+//! A number is computed from what it names, so a file has the same one as long as it exists, even if the kernel
+//! forgets it meanwhile, and a later process has others.
 
 use crate::host::Process;
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl Nodes {
         number
     }
 
-    /// What a number stands for, unless the kernel has forgotten it.
+    /// The node of a number, unless the kernel has forgotten it.
     pub fn find(&self, number: u64) -> Option<Arc<Node>> {
         if number == ROOT {
             return Some(Arc::new(Node::ROOT));

@@ -1,4 +1,4 @@
-//! Who runs under Entresol.
+//! The programs that run under Entresol.
 
 use crate::host::Process;
 use state::{Snapshot, Thread};
@@ -14,7 +14,7 @@ pub trait Watch: Send + Sync + 'static {
     fn pids(&self) -> Vec<i32>;
 }
 
-/// What was seen of a process.
+/// An observation of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Its snapshot, as fresh as there is one; `None` if it does not run under Entresol, or says nothing.
@@ -34,7 +34,7 @@ impl Program {
         Program(snapshot)
     }
 
-    /// What was seen of it.
+    /// Its last snapshot.
     pub fn snapshot(&self) -> &Snapshot {
         &self.0
     }
@@ -56,11 +56,11 @@ impl Program {
     }
 }
 
-/// What was seen is good for so long at least: times are told in ticks of this length.
+/// How long a snapshot stays valid: times are shown in ticks of this length.
 const TICK: Duration = Duration::from_millis(10);
 /// And for no longer than this, whatever the page says of itself.
 const LONGEST: Duration = Duration::from_secs(30);
-/// So many processes are remembered, then all are forgotten.
+/// The number of processes remembered; beyond it all are forgotten.
 const KNOWN_MAX: usize = 4096;
 
 /// `None`: not looked yet.
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// Nobody looked at yet.
+    /// Without any observation yet.
     pub fn new(watch: impl Watch) -> Programs {
         Programs { watch: Box::new(watch), known: Mutex::default() }
     }

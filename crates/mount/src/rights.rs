@@ -1,13 +1,13 @@
-//! The rights of whoever asks, lent to the thread that serves.
+//! The asker's rights, taken on by the thread that serves it.
 //!
-//! The host judges by the one that makes a call, when a file is opened and again when it is read or written. So each
-//! call on somebody's behalf is made with the user, the groups and the capabilities that the asker has at that moment.
-//! Only the superuser can serve other users; one that serves its own user has those rights anyway, and gives up
-//! capabilities that the asker lacks.
+//! The host judges the caller when a file is opened, and again when it is read or written. So each call for an asker
+//! is made with the user, the groups and the capabilities that the asker has at that moment. Only the superuser can
+//! serve other users; a server for its own user has those rights anyway, and gives up capabilities that the asker
+//! lacks.
 //!
-//! Capabilities count in a namespace of users. An asker in another one than the mount's is served by a process in that
-//! namespace (`double.rs`): what its capabilities are worth there, and its user id towards processes outside, only
-//! the host can tell. An asker of which the host does not say where it is, is refused.
+//! Capabilities are relative to a user namespace. An asker in another one than the mount's is served by a process in
+//! that namespace (`double.rs`), because only the host can tell what its capabilities are worth there, and what its
+//! user id is towards processes outside. An asker whose namespace is unknown is refused.
 
 use crate::caller::Asker;
 use crate::double;
@@ -18,7 +18,7 @@ use rustix::process::{Gid, Pid, Uid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 use std::os::fd::OwnedFd;
 
-/// Whose rights this process has, and where.
+/// This process's own rights and namespace.
 #[derive(Debug)]
 pub struct Lender {
     /// The user.
@@ -27,7 +27,7 @@ pub struct Lender {
     namespaces: [u64; 2],
 }
 
-/// What one asker may do.
+/// One asker's rights.
 #[derive(Debug)]
 pub(crate) struct Rights {
     user: Uid,
@@ -175,7 +175,7 @@ impl Drop for Lent {
                 .and_then(|()| thread::set_capabilities(None, self.own));
         }
         if back.is_err() {
-            // Somebody would be served with another's rights.
+            // Continuing would serve an asker with another's rights.
             std::process::abort();
         }
     }

@@ -29,7 +29,7 @@ pub use fuser::Session;
 const NEVER: Duration = Duration::ZERO;
 /// But the names of a process's files are there for as long as it is.
 const LASTING: Duration = Duration::from_secs(1);
-/// Attributes are told anew after a tick of Linux.
+/// How long attributes may be cached: a tick of Linux.
 const ATTRIBUTES: Duration = Duration::from_millis(10);
 /// Requests that are served at once: one may wait for a program that does not answer.
 const THREADS: usize = 4;
@@ -47,7 +47,7 @@ pub struct FileSystem {
     lasting: Duration,
 }
 
-/// What is open, by the number that the kernel was told.
+/// Open files, by the handle that the kernel has.
 #[derive(Debug)]
 struct Handles<T> {
     open: Mutex<HashMap<u64, Arc<T>>>,
@@ -158,7 +158,7 @@ fn attributes(number: u64, stat: &Stat) -> FileAttr {
 
 impl FileSystem {
     fn new(tree: Tree, options: &procfs::Options) -> FileSystem {
-        // What one may see and another not is asked each time.
+        // With `hidepid`, visibility depends on the asker, so it is checked each time.
         let lasting = if options.hide == HidePid::Off { LASTING } else { NEVER };
         FileSystem { tree, nodes: Nodes::default(), files: Handles::new(), listings: Handles::new(), lasting }
     }
@@ -365,7 +365,7 @@ impl Filesystem for FileSystem {
         }
     }
 
-    /// A listing is of one moment: complete for what lives throughout, and nothing twice. Rewinding makes it anew.
+    /// A listing is complete for what lives throughout, and lists nothing twice. Rewinding makes it anew.
     fn readdir(&self, request: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let listing = match self.listings.find(handle) {
             Ok(listing) => listing,

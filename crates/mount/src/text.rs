@@ -19,7 +19,7 @@ const SIZE: usize = 8 << 10;
 /// The first 64 CPUs of a mask are told.
 const CPUS_TOLD: u32 = 64;
 
-/// Of whom a file is.
+/// The owner of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subject {
     /// The process.
@@ -28,7 +28,7 @@ pub struct Subject {
     pub tid: i32,
     /// The file is in the directory of a process, and is about all its threads.
     pub whole: bool,
-    /// Whoever reads may know where the thread waits.
+    /// The reader may know where the thread waits.
     pub traces: bool,
 }
 
@@ -63,7 +63,7 @@ pub fn make(
     let mut bytes = vec![0; SIZE + base.len()];
     let mut room = Room::new(&mut bytes);
     let it = Told { program, of, thread, stat };
-    // What does not fit is left out, as by a short read.
+    // Text that does not fit is cut, as by a short read.
     let _ = it.write(file, &base, &mut room);
     let len = room.text().len();
     bytes.truncate(len);

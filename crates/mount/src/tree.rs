@@ -141,7 +141,7 @@ impl Tree {
         }
     }
 
-    /// Asks the host about a node's place, with the rights of whoever asks.
+    /// Asks the host about a node's path, with the asker's rights.
     fn on_host<R>(
         &self,
         asker: &Asker,
@@ -165,7 +165,7 @@ impl Tree {
         Ok(stat)
     }
 
-    /// A link's text; `self` and `thread-self` are whoever asks.
+    /// A link's text; `self` and `thread-self` are the asker.
     ///
     /// # Errors
     /// As [`Tree::find`].

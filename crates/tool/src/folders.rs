@@ -54,9 +54,9 @@ pub struct Folder {
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// So many folders are made where there are none: the cache, and ours in it.
+/// The number of folders that are created where there are none: the cache, and ours in it.
 const MADE_MAX: usize = 2;
-/// So many names in `/tmp` are looked at.
+/// The number of names in `/tmp` that are examined.
 const NAMES_MAX: usize = 4096;
 
 /// Opens a folder of this user's; with `make`, one that is missing is made if the one above it is this user's, or lets

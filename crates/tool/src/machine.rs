@@ -1,4 +1,4 @@
-//! What this machine allows: the kernel's version, and two abilities without which nothing works.
+//! Checks of this machine: the kernel's version, and two abilities without which nothing works.
 
 use std::ffi::CStr;
 

@@ -19,7 +19,7 @@ pub fn remark(sentence: &str) {
     anstream::eprintln!("{NOTE}entresol:{NOTE:#} {sentence}");
 }
 
-/// What is being done, on a terminal only, in place of what was said before; nothing ends it.
+/// Shows progress in place of the previous message, on a terminal only.
 pub fn progress(sentence: &str) {
     use std::io::{IsTerminal, Write};
     let mut stream = std::io::stderr();

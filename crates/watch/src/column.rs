@@ -92,7 +92,7 @@ impl Column {
         matches!(self, Self::Name | Self::State | Self::Policy | Self::Wait)
     }
 
-    /// What stands in it.
+    /// The column's value.
     #[must_use]
     pub fn text(self, row: Row<'_>) -> String {
         let mut text = String::new();
@@ -184,7 +184,7 @@ impl Column {
         }
     }
 
-    /// What it is called in `-o` and in JSON.
+    /// Its name in `-o` and in JSON.
     #[must_use]
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -275,7 +275,7 @@ pub fn seconds(time: Nanos) -> String {
     text
 }
 
-/// What a thread waits for, and how long at most from the time of the snapshot on.
+/// A thread's wait, and its longest duration from the time of the snapshot on.
 #[must_use]
 pub fn waits_for(thread: &Thread, taken: Nanos) -> String {
     let mut text = String::new();

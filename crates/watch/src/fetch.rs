@@ -34,7 +34,7 @@ pub enum FetchError {
     Page {
         /// The process.
         pid: i32,
-        /// What is wrong with it.
+        /// The fault.
         why: Error,
     },
     /// It was asked for a snapshot and has made none, nor did it ever.

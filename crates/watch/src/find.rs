@@ -110,7 +110,7 @@ fn read(place: &Place) -> Result<Page<PageFile>, Error> {
     Page::open(PageFile(file))
 }
 
-/// What has become of the process that made a page.
+/// The fate of the process that made a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is there.
@@ -121,8 +121,8 @@ pub enum Fate {
     Unknown,
 }
 
-/// Whether the process that made the page is the one that has its id now, and still runs the program that made it: an id
-/// is given again, and a program without Entresol may have come by exec, but none of them has the old service thread.
+/// Whether the process that made the page is the one that has its id now, and still runs the same program. Ids are
+/// reused, and a program without Entresol may have come by exec, but none of them has the old service thread.
 #[must_use]
 pub fn fate(header: &Header) -> Fate {
     let Header { pid, service, .. } = *header;

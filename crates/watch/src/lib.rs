@@ -25,7 +25,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// What the process is called: its main thread's name, or the host's if that thread is gone.
+    /// The process's name: its main thread's, or the host's if that thread is gone.
     #[must_use]
     pub fn name(&self) -> String {
         match self.snapshot.threads.iter().find(|thread| thread.tid == self.pid) {

@@ -1,8 +1,8 @@
-//! Which functions a thread is in that has no CPU: its page says where it goes on, and its stack is read from outside.
+//! The functions of a thread that has no CPU: its page says where it continues, and its stack is read from outside.
 //!
-//! The host shows nothing of such a thread to debuggers. What is unwound is the process's memory at the moment, with the
-//! unwinding tables of the files that it has mapped; nothing is stopped. So a thread may go on meanwhile, and then
-//! what was found of it means nothing: a second look at the page tells.
+//! The host shows nothing of such a thread to debuggers. Its stack is unwound from the process's memory at the
+//! moment, with the unwind tables of the files that it has mapped; nothing is stopped. The thread may continue
+//! meanwhile, and then the result is meaningless: a second look at the page tells.
 
 use crate::{Watched, fetch};
 use anyhow::Context;
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// The most functions that are shown of one thread.
 const DEPTH_MAX: usize = 64;
-/// What the process has mapped may be anything: so much of its map and of all its files is read, so many symbols are
-/// kept, and so long is looked. What is beyond has addresses only.
+/// A process may map anything, so these limit how much of its map and of all its files is read, how many symbols are
+/// kept, and how long is searched. Functions beyond them are shown as addresses.
 const MAPS_MAX: u64 = 8 << 20;
 const BYTES_MAX: u64 = 20 << 20;
 const SYMBOLS_MAX: usize = 150_000;
@@ -32,7 +32,7 @@ struct Library {
     name: String,
     from: u64,
     to: u64,
-    /// What is added to its own addresses.
+    /// The difference between its run-time and linked addresses.
     bias: u64,
     /// Functions by their own address.
     symbols: Vec<(u64, u64, String)>,
@@ -64,7 +64,7 @@ pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<String>>> {
     if memory.refused && !threads.is_empty() {
         anyhow::bail!("the host does not let us read the memory of process {pid} (kernel.yama.ptrace_scope?)");
     }
-    // Who has not moved between the two looks has not moved between them and what was read.
+    // A thread that has not moved between the two looks has not moved while its stack was read.
     let again = fetch::one(pid)?;
     let later: HashMap<i32, &Thread> = again.snapshot.threads.iter().map(|thread| (thread.tid, thread)).collect();
     let counts = |t: &Thread| (t.place, t.voluntary, t.involuntary, t.parked);
@@ -207,7 +207,7 @@ fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>, effort: &mut Effort)
     let mut symbols = functions(&file);
     let debug_file = debug_file(&file);
     let Limited { effort, .. } = cache.into_inner();
-    // What was stripped from it may lie where distributions put it.
+    // Stripped debug information may lie where distributions put it.
     if let Some((file, _)) = debug_file.and_then(|path| open(&path)) {
         let cache = ReadCache::new(Limited { file, effort: &mut *effort });
         if let Ok(file) = object::File::parse(&cache) {

@@ -1,10 +1,10 @@
-//! As much of HTTP as a scrape takes: one request, one answer, and the connection is closed.
+//! The part of HTTP that a scrape needs: one request, one answer, and the connection is closed.
 //!
-//! Each client has a thread and a time in which all must be done, so a slow one holds up no other. There are only so many
-//! threads; a client that finds none is turned away at once.
+//! Each client has a thread and a deadline, so a slow one holds up no other. The number of threads is bounded; a
+//! client beyond it is turned away at once.
 //!
-//! A page that some browser on this machine shows could ask as well, if its name in the DNS is made to lead here. What it
-//! cannot choose is the Host header: that has its name, and a name that is not this machine's is refused.
+//! A page in a browser on this machine could ask as well, if its name in the DNS is made to lead here. It cannot
+//! choose the Host header, which has its name, and a name that is not this machine's is refused.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -102,7 +102,7 @@ fn answer(
     let (mut bytes, mut filled) = ([0; REQUEST_MAX], 0);
     let verdict = loop {
         match client.read(&mut bytes[filled..])? {
-            // The end, or no more room.
+            // The end, or a full buffer.
             0 => break Err("400 Bad Request"),
             n => filled += n,
         }
@@ -126,7 +126,7 @@ fn answer(
     Ok(())
 }
 
-/// Whether the request is for the figures: without their body, or with it. The error is the status. `None`: it goes on.
+/// Whether the request asks for the figures, with or without their body. The error is the status. `None`: incomplete.
 fn judge(request: &[u8], names: &[String]) -> Option<Result<bool, &'static str>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);

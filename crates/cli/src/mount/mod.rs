@@ -1,7 +1,7 @@
-//! `entresol mount` and `entresol proc`: the tree of the room `mount`, served from this process.
+//! `entresol mount` and `entresol proc`: the tree of crate `mount`, served from this process.
 //!
-//! [`watch`] is where it has its snapshots from; [`refusal`] says why it cannot be mounted, and what to do. [`command`] runs a
-//! command with the tree over its own `/proc`, in namespaces that [`namespace`] makes.
+//! [`watch`] supplies its snapshots; [`refusal`] says why it cannot be mounted, and what to do. [`command`] runs a command with
+//! the tree over its own `/proc`, in namespaces that [`namespace`] makes.
 
 pub mod command;
 pub mod namespace;
@@ -135,7 +135,7 @@ fn folder(named: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Goes on in a child of its own session; whoever called sees the end of the command, and the mount is there.
+/// Continues in a child of its own session. The caller sees the end of the command, and the mount is there.
 fn into_background() -> anyhow::Result<()> {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
@@ -158,8 +158,8 @@ fn into_background() -> anyhow::Result<()> {
     }
 }
 
-/// Blocks the signals that ask for the end, before there is a mount: one that came between would leave a mount that nobody serves,
-/// or be lost where whoever started us has it ignored. All threads that come later have the mask.
+/// Blocks the signals that ask for the end, before the mount exists. A signal in between would leave a mount without
+/// a server, or be lost if we inherited it as ignored. All later threads have the mask.
 fn block_ends() -> libc::sigset_t {
     // SAFETY: an empty set, and signals that exist.
     unsafe {
@@ -180,7 +180,7 @@ fn serve(mounted: Mounted, ends: libc::sigset_t) -> anyhow::Result<i32> {
         let mut signal = 0;
         // SAFETY: our own words.
         unsafe { libc::sigwait(&raw const ends, &raw mut signal) };
-        // With the process the connection ends, too, whoever is still inside.
+        // The connection ends with the process, even if processes are still inside.
         std::process::exit(match unmounter.unmount() {
             Ok(()) => 0,
             Err(error) => {

@@ -20,7 +20,7 @@ pub fn enter() -> anyhow::Result<OwnedFd> {
         unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).map_err(why_no_namespace)?;
         become_oneself(user, group).context("cannot stay who you are in a namespace of your own")?;
     }
-    // What happens to the host's mounts is seen here, what happens here is not seen there.
+    // Mounts of the host propagate here, and ours do not propagate there.
     mount(None, "/", None, libc::MS_REC | libc::MS_SLAVE, None).context("cannot make mounts private")?;
     super::refusal::device()?;
     let device = OwnedFd::from(fs::OpenOptions::new().read(true).write(true).open(super::refusal::DEVICE)?);

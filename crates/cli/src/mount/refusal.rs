@@ -55,7 +55,7 @@ fn has_helper() -> bool {
         || folders.into_iter().any(|folder| ["fusermount3", "fusermount"].iter().any(|name| folder.join(name).exists()))
 }
 
-/// What mounting has answered, for people.
+/// An error of mounting, in words.
 #[must_use]
 pub fn explain(error: &Error, folder: &Path) -> anyhow::Error {
     let folder = folder.display();

@@ -9,7 +9,7 @@ use watch::find;
 #[derive(Debug)]
 pub struct Pages;
 
-/// Who has not answered is asked again after so long: each asking may take [`fetch::PATIENCE`].
+/// The pause before a silent process is asked again: each request may take [`fetch::PATIENCE`].
 const SILENT: Duration = Duration::from_secs(1);
 
 impl Watch for Pages {

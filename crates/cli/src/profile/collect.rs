@@ -17,7 +17,7 @@ pub struct Thread {
     pub pid: i32,
     /// Its id.
     pub tid: i32,
-    /// What it was called at the sample.
+    /// Its name at the sample.
     pub name: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Location {
     pub frames: Vec<Frame>,
 }
 
-/// What samples of one stack come to.
+/// The sum of the samples of one stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Weight {
     /// How many.

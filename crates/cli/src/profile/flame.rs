@@ -1,6 +1,7 @@
-//! The profile as a flame graph: one picture that a browser shows, threads of one name together.
+//! The profile as a flame graph: one picture for a browser, threads of the same name together.
 //!
-//! Drawn here: the libraries for it are under a licence that asks more of whoever hands them on than ours does.
+//! Drawn here, because the available libraries are under the CDDL, which asks more of distributors than our licence
+//! does.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,7 +15,7 @@ const MARGIN: f64 = 10.0;
 /// Above them: the title.
 const HEAD: usize = 40;
 const ROW: usize = 17;
-/// What a frame must have to be seen, and to have its name in it.
+/// The least width of a frame to be visible, and to have its name in it.
 const SEEN: f64 = 0.3;
 const NAMED: f64 = 24.0;
 /// A letter of this size.

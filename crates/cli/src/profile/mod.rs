@@ -57,7 +57,7 @@ pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {
     Ok(status)
 }
 
-/// What goes where; made before the program starts, so that a mistake in a name costs nothing.
+/// The output files, created before the program starts, so that a mistake in a name costs nothing.
 struct Outputs {
     pprof: Option<File>,
     flame: Option<File>,

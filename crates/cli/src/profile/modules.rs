@@ -68,7 +68,7 @@ pub struct Frame {
 pub struct Module {
     /// Where it is.
     pub path: String,
-    /// What it has for unwinding; taken from the file's bytes.
+    /// Its unwind tables, taken from the file's bytes.
     pub sections: framehop::ExplicitModuleSectionInfo<Rc<[u8]>>,
     /// Its parts that are loaded: offset in the file, length there, address.
     segments: Vec<(u64, u64, u64)>,
@@ -119,7 +119,7 @@ impl Module {
         Some(offset - from + address)
     }
 
-    /// What is at an address: the innermost function first, then those that it was inlined into.
+    /// The functions at an address: the innermost first, then those that it was inlined into.
     #[must_use]
     pub fn frames(&self, address: u64) -> Vec<Frame> {
         let frames = self.frames_by_debug_information(address);

@@ -1,7 +1,7 @@
-//! From a sample to the functions that were active: unwinding from copied registers and stack.
+//! From a sample to the active functions: unwinding from copied registers and stack.
 //!
-//! Unwind tables where a file has them, else frame pointers. Where the copied stack ends before the thread's does, the chain of
-//! frame pointers that the image followed goes on.
+//! Unwind tables where a file has them, else frame pointers. Beyond the end of the copied stack, the chain of frame
+//! pointers that the image followed continues.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ pub struct Spot {
     pub address: u64,
 }
 
-/// What code a process has, from one list of mappings to the next.
+/// A process's code, from one list of mappings to the next.
 pub struct Space {
     unwinder: UnwinderX86_64<Rc<[u8]>>,
     cache: CacheX86_64,

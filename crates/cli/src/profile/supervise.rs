@@ -45,7 +45,7 @@ fn supervise(request: &RunArguments) -> anyhow::Result<i32> {
     }
 }
 
-/// Waits for a child of ours: its exit status as shells say it. What is sent to this process goes to it.
+/// Waits for our child: its exit status as shells report it. Signals to this process are passed on to it.
 pub fn wait(child: i32) -> i32 {
     CHILD.store(child, Relaxed);
     // What the terminal sends reaches the child by itself; what is sent to this process is meant for it.

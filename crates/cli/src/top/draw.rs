@@ -10,7 +10,7 @@ use ratatui::widgets::{Clear, Paragraph};
 
 /// CPUs that have a meter each.
 const METERS_MAX: usize = 8;
-/// From this width on there is room for all columns.
+/// The least width for all columns.
 pub const WIDE: u16 = 100;
 
 /// The line above the table.

@@ -1,11 +1,11 @@
-//! What processes and threads did between two snapshots.
+//! Activity of processes and threads between two snapshots.
 
 use ids::Nanos;
 use state::Thread;
 use std::collections::HashMap;
 use watch::Watched;
 
-/// What a thread did, for each second.
+/// A thread's activity per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Speed {
     /// CPU time in percent of a CPU.
@@ -30,9 +30,9 @@ impl std::ops::AddAssign for Speed {
 /// A process as of now, and its speed.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// What it says.
+    /// Its snapshot.
     pub watched: Watched,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// How busy each of its CPUs was, in percent.
     pub busy: Vec<f64>,

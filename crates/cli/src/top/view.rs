@@ -1,4 +1,4 @@
-//! What is shown, and the keys that change it.
+//! The visible part, and the keys that change it.
 
 use super::rates::{Measured, Rates, Speed};
 use clap::ValueEnum;
@@ -45,7 +45,7 @@ pub enum Group {
     Processes,
 }
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     /// The next picture.
@@ -70,7 +70,7 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> String {
         self.thread.map_or_else(|| self.process.name.clone(), |thread| printable(thread.name()))
@@ -83,7 +83,7 @@ impl Line<'_> {
         self.thread.or_else(busiest).map_or('-', Thread::letter)
     }
 
-    /// What it waits for; of a process, how many threads it has.
+    /// Its wait; of a process, the number of threads.
     #[must_use]
     pub fn wait(&self) -> String {
         let snapshot = &self.process.watched.snapshot;
@@ -105,7 +105,7 @@ impl Line<'_> {
     }
 }
 
-/// What is shown.
+/// The visible part.
 #[derive(Debug)]
 pub struct View {
     /// The order.
@@ -291,7 +291,7 @@ impl View {
         json!({ "processes": processes.collect::<Vec<_>>(), "threads": threads.collect::<Vec<_>>() })
     }
 
-    /// What is in the title: how many threads run, are queued, wait.
+    /// The title: how many threads run, are queued, wait.
     #[must_use]
     pub fn title(&self, rates: &Rates) -> String {
         let shown = || rates.processes.iter().filter(|process| self.has(process));
