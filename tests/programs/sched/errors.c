@@ -1,4 +1,4 @@
-//@ privileged
+//@ root
 /* What each scheduling call answers, case by case. */
 #include "../check.h"
 #include <sys/resource.h>
