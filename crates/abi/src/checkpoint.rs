@@ -259,7 +259,7 @@ pub mod request {
     /// Bytes of a socket's name.
     pub const NAME: usize = 23;
 
-    /// What the socket is called at which the asker listens: an abstract name (`unix(7)`).
+    /// The name of the socket at which the asker listens: an abstract one (`unix(7)`).
     pub const fn name(number: u32) -> [u8; NAME] {
         let mut name = *b"\0entresol-time-00000000";
         let mut i = 0;

@@ -1,4 +1,4 @@
-//! What a program may ask of Entresol beyond Linux, and what can be asked about a program from outside.
+//! Calls beyond Linux: requests of a program to Entresol, and requests about a program from outside.
 //!
 //! **May touch:** private system calls, and one signal to another process.
 //!

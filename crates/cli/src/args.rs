@@ -182,7 +182,7 @@ pub enum RealTime {
     Host,
 }
 
-/// What guards stacks.
+/// The mechanism that guards stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Guards {
     /// Markers in page tables
