@@ -56,7 +56,7 @@ pub(crate) fn hand_in(me: &Carrier) {
         && kernel().signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
     {
         // The process has reached its limit of pending signals: the host keeps it until there is room.
-        crate::left::queue(kernel().m.pid, &info);
+        kernel::left::queue(&kernel().m, kernel().m.pid, &info);
     }
 }
 

@@ -52,7 +52,6 @@ pub mod exec;
 pub mod handlers;
 mod identity;
 mod ids_file;
-mod left;
 pub mod machine;
 pub mod order;
 pub mod os;
@@ -75,8 +74,6 @@ mod states;
 mod stops;
 pub mod survey;
 pub mod takeover;
-mod terminal;
-mod times;
 pub mod watch;
 
 pub use machine::{Host, kernel};

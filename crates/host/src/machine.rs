@@ -11,18 +11,17 @@ use crate::identity::{self, Identities};
 use crate::os::{self, nr};
 use crate::receive::{self, Receiving};
 use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, left, place, recorder, service, sites, states, times, watch};
+use crate::{exec, handlers, ids_file, place, recorder, service, sites, states, watch};
 use abi::frame::Registers;
-use abi::{Errno, SigEvent, SigInfo, SigSet, Signal};
+use abi::{Errno, SigInfo, SigSet, Signal};
 use alloc::boxed::Box;
 use arch::context::{Trapped, UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory, Times};
+use kernel::{Arg, Call, Clock, Event, Fatal, Fault, Kernel, Machine, NoMemory};
 use record::write::Place;
 use signal::frame::{ExtendedState, Restorable};
 use sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
-use time::cpu::Usage;
 
 /// The machine of this process.
 #[derive(Debug)]
@@ -153,16 +152,6 @@ impl Host {
     }
 }
 
-/// Whether the calling carrier has this capability.
-fn has_capability(capability: u32) -> bool {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = [VERSION_3, 0];
-    let mut data = [0u32; 6];
-    // SAFETY: header and data have the sizes of that version.
-    let r = unsafe { syscall!(nr::CAPGET, header.as_ptr(), data.as_mut_ptr()) };
-    r == 0 && data[0] >> capability & 1 != 0
-}
-
 impl Machine for Host {
     #[inline(always)]
     fn now(&self) -> Nanos {
@@ -191,10 +180,6 @@ impl Machine for Host {
         watch::want(cpu);
     }
 
-    fn serves(&self, _cpu: CpuId, core: Option<usize>) {
-        place::share(Carrier::me(), core);
-    }
-
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>) {
         watch::want(cpu);
         self.clock.keep();
@@ -213,77 +198,17 @@ impl Machine for Host {
         r
     }
 
-    fn host_vector(&self, nr: usize, fd: u64, addr: u64, len: u64, flags: u64) -> isize {
-        let vector = [addr, len];
-        let args = [fd, vector.as_ptr() as u64, 1, u64::MAX, u64::MAX, flags];
-        self.host(Call { nr, args })
-    }
-
-    fn host_select(&self, n: u64, [read, write, except]: [u64; 3]) -> isize {
-        let time = [0u64; 2];
-        self.host(Call { nr: nr::SELECT, args: [n, read, write, except, time.as_ptr() as u64, 0] })
-    }
-
-    fn opens_fifo(&self, call: &Call) -> bool {
-        const S_IFMT: u32 = 0o170000;
-        const S_IFIFO: u32 = 0o010000;
-        const O_NONBLOCK: u64 = 0o4000;
-        const AT_FDCWD: u64 = -100i64 as u64;
-        let a = &call.args;
-        let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };
-        if flags & O_NONBLOCK != 0 {
-            return false;
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        let mut words = [0; 6];
+        for (word, arg) in words.iter_mut().zip(args) {
+            *word = arg.word();
         }
-        let mut stat = [0u32; 36];
-        // SAFETY: `struct stat` has 144 bytes; st_mode is the word at byte 24.
-        let r = unsafe { syscall!(nr::NEWFSTATAT, dir, path, stat.as_mut_ptr(), 0) };
-        r == 0 && stat[6] & S_IFMT == S_IFIFO
-    }
-
-    fn is_ready(&self, fd: u64, for_writing: bool) -> bool {
-        os::is_ready(fd, for_writing)
-    }
-
-    fn socket_times_out(&self, fd: u64, sending: bool) -> bool {
-        os::socket_times_out(fd, sending)
-    }
-
-    fn real_itimer(&self) -> [Nanos; 2] {
-        crate::times::real_itimer()
-    }
-
-    fn soft_limit(&self, resource: u64) -> u64 {
-        let mut limits = [0u64; 2];
-        // SAFETY: the host fills the two words.
-        unsafe { syscall!(nr::PRLIMIT64, 0, resource, 0, limits.as_mut_ptr()) };
-        limits[0]
-    }
-
-    fn may_set_priorities(&self) -> bool {
-        const CAP_SYS_NICE: u32 = 23;
-        has_capability(CAP_SYS_NICE)
-    }
-
-    fn may_raise_limits(&self) -> bool {
-        const CAP_SYS_RESOURCE: u32 = 24;
-        has_capability(CAP_SYS_RESOURCE)
+        self.host(Call { nr, args: words })
     }
 
     fn carrier_time(&self) -> Option<Nanos> {
         const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
         Some(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID))
-    }
-
-    fn host_usage(&self) -> Usage {
-        times::usage()
-    }
-
-    fn take_over_times(&self) -> Times {
-        times::take_over()
-    }
-
-    fn hand_on_times(&self, handed: &Times) {
-        times::hand_on(handed);
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
@@ -296,15 +221,6 @@ impl Machine for Host {
 
     fn is_gone(&self, tid: u32) -> bool {
         ids_file::is_gone(tid, self.uid())
-    }
-
-    fn segment_size(&self, id: u64) -> Option<u64> {
-        const IPC_STAT: usize = 2;
-        // shm_segsz follows the permissions, which take 48 bytes.
-        let mut ds = [0u64; 16];
-        // SAFETY: `struct shmid64_ds` has 112 bytes.
-        let r = unsafe { syscall!(nr::SHMCTL, id, IPC_STAT, ds.as_mut_ptr()) };
-        (r >= 0).then_some(ds[6])
     }
 
     #[inline(always)]
@@ -334,21 +250,17 @@ impl Machine for Host {
         user::write(addr, from).map_err(|_| Fault)
     }
 
-    fn sample(&self, cpu: CpuId, t: ThreadIdx, value: Nanos) {
-        let r = self.registers(t);
-        recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
-    }
-
-    fn switched(&self, cpu: CpuId, to: Option<ThreadIdx>, preempted: bool, at: Nanos) {
-        recorder::switched(cpu, to, preempted, at);
-    }
-
-    fn tell(&self, what: core::fmt::Arguments<'_>) {
-        crate::report::say(what);
-    }
-
-    fn unsampled(&self, cpu: CpuId, t: ThreadIdx, value: Nanos) {
-        recorder::unsampled(cpu, t, value);
+    fn observe(&self, event: Event<'_>) {
+        match event {
+            Event::Sample(cpu, t, value) => {
+                let r = self.registers(t);
+                recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
+            }
+            Event::Unsampled(cpu, t, value) => recorder::unsampled(cpu, t, value),
+            Event::Switched { cpu, to, preempted, at } => recorder::switched(cpu, to, preempted, at),
+            Event::Serves(_, core) => place::share(Carrier::me(), core),
+            Event::Message(message) => crate::report::say(message),
+        }
     }
 
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
@@ -445,10 +357,6 @@ impl Machine for Host {
         }
     }
 
-    fn stack_pointer(&self, t: ThreadIdx) -> u64 {
-        self.with_context(t, |c| c.r[reg::RSP])
-    }
-
     fn set_registers(&self, t: ThreadIdx, n: &Registers) {
         self.with_context(t, |c| self.replace_registers(c, n));
     }
@@ -523,19 +431,6 @@ impl Machine for Host {
         crate::stops::changed();
     }
 
-    fn in_background(&self, fd: u64) -> Option<kernel::Background> {
-        crate::terminal::in_background(fd)
-    }
-
-    fn set_ignored(&self, signal: Signal, ignored: bool, flags: abi::SaFlags) {
-        let bit = 1u64 << (signal.raw() - 1);
-        if handlers::SERVICE_SET & bit == 0 {
-            return;
-        }
-        let action = os::HostAction { handler: u64::from(ignored), flags: flags.0, ..Default::default() };
-        os::sigaction(signal.raw(), Some(&action));
-    }
-
     fn uid(&self) -> u32 {
         self.uid.load(Relaxed)
     }
@@ -559,14 +454,6 @@ impl Machine for Host {
         identity::gone(identity);
     }
 
-    fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno> {
-        let bytes = event.to_bytes();
-        let mut id = 0i32;
-        // SAFETY: the host reads the event and fills the id.
-        let r = unsafe { syscall!(nr::TIMER_CREATE, clock, bytes.as_ptr(), &raw mut id) };
-        Errno::from_ret(r).map(|_| id)
-    }
-
     fn show_to_tracer(&self, info: &SigInfo) -> bool {
         crate::stops::show(info)
     }
@@ -579,32 +466,8 @@ impl Machine for Host {
         receive::settle(awaited);
     }
 
-    fn queue_on_host(&self, info: &SigInfo) {
-        left::queue(self.pid, info);
-    }
-
-    fn queue_on_carrier(&self, info: &SigInfo) {
-        left::queue_for_carrier(self.pid, info);
-    }
-
-    fn take_from_host(&self, set: SigSet) -> Option<SigInfo> {
-        left::take(set)
-    }
-
-    fn pending_on_host(&self) -> SigSet {
-        left::pending()
-    }
-
-    fn pending_on_carrier(&self) -> SigSet {
-        left::pending_for_carrier()
-    }
-
     fn barrier(&self) -> Option<sync::rcu::Barrier> {
         Some(crate::takeover::barrier)
-    }
-
-    fn random(&self) -> u64 {
-        base::tsc().wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 

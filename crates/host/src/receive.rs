@@ -30,8 +30,9 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{handlers, left, os, outside, service, survey};
+use crate::{handlers, os, outside, service, survey};
 use abi::{SigSet, Signal};
+use kernel::left;
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -103,7 +104,7 @@ impl Rounds {
 
     /// Whether something is pending that the service thread will take, or has been noted for it by a handler.
     fn is_due(&self) -> bool {
-        left::pending().0 & self.asked.load(SeqCst) != 0 || outside::is_due()
+        left::pending(&kernel().m).0 & self.asked.load(SeqCst) != 0 || outside::is_due()
     }
 
     /// Whether a round, which was under way when its state was this, has ended.
@@ -169,7 +170,7 @@ pub(crate) fn settle(awaited: Option<Signal>) {
 /// Takes all signals of the set to the kernel: which there were.
 fn take(set: u64) -> SigSet {
     let mut taken = SigSet::EMPTY;
-    while let Some(info) = left::take(SigSet(set)) {
+    while let Some(info) = left::take(&kernel().m, SigSet(set)) {
         // A standard signal is never refused.
         let _ = kernel().signal_from_host(Carrier::me().cpu(), info);
         taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);

@@ -13,9 +13,9 @@
 
 use crate::machine::kernel;
 use crate::os;
-use crate::{handlers, left, process, service, survey};
+use crate::{handlers, process, service, survey};
 use abi::{SigInfo, Signal};
-use kernel::Fatal;
+use kernel::{Fatal, left};
 use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
 /// The request to the service thread: the signal, and above it the count of SIGCONT that voids it. 0: none.
@@ -121,7 +121,7 @@ pub(crate) fn serve(left: u64) {
     let (signal, continued) = (word as i32 & 0xff, (word >> 32) as u32);
     if kernel().continued() == continued {
         let cont = 1 << Signal::CONT.index();
-        if left & cont == 0 && left::pending().0 & cont != 0 {
+        if left & cont == 0 && left::pending(&kernel().m).0 & cont != 0 {
             // It is taken next, and then the stop is void.
             return;
         }

@@ -6,6 +6,7 @@
 //! them. The image that comes up takes them in; if the call fails, this one does.
 
 use crate::Kernel;
+use crate::left;
 use crate::machine::{Machine, NEVER_LEFT};
 use abi::{SigInfo, SigSet, si_code};
 use alloc::vec::Vec;
@@ -38,9 +39,9 @@ impl<M: Machine> Kernel<M> {
                     handed.kept.push(info);
                 }
             } else if private.is_empty() && keeps_its_sender(&info, self.config.pid.0) {
-                self.m.queue_on_host(&info);
+                left::queue(&self.m, self.config.pid.0, &info);
             } else {
-                self.m.queue_on_carrier(&info);
+                left::queue_for_carrier(&self.m, self.config.pid.0, &info);
             }
         }
         handed
@@ -61,18 +62,18 @@ impl<M: Machine> Kernel<M> {
     /// Makes signals that are pending at the host pending here. The caller is the carrier of `t`. The host has
     /// accepted all of them, so only what exceeds this process's own limit is refused.
     pub fn take_over_signals(&self, cpu: CpuId, t: ThreadIdx, set: SigSet) {
-        if (self.m.pending_on_host() & set).is_empty() {
+        if (left::pending(&self.m) & set).is_empty() {
             return;
         }
         loop {
-            let private = self.m.pending_on_carrier() & set;
+            let private = left::pending_for_carrier(&self.m) & set;
             if private.is_empty() {
                 break;
             }
-            let Some(info) = self.m.take_from_host(private) else { break };
+            let Some(info) = left::take(&self.m, private) else { break };
             let _ = self.send_to_thread(cpu, t, info);
         }
-        while let Some(info) = self.m.take_from_host(set) {
+        while let Some(info) = left::take(&self.m, set) {
             let _ = self.send_to_process(cpu, Some(t), info);
         }
     }

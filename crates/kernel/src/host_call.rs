@@ -9,7 +9,7 @@ use crate::machine::{Call, Machine};
 use crate::terminal::changes_terminal;
 use crate::trap::{Next, Out};
 use crate::wait::Wait;
-use crate::{Kernel, cpu};
+use crate::{Kernel, cpu, facts};
 use abi::{Errno, SigInfo, Signal, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
@@ -193,12 +193,9 @@ pub(crate) fn may_last(nr: usize) -> bool {
 pub(crate) struct Enough(AtomicBool);
 
 impl Enough {
-    const SOL_SOCKET: u64 = 1;
-    const SO_RCVLOWAT: u64 = 18;
-
     /// The program sets an option of a socket; a forked child has its parent's sockets.
     pub(crate) fn note(&self, call: &Call) {
-        if call.args[1..3] == [Enough::SOL_SOCKET, Enough::SO_RCVLOWAT] {
+        if facts::sets_enough(call) {
             self.set(true);
         }
     }
@@ -213,15 +210,7 @@ impl Enough {
 
     #[inline]
     fn is_asked(&self, m: &impl Machine, fd: u64) -> bool {
-        self.is_used() && Enough::asks(m, fd)
-    }
-
-    #[cold]
-    fn asks(m: &impl Machine, fd: u64) -> bool {
-        let (mut enough, mut len) = (0_u32, size_of::<u32>() as u32);
-        let to = (&raw mut enough as u64, &raw mut len as u64);
-        let args = [fd, Enough::SOL_SOCKET, Enough::SO_RCVLOWAT, to.0, to.1, 0];
-        m.host(Call { nr: nr::GETSOCKOPT, args }) == 0 && enough > 1
+        self.is_used() && facts::waits_for_enough(m, fd)
     }
 }
 
@@ -327,7 +316,7 @@ impl<M: Machine> Kernel<M> {
     /// Opening waits for the other end of a FIFO and little else: only that waits. Asking for
     /// O_NONBLOCK would stick to the descriptor, so only a look tells.
     fn try_open(&self, call: &Call) -> Tried {
-        if self.m.opens_fifo(call) { Tried::MustWait } else { Tried::Inline }
+        if facts::opens_fifo(&self.m, call) { Tried::MustWait } else { Tried::Inline }
     }
 
     /// `read(2)` and `write(2)` as vector calls with RWF_NOWAIT.
@@ -337,7 +326,7 @@ impl<M: Machine> Kernel<M> {
         if len == 0 || len > i64::MAX as u64 {
             return Tried::Done(self.m.host(*call));
         }
-        let done = self.m.host_vector(vector, fd, addr, len, RWF_NOWAIT);
+        let done = facts::transfer_at_once(&self.m, vector, fd, addr, len);
         match done {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
@@ -544,7 +533,7 @@ impl<M: Machine> Kernel<M> {
     /// Whether the call is on a socket that gives up after a time.
     pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
         let r = self.m.registers(t);
-        let limited = |fd, sending| self.m.socket_times_out(fd, sending);
+        let limited = |fd, sending| facts::socket_times_out(&self.m, fd, sending);
         match call {
             nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(r.rdi, false),
             nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(r.rdi, false),

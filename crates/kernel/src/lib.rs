@@ -37,9 +37,12 @@ pub mod cpu;
 mod cputime;
 mod describe;
 mod exec;
+pub mod facts;
 pub mod futex;
 pub mod hint;
 mod host_call;
+mod host_times;
+pub mod left;
 pub mod limits;
 pub mod machine;
 mod memory;
@@ -69,7 +72,7 @@ pub use carried::Carried;
 pub use describe::{Moment, snapshot_rest};
 pub use exec::HandedOn;
 pub use host_call::{TRY_AGAIN, restarts};
-pub use machine::{Background, Call, Clock, Fatal, Fault, Machine, NoMemory, Times};
+pub use machine::{Arg, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
 pub use scarce::Unserved;
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Process, Trap};
@@ -238,6 +241,6 @@ impl<M: Machine> sched::Kick for Kicks<'_, M> {
     }
 
     fn serves(&mut self, cpu: CpuId, core: Option<usize>) {
-        self.m.serves(cpu, core);
+        self.m.observe(Event::Serves(cpu, core));
     }
 }

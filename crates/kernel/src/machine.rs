@@ -1,7 +1,7 @@
 //! What the kernel stands on: the host, or a simulated machine (law 1: this trait is the whole seam).
 
 use abi::frame::Registers;
-use abi::{Errno, SaFlags, SigEvent, SigInfo, SigSet, Signal};
+use abi::{SigInfo, SigSet, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
 use time::cpu::Usage;
@@ -52,6 +52,53 @@ pub struct Call {
     pub args: [u64; 6],
 }
 
+/// An argument of a host call that the kernel makes for itself.
+#[derive(Debug)]
+pub enum Arg<'a> {
+    /// A number, or an address of the program's.
+    Word(u64),
+    /// The host reads this.
+    In(&'a [u8]),
+    /// The host writes this.
+    Out(&'a mut [u8]),
+}
+
+impl Arg<'_> {
+    /// The word that the host gets.
+    #[inline(always)]
+    pub fn word(&mut self) -> u64 {
+        match self {
+            Arg::Word(word) => *word,
+            Arg::In(bytes) => bytes.as_ptr() as u64,
+            Arg::Out(bytes) => bytes.as_mut_ptr() as u64,
+        }
+    }
+}
+
+/// Something that happened on `cpu`, which calls.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The position of its current thread belongs into the profile, for so much time.
+    Sample(CpuId, ThreadIdx, Nanos),
+    /// Its current thread ends, and had this CPU time since its last sample.
+    Unsampled(CpuId, ThreadIdx, Nanos),
+    /// It turns to this thread, or to none.
+    Switched {
+        /// The CPU.
+        cpu: CpuId,
+        /// The thread.
+        to: Option<ThreadIdx>,
+        /// The one before could have gone on.
+        preempted: bool,
+        /// When.
+        at: Nanos,
+    },
+    /// It has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
+    Serves(CpuId, Option<usize>),
+    /// The program's user is to read this.
+    Message(core::fmt::Arguments<'a>),
+}
+
 /// The machine. Every method may be called on any CPU unless it says otherwise, with no
 /// lock held unless it says otherwise; none of them waits.
 pub trait Machine: Sync + Sized {
@@ -70,24 +117,8 @@ pub trait Machine: Sync + Sized {
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>);
     /// A host call that cannot wait.
     fn host(&self, call: Call) -> isize;
-    /// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer.
-    fn host_vector(&self, nr: usize, fd: u64, addr: u64, len: u64, flags: u64) -> isize;
-    /// `select(2)` of descriptors below `n` in three sets (0 for none) that does not wait.
-    fn host_select(&self, n: u64, sets: [u64; 3]) -> isize;
-    /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
-    fn opens_fifo(&self, call: &Call) -> bool;
-    /// Whether `fd` is a socket with a time limit for sending, or for receiving.
-    fn socket_times_out(&self, fd: u64, sending: bool) -> bool;
-    /// Whether `poll(2)` finds `fd` ready for reading or writing, or finds fault with it.
-    fn is_ready(&self, fd: u64, for_writing: bool) -> bool;
-    /// ITIMER_REAL, which is the host's: what is left, and the period.
-    fn real_itimer(&self) -> [Nanos; 2] {
-        [Nanos::ZERO; 2]
-    }
-    /// The soft limit of a resource of this process.
-    fn soft_limit(&self, resource: u64) -> u64;
-    /// Whether the host lets this process set any priority (CAP_SYS_NICE).
-    fn may_set_priorities(&self) -> bool;
+    /// The same with buffers of the kernel's.
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize;
     /// The first of `n` thread ids that no other process of ours uses.
     fn claim_ids(&self, n: i32) -> Option<i32>;
     /// Whether the host does not know this id, so that it does not notice when its thread ends.
@@ -98,8 +129,6 @@ pub trait Machine: Sync + Sized {
     fn is_gone(&self, _tid: u32) -> bool {
         false
     }
-    /// The size in bytes of a System V shared memory segment.
-    fn segment_size(&self, id: u64) -> Option<u64>;
 
     /// Loads a word of the program. Allowed under a futex bucket's lock, as are the next two.
     fn load_u32(&self, addr: u64) -> Result<u32, Fault>;
@@ -116,17 +145,8 @@ pub trait Machine: Sync + Sized {
     /// Copies to the program; a prefix may have been written on a fault.
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
 
-    /// Records the position of `t`, the current thread of the calling CPU `cpu`, for a profile. The sample stands for
-    /// `value`.
-    fn sample(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
-    /// `cpu`, which calls, turns to this thread, or to none; the one before could have gone on or not. For a trace.
-    fn switched(&self, _cpu: CpuId, _to: Option<ThreadIdx>, _preempted: bool, _at: Nanos) {}
-    /// `cpu`, which calls, has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
-    fn serves(&self, _cpu: CpuId, _core: Option<usize>) {}
-    /// Tells the program's user something.
-    fn tell(&self, _what: core::fmt::Arguments<'_>) {}
-    /// `t`, the current thread of the calling CPU `cpu`, ends. `value` is its CPU time since its last sample.
-    fn unsampled(&self, _cpu: CpuId, _t: ThreadIdx, _value: Nanos) {}
+    /// For traces, profiles and messages.
+    fn observe(&self, _event: Event<'_>) {}
 
     /// Reserves memory for the state of the thread in slot `t`.
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory>;
@@ -155,10 +175,6 @@ pub trait Machine: Sync + Sized {
     fn set_fs_base(&self, t: ThreadIdx, value: u64);
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
-    /// The stack pointer of the current thread.
-    fn stack_pointer(&self, t: ThreadIdx) -> u64 {
-        self.registers(t).rsp
-    }
     /// Sets all general registers; from now on all of them count at resume.
     fn set_registers(&self, t: ThreadIdx, r: &Registers);
     /// The form of the extended state in signal frames.
@@ -173,16 +189,8 @@ pub trait Machine: Sync + Sized {
     /// Ends or stops the whole process by the host's default action for this signal. Returns when a stopped process
     /// continues.
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
-    /// The host shall ignore this signal, or not, as the program does: exec hands it on, and
-    /// for SIGCHLD it decides about zombies and about what the process is told (`flags`: SA_NOCLDWAIT, SA_NOCLDSTOP).
-    fn set_ignored(&self, signal: Signal, ignored: bool, flags: SaFlags);
     /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals.
     fn stops_changed(&self) {}
-    /// If `fd` is the terminal of the process's session and another process group is in front there: how the
-    /// process stands to it.
-    fn in_background(&self, _fd: u64) -> Option<Background> {
-        None
-    }
     /// The real user id of the process.
     fn uid(&self) -> u32;
     /// Where `t`, which has no CPU, will continue: instruction, stack and frame pointer. Callable at any time; the
@@ -196,26 +204,9 @@ pub trait Machine: Sync + Sized {
     }
     /// A thread with these rights is no more.
     fn thread_gone(&self, _identity: u32) {}
-    /// A host timer with this event; its id.
-    fn create_timer(&self, clock: u64, event: &SigEvent) -> Result<i32, Errno>;
     /// The CPU time that the host has given to the calling carrier; `None` where nobody can tell.
     fn carrier_time(&self) -> Option<Nanos> {
         None
-    }
-    /// User and system time of this process, as the host counts them.
-    fn host_usage(&self) -> Usage {
-        Usage::default()
-    }
-    /// The host's count of this process before ours began, and its CPU timers and limit. They are ours from now on:
-    /// the host's are set so that they do nothing.
-    fn take_over_times(&self) -> Times {
-        Times::default()
-    }
-    /// Returns limit and timers to the host for the program that execs. The usage is the host's anyway.
-    fn hand_on_times(&self, _times: &Times) {}
-    /// Whether the host lets this process raise hard limits (CAP_SYS_RESOURCE).
-    fn may_raise_limits(&self) -> bool {
-        false
     }
     /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
     /// others are the kernel's.
@@ -228,29 +219,11 @@ pub trait Machine: Sync + Sized {
     /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
     /// wait for another carrier that has taken one and not given it yet.
     fn receive(&self, _awaited: Option<Signal>) {}
-    /// Queues a signal for the process at the host.
-    fn queue_on_host(&self, _info: &SigInfo) {}
-    /// Queues a signal at the host for the calling carrier, which blocks it.
-    fn queue_on_carrier(&self, _info: &SigInfo) {}
-    /// Takes a signal of the set that is pending for the calling carrier (first) or the process at the host.
-    fn take_from_host(&self, _set: SigSet) -> Option<SigInfo> {
-        None
-    }
-    /// Signals pending at the host for the calling carrier or the process.
-    fn pending_on_host(&self) -> SigSet {
-        SigSet::EMPTY
-    }
-    /// The subset that is pending for the carrier alone.
-    fn pending_on_carrier(&self) -> SigSet {
-        SigSet::EMPTY
-    }
     /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
     /// theirs.
     fn barrier(&self) -> Option<sync::rcu::Barrier> {
         None
     }
-    /// Random bits.
-    fn random(&self) -> u64;
 }
 
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
@@ -266,13 +239,4 @@ pub enum Fatal {
         /// How often SIGCONT had been sent when the stop was chosen.
         continued: u32,
     },
-}
-
-/// How a process stands to its terminal that another process group has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Background {
-    /// The process group is orphaned: no member of the session would continue it if it stopped.
-    pub orphaned: bool,
-    /// The terminal stops those who write, too (TOSTOP).
-    pub stops_writers: bool,
 }

@@ -6,9 +6,9 @@
 pub mod stacks;
 mod unused;
 
-use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
+use crate::{Kernel, facts};
 use abi::nr;
 use alloc::vec::Vec;
 use ids::CpuId;
@@ -154,7 +154,7 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn sys_shmat(&self, call: &Call) -> Out {
         let [id, addr, flags, ..] = call.args;
-        let size = self.m.segment_size(id);
+        let size = facts::segment_size(&self.m, id);
         if flags & SHM_REMAP != 0
             && let Err(e) = self.let_stacks_go(addr, size.unwrap_or(0))
         {

@@ -6,10 +6,10 @@
 //! otherwise.
 
 use crate::Kernel;
-use crate::machine::{Call, Machine};
+use crate::machine::{Arg, Call, Machine};
 use crate::trap::Out;
 
-use abi::{Errno, Layout, SigInfo, Signal, si_code};
+use abi::{Errno, Layout, SigInfo, Signal, nr, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx, Tid};
 use sync::Lock;
@@ -90,14 +90,13 @@ impl<M: Machine> Kernel<M> {
     fn set_owner(&self, call: &Call) -> Result<isize, Errno> {
         let mut call = *call;
         call.args[2] = self.host_id(call.args[2] as i32) as u64;
-        self.owned(&call, None)
+        self.owned(call.args[0], self.m.host(call), None)
     }
 
-    /// Makes the call; if the host agrees, this is the owner.
-    fn owned(&self, call: &Call, owner: Option<Tid>) -> Result<isize, Errno> {
-        let result = self.m.host(*call);
+    /// If the host has agreed, this is the owner.
+    fn owned(&self, fd: u64, result: isize, owner: Option<Tid>) -> Result<isize, Errno> {
         if result == 0 {
-            self.owners.set(call.args[0] as i32, owner)?;
+            self.owners.set(fd as i32, owner)?;
         }
         Ok(result)
     }
@@ -115,12 +114,12 @@ impl<M: Machine> Kernel<M> {
         };
         let own = Some(Tid(id as i32)).filter(|&tid| id != 0 && self.threads().find(tid).is_some());
         if own.is_none() || kind > F_OWNER_PID {
-            return self.owned(call, None);
+            return self.owned(call.args[0], self.m.host(*call), None);
         }
-        let host = [F_OWNER_PID, self.config.pid.0 as u32];
-        let mut call = *call;
-        call.args[2] = host.as_ptr() as u64;
-        self.owned(&call, own.filter(|_| kind == F_OWNER_TID))
+        let owner = [F_OWNER_PID.to_le_bytes(), self.config.pid.0.to_le_bytes()];
+        let (fd, command) = (call.args[0], call.args[1]);
+        let result = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(owner.as_flattened())]);
+        self.owned(fd, result, own.filter(|_| kind == F_OWNER_TID))
     }
 
     fn owner_ex(&self, call: &Call) -> Result<isize, Errno> {

@@ -7,7 +7,7 @@
 //! itself and asks each CPU for the thread that it runs.
 
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Event, Machine};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering::*;
 
@@ -22,7 +22,7 @@ impl<M: Machine> Kernel<M> {
         }
         last.store(now.0, Relaxed);
         let value = self.unsampled(t, now);
-        self.m.sample(cpu, t, value);
+        self.m.observe(Event::Sample(cpu, t, value));
     }
 
     /// The consumption of `t` since its last sample, which counts as sampled from now on.
@@ -38,7 +38,7 @@ impl<M: Machine> Kernel<M> {
     /// At the end of `t`, which runs.
     pub(crate) fn sample_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         if self.config.sampling.is_some() {
-            self.m.unsampled(cpu, t, self.unsampled(t, now));
+            self.m.observe(Event::Unsampled(cpu, t, self.unsampled(t, now)));
         }
     }
 
@@ -61,7 +61,7 @@ impl<M: Machine> Kernel<M> {
             && let Some(t) = self.sched.current(cpu)
         {
             let value = self.unsampled(t, self.m.now());
-            self.m.sample(cpu, t, value);
+            self.m.observe(Event::Sample(cpu, t, value));
         }
     }
 }

@@ -13,7 +13,7 @@
 use crate::host_call::restarts;
 use crate::machine::{Call, Machine};
 use crate::wait::{Deadline, Wait};
-use crate::{Clock, Kernel};
+use crate::{Clock, Kernel, facts};
 use abi::{Errno, nr};
 use ids::{Nanos, ThreadIdx};
 use sync::atomic::Ordering::*;
@@ -41,7 +41,7 @@ impl<M: Machine> Kernel<M> {
         const WNOHANG: u64 = 1;
         let a = &call.args;
         if let Some(writing) = direction(call.nr) {
-            return !self.m.is_ready(a[0], writing) && !self.m.socket_times_out(a[0], writing);
+            return !facts::is_ready(&self.m, a[0], writing) && !facts::socket_times_out(&self.m, a[0], writing);
         }
         match call.nr {
             // They have been tried a moment ago.
@@ -132,14 +132,13 @@ impl<M: Machine> Kernel<M> {
 
     /// Makes the call as one that does not wait: its result, if it is through or its time is over.
     fn look(&self, t: ThreadIdx, call: usize) -> Option<isize> {
-        const RWF_NOWAIT: u64 = 8;
         let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
         // The host says EINTR for a tick of ours, too.
         let undecided = |result: isize| result == Errno::EINTR.to_ret() || result == Errno::EAGAIN.to_ret();
         if call == nr::WRITE {
             let part = wait.a.load(Relaxed);
             let left = r.rdx - part;
-            return match self.m.host_vector(nr::PWRITEV2, r.rdi, r.rsi + part, left, RWF_NOWAIT) {
+            return match facts::transfer_at_once(&self.m, nr::PWRITEV2, r.rdi, r.rsi + part, left) {
                 more if more >= 0 && (more as u64) < left => {
                     wait.a.store(part + more as u64, Relaxed);
                     None

@@ -9,6 +9,7 @@
 //! the thread changes its mask and then reads the mark. One of them sees the other. A signal queued at the host in
 //! between, unmarked, comes back as if from outside.
 
+use crate::left;
 use crate::machine::{Machine, NEVER_LEFT};
 use crate::trap::Out;
 use crate::{Call, Kernel, ThreadIdx};
@@ -72,8 +73,8 @@ impl<M: Machine> Kernel<M> {
         self.m.leave_signals(self.descriptors.left());
         while let Some(info) = self.take_signal(t, only) {
             // A timer that is not read as fast as it expires has one signal there, not many.
-            if info.code() != si_code::TIMER || !self.m.pending_on_host().contains(signal) {
-                self.m.queue_on_host(&info);
+            if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
+                left::queue(&self.m, self.config.pid.0, &info);
             }
         }
     }
@@ -95,7 +96,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.descriptors.left.fetch_and(!taken.0, SeqCst);
         self.m.leave_signals(self.descriptors.left());
-        while let Some(info) = self.m.take_from_host(taken) {
+        while let Some(info) = left::take(&self.m, taken) {
             // The host has accepted it; if the queue here is full, it is lost as on Linux.
             let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);
         }
@@ -104,12 +105,12 @@ impl<M: Machine> Kernel<M> {
     /// A signal left to the host, for `sigtimedwait(2)`.
     pub(crate) fn take_left(&self, wanted: SigSet) -> Option<SigInfo> {
         let wanted = self.descriptors.left() & wanted;
-        if wanted.is_empty() { None } else { self.m.take_from_host(wanted) }
+        if wanted.is_empty() { None } else { left::take(&self.m, wanted) }
     }
 
     /// The signals left to the host that are pending there.
     pub(crate) fn pending_on_host(&self) -> SigSet {
         let left = self.descriptors.left();
-        if left.is_empty() { left } else { self.m.pending_on_host() & left }
+        if left.is_empty() { left } else { left::pending(&self.m) & left }
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::cputime::Ticked;
-use crate::machine::{Call, Machine};
+use crate::machine::{Call, Event, Machine};
 use crate::wait::Wait;
 use crate::{Chosen, Kernel, Thread, cpu, hint};
 use abi::Errno;
@@ -345,7 +345,8 @@ impl<M: Machine> Kernel<M> {
             self.count(last, now);
         }
         if self.config.tracing && last != next {
-            self.m.switched(cpu, next, matches!(prev, Prev::Preempted | Prev::Yield), now);
+            let preempted = matches!(prev, Prev::Preempted | Prev::Yield);
+            self.m.observe(Event::Switched { cpu, to: next, preempted, at: now });
         }
     }
 

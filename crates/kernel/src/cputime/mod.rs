@@ -29,7 +29,7 @@ pub(crate) use thread_time::ThreadTime;
 use self::thread_time::UNKNOWN;
 use crate::limits::{Enforced, Moment};
 use crate::machine::{Machine, Times};
-use crate::{Kernel, ThreadIdx};
+use crate::{Kernel, ThreadIdx, host_times};
 use ids::{CpuId, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -171,7 +171,7 @@ impl<M: Machine> Kernel<M> {
     pub fn process_usage(&self) -> Usage {
         let now = self.m.now();
         let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
-        let (host, rest) = (self.m.host_usage(), sample.exec - (sample.utime + sample.stime));
+        let (host, rest) = (host_times::usage(&self.m), sample.exec - (sample.utime + sample.stime));
         if host.stime != Nanos::ZERO {
             let all = u128::from((host.utime + host.stime).0);
             let system = Nanos((u128::from(rest.0) * u128::from(host.stime.0) / all) as u64);
@@ -291,7 +291,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The process takes over what the host has counted and armed for it. `t` is its only thread.
     pub fn take_over_times(&self, cpu: CpuId, t: ThreadIdx) {
-        let times = self.m.take_over_times();
+        let times = host_times::take_over(&self.m);
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
         self.know_carrier(cpu, self.m.now());
@@ -316,12 +316,12 @@ impl<M: Machine> Kernel<M> {
         let itimers = (!borrowed).then(|| [left(CpuItimerKind::Virtual), left(CpuItimerKind::Prof)]);
         let times = Times { usage: Usage::default(), limit: timers.process.limit(), rttime: timers.rttime, itimers };
         drop(timers);
-        self.m.hand_on_times(&times);
+        host_times::hand_on(&self.m, &times);
     }
 
     /// Exec has failed: timers and limit are ours again, as they were.
     pub fn keep_times(&self) {
-        let _ = self.m.take_over_times();
+        let _ = host_times::take_over(&self.m);
     }
 
     /// A limit on CPU time.

@@ -2,7 +2,7 @@
 
 use super::{Enforced, Moment, cpu_limit};
 use crate::hint;
-use crate::machine::{Clock, Machine};
+use crate::machine::{Clock, Event, Machine};
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::frame::Registers;
@@ -30,7 +30,7 @@ impl<M: Machine> Kernel<M> {
             LimitReached::Nothing => return,
             LimitReached::Soft => self.limits.soft_signal.unwrap_or(Signal::XCPU),
             LimitReached::Hard(_) => {
-                self.m.tell(format_args!("the process has had its CPU time (--cpu-limit): it ends"));
+                self.say(format_args!("the process has had its CPU time (--cpu-limit): it ends"));
                 Signal::KILL
             }
         };
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
 
     /// `t`, which was interrupted, makes `exit(0)` next.
     fn end_thread(&self, t: ThreadIdx) {
-        self.m.tell(format_args!("thread {} has had its CPU time (--cpu-limit thread:): it ends", self.tid(t).0));
+        self.say(format_args!("thread {} has had its CPU time (--cpu-limit thread:): it ends", self.tid(t).0));
         let registers = Registers { rdi: 0, ..self.m.registers(t) };
         self.m.set_registers(t, &registers);
         self.m.restart_call(t, Some(nr::EXIT));
@@ -123,6 +123,10 @@ impl<M: Machine> Kernel<M> {
         self.note_throttled(t);
         self.arm_timeout(cpu, t, Deadline { at: until, clock: Clock::Monotonic });
         true
+    }
+
+    fn say(&self, message: core::fmt::Arguments<'_>) {
+        self.m.observe(Event::Message(message));
     }
 
     fn note_throttled(&self, t: ThreadIdx) {

@@ -90,7 +90,7 @@ impl<M: Machine> Kernel<M> {
         let [from, to] = self.thread(t).stack.each_ref().map(|word| word.load(Relaxed));
         let Some(end) = addr.checked_add(len) else { return false };
         let below = from == addr && from != 0 && end <= to && from.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
-        below && (end..to).contains(&self.m.stack_pointer(t)) && self.memory.stacks.is_known(from, to)
+        below && (end..to).contains(&self.m.registers(t).rsp) && self.memory.stacks.is_known(from, to)
     }
 }
 

@@ -95,7 +95,7 @@ impl<M: Machine> Kernel<M> {
         if self.config.pending_unlimited {
             return Quota::UNLIMITED;
         }
-        Quota { limit: self.posix.limit.get(|| self.m.soft_limit(RLIMIT_SIGPENDING)), elsewhere: 0 }
+        Quota { limit: self.posix.limit.get(|| crate::facts::soft_limit(&self.m, RLIMIT_SIGPENDING)), elsewhere: 0 }
     }
 
     /// A limit that is the host's: what we know of one is old then.

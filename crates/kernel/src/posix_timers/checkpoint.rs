@@ -186,9 +186,13 @@ impl<M: Machine> Kernel<M> {
             restoring: self.timer_table().is_restoring(),
             clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.m.clock(clock)),
             cpu: [self.process_clock(), usage.utime, usage.stime],
-            itimers: [self.m.real_itimer(), itimer(CpuItimerKind::Virtual), itimer(CpuItimerKind::Prof)],
+            itimers: [
+                crate::host_times::real_itimer(&self.m),
+                itimer(CpuItimerKind::Virtual),
+                itimer(CpuItimerKind::Prof),
+            ],
             limits: [limit(TimeLimit::Cpu), limit(TimeLimit::RtTime)],
-            sigpending: self.m.soft_limit(super::charge::RLIMIT_SIGPENDING),
+            sigpending: crate::facts::soft_limit(&self.m, super::charge::RLIMIT_SIGPENDING),
         }
     }
 

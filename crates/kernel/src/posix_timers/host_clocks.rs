@@ -2,7 +2,7 @@
 //! signals arrive at the service thread for the process and are forwarded to their target.
 
 use crate::Kernel;
-use crate::machine::{Call, Machine};
+use crate::machine::{Arg, Call, Machine};
 use crate::trap::Out;
 use abi::{Errno, SigEvent, SigInfo, Signal, nr};
 use alloc::vec::Vec;
@@ -77,7 +77,11 @@ impl<M: Machine> Kernel<M> {
         if PRIVATE_SIGNALS.contains(&wanted.signo) {
             wanted.signo = CARRYING_SIGNAL;
         }
-        let host = self.m.create_timer(raw as i64 as u64, &wanted)?;
+        let mut host = [0; 4];
+        let clock = Arg::Word(raw as i64 as u64);
+        let made = self.m.ask(nr::TIMER_CREATE, &mut [clock, Arg::In(&wanted.to_bytes()), Arg::Out(&mut host)]);
+        Errno::from_ret(made)?;
+        let host = i32::from_le_bytes(host);
         let aim = (event.notify == SigEvent::THREAD_ID).then_some(Tid(event.tid));
         let timer = HostTimer { id: id as i32, host, signal: Signal::from_raw(event.signo), aim };
         self.posix.host.add(timer).inspect_err(|_| self.delete_on_host(host))

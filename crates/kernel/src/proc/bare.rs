@@ -3,6 +3,8 @@
 use super::files::OpenFile;
 use super::{F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR, SEEK_SET};
 use crate::Kernel;
+use crate::facts;
+use crate::machine::Arg::Word;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use abi::{Errno, nr};
@@ -18,8 +20,7 @@ impl<M: Machine> Kernel<M> {
         if !self.proc.files.may_be_bare() {
             return None;
         }
-        let duplicate =
-            |blank: i32| self.m.host(Call { nr: nr::FCNTL, args: [blank as u64, F_DUPFD_CLOEXEC, 0, 0, 0, 0] });
+        let duplicate = |blank: i32| self.m.ask(nr::FCNTL, &mut [Word(blank as u64), Word(F_DUPFD_CLOEXEC), Word(0)]);
         let fd = match self.proc.files.blank().map(duplicate) {
             Some(fd) if fd != Errno::EBADF.to_ret() => fd,
             // There is none yet, or the program has closed it.
@@ -34,12 +35,11 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     fn new_blank(&self) -> Option<i32> {
         let low = self.host_memory_file(true);
-        let args = [low as u64, F_DUPFD_CLOEXEC, BLANK_FROM, 0, 0, 0];
         if low < 0 {
             return None;
         }
-        let high = self.m.host(Call { nr: nr::FCNTL, args });
-        self.host_close(low as u64);
+        let high = self.m.ask(nr::FCNTL, &mut [Word(low as u64), Word(F_DUPFD_CLOEXEC), Word(BLANK_FROM)]);
+        facts::close(&self.m, low as u64);
         if high < 0 {
             return None;
         }
@@ -147,7 +147,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn back_files_for_child(&self) {
         self.back_files();
         if let Some(blank) = self.proc.files.set_blank(None) {
-            self.host_close(blank as u64);
+            facts::close(&self.m, blank as u64);
         }
     }
 
@@ -165,16 +165,16 @@ impl<M: Machine> Kernel<M> {
         };
         let is_ours = filled != Err(Errno::EFBIG);
         if !is_ours {
-            self.host_close(own as u64);
+            facts::close(&self.m, own as u64);
             own = self.open_hosts(&file.node, true);
             if own < 0 {
                 return true;
             }
         }
-        self.m.host(Call { nr: nr::LSEEK, args: [own as u64, file.cursor, SEEK_SET, 0, 0, 0] });
+        self.m.ask(nr::LSEEK, &mut [Word(own as u64), Word(file.cursor), Word(SEEK_SET)]);
         let close = if file.close_on_exec { O_CLOEXEC } else { 0 };
-        self.m.host(Call { nr: nr::DUP3, args: [own as u64, fd as u64, close, 0, 0, 0] });
-        self.host_close(own as u64);
+        self.m.ask(nr::DUP3, &mut [Word(own as u64), Word(fd as u64), Word(close)]);
+        facts::close(&self.m, own as u64);
         file.backed = true;
         file.fresh = file.cursor == 0;
         is_ours

@@ -4,6 +4,7 @@ use super::how::{self, CACHED, How, NO_MAGICLINKS, NO_SYMLINKS, WITHIN};
 use super::path::{PATH_MAX, PATH_SHORT, ProcPath, first_names};
 use super::view::View;
 use super::{AT_FDCWD, STATX_SIZE};
+use crate::machine::Arg::{In, Word};
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
@@ -304,7 +305,7 @@ impl<M: Machine> Kernel<M> {
             return self.pass(cpu, call);
         }
         let Ok(text) = self.hosts_path(dir, node, &path.rest[used..]) else { return Errno::ENOMEM.into() };
-        let mut call = *call;
+        let mut args = call.args.map(Word);
         let how;
         if let (nr::OPENAT2, What::Open { flags }) = (call.nr, asked.what) {
             if asked.want.within != Within::Anywhere && goes_up(&path.rest[used..]) {
@@ -316,14 +317,14 @@ impl<M: Machine> Kernel<M> {
                 return Errno::EXDEV.into();
             }
             // An absolute path for the host, so what confines it is seen to here.
-            how = [flags, 0, asked.resolve & (NO_MAGICLINKS | NO_SYMLINKS | CACHED)];
-            (call.args[2], call.args[3]) = (how.as_ptr() as u64, how::SIZE as u64);
+            how = [flags, 0, asked.resolve & (NO_MAGICLINKS | NO_SYMLINKS | CACHED)].map(u64::to_le_bytes);
+            (args[2], args[3]) = (In(how.as_flattened()), Word(how::SIZE as u64));
         }
         if let Some(at) = asked.dirfd {
-            call.args[at] = AT_FDCWD;
+            args[at] = Word(AT_FDCWD);
         }
-        call.args[asked.path] = text.as_ptr() as u64;
-        Out::Done(self.m.host(call))
+        args[asked.path] = In(&text);
+        Out::Done(self.m.ask(call.nr, &mut args))
     }
 
     pub(super) fn hosts_path(

@@ -26,11 +26,14 @@ mod status;
 mod view;
 
 use crate::cpu::bump;
-use crate::machine::{Call, Machine};
+use crate::facts;
+use crate::machine::Arg::{In, Out, Word};
+use crate::machine::Machine;
 use crate::{Kernel, ThreadIdx};
 use abi::nr;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use ids::{CpuId, Nanos};
 use once_cell::race::OnceBox;
 use procfs::{Caller, Options, Owner, Policy, Tree};
@@ -169,14 +172,14 @@ impl<M: Machine> Kernel<M> {
     fn ask_host(&self, now: Nanos, changes: u64) -> Owner {
         let mut ids = [[0_u32; 3]; 2];
         for (nr, ids) in [nr::GETRESUID, nr::GETRESGID].into_iter().zip(&mut ids) {
-            let at = ids.as_mut_ptr() as u64;
-            self.m.host(Call { nr, args: [at, at + 4, at + 8, 0, 0, 0] });
+            let mut answers = [[0; 4]; 3];
+            let [real, effective, saved] = &mut answers;
+            self.m.ask(nr, &mut [Out(real), Out(effective), Out(saved)]);
+            *ids = answers.map(u32::from_le_bytes);
         }
-        let dumpable = self.m.host(Call { nr: nr::PRCTL, args: [PR_GET_DUMPABLE, 0, 0, 0, 0, 0] }) == 1;
-        let mut statx = [0; STATX_WORDS];
-        let path = c"/proc/self/task".as_ptr() as u64;
-        let all = 0xfff;
-        self.m.host(Call { nr: nr::STATX, args: [AT_FDCWD, path, 0, all, statx.as_mut_ptr() as u64, 0] });
+        let dumpable = self.m.ask(nr::PRCTL, &mut [Word(PR_GET_DUMPABLE)]) == 1;
+        const ALL: u64 = 0xfff;
+        let statx = self.statx(AT_FDCWD, c"/proc/self/task", 0, ALL).unwrap_or([0; STATX_WORDS]);
         let owner = Owner { uids: ids[0], gids: ids[1], dumpable };
         self.proc.facts.set(now, changes, &owner, &statx);
         owner
@@ -197,21 +200,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The text of a file of the host's; empty if it cannot be read.
-    fn read_host_file(&self, path: &core::ffi::CStr) -> Vec<u8> {
+    fn read_host_file(&self, path: &CStr) -> Vec<u8> {
         const SIZE: usize = 8192;
         let mut text = Vec::new();
         if text.try_reserve_exact(SIZE).is_err() {
             return text;
         }
         text.resize(SIZE, 0_u8);
-        let fd = self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0] });
-        let mut len = 0;
-        if fd >= 0 {
-            let at = text.as_mut_ptr() as u64;
-            let got = self.m.host(Call { nr: nr::PREAD64, args: [fd as u64, at, SIZE as u64, 0, 0, 0] });
-            len = got.clamp(0, SIZE as isize) as usize;
-            self.host_close(fd as u64);
-        }
+        let len = facts::read_file(&self.m, path, &mut text).len();
         text.truncate(len);
         text
     }
@@ -220,10 +216,15 @@ impl<M: Machine> Kernel<M> {
     fn host_memory_file(&self, close_on_exec: bool) -> isize {
         // MFD_CLOEXEC
         let flags = u64::from(close_on_exec);
-        self.m.host(Call { nr: nr::MEMFD_CREATE, args: [c"proc".as_ptr() as u64, flags, 0, 0, 0, 0] })
+        self.m.ask(nr::MEMFD_CREATE, &mut [In(c"proc".to_bytes_with_nul()), Word(flags)])
     }
 
-    fn host_close(&self, fd: u64) {
-        self.m.host(Call { nr: nr::CLOSE, args: [fd, 0, 0, 0, 0, 0] });
+    /// `statx(2)` in words.
+    fn statx(&self, dirfd: u64, path: &CStr, flags: u64, mask: u64) -> Option<[u64; STATX_WORDS]> {
+        let mut known = [[0; 8]; STATX_WORDS];
+        let to = Out(known.as_flattened_mut());
+        let path = In(path.to_bytes_with_nul());
+        let result = self.m.ask(nr::STATX, &mut [Word(dirfd), path, Word(flags), Word(mask), to]);
+        (result == 0).then(|| known.map(u64::from_le_bytes))
     }
 }

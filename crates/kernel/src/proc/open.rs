@@ -2,7 +2,9 @@
 
 use super::files::OpenFile;
 use super::view::View;
-use super::{AT_FDCWD, F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
+use super::{F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
+use crate::facts;
+use crate::machine::Arg::{In, Word};
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
@@ -51,7 +53,7 @@ impl<M: Machine> Kernel<M> {
             return fd;
         }
         if let Err(e) = self.proc_fill(fd as u64, node, file) {
-            self.host_close(fd as u64);
+            facts::close(&self.m, fd as u64);
             return if e == Errno::EFBIG { self.open_hosts(node, close_on_exec) } else { e.to_ret() };
         }
         self.proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
@@ -64,8 +66,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::ELOOP.to_ret();
         }
         let path = if is == Is::SelfLink { c"/proc/self" } else { c"/proc/thread-self" };
-        let args = [AT_FDCWD, path.as_ptr() as u64, flags, 0, 0, 0];
-        self.m.host(Call { nr: nr::OPENAT, args })
+        self.m.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags)])
     }
 
     /// A directory: the host's of the same kind, so that `fchdir`, `openat` and `fstat` of it mean something to it.
@@ -80,8 +81,7 @@ impl<M: Machine> Kernel<M> {
             Some(Dir::Tasks) => write!(room, "/proc/{pid}/task\0"),
             _ => write!(room, "/proc/{pid}/task/{pid}\0"),
         };
-        let at = room.text().as_ptr() as u64;
-        let fd = self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, at, flags & !O_CREAT, 0, 0, 0] });
+        let fd = self.m.ask(nr::OPEN, &mut [In(room.text()), Word(flags & !O_CREAT)]);
         if fd >= 0 {
             self.proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
         }
@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
         let Place::Entry(dir, _) = node.place else { return Errno::ENOENT.to_ret() };
         let Ok(path) = self.hosts_path(dir, node, &[]) else { return Errno::ENOMEM.to_ret() };
         let flags = if close_on_exec { O_CLOEXEC } else { 0 };
-        self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, path.as_ptr() as u64, flags, 0, 0, 0] })
+        self.m.ask(nr::OPEN, &mut [In(&path), Word(flags)])
     }
 
     /// Puts the text as it is now into the host's file.
@@ -105,19 +105,19 @@ impl<M: Machine> Kernel<M> {
     /// nothing is written, since the signal that comes with it would be the program's.
     pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
         const RLIMIT_FSIZE: u64 = 1;
-        if text.len() as u64 > self.m.soft_limit(RLIMIT_FSIZE) {
+        if text.len() as u64 > facts::soft_limit(&self.m, RLIMIT_FSIZE) {
             return Err(Errno::EFBIG);
         }
         let (mut done, len) = (0, text.len());
         while done < len {
-            let args = [fd, text.as_ptr() as u64 + done as u64, (len - done) as u64, done as u64, 0, 0];
-            match self.m.host(Call { nr: nr::PWRITE64, args }) {
+            let rest = &text[done..];
+            match self.m.ask(nr::PWRITE64, &mut [Word(fd), In(rest), Word(rest.len() as u64), Word(done as u64)]) {
                 n if n > 0 => done += n as usize,
                 n if n < 0 => return Err(Errno(-n as i32)),
                 _ => return Err(Errno::EIO),
             }
         }
-        self.m.host(Call { nr: nr::FTRUNCATE, args: [fd, len as u64, 0, 0, 0, 0] });
+        self.m.ask(nr::FTRUNCATE, &mut [Word(fd), Word(len as u64)]);
         Ok(())
     }
 
@@ -194,12 +194,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn name_first_carrier(&self, name: &[u8; 16]) {
-        let path = c"/proc/self/comm".as_ptr() as u64;
-        let fd = self.m.host(Call { nr: nr::OPENAT, args: [AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0, 0, 0] });
+        let fd = facts::open(&self.m, c"/proc/self/comm", O_WRONLY);
         if fd >= 0 {
             let len = name.iter().position(|&byte| byte == 0).unwrap_or(15).max(1);
-            self.m.host(Call { nr: nr::WRITE, args: [fd as u64, name.as_ptr() as u64, len as u64, 0, 0, 0] });
-            self.host_close(fd as u64);
+            self.m.ask(nr::WRITE, &mut [Word(fd as u64), In(name), Word(len as u64)]);
+            facts::close(&self.m, fd as u64);
         }
     }
 

@@ -1,10 +1,9 @@
 //! Which paths are ours.
 
+use super::AT_FDCWD;
 use super::view::View;
-use super::{AT_FDCWD, STATX_SIZE};
 use crate::Kernel;
-use crate::machine::{Call, Fault, Machine};
-use abi::nr;
+use crate::machine::{Fault, Machine};
 use core::ffi::CStr;
 use procfs::entries::Is;
 use procfs::node::{Dir, Place};
@@ -134,10 +133,7 @@ impl<M: Machine> Kernel<M> {
     /// Device and inode number of a file of the host's.
     fn file_at(&self, dirfd: u64, path: &CStr, flags: u64) -> Option<[u64; 2]> {
         const STATX_INO: u64 = 0x100;
-        let mut known = [0_u64; STATX_SIZE / 8];
-        let args = [dirfd, path.as_ptr() as u64, flags, STATX_INO, known.as_mut_ptr() as u64, 0];
-        let result = self.m.host(Call { nr: nr::STATX, args });
-        (result == 0).then_some([known[17], known[4]])
+        self.statx(dirfd, path, flags, STATX_INO).map(|known| [known[17], known[4]])
     }
 
     /// Of the names in `/proc` only those of this process are ours.

@@ -1,10 +1,10 @@
 //! RLIMIT_CPU and RLIMIT_RTTIME: ours, because the host would count carriers. They live in the image; the host gets
 //! them at exec.
 
-use crate::Kernel;
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
+use crate::{Kernel, facts};
 use abi::{Errno, nr};
 use ids::CpuId;
 use time::cpu::limit::Rlimit;
@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         let cur = self.m.load_u64(new).map_err(|_| Errno::EFAULT)?;
         let max = self.m.load_u64(new + 8).map_err(|_| Errno::EFAULT)?;
         let wanted = Rlimit { cur, max };
-        let privileged = max > before.max && self.m.may_raise_limits();
+        let privileged = max > before.max && facts::has_capability(&self.m, facts::SYS_RESOURCE);
         before.may_become(wanted, privileged).map_err(|e| Errno(e.errno()))?;
         self.set_time_limit(cpu, which, wanted);
         Ok(before)

@@ -6,10 +6,9 @@
 //! mask is as before and what only the call let through stays pending; if a signal interrupted it,
 //! the mask stays until the handler's frame has the old one.
 
-use crate::Kernel;
-use crate::hint;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
+use crate::{Kernel, facts, hint};
 use abi::{Errno, SigSet, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering::*;
@@ -116,7 +115,7 @@ impl<M: Machine> Kernel<M> {
             nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
                 Some(self.m.host(Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
             }
-            nr::PSELECT6 if at_once && !interrupted => Some(self.m.host_select(a[0], [a[1], a[2], a[3]])),
+            nr::PSELECT6 if at_once && !interrupted => Some(facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]])),
             nr::PSELECT6 => self.try_select(call),
             _ => at_once.then(|| self.m.host(*call)),
         }
@@ -136,7 +135,7 @@ impl<M: Machine> Kernel<M> {
                 return None;
             }
         }
-        let ready = self.m.host_select(a[0], [a[1], a[2], a[3]]);
+        let ready = facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]]);
         if ready == 0 {
             for (set, &at) in sets.iter().zip(&a[1..4]) {
                 if at != 0 && self.m.write(at, &set[..bytes]).is_err() {

@@ -2,7 +2,7 @@
 //! answers: it does not know the ids of our threads, and is told the process's.
 
 use crate::Kernel;
-use crate::machine::{Call, Machine};
+use crate::machine::{Arg, Call, Machine};
 use crate::trap::{Out, Process};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx, Tid};
@@ -110,12 +110,11 @@ impl<M: Machine> Kernel<M> {
         let like_caller = |of: ThreadIdx| self.m.identity(of) == self.m.identity(t);
         match self.threads().find(Tid(id as i32)) {
             Some(of) if like_caller(of) => {
-                let mut header = [version, 0];
-                let mut own = *call;
-                own.args[0] = header.as_mut_ptr() as u64;
-                let result = self.m.host(own);
+                let mut header = u64::from(version).to_le_bytes();
+                let result = self.m.ask(call.nr, &mut [Arg::Out(&mut header), Arg::Word(call.args[1])]);
                 // A version that it does not know is answered with one that it does.
-                if header[0] != version && self.m.store_u32(at, header[0]).is_err() {
+                let known = u64::from_le_bytes(header) as u32;
+                if known != version && self.m.store_u32(at, known).is_err() {
                     return Errno::EFAULT.into();
                 }
                 Out::Done(result)

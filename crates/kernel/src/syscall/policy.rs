@@ -3,7 +3,7 @@
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use crate::{Kernel, ThreadIdx};
+use crate::{Kernel, ThreadIdx, facts};
 use abi::{Errno, SchedAttr, Timespec, nr, sched_flags as sf};
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
@@ -70,7 +70,7 @@ impl<M: Machine> Kernel<M> {
     fn apply(&self, cpu: CpuId, target: ThreadIdx, new: &Attr) -> Out {
         let old = self.sched.attr(target);
         let permitted = self.may_be_nicer(&old, new) && (!self.config.rt_host_rules || self.may_be_urgent(&old, new));
-        if !permitted && !self.m.may_set_priorities() {
+        if !permitted && !facts::has_capability(&self.m, facts::SYS_NICE) {
             return Errno::EPERM.into();
         }
         let now = self.m.now();
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
     /// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
     fn may_be_nicer(&self, old: &Attr, new: &Attr) -> bool {
         const RLIMIT_NICE: u64 = 13;
-        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= self.m.soft_limit(RLIMIT_NICE);
+        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= facts::soft_limit(&self.m, RLIMIT_NICE);
         let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
         (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
     }
@@ -97,7 +97,7 @@ impl<M: Machine> Kernel<M> {
     /// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
     fn may_be_urgent(&self, old: &Attr, new: &Attr) -> bool {
         const RLIMIT_RTPRIO: u64 = 14;
-        let limit = self.m.soft_limit(RLIMIT_RTPRIO);
+        let limit = facts::soft_limit(&self.m, RLIMIT_RTPRIO);
         let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
         let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;
         let unreset = old.reset_on_fork && !new.reset_on_fork;

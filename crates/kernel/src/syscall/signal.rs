@@ -1,7 +1,7 @@
 //! The calls about signals: arguments and their errors in Linux's order (`kernel/signal.c`).
 
 use crate::hint;
-use crate::machine::{Call, Machine};
+use crate::machine::{Arg, Call, Machine, NEVER_LEFT};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
@@ -98,7 +98,7 @@ impl<M: Machine> Kernel<M> {
             let ignored = action.handler == SIG_IGN;
             let children = if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 };
             if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
-                self.m.set_ignored(signal, ignored, SaFlags(children));
+                self.tell_ignored(signal, ignored, SaFlags(children));
             }
             if SigSet::STOP.contains(signal) && action.handler != before.handler {
                 self.m.stops_changed();
@@ -108,6 +108,18 @@ impl<M: Machine> Kernel<M> {
             return Errno::EFAULT.into();
         }
         Out::Done(0)
+    }
+
+    /// The host ignores a signal as the program does: exec hands it on, and for SIGCHLD it decides about zombies and about
+    /// what the process is told.
+    fn tell_ignored(&self, signal: Signal, ignored: bool, flags: SaFlags) {
+        if NEVER_LEFT.contains(signal) {
+            return;
+        }
+        let action = SigAction { handler: u64::from(ignored), flags, ..SigAction::DEFAULT }.to_bytes();
+        let args =
+            &mut [Arg::Word(signal.raw() as u64), Arg::In(&action), Arg::Word(0), Arg::Word(SigSet::SIZE as u64)];
+        self.m.ask(nr::RT_SIGACTION, args);
     }
 
     pub(crate) fn sys_sigreturn(&self, cpu: CpuId, t: ThreadIdx) -> Out {

@@ -2,8 +2,8 @@
 //! until it is told to go on.
 
 use abi::frame::Registers;
-use abi::{Errno, SigEvent, SigInfo, Signal};
-use entresol_kernel::{Call, Clock, Fatal, Fault, Machine, NoMemory};
+use abi::{Errno, SigInfo, Signal};
+use entresol_kernel::{Arg, Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,35 +123,22 @@ impl Machine for TestMachine {
     fn receive(&self, awaited: Option<Signal>) {
         self.state().received.push(awaited);
     }
-    fn host_vector(&self, _nr: usize, _fd: u64, _addr: u64, _len: u64, _flags: u64) -> isize {
-        Errno::ENOSYS.to_ret()
-    }
-    fn host_select(&self, _n: u64, _sets: [u64; 3]) -> isize {
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        match (nr, args) {
+            // Every capability.
+            (abi::nr::CAPGET, [_, Arg::Out(data)]) => data.fill(u8::MAX),
+            (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {
+                let limit = self.state().soft_limit.unwrap_or(1 << 20).to_le_bytes();
+                old.copy_from_slice([limit; 2].as_flattened());
+            }
+            _ => return Errno::ENOSYS.to_ret(),
+        }
         0
-    }
-    fn opens_fifo(&self, _call: &Call) -> bool {
-        false
-    }
-    fn is_ready(&self, _fd: u64, _for_writing: bool) -> bool {
-        false
-    }
-
-    fn socket_times_out(&self, _fd: u64, _sending: bool) -> bool {
-        false
-    }
-    fn soft_limit(&self, _resource: u64) -> u64 {
-        self.state().soft_limit.unwrap_or(1 << 20)
-    }
-    fn may_set_priorities(&self) -> bool {
-        true
     }
     fn claim_ids(&self, n: i32) -> Option<i32> {
         let mut s = self.state();
         s.next_id += n;
         Some(1_000_000 + s.next_id)
-    }
-    fn segment_size(&self, _id: u64) -> Option<u64> {
-        None
     }
 
     fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
@@ -234,25 +221,19 @@ impl Machine for TestMachine {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         panic!("{action:?} of {t:?} by signal {}", info.signo());
     }
-    fn set_ignored(&self, _signal: Signal, _ignored: bool, _flags: abi::SaFlags) {}
     fn uid(&self) -> u32 {
         1000
-    }
-    fn create_timer(&self, _clock: u64, _event: &SigEvent) -> Result<i32, Errno> {
-        Err(Errno::EAGAIN)
     }
     fn carrier_time(&self) -> Option<Nanos> {
         let s = self.state();
         let stolen = (!s.stolen.is_empty()).then(|| Nanos(s.now - s.stolen.get(&s.at_work).unwrap_or(&0)));
         s.given.or(s.given_percent.map(|percent| Nanos(s.now / 100 * percent))).or(stolen)
     }
-    fn sample(&self, _cpu: CpuId, t: ThreadIdx, value: Nanos) {
-        self.state().samples.push((t, value));
-    }
-    fn unsampled(&self, _cpu: CpuId, _t: ThreadIdx, value: Nanos) {
-        self.state().unsampled += value;
-    }
-    fn random(&self) -> u64 {
-        4
+    fn observe(&self, event: Event<'_>) {
+        match event {
+            Event::Sample(_, t, value) => self.state().samples.push((t, value)),
+            Event::Unsampled(_, _, value) => self.state().unsampled += value,
+            _ => {}
+        }
     }
 }

@@ -118,7 +118,7 @@ impl History {
         let mut history = History {
             balance,
             q: Queues::new(cpus),
-            machine: SimMachine::new(config.seed),
+            machine: SimMachine::new(),
             now: Nanos::ZERO,
             events: Events::new(seed.fork(1)),
             cpus: (0..cpus).map(cpu).collect(),

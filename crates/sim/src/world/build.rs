@@ -28,7 +28,7 @@ pub struct Setup {
 impl Setup {
     /// A machine without a program.
     pub fn new(config: Config) -> Setup {
-        Setup { machine: SimMachine::new(config.seed), config }
+        Setup { machine: SimMachine::new(), config }
     }
 
     /// Allocates `n` zeroed words on cache lines of their own.

@@ -10,9 +10,8 @@
 //! writable from the beginning, and only given back and used again when they are freed: each hole would be a mapping more.
 
 use super::{Kind, MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, MAP_NORESERVE, PROT_NONE, PROT_READ_WRITE};
-use crate::Kernel;
-use crate::machine::{Call, Machine};
-use abi::{Errno, nr};
+use crate::machine::Machine;
+use crate::{Kernel, facts};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -198,15 +197,8 @@ impl<M: Machine> Kernel<M> {
 
     /// `vm.max_map_count`.
     fn mappings_max(&self) -> u64 {
-        const O_CLOEXEC: u64 = 0o200_0000;
-        let path = c"/proc/sys/vm/max_map_count".as_ptr() as u64;
-        let mut text = [0u8; 24];
-        let fd = self.m.host(Call { nr: nr::OPEN, args: [path, O_CLOEXEC, 0, 0, 0, 0] });
-        let Ok(fd) = Errno::from_ret(fd) else { return MAPPINGS_MAX };
-        let to = text.as_mut_ptr() as u64;
-        let read = self.m.host(Call { nr: nr::READ, args: [fd as u64, to, text.len() as u64, 0, 0, 0] });
-        self.m.host(Call { nr: nr::CLOSE, args: [fd as u64, 0, 0, 0, 0, 0] });
-        let digits = &text[..usize::try_from(read).unwrap_or(0)];
+        let mut text = [0; 24];
+        let digits = facts::read_file(&self.m, c"/proc/sys/vm/max_map_count", &mut text);
         let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
         digits.fold(None, |n: Option<u64>, d| Some(n.unwrap_or(0) * 10 + u64::from(d - b'0'))).unwrap_or(MAPPINGS_MAX)
     }
