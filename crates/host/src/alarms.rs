@@ -117,6 +117,13 @@ impl Alarms {
         }
     }
 
+    /// Signals of both may have been lost: they count as not set.
+    pub fn forget(&self) {
+        for alarm in &self.alarms {
+            alarm.at.store(u64::MAX, Relaxed);
+        }
+    }
+
     /// The carrier's host thread is about to end.
     pub fn delete(&self) {
         for alarm in &self.alarms {

@@ -11,10 +11,12 @@ use crate::machine::kernel;
 use crate::os::{self, nr};
 use abi::Errno;
 use alloc::vec::Vec;
+use arch::context::pending;
 use arch::{entry, syscall, user};
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
 use patch::program;
+use sync::atomic::Ordering::*;
 
 /// The most bytes of one environment string that are looked at: a name and the image's path.
 const PREFIX_MAX: usize = 512;
@@ -72,7 +74,8 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
             args[envp_at] = lent.environment.pointers.as_ptr() as u64;
             host(call.nr, args)
         }
-        Err(e) => e.to_ret(),
+        // The host looks at the path first, and then finds the same.
+        Err(_) => host(call.nr, args),
     }
 }
 
@@ -83,8 +86,20 @@ fn host(nr: usize, [a, b, c, d, e, f]: [u64; 6]) -> isize {
     let result = unsafe { entry::host_call(&[nr as u64, a, b, c, d, e, f]) };
     if handed_back {
         crate::handlers::install();
+        if !Carrier::is_borrowed() {
+            recover_dropped();
+        }
     }
     result
+}
+
+/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread. A tick
+/// or a call too many is harmless.
+fn recover_dropped() {
+    let me = Carrier::me();
+    me.alarms.forget();
+    me.gs.pending.fetch_or(pending::TIMER, AcqRel);
+    crate::service::call();
 }
 
 #[derive(Debug, Default)]

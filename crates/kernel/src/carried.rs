@@ -6,6 +6,7 @@
 
 use crate::Kernel;
 use crate::machine::Machine;
+use crate::syscall::clone::inherited;
 use core::fmt::{self, Write};
 use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
@@ -85,7 +86,7 @@ impl Carried {
     /// By a child that has borrowed the memory: its process is a new one.
     #[must_use]
     pub fn by_child(self) -> Carried {
-        Carried { next_timer_id: 0, ..self }
+        Carried { attr: inherited(self.attr), next_timer_id: 0, ..self }
     }
 }
 

@@ -586,6 +586,9 @@ pub fn restarts(call: usize) -> Errno {
     match call {
         // Its timeout keeps running if there is no handler.
         nr::POLL => Errno::ERESTART_RESTARTBLOCK,
+        // The host calls of a borrower; our threads wait for time and signals themselves.
+        nr::NANOSLEEP => Errno::ERESTART_RESTARTBLOCK,
+        nr::PAUSE | nr::RT_SIGSUSPEND => Errno::ERESTARTNOHAND,
         // If there is no handler. The host has written how much of its time is left.
         nr::SELECT | nr::PPOLL | nr::PSELECT6 | nr::IO_PGETEVENTS | nr::MSGSND | nr::MSGRCV => Errno::ERESTARTNOHAND,
         // Not even then; of the first, the descriptor is gone after the first time.

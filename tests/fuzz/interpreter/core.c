@@ -116,6 +116,7 @@ static void execute(struct step *step) {
 }
 
 void wait_as_told(void);
+void wait_on_channel(void);
 
 void *work(void *argument) {
     self = (int)(long)argument;
@@ -126,6 +127,7 @@ void *work(void *argument) {
         int command = atomic_exchange(&me->command, 0);
         if (command == 2) break;
         if (command == 3) wait_as_told();
+        else if (command == 4) wait_on_channel();
         else execute((struct step *)me->step);
         atomic_store(&me->done, 1);
         syscall(SYS_futex, &me->done, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);

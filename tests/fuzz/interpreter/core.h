@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -44,7 +45,7 @@ struct step {
     long a[ARGS];
 };
 
-enum { ABSENT, IDLE, BUSY, WAITING };
+enum { ABSENT, IDLE, BUSY, WAITING, SHARING };
 
 struct worker {
     pthread_t handle;
@@ -93,6 +94,9 @@ void pause_shortly(void);
 long now_ms(void);
 char thread_state(pid_t tid);
 void fail(const char *what) __attribute__((noreturn));
+
+bool begin_worker(int slot, size_t stack, size_t guard);
+bool settled(int slot); /* The worker has come to rest; true if its call has ended. */
 
 /* signals.c */
 struct event {

@@ -322,7 +322,7 @@ OP(kill, 16, 0, 64, 10) {
 /* To a worker. */
 OP(thread_kill, 10, TOP_ONLY, WORKERS, 8, 3) {
     int sig = common_signals[a[1]], slot = a[0], before = atomic_load(&logged);
-    if (workers[slot].state == ABSENT || workers[slot].state == WAITING || !allowed(sig)) return say(" skipped");
+    if (workers[slot].state == ABSENT || workers[slot].state == WAITING || workers[slot].state == SHARING || !allowed(sig)) return say(" skipped");
     long r = a[2] == 0 ? pthread_kill(slot ? workers[slot].handle : pthread_self(), sig) : 0;
     if (slot == 0 && a[2] == 0) r = syscall(SYS_tgkill, leader, leader, sig);
     if (a[2] == 1) r = syscall(SYS_tgkill, leader, workers[slot].tid, sig);

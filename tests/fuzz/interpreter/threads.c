@@ -22,23 +22,28 @@
 void *work(void *argument);
 void finish_workers(void);
 void wait_as_told(void);
+void release_from_channel(int slot);
 
-OP(spawn, 24, TOP_ONLY | MAIN_ONLY, WORKERS, 4, 4) {
-    int slot = a[0];
+bool begin_worker(int slot, size_t stack, size_t guard) {
     struct worker *w = &workers[slot];
-    if (slot == 0 || w->state != ABSENT) return say(" skipped");
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    static const size_t sizes[] = {0, 65536, 262144, 1 << 20}, guards[] = {4096, 0, 65536, 1};
-    if (a[1]) pthread_attr_setstacksize(&attributes, sizes[a[1]]);
-    pthread_attr_setguardsize(&attributes, guards[a[2]]);
+    if (stack) pthread_attr_setstacksize(&attributes, stack);
+    pthread_attr_setguardsize(&attributes, guard);
     memset(w, 0, sizeof *w);
     pthread_sigmask(SIG_BLOCK, 0, &w->mask);
     int r = pthread_create(&w->handle, &attributes, work, (void *)(long)slot);
     say(" %s", r ? error_name(r) : "0");
-    if (r) return;
+    if (r) return false;
     while (*(volatile pid_t *)&w->tid == 0) sched_yield();
     w->state = IDLE;
+    return true;
+}
+
+OP(spawn, 24, TOP_ONLY | MAIN_ONLY, WORKERS, 4, 4) {
+    static const size_t sizes[] = {0, 65536, 262144, 1 << 20}, guards[] = {4096, 0, 65536, 1};
+    if (a[0] == 0 || workers[a[0]].state != ABSENT) return say(" skipped");
+    begin_worker(a[0], sizes[a[1]], guards[a[2]]);
 }
 
 static void release(int slot);
@@ -46,6 +51,7 @@ static void release(int slot);
 static void end_worker(int slot) {
     struct worker *w = &workers[slot];
     if (w->state == WAITING) release(slot);
+    if (w->state == SHARING) release_from_channel(slot);
     void *result = 0;
     atomic_store(&w->command, 2);
     syscall(SYS_futex, &w->command, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
@@ -446,7 +452,7 @@ static bool await_done(int slot) {
 
 /* The worker has come to rest: its call has ended or waits. The state is looked at first: whoever sleeps after the signal
  * was handled waits again or has ended the call. */
-static bool settled(int slot) {
+bool settled(int slot) {
     for (long until = now_ms() + 5000; now_ms() < until;) {
         char state = thread_state(workers[slot].tid);
         if (atomic_load(&workers[slot].done)) return true;
@@ -539,6 +545,8 @@ OP(poke, 30, TOP_ONLY | MAIN_ONLY, WORKERS, 8) {
 OP(stop_and_go, 4, TOP_ONLY | MAIN_ONLY, 1) {
     /* Else any thread may take SIGCONT, and its call would end. */
     if (blocked_by(0, SIGCONT)) return say(" skipped");
+    for (int i = 1; i < WORKERS; i++)
+        if (workers[i].state == SHARING) return say(" skipped");
     int before = atomic_load(&logged);
     pid_t target = leader, pid = quiet_fork();
     if (pid == 0) {

@@ -62,7 +62,7 @@ CASE(found) {
   pthread_t thread = begin();
   each((const char *const[]){"/proc/self/task/%o/stat", "/proc/%p/task/%o/status", "/proc/self/task/%t", "/proc/%o",
                              "/proc/%o/stat", "/proc/thread-self/comm", "/proc/self/", "/proc/self/task/",
-                             "/proc//self//task//%o//comm", "/proc/self/./task/../task/%o/stat",
+                             "/proc//self//task//%o//comm", "/proc/./self/task/%o/comm", "/proc/././%o/stat", "/proc/self/./task/../task/%o/stat",
                              "/proc/self/task/%o/../%t/stat", "/proc/self/task/%o/../../stat", "/proc/thread-self/../%o",
                              "/proc/self/../%p/stat", "/proc/self/task/%o/wchan", "/proc/self/task/%o/schedstat",
                              "/proc/self/task/%o/children", "/proc/self/timers", "/proc/self/task/%o/limits", NULL});

@@ -168,9 +168,9 @@ fn is_entry(dir: Dir, name: &[u8]) -> bool {
         || procfs::entries::of(dir).iter().any(|entry| entry.name.as_bytes() == name && matches!(entry.is, Is::Ours(_)))
 }
 
-/// The names of a path.
+/// The names of a path that lead elsewhere: "." does not.
 pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+    path.split(|&byte| byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
 }
 
 #[cfg(test)]

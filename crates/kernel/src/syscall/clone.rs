@@ -293,7 +293,7 @@ impl<M: Machine> Kernel<M> {
 
 /// What a child gets of its parent's attributes (`sched_fork`): with SCHED_RESET_ON_FORK no
 /// real-time policy and no negative nice value, but a fair policy stays, and the flag does not.
-fn inherited(attr: Attr) -> Attr {
+pub(crate) fn inherited(attr: Attr) -> Attr {
     match attr {
         Attr { reset_on_fork: false, .. } => attr,
         _ if !attr.policy.is_fair() => Attr::DEFAULT,

@@ -1,0 +1,123 @@
+/* What an execve that fails leaves behind, what a child that shares memory hands on, and how its waits end. */
+#include "check.h"
+#include <spawn.h>
+#include <sys/time.h>
+
+extern char **environ;
+
+static atomic_int handled;
+
+static void count(int sig) {
+  (void)sig;
+  atomic_fetch_add(&handled, 1);
+}
+
+static void handle(int sig, int flags) {
+  struct sigaction action = {.sa_handler = count, .sa_flags = flags};
+  need(sigaction(sig, &action, NULL) == 0);
+}
+
+static char *self[] = {"executed", NULL, NULL};
+
+/* A new program that goes on in the case `name`; posix_spawn of a C library leaves it signals 32 and 33 ignored. */
+static void spawn(char *name) {
+  self[1] = name;
+  pid_t child;
+  int status, error = posix_spawn(&child, "/proc/self/exe", NULL, NULL, self, environ);
+  errno = error;
+  need(error == 0);
+  need(waitpid(child, &status, 0) == child);
+  say("%s: %s", name, ended(status));
+}
+
+/* Timers go on: a tick that comes while execve fails is not lost. */
+static void timed_failures(void) {
+  handle(SIGALRM, SA_RESTART);
+  timer_t timer;
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+  struct itimerspec spec = {{0, 200000}, {0, 200000}};
+  need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  need(timer_settime(timer, 0, &spec, NULL) == 0);
+  while (atomic_load(&handled) < 300) execve("/nonexistent", self, environ);
+  need(timer_delete(timer) == 0);
+}
+
+CASE(timers_outlive_failures) {
+  if (getenv("EXECUTED")) return timed_failures();
+  need(setenv("EXECUTED", "1", 1) == 0);
+  spawn("timers_outlive_failures");
+  need(unsetenv("EXECUTED") == 0);
+}
+
+/* The path is looked at before arguments and environment. */
+CASE(errors_in_order) {
+  char **volatile nowhere = (char **)8;
+  say("no file, no environment: %s", result(execve("/nonexistent", self, nowhere)));
+  say("no file, no arguments: %s", result(execve("/nonexistent", nowhere, environ)));
+  say("a folder: %s", result(execve("/", self, nowhere)));
+  say("a file that is no program: %s", result(execve("/etc/passwd", self, nowhere)));
+  say("a program: %s", result(execve("/proc/self/exe", self, nowhere)));
+}
+
+/* Runs in the parent's memory until it ends. */
+static void in_vfork(int (*body)(void *)) {
+  static char stack[65536] __attribute__((aligned(16)));
+  int status;
+  pid_t child = clone(body, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+  need(child > 0);
+  need(waitpid(child, &status, 0) == child);
+  say("%s", ended(status));
+}
+
+static void waited(const char *what, long value) {
+  say("%s: %s, handled %d", what, result(value), atomic_load(&handled) > 0);
+  atomic_store(&handled, 0);
+}
+
+/* Calls that wait for a signal or for time end with a handler, whatever SA_RESTART says. */
+static int waits(void *unused) {
+  (void)unused;
+  sigset_t one, none;
+  sigemptyset(&none);
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &one, NULL);
+  kill(getpid(), SIGUSR2);
+  waited("sigsuspend", sigsuspend(&none));
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  /* Again and again, because the first one may come before the wait. */
+  struct itimerval often = {{0, 2000}, {0, 2000}}, never = {0};
+  struct timespec far = {1000, 0};
+  setitimer(ITIMER_REAL, &often, NULL);
+  waited("pause", pause());
+  waited("nanosleep", nanosleep(&far, NULL));
+  waited("clock_nanosleep", clock_nanosleep(CLOCK_MONOTONIC, 0, &far, NULL));
+  waited("nanosleep again", syscall(SYS_nanosleep, &far, NULL));
+  setitimer(ITIMER_REAL, &never, NULL);
+  _exit(0);
+}
+
+CASE(waits_in_a_vfork_child) {
+  handle(SIGUSR2, SA_RESTART);
+  handle(SIGALRM, SA_RESTART);
+  in_vfork(waits);
+}
+
+static void tell_policy(void) {
+  struct sched_param parameter;
+  need(sched_getparam(0, &parameter) == 0);
+  say("policy %x priority %d", sched_getscheduler(0), parameter.sched_priority);
+}
+
+/* SCHED_RESET_ON_FORK is for children, and no child has it. */
+CASE(reset_on_fork) {
+  tell_policy();
+  if (getenv("EXECUTED")) return;
+  need(setenv("EXECUTED", "1", 1) == 0);
+  struct sched_param parameter = {0}, urgent = {.sched_priority = 3};
+  need(sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &parameter) == 0);
+  spawn("reset_on_fork");
+  if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &urgent) == 0) spawn("reset_on_fork");
+  need(sched_setscheduler(0, SCHED_OTHER, &parameter) == 0);
+  need(unsetenv("EXECUTED") == 0);
+}
