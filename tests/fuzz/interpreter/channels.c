@@ -250,6 +250,13 @@ static void settle(void) {
     if (!complete) say(" STUCK");
 }
 
+/* The worker has come back, or has been asleep for so long that it is in the call: under Entresol it sleeps while another
+ * host thread learns that the call need not wait. */
+static void rest(int slot) {
+    for (int i = 0; i < 40 && !settled(slot); i++) pause_shortly();
+    settle();
+}
+
 /* Those that wait for it are in the call by then, not about to be. */
 static void surely_waiting(int channel) {
     struct timespec t = {0, 3000000};
@@ -328,8 +335,7 @@ OP(share, 40, TOP_ONLY | MAIN_ONLY, WORKERS, CHANNELS, WAYS, 4, KINDS) {
     w->state = SHARING;
     atomic_store(&w->command, 4);
     syscall(SYS_futex, &w->command, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
-    settled(slot);
-    settle();
+    rest(slot);
     say(w->state == SHARING ? " waits" : " back");
 }
 
@@ -339,7 +345,9 @@ OP(put, 26, NO_VFORK, CHANNELS, 4) {
     struct channel *c = &channels[a[0]];
     if (self != 0 || depth > 1 || !c->open) return say(" skipped");
     if (depth == 0) settle();
-    if (c->ended || c->sent_to || atomic_load(&units[a[0]]) > (by_bytes(c->kind) ? 30000 : 4)) return say(" skipped");
+    /* A child does not see what has come back, so it adds only where there is nothing. */
+    long most = depth > 0 ? 0 : by_bytes(c->kind) ? 30000 : 4;
+    if (c->ended || c->sent_to || atomic_load(&units[a[0]]) > most) return say(" skipped");
     long size = sizes[a[1]], r;
     if (is_event(c->kind)) {
         uint64_t more = a[1] + 1;
@@ -443,8 +451,8 @@ OP(blocking, 6, TOP_ONLY | MAIN_ONLY, CHANNELS, 2) {
 OP(patience, 5, TOP_ONLY | MAIN_ONLY, CHANNELS, 2) {
     struct channel *c = &channels[a[0]];
     struct timeval t = {a[1] ? 1000 : 0, 0};
-    if (!usable(a[0])) return say(" skipped");
-    surely_waiting(a[0]);
+    /* Of those that wait already it is no matter to Linux; under Entresol it is. */
+    if (!usable(a[0]) || waiting_for(a[0], any)) return say(" skipped");
     say(" %s", outcome(setsockopt(c->in, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t)));
 }
 
@@ -458,8 +466,7 @@ OP(nudge, 22, TOP_ONLY | MAIN_ONLY, WORKERS) {
     surely_waiting(waiters[slot].channel);
     say(" %s", outcome(syscall(SYS_tgkill, leader, w->tid, SIGNAL)));
     if (handled(SIGNAL)) await_events(before + 1);
-    settled(slot);
-    settle();
+    rest(slot);
     say(w->state == SHARING ? " waits" : " back");
 }
 
@@ -468,9 +475,11 @@ void release_from_channel(int slot) {
     struct worker *w = &workers[slot];
     struct channel *c = &channels[waiters[slot].channel];
     static char bytes[65536];
-    for (long until = now_ms() + 5000; settle(), w->state == SHARING && now_ms() < until;) {
+    /* All that wait there, because any of them may be the one that comes back first. */
+    int channel = waiters[slot].channel;
+    for (long until = now_ms() + 5000; settle(), waiting_for(channel, any) && now_ms() < until;) {
         int left = 0;
-        if (writes(waiters[slot].way)) {
+        if (waiting_for(channel, writes)) {
             ioctl(c->held_in, FIONREAD, &left);
             long r = left > 0 ? read(c->held_in, bytes, sizeof bytes) : 0;
             if (r > 0) c->before -= r;
@@ -480,7 +489,7 @@ void release_from_channel(int slot) {
         } else {
             uint64_t one = 1;
             long r = write(c->held_out, &one, is_event(c->kind) ? 8 : 1);
-            if (r > 0) atomic_fetch_add(&units[waiters[slot].channel], 1);
+            if (r > 0) atomic_fetch_add(&units[channel], 1);
         }
     }
     if (w->state == SHARING) {
