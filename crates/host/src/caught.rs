@@ -53,10 +53,10 @@ pub(crate) fn hand_in(me: &Carrier) {
     // SAFETY: written by the handler on this carrier; plain data.
     let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
     if let Ok(info) = SigInfo::from_bytes(&bytes)
-        && kernel().signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
+        && linux::Linux(kernel()).signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
     {
         // The process has reached its limit of pending signals: the host keeps it until there is room.
-        kernel::left::queue(&kernel().m, kernel().m.pid, &info);
+        linux::left::queue(&kernel().m, kernel().m.pid, &info);
     }
 }
 

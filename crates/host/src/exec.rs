@@ -3,7 +3,7 @@
 //! The program's environment does not show us; at exec the two variables that bring the
 //! image up are added to what the program gave. A file that cannot carry the image (static,
 //! 32-bit, privileged) gets nothing added and runs natively. Pending signals go to the host
-//! (`kernel/src/exec.rs`).
+//! (`linux/src/exec.rs`).
 
 use crate::carrier::Carrier;
 use crate::caught;
@@ -15,6 +15,7 @@ use arch::context::pending;
 use arch::{entry, syscall, user};
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
+use linux::Linux;
 use patch::program;
 use sync::atomic::Ordering::*;
 
@@ -262,24 +263,24 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
 /// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let k = kernel();
-    k.hand_on_times(false);
+    Linux(k).hand_on_times(false);
     let (me, mask) = (Carrier::me(), k.blocked(t));
     me.refuse_kicks();
     let mut signals = None;
     os::set_timer_slack(k.thread(t).slacks()[0]);
     let result = caught::with_handlers_caught(me, || {
         with_mask(mask.0, || {
-            signals = Some(k.hand_on_signals(t));
+            signals = Some(Linux(k).hand_on_signals(t));
             exec(handover, call, &k.carried(t), &mut Lent::default())
         })
     });
     os::set_timer_slack(os::FINEST);
     me.accept_kicks();
     if let Some(signals) = signals {
-        k.take_signals_back(me.cpu(), t, signals);
+        Linux(k).take_signals_back(me.cpu(), t, signals);
     }
     caught::hand_in(me);
-    k.keep_times();
+    Linux(k).keep_times();
     // If a signal has come before the call, its handler comes first, and then the call.
     result
 }
@@ -288,7 +289,7 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
 /// with the borrower. It has no CPU timers.
 pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, lent: &mut Lent, call: &Call) -> isize {
     let k = kernel();
-    k.hand_on_times(true);
+    Linux(k).hand_on_times(true);
     let carried = k.carried(from).by_child();
     with_mask(mask, || exec(&k.m.handover, call, &carried, lent))
 }

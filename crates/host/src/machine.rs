@@ -18,7 +18,8 @@ use alloc::boxed::Box;
 use arch::context::{Trapped, UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, syscall, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Arg, Call, Clock, Event, Fatal, Fault, Kernel, Machine, NoMemory};
+use kernel::{Call, Clock, Event, Fatal, Fault, Kernel, Machine, NoMemory};
+use linux::Arg;
 use record::write::Place;
 use signal::frame::{ExtendedState, Restorable};
 use sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -152,7 +153,47 @@ impl Host {
     }
 }
 
+impl linux::Host for Host {
+    #[inline(always)]
+    fn host(&self, call: Call) -> isize {
+        // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
+        let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
+        if (r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret())
+            && let Some(t) = kernel().sched.current(Carrier::me().cpu())
+        {
+            self.accompany_slow(t);
+        }
+        r
+    }
+
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        let mut words = [0; 6];
+        for (word, arg) in words.iter_mut().zip(args) {
+            *word = arg.word();
+        }
+        self.host(Call { nr, args: words })
+    }
+
+    fn may_be_gone(&self, tid: u32) -> bool {
+        ids_file::is_ours(tid)
+    }
+
+    fn is_gone(&self, tid: u32) -> bool {
+        ids_file::is_gone(tid, self.uid())
+    }
+
+    fn leave_signals(&self, set: SigSet) {
+        service::leave(set.0);
+    }
+
+    fn barrier(&self) -> Option<sync::rcu::Barrier> {
+        Some(crate::takeover::barrier)
+    }
+}
+
 impl Machine for Host {
+    type Personality = linux::State;
+
     #[inline(always)]
     fn now(&self) -> Nanos {
         self.clock.now()
@@ -186,26 +227,6 @@ impl Machine for Host {
         Carrier::me().set_timer(at, then);
     }
 
-    #[inline(always)]
-    fn host(&self, call: Call) -> isize {
-        // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
-        let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
-        if (r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret())
-            && let Some(t) = kernel().sched.current(Carrier::me().cpu())
-        {
-            self.accompany_slow(t);
-        }
-        r
-    }
-
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
-        let mut words = [0; 6];
-        for (word, arg) in words.iter_mut().zip(args) {
-            *word = arg.word();
-        }
-        self.host(Call { nr, args: words })
-    }
-
     fn carrier_time(&self) -> Option<Nanos> {
         const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
         Some(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID))
@@ -213,14 +234,6 @@ impl Machine for Host {
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
         Some(ids_file::claim(n, self.uid()))
-    }
-
-    fn may_be_gone(&self, tid: u32) -> bool {
-        ids_file::is_ours(tid)
-    }
-
-    fn is_gone(&self, tid: u32) -> bool {
-        ids_file::is_gone(tid, self.uid())
     }
 
     #[inline(always)]
@@ -458,16 +471,8 @@ impl Machine for Host {
         crate::stops::show(info)
     }
 
-    fn leave_signals(&self, set: SigSet) {
-        service::leave(set.0);
-    }
-
     fn receive(&self, awaited: Option<Signal>) {
         receive::settle(awaited);
-    }
-
-    fn barrier(&self) -> Option<sync::rcu::Barrier> {
-        Some(crate::takeover::barrier)
     }
 }
 

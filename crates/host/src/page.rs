@@ -281,7 +281,7 @@ fn map(capacity: usize) -> Option<Writer<Mapping>> {
     let header = header(capacity);
     let words = page_words(header.cpus, capacity);
     // Beyond it the host would send the program a signal.
-    if kernel::facts::soft_limit(&kernel().m, RLIMIT_FSIZE) < 8 * words as u64 {
+    if linux::facts::soft_limit(&kernel().m, RLIMIT_FSIZE) < 8 * words as u64 {
         return None;
     }
     let fd = create(&new)?;

@@ -11,6 +11,7 @@ use arch::{base, syscall};
 use core::sync::atomic::AtomicPtr;
 use ids::CpuId;
 use kernel::{Config, Fatal, Kernel, Next, Process};
+use linux::Linux;
 use sync::atomic::Ordering::*;
 
 /// Hooks by which the image learns of the life of the process.
@@ -105,8 +106,8 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         return k.process_done(me.cpu(), Errno::ENOMEM.to_ret());
     }
     // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
-    let stacks = k.memory().stacks().hold();
-    let inherited = k.inheritance(t, args.flags, &stacks);
+    let stacks = Linux(k).memory().stacks().hold();
+    let inherited = Linux(k).inheritance(t, args.flags, &stacks);
     // The vectors of a call by dispatch, which lie in the block of a carrier that the child does not have.
     let xmm = me.gs.xmm;
     // The host's part: no CHILD_CLEARTID, which would be about the host thread, and no CLEAR_SIGHAND, as the handlers
@@ -146,7 +147,7 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     }
     let k = kernel();
     let t = begin(k.config().pid.0);
-    k.take_inheritance(t, inherited);
+    Linux(k).take_inheritance(t, inherited);
     open();
     os::close_room();
     if args.flags & cf::CHILD_CLEARTID != 0 {

@@ -32,7 +32,7 @@ use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::{handlers, os, outside, service, survey};
 use abi::{SigSet, Signal};
-use kernel::left;
+use linux::{Linux, left};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -172,7 +172,7 @@ fn take(set: u64) -> SigSet {
     let mut taken = SigSet::EMPTY;
     while let Some(info) = left::take(&kernel().m, SigSet(set)) {
         // A standard signal is never refused.
-        let _ = kernel().signal_from_host(Carrier::me().cpu(), info);
+        let _ = Linux(kernel()).signal_from_host(Carrier::me().cpu(), info);
         taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);
     }
     taken

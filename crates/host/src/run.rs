@@ -13,6 +13,7 @@ use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Brief, Call, Chosen, Here, Machine, Next, Trap};
+use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
@@ -113,7 +114,7 @@ fn leave(context: *mut Context) -> ! {
 extern "C" fn on_other(context: *mut Context) -> ! {
     let Some(here) = enter(context) else { leave(borrowed_call(context)) };
     let call = call_of(context);
-    if let Some(result) = here.call_at_once(&call) {
+    if let Some(result) = linux::call_at_once(here, &call) {
         // SAFETY: the entry filled it for this carrier.
         unsafe { (*context).r[arch::context::reg::RAX] = result as u64 };
         leave(context);
@@ -234,7 +235,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
                 kernel().go_on(me.cpu())
             }
             Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
-                true if kernel().would_wait(&call) => kernel::TRY_AGAIN,
+                true if Linux(kernel()).would_wait(&call) => linux::TRY_AGAIN,
                 true => {
                     watch::turn_on();
                     waiting_call(me, thread, call)
@@ -496,7 +497,7 @@ pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> is
             break r;
         }
         if me.is_recalled() {
-            break kernel::TRY_AGAIN;
+            break linux::TRY_AGAIN;
         }
     };
     me.end_waiting();

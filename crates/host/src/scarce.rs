@@ -1,6 +1,6 @@
 //! Too few carriers: what happens when the host gives us no more (RLIMIT_NPROC, `pids.max`, memory).
 //!
-//! Waiting calls are put off (`kernel/src/put_off.rs`). This module decides which threads run.
+//! Waiting calls are put off (`linux/src/put_off.rs`). This module decides which threads run.
 //!
 //! **A thread whose credentials no free carrier has** is held back for two milliseconds
 //! ([`Kernel::without_carrier`]), and its CPU runs others. Each identity of a thread has at least one carrier: a

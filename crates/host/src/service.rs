@@ -266,7 +266,7 @@ pub(crate) fn deliver(info: SigInfo) -> Option<SigInfo> {
         return None;
     }
     // It has no CPU: every CPU that must look is kicked.
-    let refused = kernel().signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
+    let refused = linux::Linux(kernel()).signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
     (refused && info.code() != si_code::TIMER).then_some(info)
 }
 

@@ -15,7 +15,8 @@ use crate::machine::kernel;
 use crate::os;
 use crate::{handlers, process, service, survey};
 use abi::{SigInfo, Signal};
-use kernel::{Fatal, left};
+use kernel::Fatal;
+use linux::left;
 use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
 /// The request to the service thread: the signal, and above it the count of SIGCONT that voids it. 0: none.

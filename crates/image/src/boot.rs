@@ -115,9 +115,9 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     os::keep_room();
     let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
-    k.take_over_signals(ids::CpuId(0), t, blocked);
+    linux::Linux(k).take_over_signals(ids::CpuId(0), t, blocked);
     process::open();
-    k.take_over_times(ids::CpuId(0), t);
+    linux::Linux(k).take_over_times(ids::CpuId(0), t);
     match Carried::parse(options.thread) {
         Some(carried) => k.take_carried(t, &carried),
         None => k.adopt_nice(t, os::nice()),

@@ -113,7 +113,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-impl<M: Machine> Here<'_, M> {
+impl<'k, M: Machine> Here<'k, M> {
     /// Counts a call that came from this library.
     #[inline(always)]
     pub fn count_call(self, library: u32) {
@@ -121,24 +121,22 @@ impl<M: Machine> Here<'_, M> {
         cpu::bump(&counters[(library as usize).min(counters.len() - 1)]);
     }
 
+    /// Counts a call that is passed on to the host.
+    #[inline(always)]
+    pub fn count_passed(self) {
+        cpu::bump(&self.cpu.count.passed);
+    }
+
+    /// The machine.
+    #[inline(always)]
+    pub fn machine(self) -> &'k M {
+        &self.k.m
+    }
+
     /// The thread that runs here.
     #[inline(always)]
     pub fn current(self) -> ThreadIdx {
         self.sched.current().expect("a trap from a thread, but the CPU is idle")
-    }
-
-    /// Makes a call of the current thread if it is one that the host answers at once, whatever its arguments are and
-    /// whatever state the process is in: the result.
-    ///
-    /// It is as if the thread had made the call itself in user code: nothing here has changed by it, and who wants
-    /// something of this CPU meanwhile kicks it, which the machine notices on the way out.
-    #[inline(always)]
-    pub fn call_at_once(self, call: &Call) -> Option<isize> {
-        if !crate::host_call::is_answered_at_once(call.nr) {
-            return None;
-        }
-        cpu::bump(&self.cpu.count.passed);
-        Some(self.k.m.host(*call))
     }
 
     /// `sched_yield(2)`.

@@ -32,7 +32,7 @@ pub struct Cpu {
     /// A sample of the thread that runs here was requested.
     pub(crate) sample_asked: AtomicBool,
     /// How often somebody was looked up in `/proc` here. Written by the CPU.
-    pub(crate) looks: AtomicU64,
+    pub looks: AtomicU64,
     /// The host's count of this carrier's time, compared with ours.
     pub(crate) host_time: crate::cputime::HostTime,
     /// Counters. Written by the CPU.
@@ -59,7 +59,7 @@ pub const LIBRARIES_MAX: usize = 32;
 
 /// Adds to a counter that only this CPU writes.
 #[inline(always)]
-pub(crate) fn bump(counter: &AtomicU64) {
+pub fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 

@@ -18,6 +18,7 @@ use crate::machine::{Clock, Machine};
 use crate::wait::{Wait, WaitState};
 use crate::{Kernel, Thread};
 use ids::{CpuId, Nanos, ThreadIdx};
+use signal::Sets;
 use state::{Full, Memory, Place, Process, Writer};
 use sync::atomic::{Ordering::*, fence};
 use time::cpu::Adjuster;
@@ -118,6 +119,12 @@ impl<M: Machine> Kernel<M> {
         (thread.tid.load(Relaxed) == tid).then_some(described)
     }
 
+    /// Pending for the thread and for the process, blocked, ignored, caught.
+    pub fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
+        let sets = Sets::of(&self.process().signals, &self.thread(t).signals.0);
+        [sets.private, sets.shared, sets.blocked, sets.ignored, sets.caught].map(|set| set.0)
+    }
+
     /// The thread's pending and blocked signals. Pending ones may have been flushed with all of their kind, which
     /// only the process knows; it is asked only if there is something.
     fn signals_of(&self, t: ThreadIdx) -> [u64; 2] {
@@ -208,7 +215,7 @@ fn waits(thread: &Thread, at: &Moment) -> Waits {
 }
 
 /// The public name of such a wait.
-pub(crate) fn reason(kind: Wait) -> state::Wait {
+pub fn reason(kind: Wait) -> state::Wait {
     match kind {
         Wait::None | Wait::Work => state::Wait::None,
         Wait::Futex | Wait::FutexRequeuePi => state::Wait::Futex,

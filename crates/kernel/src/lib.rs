@@ -2,25 +2,25 @@
 //!
 //! A trap enters, is handled to its end without waiting, and leaves with a decision, [`Next`], that says what the carrier
 //! does. The crate does not know whether it stands on Linux or in the simulator: everything it needs from below is
-//! [`Machine`].
+//! [`Machine`]. Calls that are not about threads go to the [`Personality`] (crate `linux`), which
+//! makes the host calls.
 //!
 //! **May touch:** what [`Machine`] offers. No host, no unsafe code, no clock of its own.
 //!
 //! **Start reading at** [`trap`] (the path of a trap), then [`wait`] (blocking is a state), then `syscall/`, one file per
-//! family of calls. What `syscall/` does not list is passed to the host by `host_call`.
+//! family of calls.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`trap`], `brief` | entry, scheduling and exit of a trap; the short form for yields and plain futexes |
 //! | [`wait`] | what a thread waits for, and how a wait ends |
 //! | `futex` | wait queues, requeue, priority inheritance, robust lists |
-//! | `signals`, `signalfd`, `terminal` | delivery to threads, on top of crate `signal` |
-//! | `cputime`, `limits` | CPU time, its timers, limits and shares, on top of crate `time` |
-//! | `posix_timers` | POSIX timers and checkpoints of them |
-//! | `host_call`, `put_off` | which calls the host answers, and in which form |
-//! | `memory` | thread stacks and shared mappings |
-//! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
-//! | `describe` | what `ps` and the state page say of a thread, read without stopping anyone |
+//! | [`signals`] | delivery to threads, on top of crate `signal` |
+//! | [`cputime`], `limits` | CPU time, its timers, limits and shares, on top of crate `time` |
+//! | [`posix_timers`] | POSIX timers and checkpoints of them |
+//! | `host_wait` | a thread leaves its CPU for a host call |
+//! | [`Personality`] | what answers all other calls |
+//! | [`describe`] | what `ps` and the state page say of a thread, read without stopping anyone |
 //!
 //! # Locks
 //! In the order in which they may be taken: futex bucket, turnstiles (`futex::pi`), run queue (inside `sched`), timeout
@@ -30,33 +30,24 @@
 
 extern crate alloc;
 
-mod arrivals;
 mod brief;
 mod carried;
 pub mod cpu;
-mod cputime;
-mod describe;
-mod exec;
-pub mod facts;
+pub mod cputime;
+pub mod describe;
 pub mod futex;
 pub mod hint;
-mod host_call;
-mod host_times;
-pub mod left;
+mod host_wait;
 pub mod limits;
 pub mod machine;
-mod memory;
-mod owners;
-mod posix_timers;
-mod proc;
+mod personality;
+pub mod posix_timers;
 mod profile;
-mod put_off;
 mod scarce;
-mod signalfd;
-mod signals;
+mod shared;
+pub mod signals;
 pub mod stats;
 pub mod syscall;
-mod terminal;
 pub mod thread;
 mod tid;
 pub mod trap;
@@ -70,12 +61,13 @@ use sync::CachePadded;
 pub use brief::{Brief, Chosen, Here};
 pub use carried::Carried;
 pub use describe::{Moment, snapshot_rest};
-pub use exec::HandedOn;
-pub use host_call::{TRY_AGAIN, restarts};
-pub use machine::{Arg, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
+pub use host_wait::FOR_EVER;
+pub use machine::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
+pub use personality::{Capability, Personality};
 pub use scarce::Unserved;
+pub use shared::Shared;
 pub use thread::{Thread, ThreadTable};
-pub use trap::{Next, Process, Trap};
+pub use trap::{Next, Out, Process, Trap};
 
 /// The most wake-ups in one go (law 4).
 pub const WAKES_MAX: usize = 64;
@@ -134,19 +126,14 @@ pub struct Kernel<M: Machine> {
     cpus: Box<[CachePadded<cpu::Cpu>]>,
     futexes: futex::FutexTable,
     process: signals::ProcessState,
-    memory: memory::Memory,
+    /// Memory that other processes may see.
+    pub shared: Shared,
+    /// What the personality knows of the process.
+    pub personality: M::Personality,
     posix: posix_timers::PosixRoom,
-    descriptors: signalfd::Descriptors,
-    sources: arrivals::Sources,
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
-    proc: proc::ProcRoom,
-    enough: host_call::Enough,
-    owners: owners::Owners,
-    registrations: syscall::membarrier::Registrations,
-    /// Threads whose host call sleeps instead of waiting, for want of a carrier.
-    put_off: sync::atomic::AtomicU32,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -171,17 +158,11 @@ impl<M: Machine> Kernel<M> {
             cpus: (0..config.cpus).map(|_| cpu::Cpu::new()).collect(),
             futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
             process: signals::ProcessState::new()?,
-            memory: memory::Memory::default(),
+            shared: Shared::default(),
+            personality: M::Personality::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
-            descriptors: signalfd::Descriptors::default(),
-            sources: arrivals::Sources::default(),
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
-            proc: proc::ProcRoom::default(),
-            enough: host_call::Enough::default(),
-            owners: owners::Owners::default(),
-            registrations: syscall::membarrier::Registrations::default(),
-            put_off: sync::atomic::AtomicU32::new(0),
             config,
         })
     }
@@ -195,6 +176,16 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub fn thread(&self, t: ThreadIdx) -> &Thread {
         self.threads.get(t)
+    }
+
+    /// The process's signals, and how it ends.
+    pub fn process(&self) -> &signals::ProcessState {
+        &self.process
+    }
+
+    /// The POSIX timers.
+    pub fn posix_timers(&self) -> &posix_timers::PosixRoom {
+        &self.posix
     }
 
     /// The table of threads.

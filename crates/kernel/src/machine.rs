@@ -1,5 +1,6 @@
 //! What the kernel stands on: the host, or a simulated machine (law 1: this trait is the whole seam).
 
+use crate::Personality;
 use abi::frame::Registers;
 use abi::{SigInfo, SigSet, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -52,29 +53,6 @@ pub struct Call {
     pub args: [u64; 6],
 }
 
-/// An argument of a host call that the kernel makes for itself.
-#[derive(Debug)]
-pub enum Arg<'a> {
-    /// A number, or an address of the program's.
-    Word(u64),
-    /// The host reads this.
-    In(&'a [u8]),
-    /// The host writes this.
-    Out(&'a mut [u8]),
-}
-
-impl Arg<'_> {
-    /// The word that the host gets.
-    #[inline(always)]
-    pub fn word(&mut self) -> u64 {
-        match self {
-            Arg::Word(word) => *word,
-            Arg::In(bytes) => bytes.as_ptr() as u64,
-            Arg::Out(bytes) => bytes.as_mut_ptr() as u64,
-        }
-    }
-}
-
 /// Something that happened on `cpu`, which calls.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
@@ -102,6 +80,9 @@ pub enum Event<'a> {
 /// The machine. Every method may be called on any CPU unless it says otherwise, with no
 /// lock held unless it says otherwise; none of them waits.
 pub trait Machine: Sync + Sized {
+    /// What answers the calls that are not the kernel's.
+    type Personality: Personality<Self>;
+
     /// Scheduling time in nanoseconds: monotonic on each CPU, cheap.
     fn now(&self) -> Nanos;
     /// A clock of the host, exactly.
@@ -115,20 +96,8 @@ pub trait Machine: Sync + Sized {
     /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC. As things stand the CPU will want
     /// it again at `then`: the machine may prepare for that, and a timer that goes off for nothing does no harm.
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>);
-    /// A host call that cannot wait.
-    fn host(&self, call: Call) -> isize;
-    /// The same with buffers of the kernel's.
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize;
     /// The first of `n` thread ids that no other process of ours uses.
     fn claim_ids(&self, n: i32) -> Option<i32>;
-    /// Whether the host does not know this id, so that it does not notice when its thread ends.
-    fn may_be_gone(&self, _tid: u32) -> bool {
-        false
-    }
-    /// Whether the process of the thread with this id is known to be gone.
-    fn is_gone(&self, _tid: u32) -> bool {
-        false
-    }
 
     /// Loads a word of the program. Allowed under a futex bucket's lock, as are the next two.
     fn load_u32(&self, addr: u64) -> Result<u32, Fault>;
@@ -208,9 +177,6 @@ pub trait Machine: Sync + Sized {
     fn carrier_time(&self) -> Option<Nanos> {
         None
     }
-    /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
-    /// others are the kernel's.
-    fn leave_signals(&self, _set: SigSet) {}
     /// Stops for the calling carrier's tracer, which sees a signal: whether it lets it through.
     fn show_to_tracer(&self, _info: &SigInfo) -> bool {
         true
@@ -219,11 +185,6 @@ pub trait Machine: Sync + Sized {
     /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
     /// wait for another carrier that has taken one and not given it yet.
     fn receive(&self, _awaited: Option<Signal>) {}
-    /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
-    /// theirs.
-    fn barrier(&self) -> Option<sync::rcu::Barrier> {
-        None
-    }
 }
 
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.

@@ -6,7 +6,7 @@
 use crate::hint;
 use crate::machine::{Fatal, Machine};
 use crate::wait::Wait;
-use crate::{Kernel, SetUpFailed, Thread};
+use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
 use ids::{CpuId, ThreadIdx};
@@ -19,12 +19,13 @@ use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 
 /// The process's signal state.
 pub struct ProcessState {
-    pub(crate) signals: Shown<ProcessSignals>,
+    /// The signals of the process.
+    pub signals: Shown<ProcessSignals>,
     exit_status: AtomicI32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
     /// What other processes may share with this one, by the flags of `clone(2)`: descriptors, folders, semaphore undo lists.
-    pub(crate) shares: AtomicU64,
+    pub shares: AtomicU64,
 }
 
 impl core::fmt::Debug for ProcessState {
@@ -58,7 +59,7 @@ fn restart_code(result: u64) -> Option<Errno> {
 
 impl<M: Machine> Kernel<M> {
     /// Whether a waiting thread must give up its wait for a signal.
-    pub(crate) fn interrupted(&self, t: ThreadIdx) -> bool {
+    pub fn interrupted(&self, t: ThreadIdx) -> bool {
         let thread = self.thread(t);
         if thread.hint.load(Acquire) & hint::SIGNAL == 0 {
             return false;
@@ -89,7 +90,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Sends a signal to one thread.
-    pub(crate) fn send_to_thread(&self, cpu: CpuId, t: ThreadIdx, info: SigInfo) -> Result<(), Errno> {
+    pub fn send_to_thread(&self, cpu: CpuId, t: ThreadIdx, info: SigInfo) -> Result<(), Errno> {
         let state = self.state_of(t);
         let quota = self.quota();
         let sent = {
@@ -109,7 +110,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Sends a signal to the process. The first choice is the thread `first`, otherwise the main thread
     /// (`complete_signal`), whichever thread sends it.
-    pub(crate) fn send_to_process(&self, cpu: CpuId, first: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
+    pub fn send_to_process(&self, cpu: CpuId, first: Option<ThreadIdx>, info: SigInfo) -> Result<(), Errno> {
         let Some(first) = first.or_else(|| self.threads().iter().next()) else { return Ok(()) };
         let state = self.state_of(first);
         let quota = self.quota();
@@ -141,7 +142,7 @@ impl<M: Machine> Kernel<M> {
         }
         match sent.wake {
             Wake::Nobody if sent.fate == Fate::Coalesced => {}
-            Wake::Nobody => self.unwanted(first, &info),
+            Wake::Nobody => M::Personality::unwanted(self, first, &info),
             Wake::Thread(t) => self.notify(cpu, t),
             Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
             Wake::Search(signal) => self.search_receiver(cpu, signal, first, info),
@@ -153,7 +154,7 @@ impl<M: Machine> Kernel<M> {
         match found {
             Wake::Thread(t) => self.notify(cpu, t),
             Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
-            Wake::Nobody | Wake::Search(_) => self.unwanted(first, &info),
+            Wake::Nobody | Wake::Search(_) => M::Personality::unwanted(self, first, &info),
         }
     }
 
@@ -219,21 +220,6 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The process gets a signal that the host received for it.
-    ///
-    /// # Errors
-    /// EAGAIN if the process has reached its limit of pending signals. The signal must be offered again, because its
-    /// sender was told that it arrived.
-    pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
-        match info.code() {
-            abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
-            _ => match self.owner_for(&info) {
-                Some(owner) => self.send_to_thread(cpu, owner, info),
-                None => self.send_to_process(cpu, None, info),
-            },
-        }
-    }
-
     /// A signal that the host sent to the host thread which made a call for `t`.
     pub fn host_signal(&self, t: ThreadIdx, info: SigInfo) {
         // A standard signal cannot be refused.
@@ -289,7 +275,7 @@ impl<M: Machine> Kernel<M> {
                 Action::None => {
                     let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
                     self.retarget(cpu, t, left);
-                    self.reclaim_signals(t, || !self.blocked(t));
+                    M::Personality::wanted(self, t, || !self.blocked(t));
                     if self.process.signals.lock().deliverable(&thread.signals.0.lock()).is_empty() {
                         return self.restart_without_handler(t);
                     }
@@ -415,7 +401,7 @@ impl<M: Machine> Kernel<M> {
             left
         };
         self.retarget(cpu, t, left);
-        self.reclaim_signals(t, || !self.blocked(t));
+        M::Personality::wanted(self, t, || !self.blocked(t));
     }
 
     fn restore_xstate(&self, t: ThreadIdx, at: u64) -> Result<(), crate::Fault> {

@@ -10,7 +10,7 @@
 use crate::cputime::Ticked;
 use crate::machine::{Call, Event, Machine};
 use crate::wait::Wait;
-use crate::{Chosen, Kernel, Thread, cpu, hint};
+use crate::{Chosen, Kernel, Personality, Thread, cpu, hint};
 use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
@@ -89,7 +89,7 @@ pub enum Process {
 
 /// What a system call came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Out {
+pub enum Out {
     /// Done, with this result.
     Done(isize),
     /// Done, but the CPU goes to somebody else first.
@@ -178,6 +178,7 @@ impl<M: Machine> Kernel<M> {
             }
             Out::Process(what) => {
                 self.thread(t).wait.call.store(nr as u32, Relaxed);
+                M::Personality::before(self, &what);
                 Next::Process(what)
             }
         }
@@ -205,12 +206,6 @@ impl<M: Machine> Kernel<M> {
         let t = self.current(cpu);
         let nr = self.thread(t).wait.call.load(Relaxed) as usize;
         self.after_call(cpu, t, nr, Out::Done(result))
-    }
-
-    /// The same after [`Process::Rights`].
-    pub fn rights_done(&self, cpu: CpuId, result: isize) -> Next {
-        self.proc.rights_change();
-        self.process_done(cpu, result)
     }
 
     /// A new carrier. Whoever is current here was chosen, or left in a host call, on another one
@@ -404,11 +399,10 @@ impl<M: Machine> Kernel<M> {
             Wait::FutexPi => self.futex_pi_finished(t),
             Wait::FutexRequeuePi => self.futex_requeue_pi_finished(t),
             Wait::Sleep => self.sleep_finished(t),
-            Wait::Host => self.host_finished(t),
+            Wait::Host | Wait::Terminal => M::Personality::finished(self, t, wait),
             Wait::Signal => self.sigwait_finished(t),
             Wait::Suspend => self.suspend_finished(t),
             Wait::CpuSleep => self.cpu_sleep_finished(t),
-            Wait::Terminal => self.terminal_finished(t),
         }
     }
 
@@ -451,7 +445,7 @@ impl<M: Machine> Kernel<M> {
             return Some(Next::Process(Process::Exit(self.process.exit_status())));
         }
         if bits & hint::ARRIVALS != 0 {
-            self.take_arrivals(cpu, t);
+            M::Personality::take_arrivals(self, cpu, t);
         }
         if self.thread(t).hint.load(Acquire) & hint::SIGNAL != 0 {
             self.deliver_signals(cpu, t);

@@ -145,8 +145,9 @@ impl WaitState {
         self.kind.store(kind as u32, Relaxed);
     }
 
+    /// Another wait begins.
     #[inline(always)]
-    pub(crate) fn begin(&self, kind: Wait) {
+    pub fn begin(&self, kind: Wait) {
         let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
         self.cause.store(generation << 32, Release);
         // For who describes the thread: it sees the new count if it sees anything of what follows. A fence for the
@@ -209,7 +210,7 @@ impl<M: Machine> Kernel<M> {
     /// The current thread is about to wait. After this it may be resumed anywhere as soon
     /// as a waker can find it, so the caller publishes it next and then lets the CPU go.
     #[inline(always)]
-    pub(crate) fn begin_wait(&self, t: ThreadIdx, kind: Wait) {
+    pub fn begin_wait(&self, t: ThreadIdx, kind: Wait) {
         self.m.save(t);
         self.thread(t).wait.begin(kind);
         self.sched.prepare_block(t);
@@ -228,7 +229,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Gives the current wait of `t` a deadline, kept by `cpu`, the caller's own.
-    pub(crate) fn arm_timeout(&self, cpu: CpuId, t: ThreadIdx, deadline: Deadline) {
+    pub fn arm_timeout(&self, cpu: CpuId, t: ThreadIdx, deadline: Deadline) {
         let wait = &self.thread(t).wait;
         wait.deadline.store(deadline.at.0, Relaxed);
         wait.clock.store(u32::from(deadline.clock != Clock::Monotonic), Relaxed);

@@ -80,7 +80,7 @@ fn a_thread_that_waits_for_its_share_has_its_registers_and_hears_signals_later()
     assert_eq!(w.on(0), None, "it has had its share");
     // A spurious wake-up changes nothing: the signal waits with it.
     let info = abi::SigInfo::user(Signal::from_raw(10).expect("it is one"), 1, 0);
-    w.kernel.signal_from_host(ids::CpuId(0), info).unwrap();
+    linux::Linux(&w.kernel).signal_from_host(ids::CpuId(0), info).unwrap();
     w.settle();
     assert_eq!((w.on(0), w.handled.len()), (None, 0));
     w.advance(90 * MS);

@@ -8,6 +8,7 @@ use common::machine::TestMachine;
 use common::{World, word};
 use entresol_kernel::{Kernel, Trap};
 use ids::{CpuId, ThreadIdx};
+use linux::Linux;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -50,7 +51,7 @@ fn a_wake_up_without_a_cpu_nudges_a_parked_one() {
     // Nobody has been nudged for long.
     w.kernel.m.state().now += 10_000_000;
 
-    w.kernel.signal_from_host(CpuId::NONE, from_host()).unwrap();
+    Linux(&w.kernel).signal_from_host(CpuId::NONE, from_host()).unwrap();
     assert!(w.kernel.m.state().kicked.contains(&1), "the parked CPU is told");
     // It fetches what has waited for long enough.
     w.kernel.m.state().now += 10_000_000;
@@ -104,13 +105,14 @@ fn inheritance_and_delivery_do_not_wait_for_each_other() {
     let (k, end, done) = (kernel.clone(), over.clone(), tell.clone());
     std::thread::spawn(move || {
         while !end.load(Ordering::Relaxed) {
-            k.signal_from_host(CpuId::NONE, from_host()).unwrap();
+            Linux(&k).signal_from_host(CpuId::NONE, from_host()).unwrap();
         }
         done.send(()).unwrap();
     });
     std::thread::spawn(move || {
         for _ in 0..ROUNDS {
-            let _ = kernel.inheritance(main, 0, &kernel.memory().stacks().hold());
+            let linux = Linux(&kernel);
+            let _ = linux.inheritance(main, 0, &linux.memory().stacks().hold());
         }
         over.store(true, Ordering::Relaxed);
         tell.send(()).unwrap();

@@ -4,8 +4,9 @@ mod common;
 
 use abi::{Errno, nr};
 use common::{World, err, word};
-use entresol_kernel::{TRY_AGAIN, Trap};
+use entresol_kernel::Trap;
 use ids::{CpuId, ThreadIdx};
+use linux::TRY_AGAIN;
 
 const MS: u64 = 1_000_000;
 const USR1: u64 = 10;

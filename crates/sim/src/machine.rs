@@ -8,7 +8,8 @@ use crate::memory::Memory;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Arg, Call, Clock, Fatal, Fault, Machine, NoMemory};
+use kernel::{Call, Clock, Fatal, Fault, Machine, NoMemory};
+use linux::Arg;
 use signal::frame::{ExtendedState, Restorable};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -104,7 +105,27 @@ impl SimMachine {
     }
 }
 
+impl linux::Host for SimMachine {
+    /// The simulated host knows no calls of its own: those that wait are [`kernel::Next::Host`].
+    fn host(&self, _call: Call) -> isize {
+        Errno::ENOSYS.to_ret()
+    }
+
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        match (nr, args) {
+            // Every capability.
+            (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
+                data.fill(u8::MAX);
+                0
+            }
+            _ => Errno::ENOSYS.to_ret(),
+        }
+    }
+}
+
 impl Machine for SimMachine {
+    type Personality = linux::State;
+
     fn now(&self) -> Nanos {
         Nanos(self.now.load(Relaxed))
     }
@@ -129,22 +150,6 @@ impl Machine for SimMachine {
 
     fn arm(&self, cpu: CpuId, at: Nanos, _then: Option<Nanos>) {
         self.inner.lock().notes.timers.push((cpu, at));
-    }
-
-    /// The simulated host knows no calls of its own: those that wait are [`kernel::Next::Host`].
-    fn host(&self, _call: Call) -> isize {
-        Errno::ENOSYS.to_ret()
-    }
-
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
-        match (nr, args) {
-            // Every capability.
-            (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
-                data.fill(u8::MAX);
-                0
-            }
-            _ => Errno::ENOSYS.to_ret(),
-        }
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {

@@ -142,7 +142,7 @@ fn answer(result: Result<(), Errno>) -> isize {
 /// The result of a call, or the call once more after the handler.
 pub(super) fn settle(b: &mut Borrower, c: &mut Context, nr: usize, result: isize) {
     let cut = result == Errno::EINTR.to_ret() && b.arrivals.kept.load(Relaxed) != 0;
-    let again = cut && kernel::restarts(nr) == Errno::ERESTARTSYS && b.arrivals.ends_call.load(Relaxed) == 0;
+    let again = cut && linux::restarts(nr) == Errno::ERESTARTSYS && b.arrivals.ends_call.load(Relaxed) == 0;
     b.arrivals.ends_call.store(0, Relaxed);
     if again || result == Errno::ERESTARTNOINTR.to_ret() {
         kernel().m.restart(c, None);

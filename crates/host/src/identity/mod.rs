@@ -165,7 +165,7 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
             return scarce::hold_back(me, t, wanted);
         }
     };
-    let next = k.rights_done(me.cpu(), result);
+    let next = linux::Linux(k).rights_done(me.cpu(), result);
     if of(t) != me.identity.load(Relaxed) {
         // Another carrier continues the thread, so its state must leave this one's registers. The kernel has saved it
         // already if it chose anew.

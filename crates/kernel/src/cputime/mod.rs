@@ -29,7 +29,7 @@ pub(crate) use thread_time::ThreadTime;
 use self::thread_time::UNKNOWN;
 use crate::limits::{Enforced, Moment};
 use crate::machine::{Machine, Times};
-use crate::{Kernel, ThreadIdx, host_times};
+use crate::{Kernel, Personality, ThreadIdx};
 use ids::{CpuId, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -58,7 +58,7 @@ pub(crate) enum Ticked {
 
 /// The limits on CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TimeLimit {
+pub enum TimeLimit {
     /// RLIMIT_CPU: of the process.
     Cpu,
     /// RLIMIT_RTTIME: of each real-time thread since it woke up.
@@ -130,7 +130,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A thread's clock.
-    pub(crate) fn thread_clock(&self, t: ThreadIdx) -> Nanos {
+    pub fn thread_clock(&self, t: ThreadIdx) -> Nanos {
         self.thread_clock_at(t, self.m.now())
     }
 
@@ -160,7 +160,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The same, or what was shown since then: that writes nothing. Linux's `stat` of a thread that runs is as old as
     /// its last tick (`task_cputime`).
-    pub(crate) fn thread_usage_since(&self, t: ThreadIdx, since: Nanos) -> Usage {
+    pub fn thread_usage_since(&self, t: ThreadIdx, since: Nanos) -> Usage {
         self.thread(t).time.shown.last(since).unwrap_or_else(|| self.thread_usage(t))
     }
 
@@ -171,7 +171,7 @@ impl<M: Machine> Kernel<M> {
     pub fn process_usage(&self) -> Usage {
         let now = self.m.now();
         let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
-        let (host, rest) = (host_times::usage(&self.m), sample.exec - (sample.utime + sample.stime));
+        let (host, rest) = (M::Personality::usage(&self.m), sample.exec - (sample.utime + sample.stime));
         if host.stime != Nanos::ZERO {
             let all = u128::from((host.utime + host.stime).0);
             let system = Nanos((u128::from(rest.0) * u128::from(host.stime.0) / all) as u64);
@@ -259,7 +259,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The thread has been chosen again after a host call.
-    pub(crate) fn charge_host_call(&self, t: ThreadIdx) {
+    pub fn charge_host_call(&self, t: ThreadIdx) {
         let time = &self.thread(t).time;
         let owed = Nanos(time.owed.load(Relaxed));
         if owed == Nanos::ZERO {
@@ -290,8 +290,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The process takes over what the host has counted and armed for it. `t` is its only thread.
-    pub fn take_over_times(&self, cpu: CpuId, t: ThreadIdx) {
-        let times = host_times::take_over(&self.m);
+    pub fn take_over_times(&self, cpu: CpuId, t: ThreadIdx, times: Times) {
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
         self.know_carrier(cpu, self.m.now());
@@ -309,23 +308,16 @@ impl<M: Machine> Kernel<M> {
 
     /// Before exec: the host gets back what the new program shall find. In a vfork child (`borrowed`), which has the limit
     /// of its parent but no timers, it is the host's part of the child that gets it.
-    pub fn hand_on_times(&self, borrowed: bool) {
+    pub fn times_to_hand_on(&self, borrowed: bool) -> Times {
         let now = self.m.now();
         let timers = self.cputime.timers.lock();
         let left = |which| timers.process.get_itimer(which, &self.cputime.cpu, now, self.config.tick);
         let itimers = (!borrowed).then(|| [left(CpuItimerKind::Virtual), left(CpuItimerKind::Prof)]);
-        let times = Times { usage: Usage::default(), limit: timers.process.limit(), rttime: timers.rttime, itimers };
-        drop(timers);
-        host_times::hand_on(&self.m, &times);
-    }
-
-    /// Exec has failed: timers and limit are ours again, as they were.
-    pub fn keep_times(&self) {
-        let _ = host_times::take_over(&self.m);
+        Times { usage: Usage::default(), limit: timers.process.limit(), rttime: timers.rttime, itimers }
     }
 
     /// A limit on CPU time.
-    pub(crate) fn time_limit(&self, which: TimeLimit) -> Rlimit {
+    pub fn time_limit(&self, which: TimeLimit) -> Rlimit {
         let timers = self.cputime.timers.lock();
         match which {
             TimeLimit::Cpu => timers.process.limit(),

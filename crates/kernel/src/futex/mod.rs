@@ -19,18 +19,16 @@ mod pool;
 mod queue;
 mod requeue;
 mod robust;
-mod shared;
 mod vector;
 mod wait;
 mod wake;
-mod wake_op;
+pub mod wake_op;
 mod work;
 
 pub use pi::ThreadPi;
 pub use queue::{FutexTable, Node};
 pub(crate) use requeue::RequeueArgs;
-pub(crate) use shared::shared_wait_ended;
-pub(crate) use vector::mixed_nodes;
+pub use vector::mixed_nodes;
 pub(crate) use wake_op::WakeOpArgs;
 
 use crate::Kernel;

@@ -10,10 +10,10 @@ use super::work::{Kind, Rest, Round};
 use crate::Kernel;
 use crate::WAKES_MAX;
 use crate::futex::wake_op::CAS_TRIES_MAX;
-use crate::machine::Machine;
+use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use abi::Errno;
-use abi::futex::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS, ROBUST_LIST_LIMIT, RobustListHead};
+use abi::futex::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS, FUTEX_WAKE, ROBUST_LIST_LIMIT, RobustListHead};
+use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
@@ -49,7 +49,7 @@ impl<M: Machine> Kernel<M> {
     /// The process ends, and other processes may wait for locks of its threads. No rounds: nothing
     /// of this process runs any more that would have to wait.
     pub(crate) fn process_ends(&self, cpu: CpuId) {
-        if !self.memory.has_shared() {
+        if !self.shared.any() {
             return;
         }
         for t in self.threads.iter() {
@@ -64,7 +64,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The word of the robust lock that `t` is about to take or to release, as it says itself.
-    pub(super) fn pending_robust(&self, t: ThreadIdx) -> Option<u64> {
+    pub fn pending_robust(&self, t: ThreadIdx) -> Option<u64> {
         let at = self.thread(t).robust_list.load(Relaxed);
         let mut bytes = [0; RobustListHead::SIZE];
         self.m.read((at != 0).then_some(at)?, &mut bytes).ok()?;
@@ -144,7 +144,7 @@ impl<M: Machine> Kernel<M> {
             let word = self.m.load_u32(addr)?;
             let owner = word & FUTEX_TID_MASK;
             if pending && !inherits && owner == 0 {
-                self.wake_one(cpu, addr);
+                self.wake_one(cpu, t, addr);
                 return Ok(());
             }
             if owner != me {
@@ -152,8 +152,8 @@ impl<M: Machine> Kernel<M> {
             }
             if self.m.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
                 // Those of locks with inheritance wait in the host like all others (`shared.rs`).
-                if word & FUTEX_WAITERS != 0 && (!inherits || self.memory.is_shared(addr)) {
-                    self.wake_one(cpu, addr);
+                if word & FUTEX_WAITERS != 0 && (!inherits || self.shared.contains(addr)) {
+                    self.wake_one(cpu, t, addr);
                 }
                 return Ok(());
             }
@@ -163,9 +163,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Wakes one waiter, wherever words of that memory are waited for.
-    fn wake_one(&self, cpu: CpuId, addr: u64) {
-        if self.memory.is_shared(addr) {
-            self.wake_shared(addr);
+    fn wake_one(&self, cpu: CpuId, t: ThreadIdx, addr: u64) {
+        if self.shared.contains(addr) {
+            let args = [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0];
+            let _ = self.foreign(cpu, t, &Call { nr: nr::FUTEX, args });
         } else {
             self.futex_wake_some(cpu, key_of(addr, false), 1);
         }

@@ -21,7 +21,7 @@ use sync::atomic::Ordering::*;
 const MIXED: isize = -16;
 
 /// The first node of a mixed wait.
-pub(crate) fn mixed_nodes(part: isize) -> Option<u32> {
+pub fn mixed_nodes(part: isize) -> Option<u32> {
     (part <= MIXED).then(|| (MIXED - part) as u32)
 }
 
@@ -50,7 +50,7 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// The same where some of the words are the host's ([`Memory::is_shared`](crate::memory::Memory)): the thread waits in
+    /// The same where some of the words are the host's ([`Memory::is_shared`](crate::Shared)): the thread waits in
     /// a host call for all of them, and is in the queues of the others here, where alone those are woken. Such a wake-up
     /// ends the host call.
     pub(crate) fn futex_wait_mixed(&self, t: ThreadIdx, words: &[FutexWaitv], call: &Call) -> Out {
@@ -68,11 +68,11 @@ impl<M: Machine> Kernel<M> {
 
     /// Whether other processes may see the word, so that it is waited for at the host.
     pub(crate) fn is_hosts(&self, word: &FutexWaitv) -> bool {
-        word.flags & FUTEX2_PRIVATE == 0 && self.memory.is_shared(word.uaddr)
+        word.flags & FUTEX2_PRIVATE == 0 && self.shared.contains(word.uaddr)
     }
 
     /// Whether a word of a wait that is mixed, and not over for the host, has been woken here.
-    pub(crate) fn mixed_woken(&self, t: ThreadIdx) -> bool {
+    pub fn mixed_woken(&self, t: ThreadIdx) -> bool {
         let wait = &self.thread(t).wait;
         let pool = &self.futexes.pool;
         wait.kind() == Wait::Host
@@ -81,7 +81,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The host call of such a wait is over: its own result, or what was woken here.
-    pub(crate) fn mixed_ended(&self, first: u32, result: isize) -> isize {
+    pub fn mixed_ended(&self, first: u32, result: isize) -> isize {
         let words = self.futexes.pool.siblings(first).count();
         match (self.leave_words(first, words), result) {
             (Some(woken), _) => (woken as isize).max(result),

@@ -11,7 +11,7 @@ use abi::futex::WakeOp;
 use ids::{CpuId, ThreadIdx};
 
 /// How often an atomic change of a word that others keep changing is tried under a lock.
-pub(super) const CAS_TRIES_MAX: usize = 64;
+pub const CAS_TRIES_MAX: usize = 64;
 
 /// The arguments of the call.
 #[derive(Clone, Copy, Debug)]

@@ -23,7 +23,7 @@ impl<M: Machine> Kernel<M> {
         let absolute = flags & TIMER_ABSTIME != 0;
         let new = ItimerValue { value, interval };
         if self.is_host_timer(id as i32) {
-            return self.ask_host_timer(call);
+            return self.ask_host_timer(cpu, call);
         }
         let mut clocks = self.cpu_clocks(true);
         let timers = &self.posix.timers;
@@ -55,10 +55,10 @@ impl<M: Machine> Kernel<M> {
         if self.m.write(at, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
 
-    pub(crate) fn sys_timer_gettime(&self, call: &Call) -> Out {
+    pub(crate) fn sys_timer_gettime(&self, cpu: CpuId, call: &Call) -> Out {
         let [id, to, ..] = call.args;
         if self.is_host_timer(id as i32) {
-            return self.ask_host_timer(call);
+            return self.ask_host_timer(cpu, call);
         }
         match self.posix.timers.gettime(id as i32, &NotEarlier(&self.m), Some(&mut self.cpu_clocks(false))) {
             Ok(setting) => self.write_setting(to, setting),
@@ -67,9 +67,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(crate) fn sys_timer_getoverrun(&self, call: &Call) -> Out {
+    pub(crate) fn sys_timer_getoverrun(&self, cpu: CpuId, call: &Call) -> Out {
         match self.posix.timers.table.overrun(call.args[0] as i32) {
-            Ok(_) if self.is_host_timer(call.args[0] as i32) => self.ask_host_timer(call),
+            Ok(_) if self.is_host_timer(call.args[0] as i32) => self.ask_host_timer(cpu, call),
             Ok(overrun) => Out::Done(overrun as isize),
             Err(e) => errno(e).into(),
         }

@@ -5,11 +5,11 @@
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use crate::{Kernel, SetUpFailed};
+use crate::{Kernel, Personality, SetUpFailed};
 use abi::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use ids::CpuId;
+use ids::{CpuId, ThreadIdx};
 use signal::{ProcessSignals, Quota};
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -95,12 +95,12 @@ impl<M: Machine> Kernel<M> {
         if self.config.pending_unlimited {
             return Quota::UNLIMITED;
         }
-        Quota { limit: self.posix.limit.get(|| crate::facts::soft_limit(&self.m, RLIMIT_SIGPENDING)), elsewhere: 0 }
+        Quota { limit: self.posix.limit.get(|| M::Personality::soft_limit(&self.m, RLIMIT_SIGPENDING)), elsewhere: 0 }
     }
 
     /// A limit that is the host's: what we know of one is old then.
-    pub(crate) fn host_limit(&self, cpu: CpuId, call: &Call) -> Out {
-        let out = self.pass(cpu, call);
+    pub(crate) fn host_limit(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let out = self.foreign(cpu, t, call);
         self.posix.limit.forget();
         out
     }

@@ -5,11 +5,11 @@
 
 use super::clocks::machine_clock;
 use super::create::errno;
-use crate::Kernel;
 use crate::ThreadIdx;
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
+use crate::{Kernel, Personality};
 use abi::checkpoint::request::Item;
 use abi::checkpoint::{END, ProcessRecord, RECORDS_MAX, TAKE, ThreadRecord, TimerRecord, VERSION, call};
 use abi::{Errno, SigEvent};
@@ -21,7 +21,8 @@ use time::posix::{Base, Listed, Notify, TimerDump};
 const SIZE: usize = TimerRecord::SIZE;
 
 impl<M: Machine> Kernel<M> {
-    pub(crate) fn private_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+    /// The calls of `abi::checkpoint`.
+    pub fn private_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match call.nr {
             call::TIMERS_COPY => self.sys_timers_copy(call),
             call::TIMERS_MAKE => self.for_each_record(call, |record| self.make_recorded(cpu, t, record)),
@@ -187,12 +188,12 @@ impl<M: Machine> Kernel<M> {
             clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.m.clock(clock)),
             cpu: [self.process_clock(), usage.utime, usage.stime],
             itimers: [
-                crate::host_times::real_itimer(&self.m),
+                M::Personality::real_itimer(&self.m),
                 itimer(CpuItimerKind::Virtual),
                 itimer(CpuItimerKind::Prof),
             ],
             limits: [limit(TimeLimit::Cpu), limit(TimeLimit::RtTime)],
-            sigpending: crate::facts::soft_limit(&self.m, super::charge::RLIMIT_SIGPENDING),
+            sigpending: M::Personality::soft_limit(&self.m, super::charge::RLIMIT_SIGPENDING),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Timers on CPU clocks of other processes. The host counts those, so each is a host timer under an id of ours. Its
 //! signals arrive at the service thread for the process and are forwarded to their target.
 
-use crate::Kernel;
-use crate::machine::{Arg, Call, Machine};
+use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use abi::{Errno, SigEvent, SigInfo, Signal, nr};
+use crate::{Kernel, Personality};
+use abi::{Errno, SigEvent, SigInfo, Signal};
 use alloc::vec::Vec;
 use ids::{CpuId, Tid};
 use sync::Lock;
@@ -77,18 +77,14 @@ impl<M: Machine> Kernel<M> {
         if PRIVATE_SIGNALS.contains(&wanted.signo) {
             wanted.signo = CARRYING_SIGNAL;
         }
-        let mut host = [0; 4];
-        let clock = Arg::Word(raw as i64 as u64);
-        let made = self.m.ask(nr::TIMER_CREATE, &mut [clock, Arg::In(&wanted.to_bytes()), Arg::Out(&mut host)]);
-        Errno::from_ret(made)?;
-        let host = i32::from_le_bytes(host);
+        let host = M::Personality::create_timer(&self.m, raw, &wanted)?;
         let aim = (event.notify == SigEvent::THREAD_ID).then_some(Tid(event.tid));
         let timer = HostTimer { id: id as i32, host, signal: Signal::from_raw(event.signo), aim };
         self.posix.host.add(timer).inspect_err(|_| self.delete_on_host(host))
     }
 
     fn delete_on_host(&self, host: i32) {
-        self.m.host(Call { nr: nr::TIMER_DELETE, args: [host as u64, 0, 0, 0, 0, 0] });
+        M::Personality::delete_timer(&self.m, host);
     }
 
     pub(super) fn is_host_timer(&self, id: i32) -> bool {
@@ -96,13 +92,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The host answers a call about timer `id`.
-    pub(super) fn ask_host_timer(&self, call: &Call) -> Out {
+    pub(super) fn ask_host_timer(&self, cpu: CpuId, call: &Call) -> Out {
         let Some(timer) = self.posix.host.find(|timer| timer.id == call.args[0] as i32) else {
             return Errno::EINVAL.into();
         };
         let mut call = *call;
         call.args[0] = timer.host as u64;
-        Out::Done(self.m.host(call))
+        self.foreign(cpu, self.current(cpu), &call)
     }
 
     pub(super) fn delete_host_timer(&self, id: i32) {
@@ -112,7 +108,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A timer's signal that the host has sent to the process.
-    pub(crate) fn timer_signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
+    pub fn timer_signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
         let Some(timer) = self.posix.host.find(|timer| timer.host == info.timer_id()) else {
             // Of a timer that is deleted.
             return Ok(());

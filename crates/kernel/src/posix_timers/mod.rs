@@ -32,7 +32,7 @@ use time::posix::{Base, IgnoredTimers, Notify, PosixTimers, Timer};
 
 /// The timers of the process.
 #[derive(Debug)]
-pub(crate) struct PosixRoom {
+pub struct PosixRoom {
     timers: PosixTimers,
     /// Unused charges of CPUs.
     kept: Kept,
@@ -48,11 +48,11 @@ pub(crate) struct PosixRoom {
 
 impl PosixRoom {
     /// Shows the timers in the first `most` slots.
-    pub(crate) fn list(&self, most: u32, show: impl FnMut(time::posix::Listed)) {
+    pub fn list(&self, most: u32, show: impl FnMut(time::posix::Listed)) {
         let _ = self.timers.table.list(0, most, show);
     }
 
-    pub fn new(cpus: usize) -> Result<PosixRoom, SetUpFailed> {
+    pub(crate) fn new(cpus: usize) -> Result<PosixRoom, SetUpFailed> {
         Ok(PosixRoom {
             timers: PosixTimers::new(cpus).map_err(|_| SetUpFailed)?,
             kept: Kept::new(cpus)?,

@@ -19,7 +19,7 @@ impl<M: Machine> Kernel<M> {
         if self.m.read(from, &mut bytes[..len]).is_err() {
             return Errno::EFAULT.into();
         }
-        let Some(target) = self.affinity_target(t, pid as i32) else { return Out::Done(self.m.host(*call)) };
+        let Some(target) = self.affinity_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let mut words = [0u64; CPUS_MAX / 64];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
@@ -37,13 +37,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(crate) fn sys_sched_getaffinity(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_sched_getaffinity(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, len, to, ..] = call.args;
         let len = len as u32 as usize;
         if len * 8 < self.config.cpus || !len.is_multiple_of(8) {
             return Errno::EINVAL.into();
         }
-        let Some(target) = self.affinity_target(t, pid as i32) else { return Out::Done(self.m.host(*call)) };
+        let Some(target) = self.affinity_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let mask = self.sched.affinity(target);
         let mut bytes = [0u8; CPUS_MAX / 8];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(mask.words()) {

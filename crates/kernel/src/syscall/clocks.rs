@@ -70,10 +70,10 @@ impl<M: Machine> Kernel<M> {
         let used = match clock as i32 {
             CLOCK_PROCESS_CPUTIME_ID => self.cputime.cpu.clock(self.moment_of_reading(cpu, t)),
             CLOCK_THREAD_CPUTIME_ID => self.thread_clock_at(t, self.moment_of_reading(cpu, t)),
-            raw if raw >= 0 => return self.pass(cpu, call),
+            raw if raw >= 0 => return self.foreign(cpu, t, call),
             raw => match self.clock_of(t, raw, true) {
                 Ok(Whose::Ours(clock)) => self.read_clock(clock),
-                Ok(Whose::Hosts) => return self.pass(cpu, call),
+                Ok(Whose::Hosts) => return self.foreign(cpu, t, call),
                 Err(e) => return e.into(),
             },
         };
@@ -87,7 +87,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_clock_getres(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, to, ..] = call.args;
         match self.clock_of(t, clock as i32, false) {
-            Ok(Whose::Hosts) => return self.pass(cpu, call),
+            Ok(Whose::Hosts) => return self.foreign(cpu, t, call),
             Ok(Whose::Ours(_)) => {}
             Err(e) => return e.into(),
         }
@@ -100,13 +100,13 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_clock_settime(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, from, ..] = call.args;
         let asker = Asker { k: self, t };
-        let Some(ClockId::Cpu(id)) = ClockId::from_raw(clock as i32) else { return self.pass(cpu, call) };
+        let Some(ClockId::Cpu(id)) = ClockId::from_raw(clock as i32) else { return self.foreign(cpu, t, call) };
         if self.m.read(from, &mut [0; Timespec::SIZE]).is_err() {
             return Errno::EFAULT.into();
         }
         match (id.resolve(&asker, false), ClockId::Cpu(id).cpu_settime(&asker)) {
             (Ok(CpuTarget::OwnProcess | CpuTarget::Thread(_)) | Err(_), Some(e)) => errno(e).into(),
-            _ => self.pass(cpu, call),
+            _ => self.foreign(cpu, t, call),
         }
     }
 
@@ -115,8 +115,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_cpu_sleep(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, flags, request, rem, ..] = call.args;
         // Numbers that are no clock, and clocks that are not for sleeping on: the host says how.
-        let Some(id) = ClockId::from_raw(clock as i32) else { return self.pass(cpu, call) };
-        let Some(of) = id.as_cpu() else { return self.pass(cpu, call) };
+        let Some(id) = ClockId::from_raw(clock as i32) else { return self.foreign(cpu, t, call) };
+        let Some(of) = id.as_cpu() else { return self.foreign(cpu, t, call) };
         let sleeper = match id.sleeper(&Asker { k: self, t }) {
             Err(time::Error::NotSupported) => return Errno::EOPNOTSUPP.into(),
             sleeper => sleeper,
@@ -131,10 +131,10 @@ impl<M: Machine> Kernel<M> {
         };
         let target = match sleeper {
             Ok(Some(target)) => target,
-            Ok(None) => return self.pass(cpu, call),
+            Ok(None) => return self.foreign(cpu, t, call),
             Err(e) => return errno(e).into(),
         };
-        let Whose::Ours(clock) = self.own_clock(target, of.clock) else { return self.pass(cpu, call) };
+        let Whose::Ours(clock) = self.own_clock(target, of.clock) else { return self.foreign(cpu, t, call) };
         let (absolute, now) = (flags & TIMER_ABSTIME != 0, self.read_clock(clock));
         let at = if absolute { at } else { now + at };
         if at <= now {
@@ -146,7 +146,7 @@ impl<M: Machine> Kernel<M> {
     /// The host's answer, with our user and system time in it: faults and the like are the host's to count.
     pub(crate) fn sys_getrusage(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [who, to, ..] = call.args;
-        let out = self.pass(cpu, call);
+        let out = self.foreign(cpu, t, call);
         if out != Out::Done(0) {
             return out;
         }
@@ -164,7 +164,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The host's answer, with our user and system time in it. The children's times are the host's.
     pub(crate) fn sys_times(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let out = self.pass(cpu, call);
+        let out = self.foreign(cpu, t, call);
         let to = call.args[0];
         if to == 0 || out == Errno::EFAULT.into() {
             return out;

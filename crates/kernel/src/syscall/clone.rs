@@ -2,7 +2,6 @@
 
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
-use crate::memory::stacks::Arena;
 use crate::trap::{Out, Process};
 use crate::{Kernel, ThreadIdx};
 use abi::{CloneArgs, Errno, clone_flags as cf};
@@ -24,11 +23,11 @@ pub(crate) fn fork_args(vfork: bool) -> CloneArgs {
 const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
 
 /// What a process may share with its maker and give up by `unshare(2)`, which a process of one thread can do if nobody has it.
-pub(crate) const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
+pub const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
 
 impl<M: Machine> Kernel<M> {
     /// Whether the current thread, the process's only one, has all of these to itself.
-    pub(crate) fn has_alone(&self, flags: u64) -> bool {
+    pub fn has_alone(&self, flags: u64) -> bool {
         self.threads.live() == 1 && self.process.shares.load(Relaxed) & flags == 0
     }
 
@@ -76,7 +75,7 @@ impl<M: Machine> Kernel<M> {
         }
         if args.flags & cf::THREAD == 0 {
             self.process.shares.fetch_or(args.flags & SHARED, Relaxed);
-            return self.new_process(*args);
+            return Out::Process(Process::Clone(*args));
         }
         if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
             return Errno::EINVAL.into();
@@ -85,12 +84,6 @@ impl<M: Machine> Kernel<M> {
             Ok(tid) => Out::Done(tid as isize),
             Err(e) => e.into(),
         }
-    }
-
-    /// The host makes a process. Its kernel will not have our table of open files, so they become real first.
-    pub(super) fn new_process(&self, args: CloneArgs) -> Out {
-        self.back_files_for_child();
-        Out::Process(Process::Clone(args))
     }
 
     fn clone_thread(&self, cpu: CpuId, parent: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
@@ -184,9 +177,9 @@ impl<M: Machine> Kernel<M> {
         let word = thread.clear_child_tid.load(Relaxed);
         if word != 0 && self.m.store_u32(word, 0).is_ok() {
             // Not private (`mm_release`): but nobody outside this process waits on a stack of ours.
-            if self.memory.is_shared(word) {
+            if self.shared.contains(word) {
                 let args = [word, u64::from(abi::futex::FUTEX_WAKE), 1, 0, 0, 0];
-                self.m.host(Call { nr: abi::nr::FUTEX, args });
+                let _ = self.foreign(cpu, t, &Call { nr: abi::nr::FUTEX, args });
             } else {
                 self.futex_wake_some(cpu, crate::futex::key_of(word, false), 1);
             }
@@ -232,8 +225,8 @@ impl<M: Machine> Kernel<M> {
         (thread, process)
     }
 
-    /// What a forked child has of its parent, taken before the fork with these flags, until which stacks stay as they are.
-    pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
+    /// What a forked child has of its parent, taken before the fork with these flags.
+    pub fn inheritance(&self, t: ThreadIdx, flags: u64) -> Inheritance {
         let thread = self.thread(t);
         let (signals, process) = self.signals_for_child(t, flags);
         Inheritance {
@@ -245,14 +238,9 @@ impl<M: Machine> Kernel<M> {
             affinity: self.sched.affinity(t),
             signals,
             process,
-            shared: self.memory.shared_ranges(),
-            stacks: stacks.clone(),
+            shared: self.shared.all(),
             time_limits: LIMITS.map(|which| self.time_limit(which)),
-            described: self.descriptors.named(),
-            sources: self.sources.get(),
             group: self.group_number(t),
-            registrations: self.registrations.get(),
-            enough: self.enough.is_used(),
             shares: flags & SHARED,
         }
     }
@@ -272,10 +260,7 @@ impl<M: Machine> Kernel<M> {
             process.become_child(from.process);
             self.enter_signals(&mut process, t, from.signals);
         }
-        self.memory.inherit_shared(&from.shared);
-        self.memory.stacks().inherit(from.stacks);
-        self.descriptors.inherit(from.described);
-        self.sources.inherit(from.sources);
+        self.shared.inherit(&from.shared);
         let attr = inherited(from.attr);
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
@@ -286,8 +271,6 @@ impl<M: Machine> Kernel<M> {
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
         self.enter(t, from.group);
-        self.registrations.add(from.registrations);
-        self.enough.set(from.enough);
     }
 }
 
@@ -312,12 +295,7 @@ pub struct Inheritance {
     signals: signal::ThreadSignals,
     process: signal::ProcessSignals,
     shared: alloc::vec::Vec<(u64, u64)>,
-    stacks: Arena,
     time_limits: [time::cpu::limit::Rlimit; 2],
-    described: abi::SigSet,
-    sources: u32,
     group: u32,
-    registrations: u32,
-    enough: bool,
     shares: u64,
 }

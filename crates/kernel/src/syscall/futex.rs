@@ -32,7 +32,7 @@ impl<M: Machine> Kernel<M> {
         let op = call.args[1] as u32;
         // A word that other processes may see belongs to the host's queues.
         if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
-            return self.shared_futex(t, call);
+            return self.foreign(cpu, t, call);
         }
         self.futex_any(cpu, t, op, call).unwrap_or_else(Out::from)
     }
@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
             op as u32 & FUTEX_CMD_MASK,
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP | FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI
         );
-        self.memory.is_shared(addr) || two && self.memory.is_shared(addr2)
+        self.shared.contains(addr) || two && self.shared.contains(addr2)
     }
 
     fn futex_any(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Result<Out, Errno> {
@@ -164,7 +164,7 @@ impl<M: Machine> Kernel<M> {
     /// The timeout of the commands that have one: relative for FUTEX_WAIT, absolute elsewhere, by
     /// CLOCK_REALTIME for FUTEX_LOCK_PI; EFAULT and EINVAL before anything else
     /// (`futex_init_timeout`).
-    pub(crate) fn futex_deadline(&self, cmd: u32, op: u32, addr: u64) -> Result<Option<Deadline>, Errno> {
+    pub fn futex_deadline(&self, cmd: u32, op: u32, addr: u64) -> Result<Option<Deadline>, Errno> {
         let waits =
             matches!(cmd, FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI);
         if !waits || addr == 0 {

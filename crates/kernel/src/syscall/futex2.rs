@@ -103,8 +103,8 @@ impl<M: Machine> Kernel<M> {
         let [addr, mask, count, flags, ..] = call.args;
         let private = check_flags(flags as u32)?;
         let mask = check_value(mask)?;
-        if !private && self.memory.is_shared(addr) {
-            return Ok(Out::Done(self.m.host(*call)));
+        if !private && self.shared.contains(addr) {
+            return Ok(self.foreign(cpu, t, call));
         }
         if mask == 0 {
             return Err(Errno::EINVAL);
@@ -127,7 +127,7 @@ impl<M: Machine> Kernel<M> {
         let private = check_flags(flags as u32)?;
         let (expected, mask) = (check_value(expected)?, check_value(mask)?);
         let deadline = self.futex2_deadline(timeout, clock)?;
-        if !private && self.memory.is_shared(addr) {
+        if !private && self.shared.contains(addr) {
             return Ok(Out::Host(*call, 0));
         }
         if mask == 0 {
@@ -153,8 +153,8 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::EINVAL);
         }
         let private = from.flags & FUTEX2_PRIVATE != 0;
-        if !private && (self.memory.is_shared(from.uaddr) || self.memory.is_shared(to.uaddr)) {
-            return Ok(Out::Done(self.m.host(*call)));
+        if !private && (self.shared.contains(from.uaddr) || self.shared.contains(to.uaddr)) {
+            return Ok(self.foreign(cpu, t, call));
         }
         let args = RequeueArgs {
             from: from.uaddr,

@@ -1,10 +1,9 @@
 //! Who a thread is and what it has registered: ids, robust list, name, bases.
 
-use super::clone::SHARED;
 use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
-use abi::{Errno, nr};
+use abi::Errno;
 use ids::{CpuId, ThreadIdx, Tid};
 use sync::atomic::Ordering::*;
 
@@ -30,9 +29,6 @@ const PR_CAPBSET_DROP: u64 = 24;
 const PR_SET_SECUREBITS: u64 = 28;
 const PR_SET_NO_NEW_PRIVS: u64 = 38;
 const PR_CAP_AMBIENT: u64 = 47;
-/// `seccomp(2)`: what only asks.
-const SECCOMP_GET_ACTION_AVAIL: u64 = 2;
-const SECCOMP_GET_NOTIF_SIZES: u64 = 3;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
@@ -45,7 +41,8 @@ impl<M: Machine> Kernel<M> {
         Out::Done(self.tid(t).0 as isize)
     }
 
-    pub(crate) fn sys_set_robust_list(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_set_robust_list(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
         if a[1] as usize != abi::futex::RobustListHead::SIZE {
             return Errno::EINVAL.into();
         }
@@ -53,21 +50,31 @@ impl<M: Machine> Kernel<M> {
         if self.tid(t).0 == self.config.pid.0 {
             // If the process is killed, only the host can walk a list. It does for the host thread
             // with the id that the locks name, and for nothing that we have walked before.
-            self.m.host(Call { nr: nr::SET_ROBUST_LIST, args: *a });
+            let _ = self.foreign(cpu, t, call);
         }
         Out::Done(0)
     }
 
-    pub(crate) fn sys_get_robust_list(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_get_robust_list(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
         let target = match self.thread_or_self(t, a[0] as i32) {
             Some(target) => target,
             // Whether the caller may look at another process's, the host judges.
-            None => return self.host_at_once(call),
+            None => return self.foreign(cpu, t, call),
         };
         let head = self.thread(target).robust_list.load(Relaxed);
         let stored = self.m.store_u64(a[2], abi::futex::RobustListHead::SIZE as u64).and(self.m.store_u64(a[1], head));
         if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+    }
+
+    /// The process's id for that of a thread of it; others as they are.
+    pub fn host_id(&self, id: i32) -> i32 {
+        if self.is_own(id) { self.config.pid.0 } else { id }
+    }
+
+    /// Whether this is the id of a thread of this process, but not the process's.
+    pub fn is_own(&self, id: i32) -> bool {
+        id > 0 && id != self.config.pid.0 && self.threads.find(Tid(id)).is_some()
     }
 
     /// 0 or the own id is the caller; another id may be a thread of this process.
@@ -79,7 +86,7 @@ impl<M: Machine> Kernel<M> {
         let thread = self.thread(t);
         let a = &call.args;
         match a[0] {
-            PR_SET_NAME => self.set_name(t, call),
+            PR_SET_NAME => self.set_name(cpu, t, call),
             PR_GET_NAME => {
                 if self.m.write(a[1], &thread.name_bytes()).is_err() {
                     Errno::EFAULT.into()
@@ -109,21 +116,16 @@ impl<M: Machine> Kernel<M> {
             PR_SET_TSC => Errno::EINVAL.into(),
             // The dispatch of a host thread is the machine's.
             PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
-            PR_SCHED_CORE => self.core_scheduling(t, call),
+            PR_SCHED_CORE => self.core_scheduling(cpu, t, call),
             // A filter would judge the machine's own calls, too: as a host without seccomp answers.
             PR_SET_SECCOMP => Errno::EINVAL.into(),
-            _ => {
-                // Whether the process may be looked into is among them.
-                let result = self.m.host(*call);
-                self.proc.rights_change();
-                Out::Done(result)
-            }
+            _ => self.foreign(cpu, t, call),
         }
     }
 
     /// Which host threads share a core with which is the host's matter, and a thread of ours is on all of them: so the only
     /// thread of a process stands for the process, and one among others cannot be told apart from them.
-    fn core_scheduling(&self, t: ThreadIdx, call: &Call) -> Out {
+    fn core_scheduling(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let mut call = *call;
         let [_, what, id, kind, ..] = call.args;
         let ours = self.thread_or_self(t, id as i32);
@@ -136,25 +138,11 @@ impl<M: Machine> Kernel<M> {
             }
             call.args[3] = PIDTYPE_TGID;
         }
-        Out::Done(self.m.host(call))
-    }
-
-    /// What confines one host thread and cannot be repeated on the others is refused, as a host
-    /// does that was built without it: a sandbox that is not there must not seem to be.
-    pub(crate) fn sys_confine(&self, call: &Call) -> Out {
-        let a = &call.args;
-        match call.nr {
-            nr::SECCOMP if matches!(a[0], SECCOMP_GET_ACTION_AVAIL | SECCOMP_GET_NOTIF_SIZES) => {
-                Out::Done(self.m.host(*call))
-            }
-            // A process of one thread shares these with nobody, so they are its own already.
-            nr::UNSHARE if a[0] & !SHARED == 0 && self.has_alone(a[0]) => Out::Done(0),
-            _ => Errno::EINVAL.into(),
-        }
+        self.foreign(cpu, t, &call)
     }
 
     /// The name is ours; the main thread's is also the process's in the host's eyes.
-    fn set_name(&self, t: ThreadIdx, call: &Call) -> Out {
+    fn set_name(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let mut name = [0u8; 16];
         // Up to 15 bytes, ending at a zero; the string may end just before unmapped memory.
         for (i, byte) in name.iter_mut().take(15).enumerate() {
@@ -170,12 +158,12 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).set_name(&name);
         self.named(t);
         if self.tid(t).0 == self.config.pid.0 {
-            self.m.host(*call);
+            return self.foreign(cpu, t, call);
         }
         Out::Done(0)
     }
 
-    pub(crate) fn sys_arch_prctl(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_arch_prctl(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
         match a[0] {
             ARCH_SET_FS if a[1] >= 1 << 47 => Errno::EPERM.into(),
@@ -198,7 +186,7 @@ impl<M: Machine> Kernel<M> {
             }
             // The machine asks the processor, too: as one that cannot refuse to say.
             ARCH_SET_CPUID if a[1] == 0 => Errno::ENODEV.into(),
-            _ => Out::Done(self.m.host(*call)),
+            _ => self.foreign(cpu, t, call),
         }
     }
 

@@ -21,7 +21,7 @@ impl<M: Machine> Kernel<M> {
     /// written, the timer has been set all the same.
     pub(crate) fn sys_setitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [which, new, old, ..] = call.args;
-        let Some(which) = kind(which) else { return self.sys_signalling(cpu, t, call) };
+        let Some(which) = kind(which) else { return self.foreign(cpu, t, call) };
         let mut value = ItimerValue::default();
         if new != 0 {
             let mut bytes = [0; Itimerval::SIZE];
@@ -38,11 +38,11 @@ impl<M: Machine> Kernel<M> {
         if old == 0 { Out::Done(0) } else { self.give_itimer(old, before) }
     }
 
-    pub(crate) fn sys_getitimer(&self, cpu: CpuId, call: &Call) -> Out {
+    pub(crate) fn sys_getitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [which, to, ..] = call.args;
         match kind(which) {
             Some(which) => self.give_itimer(to, self.itimer(which)),
-            None => self.pass(cpu, call),
+            None => self.foreign(cpu, t, call),
         }
     }
 

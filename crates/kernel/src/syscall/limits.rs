@@ -4,15 +4,15 @@
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use crate::{Kernel, facts};
+use crate::{Capability, Kernel, Personality};
 use abi::{Errno, nr};
-use ids::CpuId;
+use ids::{CpuId, ThreadIdx};
 use time::cpu::limit::Rlimit;
 
 const RLIMIT_CPU: u32 = 0;
 const RLIMIT_RTTIME: u32 = 15;
 
-fn time_limit(resource: u64) -> Option<TimeLimit> {
+pub fn time_limit(resource: u64) -> Option<TimeLimit> {
     match resource as u32 {
         RLIMIT_CPU => Some(TimeLimit::Cpu),
         RLIMIT_RTTIME => Some(TimeLimit::RtTime),
@@ -22,18 +22,17 @@ fn time_limit(resource: u64) -> Option<TimeLimit> {
 
 impl<M: Machine> Kernel<M> {
     /// `getrlimit(2)`, `setrlimit(2)`, `prlimit(2)`. Other resources and other processes are the host's.
-    pub(crate) fn sys_rlimit(&self, cpu: CpuId, call: &Call) -> Out {
-        let call = &if call.nr == nr::PRLIMIT64 { self.with_host_ids(call) } else { *call };
+    pub(crate) fn sys_rlimit(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
         let (pid, resource, new, old) = match call.nr {
             nr::GETRLIMIT => (0, a[0], 0, a[1]),
             // Without a new limit it is a bad address.
             nr::SETRLIMIT if a[1] != 0 => (0, a[0], a[1], 0),
-            nr::PRLIMIT64 => (a[0] as i32, a[1], a[2], a[3]),
-            _ => return self.host_limit(cpu, call),
+            nr::PRLIMIT64 => (self.host_id(a[0] as i32), a[1], a[2], a[3]),
+            _ => return self.host_limit(cpu, t, call),
         };
         let own = pid == 0 || pid == self.config.pid.0;
-        let Some(which) = time_limit(resource).filter(|_| own) else { return self.host_limit(cpu, call) };
+        let Some(which) = time_limit(resource).filter(|_| own) else { return self.host_limit(cpu, t, call) };
         if call.nr == nr::GETRLIMIT && old == 0 {
             return Errno::EFAULT.into();
         }
@@ -59,7 +58,7 @@ impl<M: Machine> Kernel<M> {
         let cur = self.m.load_u64(new).map_err(|_| Errno::EFAULT)?;
         let max = self.m.load_u64(new + 8).map_err(|_| Errno::EFAULT)?;
         let wanted = Rlimit { cur, max };
-        let privileged = max > before.max && facts::has_capability(&self.m, facts::SYS_RESOURCE);
+        let privileged = max > before.max && M::Personality::may(&self.m, Capability::RaiseLimits);
         before.may_become(wanted, privileged).map_err(|e| Errno(e.errno()))?;
         self.set_time_limit(cpu, which, wanted);
         Ok(before)

@@ -3,7 +3,7 @@
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use crate::{Kernel, ThreadIdx, facts};
+use crate::{Capability, Kernel, Personality, ThreadIdx};
 use abi::{Errno, SchedAttr, Timespec, nr, sched_flags as sf};
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
@@ -42,7 +42,7 @@ impl<M: Machine> Kernel<M> {
         }
         let Ok(priority) = self.m.load_u32(a[1]) else { return Errno::EFAULT.into() };
         let Target::Ours(target) = self.sched_target(t, pid) else {
-            return Out::Done(self.m.host(Call { nr: nr::SCHED_SETPARAM, args: *a }));
+            return self.foreign(cpu, t, &Call { nr: nr::SCHED_SETPARAM, args: *a });
         };
         let old = self.sched.attr(target);
         let reset = if old.reset_on_fork { RESET_ON_FORK } else { 0 };
@@ -70,7 +70,7 @@ impl<M: Machine> Kernel<M> {
     fn apply(&self, cpu: CpuId, target: ThreadIdx, new: &Attr) -> Out {
         let old = self.sched.attr(target);
         let permitted = self.may_be_nicer(&old, new) && (!self.config.rt_host_rules || self.may_be_urgent(&old, new));
-        if !permitted && !facts::has_capability(&self.m, facts::SYS_NICE) {
+        if !permitted && !M::Personality::may(&self.m, Capability::SetPriorities) {
             return Errno::EPERM.into();
         }
         let now = self.m.now();
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
     /// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
     fn may_be_nicer(&self, old: &Attr, new: &Attr) -> bool {
         const RLIMIT_NICE: u64 = 13;
-        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= facts::soft_limit(&self.m, RLIMIT_NICE);
+        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= M::Personality::soft_limit(&self.m, RLIMIT_NICE);
         let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
         (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
     }
@@ -97,20 +97,20 @@ impl<M: Machine> Kernel<M> {
     /// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
     fn may_be_urgent(&self, old: &Attr, new: &Attr) -> bool {
         const RLIMIT_RTPRIO: u64 = 14;
-        let limit = facts::soft_limit(&self.m, RLIMIT_RTPRIO);
+        let limit = M::Personality::soft_limit(&self.m, RLIMIT_RTPRIO);
         let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
         let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;
         let unreset = old.reset_on_fork && !new.reset_on_fork;
         !(raised || entered || unreset || new.policy == Policy::Deadline)
     }
 
-    pub(crate) fn sys_sched_getscheduler(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_sched_getscheduler(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let pid = call.args[0] as i32;
         if pid < 0 {
             return Errno::EINVAL.into();
         }
         match self.sched_target(t, pid) {
-            Target::Foreign => Out::Done(self.m.host(*call)),
+            Target::Foreign => self.foreign(cpu, t, call),
             Target::Ours(target) => {
                 let attr = self.sched.attr(target);
                 let reset = if attr.reset_on_fork { RESET_ON_FORK } else { 0 };
@@ -119,13 +119,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(crate) fn sys_sched_getparam(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_sched_getparam(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, to, ..] = call.args;
         if to == 0 || (pid as i32) < 0 {
             return Errno::EINVAL.into();
         }
         match self.sched_target(t, pid as i32) {
-            Target::Foreign => Out::Done(self.m.host(*call)),
+            Target::Foreign => self.foreign(cpu, t, call),
             Target::Ours(target) => {
                 let stored = self.m.store_u32(to, u32::from(self.sched.attr(target).rt.0));
                 if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
@@ -165,13 +165,13 @@ impl<M: Machine> Kernel<M> {
         SchedAttr::from_bytes(&bytes[..size]).map_err(too_big)
     }
 
-    pub(crate) fn sys_sched_getattr(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_sched_getattr(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, to, size, flags, ..] = call.args;
         let (pid, size) = (pid as i32, size as u32 as usize);
         if to == 0 || pid < 0 || !(SchedAttr::SIZES[0]..=4096).contains(&size) || flags as u32 != 0 {
             return Errno::EINVAL.into();
         }
-        let Target::Ours(target) = self.sched_target(t, pid) else { return Out::Done(self.m.host(*call)) };
+        let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(cpu, t, call) };
         let known = attr_to(&self.sched.attr(target), size).to_bytes();
         // What lies behind the fields that are known is zero (`copy_struct_to_user`).
         let mut bytes = [0; 4096];
@@ -179,22 +179,22 @@ impl<M: Machine> Kernel<M> {
         if self.m.write(to, &bytes[..size]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
 
-    pub(crate) fn sys_sched_rr_get_interval(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_sched_rr_get_interval(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, to, ..] = call.args;
         if (pid as i32) < 0 {
             return Errno::EINVAL.into();
         }
-        let Target::Ours(target) = self.sched_target(t, pid as i32) else { return Out::Done(self.m.host(*call)) };
+        let Target::Ours(target) = self.sched_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let interval = Timespec::from_nanos(self.sched.rr_interval(target));
         if self.m.write(to, &interval.to_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
 
     /// One of our threads: its own nice value, as Linux keeps it per thread. Whole groups and
     /// other processes are the host's.
-    pub(crate) fn sys_getpriority(&self, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_getpriority(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
             (PRIO_PROCESS, Target::Ours(target)) => Out::Done(20 - self.sched.attr(target).nice.0 as isize),
-            _ => Out::Done(self.m.host(*call)),
+            _ => self.foreign(cpu, t, call),
         }
     }
 
@@ -209,7 +209,7 @@ impl<M: Machine> Kernel<M> {
                     out => out,
                 }
             }
-            _ => Out::Done(self.m.host(*call)),
+            _ => self.foreign(cpu, t, call),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The calls about signals: arguments and their errors in Linux's order (`kernel/signal.c`).
 
+use crate::Personality;
 use crate::hint;
-use crate::machine::{Arg, Call, Machine, NEVER_LEFT};
+use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
@@ -54,7 +55,7 @@ impl<M: Machine> Kernel<M> {
             (result, stops != process.simple_stops())
         };
         self.retarget(self.sched.cpu_of(t), t, left);
-        self.reclaim_signals(t, || !self.blocked(t));
+        M::Personality::wanted(self, t, || !self.blocked(t));
         if stops_changed {
             self.m.stops_changed();
         }
@@ -98,7 +99,7 @@ impl<M: Machine> Kernel<M> {
             let ignored = action.handler == SIG_IGN;
             let children = if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 };
             if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
-                self.tell_ignored(signal, ignored, SaFlags(children));
+                M::Personality::ignore(&self.m, signal, ignored, SaFlags(children));
             }
             if SigSet::STOP.contains(signal) && action.handler != before.handler {
                 self.m.stops_changed();
@@ -108,18 +109,6 @@ impl<M: Machine> Kernel<M> {
             return Errno::EFAULT.into();
         }
         Out::Done(0)
-    }
-
-    /// The host ignores a signal as the program does: exec hands it on, and for SIGCHLD it decides about zombies and about
-    /// what the process is told.
-    fn tell_ignored(&self, signal: Signal, ignored: bool, flags: SaFlags) {
-        if NEVER_LEFT.contains(signal) {
-            return;
-        }
-        let action = SigAction { handler: u64::from(ignored), flags, ..SigAction::DEFAULT }.to_bytes();
-        let args =
-            &mut [Arg::Word(signal.raw() as u64), Arg::In(&action), Arg::Word(0), Arg::Word(SigSet::SIZE as u64)];
-        self.m.ask(nr::RT_SIGACTION, args);
     }
 
     pub(crate) fn sys_sigreturn(&self, cpu: CpuId, t: ThreadIdx) -> Out {
@@ -136,7 +125,7 @@ impl<M: Machine> Kernel<M> {
             let process = self.process.signals.lock();
             process.pending(&self.thread(t).signals.0.lock())
         };
-        let set = set | self.pending_on_host();
+        let set = set | M::Personality::pending(self);
         let bytes = set.0.to_le_bytes();
         if self.m.write(a[0], &bytes[..a[1] as usize]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
     }
@@ -203,7 +192,7 @@ impl<M: Machine> Kernel<M> {
                 Err(e) => return e.into(),
             }
         }
-        if let Some(taken) = self.take_signal(t, wanted).or_else(|| self.take_left(wanted)) {
+        if let Some(taken) = self.take_signal(t, wanted).or_else(|| M::Personality::take_pending(self, wanted)) {
             return Out::Done(self.report_taken(info, &taken));
         }
         if span == Some(ids::Nanos::ZERO) {
@@ -225,14 +214,54 @@ impl<M: Machine> Kernel<M> {
                 thread.hint.fetch_or(hint::SIGNAL, AcqRel);
             }
         }
-        self.reclaim_signals(t, || wanted);
+        M::Personality::wanted(self, t, || wanted);
         if let Some(span) = span {
             self.arm_timeout(cpu, t, Deadline::after(&self.m, span));
         }
         Out::Blocked
     }
 
-    pub(crate) fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
+    /// The mask counts until the call ends. Also for `sigsuspend(2)`.
+    pub fn begin_mask(&self, t: ThreadIdx, mask: SigSet) {
+        let thread = self.thread(t);
+        let left = {
+            let mut process = self.process().signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let left = process.begin_mask(&mut signals, mask);
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            left
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+        M::Personality::wanted(self, t, || !mask);
+    }
+
+    /// The end of the call: the mask, and what a signal without handler makes of the result.
+    pub fn masked_result(&self, t: ThreadIdx, nr: usize, result: isize) -> isize {
+        let thread = self.thread(t);
+        let interrupted = result == Errno::EINTR.to_ret();
+        let left = {
+            let mut process = self.process().signals.lock();
+            let mut signals = thread.signals.0.lock();
+            let left = process.end_mask(&mut signals, interrupted);
+            // What the call's mask held back.
+            if !process.deliverable(&signals).is_empty() {
+                thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            left
+        };
+        self.retarget(self.sched.cpu_of(t), t, left);
+        if !interrupted {
+            return result;
+        }
+        // The mask is still to be put back, even if there is no signal after all.
+        thread.hint.fetch_or(hint::SIGNAL, AcqRel);
+        if matches!(nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2) { result } else { Errno::ERESTARTNOHAND.to_ret() }
+    }
+
+    /// Takes a pending signal of the set, the own ones of `t` first.
+    pub fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
         loop {
             let mut timers = self.timer_talk();
             let taken = {
@@ -276,35 +305,31 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    pub(crate) fn sys_kill(&self, cpu: CpuId, call: &Call) -> Out {
-        let call = &self.with_host_ids(call);
-        let (pid, signal) = (call.args[0] as i32, call.args[1] as i32);
-        if pid <= 0 {
-            return self.send_by_host(call, call.args[1]);
-        }
+    pub(crate) fn sys_kill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let (pid, signal) = (self.host_id(call.args[0] as i32), call.args[1] as i32);
         if pid != self.config.pid.0 || signal == 0 {
-            return Out::Done(self.m.host(*call));
+            return self.foreign(cpu, t, call);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
         let info = SigInfo::user(signal, pid, self.m.uid());
         Out::from(self.send_to_process(cpu, None, info).map(|()| 0))
     }
 
-    pub(crate) fn sys_tkill(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
-        self.signal_thread(cpu, self.config.pid.0, call.args[0] as i32, call.args[1] as i32, call)
+    pub(crate) fn sys_tkill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        self.signal_thread(cpu, t, self.config.pid.0, call.args[0] as i32, call.args[1] as i32, call)
     }
 
-    pub(crate) fn sys_tgkill(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
-        self.signal_thread(cpu, call.args[0] as i32, call.args[1] as i32, call.args[2] as i32, call)
+    pub(crate) fn sys_tgkill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        self.signal_thread(cpu, t, call.args[0] as i32, call.args[1] as i32, call.args[2] as i32, call)
     }
 
-    fn signal_thread(&self, cpu: CpuId, pid: i32, tid: i32, signal: i32, call: &Call) -> Out {
+    fn signal_thread(&self, cpu: CpuId, t: ThreadIdx, pid: i32, tid: i32, signal: i32, call: &Call) -> Out {
         if pid <= 0 || tid <= 0 {
             return Errno::EINVAL.into();
         }
         let target = self.threads().find(Tid(tid));
         let Some(target) = target.filter(|_| pid == self.config.pid.0) else {
-            return Out::Done(self.m.host(*call));
+            return self.foreign(cpu, t, call);
         };
         if signal == 0 {
             return Out::Done(0);
@@ -314,20 +339,19 @@ impl<M: Machine> Kernel<M> {
         Out::from(self.send_to_thread(cpu, target, info).map(|()| 0))
     }
 
-    pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, call: &Call) -> Out {
-        let call = &self.with_host_ids(call);
+    pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, signal, from, ..] = call.args;
-        if pid as i32 != self.config.pid.0 || signal as i32 == 0 {
-            return Out::Done(self.m.host(*call));
+        if self.host_id(pid as i32) != self.config.pid.0 || signal as i32 == 0 {
+            return self.foreign(cpu, t, call);
         }
         Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_process(cpu, None, i)).map(|()| 0))
     }
 
-    pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, _t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, tid, signal, from, ..] = call.args;
         let target = self.threads().find(Tid(tid as i32));
         let Some(target) = target.filter(|_| pid as i32 == self.config.pid.0) else {
-            return Out::Done(self.m.host(*call));
+            return self.foreign(cpu, t, call);
         };
         Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_thread(cpu, target, i)).map(|()| 0))
     }
@@ -341,7 +365,7 @@ impl<M: Machine> Kernel<M> {
 
     /// `restart_syscall(2)`: a sleep, a futex wait or a poll that a signal without handler interrupted
     /// goes on to its old deadline.
-    pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx) -> Out {
+    pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let wait = &self.thread(t).wait;
         if !wait.continues.swap(false, Relaxed) {
             // The program's own call: `do_no_restart_syscall`.
@@ -350,7 +374,7 @@ impl<M: Machine> Kernel<M> {
         match wait.call.load(Relaxed) as usize {
             nr::FUTEX => return self.futex_wait_again(cpu, t),
             nr::CLOCK_NANOSLEEP => return self.cpu_sleep_again(cpu, t),
-            nr::POLL => return self.poll_again(t),
+            nr::POLL => return self.foreign(cpu, t, call),
             _ => {}
         }
         let (at, rem) = (ids::Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));

@@ -3,8 +3,9 @@
 
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
-use entresol_kernel::{Arg, Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
+use entresol_kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
 use ids::{CpuId, Nanos, ThreadIdx};
+use linux::Arg;
 use signal::frame::{ExtendedState, Restorable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -98,7 +99,30 @@ impl TestMachine {
     }
 }
 
+impl linux::Host for TestMachine {
+    fn host(&self, call: Call) -> isize {
+        let mut s = self.state();
+        s.host_calls.push(call);
+        s.host_answers.pop().unwrap_or(0)
+    }
+
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        match (nr, args) {
+            // Every capability.
+            (abi::nr::CAPGET, [_, Arg::Out(data)]) => data.fill(u8::MAX),
+            (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {
+                let limit = self.state().soft_limit.unwrap_or(1 << 20).to_le_bytes();
+                old.copy_from_slice([limit; 2].as_flattened());
+            }
+            _ => return Errno::ENOSYS.to_ret(),
+        }
+        0
+    }
+}
+
 impl Machine for TestMachine {
+    type Personality = linux::State;
+
     fn now(&self) -> Nanos {
         Nanos(self.state().now)
     }
@@ -115,25 +139,8 @@ impl Machine for TestMachine {
     fn arm(&self, cpu: CpuId, at: Nanos, _then: Option<Nanos>) {
         self.state().timers.insert(cpu.0, at.0);
     }
-    fn host(&self, call: Call) -> isize {
-        let mut s = self.state();
-        s.host_calls.push(call);
-        s.host_answers.pop().unwrap_or(0)
-    }
     fn receive(&self, awaited: Option<Signal>) {
         self.state().received.push(awaited);
-    }
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
-        match (nr, args) {
-            // Every capability.
-            (abi::nr::CAPGET, [_, Arg::Out(data)]) => data.fill(u8::MAX),
-            (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {
-                let limit = self.state().soft_limit.unwrap_or(1 << 20).to_le_bytes();
-                old.copy_from_slice([limit; 2].as_flattened());
-            }
-            _ => return Errno::ENOSYS.to_ret(),
-        }
-        0
     }
     fn claim_ids(&self, n: i32) -> Option<i32> {
         let mut s = self.state();

@@ -5,8 +5,9 @@
 pub mod machine;
 
 use abi::{Errno, SigAction, nr};
-use entresol_kernel::{self as kernel, Call, Config, Kernel, Machine, Next, Trap};
+use entresol_kernel::{self as kernel, Call, Config, Kernel, Next, Trap};
 use ids::{CpuId, Nanos, Pid, ThreadIdx};
+use linux::Host;
 use machine::{AFTER, CALL, HANDLER, TestMachine};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -8,7 +8,8 @@ use crate::machine::Notes;
 use crate::trace::{Record, What};
 use crate::user::op::STACK;
 use ids::{CpuId, Nanos, Nice, ThreadIdx};
-use kernel::{Fatal, Machine, Next, Process, Trap};
+use kernel::{Fatal, Next, Process, Trap};
+use linux::Host;
 use sched::Urgency;
 
 impl World {

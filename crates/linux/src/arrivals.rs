@@ -1,0 +1,134 @@
+//! Signals that a call causes or tells of are delivered before it returns.
+//!
+//! Linux queues such a signal before it answers the call, so a thread that does not block it runs the handler on its way
+//! back to user code: SIGCHLD of the child that `waitpid(2)` reports, `kill(0, …)`, SIGIO of a descriptor that the thread's
+//! own write makes ready. Here the machine receives signals, some time later. So the thread asks it for what has arrived
+//! ([`kernel::Machine::receive`]) before such a call returns. [`kernel::hint::ARRIVALS`] says that it has to.
+//!
+//! | call | signal |
+//! |---|---|
+//! | `wait4`, `waitid` | of the child, and what the child sent before |
+//! | `kill` of a group, `pidfd_send_signal` | its own |
+//! | `alarm`, `setitimer` | SIGALRM, which comes before the timer is off or not at all |
+//! | `mq_timedsend`, once `mq_notify` was called | the notification |
+//! | some controls of terminals | SIGHUP, SIGCONT, SIGWINCH, SIGINT and its like |
+//! | `rt_sigpending`, `rt_sigtimedwait` that does not wait | any |
+//! | all others, once a descriptor sends signals (O_ASYNC, F_NOTIFY, leases) | SIGIO |
+//!
+//! A process that does none of this pays one load of a word that never changes for each call that the host answers.
+
+use crate::{Host, Linux};
+use abi::{Signal, nr};
+use ids::{CpuId, ThreadIdx};
+use kernel::hint;
+use kernel::machine::Call;
+use kernel::trap::Out;
+use sync::atomic::{AtomicU32, Ordering::*};
+
+/// Descriptors send signals about themselves: any call may cause one.
+const DESCRIPTORS: u32 = 1;
+/// A message queue sends a signal.
+const QUEUES: u32 = 2;
+
+/// The kinds of signal that the process has requested. Bits are only ever set.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(AtomicU32);
+
+impl Sources {
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    /// A forked child inherits descriptors, and may be told of them.
+    pub fn inherit(&self, bits: u32) {
+        self.0.store(bits, Relaxed);
+    }
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// A call for the host is about to be made.
+    #[inline(always)]
+    pub(crate) fn expect_of_descriptors(&self, cpu: CpuId) {
+        if self.state().sources.get() & DESCRIPTORS != 0 {
+            self.expect_signals(self.current(cpu));
+        }
+    }
+
+    /// Makes `t` receive signals that have arrived before it returns to user code.
+    #[cold]
+    fn expect_signals(&self, t: ThreadIdx) {
+        self.thread(t).hint.fetch_or(hint::ARRIVALS, AcqRel);
+    }
+
+    /// Calls by which a signal may come, whatever the process has asked for.
+    pub(crate) fn sys_signalling(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let expected = match call.nr {
+            nr::MQ_TIMEDSEND => self.state().sources.get() & QUEUES != 0,
+            nr::IOCTL => sends_from_terminal(call.args[1]),
+            _ => true,
+        };
+        if expected {
+            self.expect_signals(t);
+        }
+        self.pass(cpu, call)
+    }
+
+    /// Calls by which a program asks for signals.
+    pub(crate) fn note_sources(&self, call: &Call) {
+        let source = match call.nr {
+            nr::MQ_NOTIFY => QUEUES,
+            nr::FCNTL if makes_descriptor_send(&call.args) => DESCRIPTORS,
+            nr::IOCTL if call.args[1] == FIOASYNC => DESCRIPTORS,
+            _ => return,
+        };
+        self.state().sources.0.fetch_or(source, Relaxed);
+    }
+
+    /// A call that sends `signal` to more than one process, or to one that only the host knows.
+    pub(crate) fn send_by_host(&self, call: &Call, signal: u64) -> Out {
+        let result = self.m.host(*call);
+        if result == 0
+            && let Some(signal) = Signal::from_raw(signal as i32)
+        {
+            self.m.receive(Some(signal));
+        }
+        Out::Done(result)
+    }
+
+    /// On the way to user code: what has arrived becomes pending here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_arrivals(&self, cpu: CpuId, t: ThreadIdx) {
+        self.thread(t).hint.fetch_and(!hint::ARRIVALS, AcqRel);
+        self.m.receive(None);
+        // A thread that was woken may be more urgent, and the last look at that was before.
+        if self.sched.need_resched(cpu) {
+            self.m.kick(cpu);
+        }
+    }
+}
+
+const FIOASYNC: u64 = 0x5452;
+
+fn makes_descriptor_send([_, command, argument, ..]: &[u64; 6]) -> bool {
+    const F_SETFL: u64 = 4;
+    const F_SETLEASE: u64 = 1024;
+    const F_NOTIFY: u64 = 1026;
+    const O_ASYNC: u64 = 0o20000;
+    match *command {
+        F_SETFL => argument & O_ASYNC != 0,
+        F_SETLEASE | F_NOTIFY => true,
+        _ => false,
+    }
+}
+
+/// Controls that make a terminal send signals to the caller's own group: to give it up, to hang it up, to type, to change
+/// its size.
+fn sends_from_terminal(request: u64) -> bool {
+    const TIOCSTI: u64 = 0x5412;
+    const TIOCSWINSZ: u64 = 0x5414;
+    const TIOCNOTTY: u64 = 0x5422;
+    const TIOCSIG: u64 = 0x4004_5436;
+    const TIOCVHANGUP: u64 = 0x5437;
+    matches!(request, TIOCSTI | TIOCSWINSZ | TIOCNOTTY | TIOCSIG | TIOCVHANGUP)
+}

@@ -1,0 +1,153 @@
+//! Which function answers a call. What is not listed is the host's business and is passed on as it is.
+
+use crate::{Host, Linux, host_call};
+use abi::nr;
+use ids::{CpuId, ThreadIdx};
+use kernel::cpu::bump;
+use kernel::{Call, Out, Process};
+
+impl<M: Host> Linux<'_, M> {
+    /// Answers a call of the current thread `t` that the kernel does not.
+    pub fn call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        match call.nr {
+            nr::READ | nr::PREAD64 => self.sys_read(cpu, call),
+            nr::WRITE => self.sys_write(cpu, call),
+            nr::CLOSE | nr::CLOSE_RANGE => self.sys_close(cpu, call),
+            nr::OPEN
+            | nr::OPENAT
+            | nr::OPENAT2
+            | nr::STAT
+            | nr::LSTAT
+            | nr::NEWFSTATAT
+            | nr::STATX
+            | nr::ACCESS
+            | nr::FACCESSAT
+            | nr::FACCESSAT2
+            | nr::READLINK
+            | nr::READLINKAT => self.sys_path(cpu, t, call),
+            nr::DUP | nr::DUP2 | nr::DUP3 => self.sys_dup(cpu, call),
+            nr::FCNTL => {
+                self.note_sources(call);
+                self.sys_fcntl(cpu, call)
+            }
+            nr::IOCTL => {
+                self.note_sources(call);
+                self.sys_signalling(cpu, t, call)
+            }
+            nr::MQ_NOTIFY => {
+                self.note_sources(call);
+                self.pass(cpu, call)
+            }
+            nr::WAIT4 | nr::WAITID | nr::ALARM | nr::MQ_TIMEDSEND => self.sys_signalling(cpu, t, call),
+            nr::PIDFD_SEND_SIGNAL => self.send_by_host(call, call.args[1]),
+            nr::SETSOCKOPT => {
+                self.state().enough.note(call);
+                self.pass(cpu, call)
+            }
+            nr::FSTAT => self.sys_fstat(cpu, call),
+            nr::GETDENTS64 => self.sys_getdents(cpu, t, call),
+            nr::LSEEK => self.sys_lseek(cpu, call),
+            nr::MMAP => self.sys_mmap(call),
+            nr::MUNMAP => self.sys_munmap(call),
+            nr::MPROTECT => self.sys_mprotect(call),
+            nr::MADVISE => self.sys_madvise(cpu, t, call),
+            nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL | nr::MLOCKALL => self.sys_change_memory(cpu, call),
+            nr::SHMAT => self.sys_shmat(call),
+            nr::MEMBARRIER => self.sys_membarrier(call),
+            nr::GETPGID
+            | nr::GETSID
+            | nr::KCMP
+            | nr::IOPRIO_GET
+            | nr::IOPRIO_SET
+            | nr::PROCESS_VM_READV
+            | nr::PROCESS_VM_WRITEV
+            | nr::MOVE_PAGES
+            | nr::MIGRATE_PAGES => self.sys_named(cpu, call),
+            nr::SETPGID => self.sys_setpgid(cpu, call),
+            nr::PIDFD_OPEN => self.sys_pidfd_open(cpu, call),
+            nr::CAPGET => self.sys_capget(t, call),
+            nr::PERF_EVENT_OPEN => self.sys_perf_event_open(t, call),
+            nr::IO_URING_SETUP | nr::IO_URING_REGISTER => self.sys_io_uring(call),
+            nr::SIGNALFD | nr::SIGNALFD4 => {
+                self.back_files();
+                self.sys_signalfd(cpu, t, call)
+            }
+            nr::EXECVE | nr::EXECVEAT => Out::Process(Process::Exec(*call)),
+            nr::SETUID
+            | nr::SETGID
+            | nr::SETREUID
+            | nr::SETREGID
+            | nr::SETRESUID
+            | nr::SETRESGID
+            | nr::SETGROUPS
+            | nr::SETFSUID
+            | nr::SETFSGID
+            | nr::CAPSET
+            | nr::PERSONALITY
+            | nr::LANDLOCK_RESTRICT_SELF => {
+                self.state().proc.rights_change();
+                Out::Process(Process::Rights(*call))
+            }
+            nr::PTRACE => Out::Process(Process::Rights(self.with_host_ids(call))),
+            nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
+            nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
+                self.back_files();
+                self.sys_masked(cpu, t, call)
+            }
+            nr if abi::checkpoint::call::ALL.contains(&nr) => {
+                self.back_files();
+                self.private_call(cpu, t, call)
+            }
+            nr::PRCTL => {
+                // Whether the process may be looked into is among them.
+                let result = self.m.host(*call);
+                self.state().proc.rights_change();
+                Out::Done(result)
+            }
+            nr::SETITIMER => self.sys_signalling(cpu, t, call),
+            nr::KILL if call.args[0] as i32 <= 0 => self.send_by_host(call, call.args[1]),
+            nr::KILL | nr::RT_SIGQUEUEINFO | nr::PRLIMIT64 => self.sys_named(cpu, call),
+            nr::FUTEX => self.shared_futex(t, call),
+            nr::RESTART_SYSCALL => self.poll_again(t),
+            // About threads that are not ours: they show no descriptors.
+            nr::TKILL
+            | nr::TGKILL
+            | nr::RT_TGSIGQUEUEINFO
+            | nr::FUTEX_WAKE
+            | nr::FUTEX_REQUEUE
+            | nr::ARCH_PRCTL
+            | nr::SET_ROBUST_LIST
+            | nr::GET_ROBUST_LIST
+            | nr::GETPRIORITY
+            | nr::SETPRIORITY
+            | nr::SCHED_SETAFFINITY..=nr::SCHED_GETAFFINITY
+            | nr::SCHED_SETPARAM..=nr::SCHED_RR_GET_INTERVAL
+            | nr::SCHED_GETATTR => Out::Done(self.m.host(*call)),
+            nr::CLOCK_GETRES
+            | nr::CLOCK_SETTIME
+            | nr::GETRUSAGE
+            | nr::TIMES
+            | nr::GETITIMER
+            | nr::GETRLIMIT
+            | nr::SETRLIMIT => self.pass(cpu, call),
+            // Nobody knows what it asks: it may show descriptors.
+            _ => {
+                self.back_files();
+                self.pass(cpu, call)
+            }
+        }
+    }
+
+    /// Passes a call on to the host: at once if it cannot wait, else as one that may.
+    pub(crate) fn pass(&self, cpu: CpuId, call: &Call) -> Out {
+        bump(&self.cpu(cpu).count.passed);
+        self.expect_of_descriptors(cpu);
+        if host_call::may_wait(call.nr) {
+            self.try_host(cpu, call)
+        } else if host_call::may_last(call.nr) {
+            Out::Inline(*call)
+        } else {
+            self.host_at_once(call)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Pending signals over `execve(2)`: what the thread blocks stays pending in the new program, but for the signals of
+//! timers, which end with them (`flush_itimer_signals`).
+//!
+//! The new program finds them where a program finds them that is not ours: at the host, queued for its first thread or
+//! for the process. So they are moved there before the call, and from then on the host keeps what else arrives of
+//! them. The image that comes up takes them in; if the call fails, this one does.
+
+use crate::left;
+use crate::{Host, Linux};
+use abi::{SigInfo, SigSet, si_code};
+use alloc::vec::Vec;
+use ids::{CpuId, ThreadIdx};
+use kernel::machine::NEVER_LEFT;
+
+/// Signals that were handed on, in case the call fails.
+#[derive(Debug, Default)]
+pub struct HandedOn {
+    set: SigSet,
+    /// Signals of timers.
+    kept: Vec<SigInfo>,
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// The current thread `t` is about to execute a program. Its mask is the carrier's already, so nothing that is queued
+    /// here is delivered.
+    pub fn hand_on_signals(&self, t: ThreadIdx) -> HandedOn {
+        let set = self.blocked(t);
+        let mut handed = HandedOn { set, kept: Vec::new() };
+        if set.is_empty() {
+            return handed;
+        }
+        self.m.leave_signals(self.state().descriptors.left() | set);
+        loop {
+            let private = self.process().signals.lock().private_set(&self.thread(t).signals.0.lock()) & set;
+            // As long as there are private ones, those are taken.
+            let Some(info) = self.take_signal(t, if private.is_empty() { set } else { private }) else { break };
+            if info.code() == si_code::TIMER {
+                if handed.kept.try_reserve(1).is_ok() {
+                    handed.kept.push(info);
+                }
+            } else if private.is_empty() && keeps_its_sender(&info, self.config().pid.0) {
+                left::queue(&self.m, self.config().pid.0, &info);
+            } else {
+                left::queue_for_carrier(&self.m, self.config().pid.0, &info);
+            }
+        }
+        handed
+    }
+
+    /// The call has failed.
+    pub fn take_signals_back(&self, cpu: CpuId, t: ThreadIdx, handed: HandedOn) {
+        if !handed.set.is_empty() {
+            self.take_over_signals(cpu, t, handed.set);
+            self.m.leave_signals(self.state().descriptors.left());
+        }
+        for info in handed.kept {
+            // It fitted before.
+            let _ = self.send_to_process(cpu, Some(t), info);
+        }
+    }
+
+    /// Makes signals that are pending at the host pending here. The caller is the carrier of `t`. The host has
+    /// accepted all of them, so only what exceeds this process's own limit is refused.
+    pub fn take_over_signals(&self, cpu: CpuId, t: ThreadIdx, set: SigSet) {
+        if (left::pending(&self.m) & set).is_empty() {
+            return;
+        }
+        loop {
+            let private = left::pending_for_carrier(&self.m) & set;
+            if private.is_empty() {
+                break;
+            }
+            let Some(info) = left::take(&self.m, private) else { break };
+            let _ = self.send_to_thread(cpu, t, info);
+        }
+        while let Some(info) = left::take(&self.m, set) {
+            let _ = self.send_to_process(cpu, Some(t), info);
+        }
+    }
+}
+
+/// Whether the host can keep the signal for the whole process, and tells the same of its sender
+/// (`do_rt_sigqueueinfo`): it believes values, and that we are ourselves.
+fn keeps_its_sender(info: &SigInfo, pid: i32) -> bool {
+    match info.code() {
+        _ if info.signal().is_some_and(|s| NEVER_LEFT.contains(s)) => false,
+        si_code::USER => info.pid() == pid,
+        code => code < 0 && code != si_code::TKILL,
+    }
+}

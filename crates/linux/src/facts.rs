@@ -1,0 +1,124 @@
+//! What the host says when it is asked about this process and its files.
+
+use crate::Host;
+use crate::machine::Arg;
+use crate::machine::Arg::{In, Out, Word};
+use abi::nr;
+use core::ffi::CStr;
+use kernel::Call;
+use kernel::Capability;
+
+/// The soft limit of a resource of this process.
+pub fn soft_limit(m: &impl Host, resource: u64) -> u64 {
+    crate::host_times::limit(m, resource, None).cur
+}
+
+/// Whether the host grants this to the calling carrier.
+pub(crate) fn has_capability(m: &impl Host, what: Capability) -> bool {
+    const CAP_SYS_NICE: u32 = 23;
+    const CAP_SYS_RESOURCE: u32 = 24;
+    let capability = match what {
+        Capability::SetPriorities => CAP_SYS_NICE,
+        Capability::RaiseLimits => CAP_SYS_RESOURCE,
+    };
+    const VERSION_3: u64 = 0x2008_0522;
+    let (header, mut data) = (VERSION_3.to_le_bytes(), [[0; 4]; 6]);
+    let result = m.ask(nr::CAPGET, &mut [In(&header), Out(data.as_flattened_mut())]);
+    result == 0 && u32::from_le_bytes(data[0]) >> capability & 1 != 0
+}
+
+/// Whether `poll(2)` finds `fd` ready for reading or writing, or finds fault with it.
+pub(crate) fn is_ready(m: &impl Host, fd: u64, for_writing: bool) -> bool {
+    const POLLIN: u64 = 1;
+    const POLLOUT: u64 = 4;
+    // `struct pollfd` is a word: descriptor, events, and what the host answers.
+    let mut one = (fd & 0xffff_ffff | if for_writing { POLLOUT } else { POLLIN } << 32).to_le_bytes();
+    (fd as i32) < 0 || m.ask(nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0
+}
+
+const SOL_SOCKET: u64 = 1;
+const SO_RCVLOWAT: u64 = 18;
+
+fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
+    let (mut value, mut size) = ([0; SIZE], (SIZE as u32).to_le_bytes());
+    let args = &mut [Word(fd), Word(SOL_SOCKET), Word(option), Out(&mut value), Out(&mut size)];
+    (m.ask(nr::GETSOCKOPT, args) == 0).then_some(value)
+}
+
+/// Whether `fd` is a socket with a time limit for sending, or for receiving.
+pub(crate) fn socket_times_out(m: &impl Host, fd: u64, sending: bool) -> bool {
+    const SO_RCVTIMEO: u64 = 20;
+    const SO_SNDTIMEO: u64 = 21;
+    let time = socket_option::<16>(m, fd, if sending { SO_SNDTIMEO } else { SO_RCVTIMEO });
+    time.is_some_and(|time| time != [0; 16])
+}
+
+/// Whether `fd` is a socket that waits until more than a byte is there.
+pub(crate) fn waits_for_enough(m: &impl Host, fd: u64) -> bool {
+    socket_option(m, fd, SO_RCVLOWAT).is_some_and(|bytes| u32::from_le_bytes(bytes) > 1)
+}
+
+/// Whether a call of `setsockopt(2)` makes its socket one.
+pub(crate) fn sets_enough(call: &Call) -> bool {
+    call.args[1..3] == [SOL_SOCKET, SO_RCVLOWAT]
+}
+
+/// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
+pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
+    const S_IFMT: u32 = 0o170000;
+    const S_IFIFO: u32 = 0o010000;
+    const O_NONBLOCK: u64 = 0o4000;
+    const AT_FDCWD: u64 = -100i64 as u64;
+    let a = &call.args;
+    let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };
+    // `struct stat` has 144 bytes; st_mode is the word at byte 24.
+    let mut stat = [[0; 4]; 36];
+    let args = &mut [Word(dir), Word(path), Out(stat.as_flattened_mut()), Word(0)];
+    flags & O_NONBLOCK == 0 && m.ask(nr::NEWFSTATAT, args) == 0 && u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO
+}
+
+/// The size in bytes of a System V shared memory segment.
+pub(crate) fn segment_size(m: &impl Host, id: u64) -> Option<u64> {
+    const IPC_STAT: u64 = 2;
+    // `struct shmid64_ds` has 112 bytes; shm_segsz follows the permissions, which take 48 of them.
+    let mut known = [[0; 8]; 14];
+    let result = m.ask(nr::SHMCTL, &mut [Word(id), Word(IPC_STAT), Out(known.as_flattened_mut())]);
+    (result >= 0).then_some(u64::from_le_bytes(known[6]))
+}
+
+/// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer, without waiting.
+pub(crate) fn transfer_at_once(m: &impl Host, nr: usize, fd: u64, addr: u64, len: u64) -> isize {
+    const RWF_NOWAIT: u64 = 8;
+    const CURRENT: Arg = Word(u64::MAX);
+    let vector = [addr.to_le_bytes(), len.to_le_bytes()];
+    m.ask(nr, &mut [Word(fd), In(vector.as_flattened()), Word(1), CURRENT, CURRENT, Word(RWF_NOWAIT)])
+}
+
+/// `select(2)` of descriptors below `n` in three sets (0 for none) that does not wait.
+pub(crate) fn select_at_once(m: &impl Host, n: u64, [read, write, except]: [u64; 3]) -> isize {
+    let mut time = [0; 16];
+    m.ask(nr::SELECT, &mut [Word(n), Word(read), Word(write), Word(except), Out(&mut time)])
+}
+
+/// The beginning of a file of the host's; empty if it cannot be read.
+pub(crate) fn read_file<'a>(m: &impl Host, path: &CStr, to: &'a mut [u8]) -> &'a [u8] {
+    let fd = open(m, path, 0);
+    if fd < 0 {
+        return &[];
+    }
+    let len = Word(to.len() as u64);
+    let read = m.ask(nr::READ, &mut [Word(fd as u64), Out(to), len]);
+    close(m, fd as u64);
+    to.get(..usize::try_from(read).unwrap_or(0)).unwrap_or_default()
+}
+
+/// Opens a file of the host's by a path of ours; it is closed by exec.
+pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
+    const O_CLOEXEC: u64 = 0o2000000;
+    m.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
+}
+
+/// Gives a descriptor back.
+pub(crate) fn close(m: &impl Host, fd: u64) {
+    m.ask(nr::CLOSE, &mut [Word(fd)]);
+}

@@ -1,0 +1,42 @@
+//! What a forked child has of its parent.
+
+use crate::memory::stacks::Arena;
+use crate::{Host, Linux};
+use abi::SigSet;
+use ids::ThreadIdx;
+
+/// What a forked child has of its parent.
+pub struct Inheritance {
+    kernel: kernel::syscall::clone::Inheritance,
+    stacks: Arena,
+    described: SigSet,
+    sources: u32,
+    registrations: u32,
+    enough: bool,
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// What a child of `t` has of its parent, taken before the fork with these flags, until which stacks stay as they are.
+    pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
+        let state = self.state();
+        Inheritance {
+            kernel: self.0.inheritance(t, flags),
+            stacks: stacks.clone(),
+            described: state.descriptors.named(),
+            sources: state.sources.get(),
+            registrations: state.registrations.get(),
+            enough: state.enough.is_used(),
+        }
+    }
+
+    /// Gives the main thread of a forked child what it inherits.
+    pub fn take_inheritance(&self, t: ThreadIdx, from: Inheritance) {
+        self.0.take_inheritance(t, from.kernel);
+        let state = self.state();
+        state.memory.stacks().inherit(from.stacks);
+        state.descriptors.inherit(from.described);
+        state.sources.inherit(from.sources);
+        state.registrations.add(from.registrations);
+        state.enough.set(from.enough);
+    }
+}

@@ -1,0 +1,51 @@
+//! Signals that are pending at the host: those that descriptors read, and those that a new program finds.
+
+use crate::Host;
+use crate::machine::Arg::{In, Out, Word};
+use abi::{SigInfo, SigSet, Timespec, nr, si_code};
+
+/// Queues a signal for the process `pid`, the own one.
+///
+/// Only `kill(2)` may speak of itself, and the codes of kernel and tkill are no process's to give to
+/// a thread that is not the main one: they become SI_USER.
+pub fn queue(m: &impl Host, pid: i32, info: &SigInfo) {
+    let (pid, signal) = (Word(pid as u64), Word(info.signo() as u64));
+    if info.code() < 0 && info.code() != si_code::TKILL {
+        m.ask(nr::RT_SIGQUEUEINFO, &mut [pid, signal, In(&info.to_bytes())]);
+    } else {
+        // All host threads block the program's own signals.
+        m.ask(nr::KILL, &mut [pid, signal]);
+    }
+}
+
+/// Queues a signal for the calling carrier, which blocks it and may say of itself what it likes.
+pub fn queue_for_carrier(m: &impl Host, pid: i32, info: &SigInfo) {
+    let tid = m.ask(nr::GETTID, &mut []) as u64;
+    let ids = [Word(pid as u64), Word(tid), Word(info.signo() as u64)];
+    let [pid, tid, signal] = ids;
+    m.ask(nr::RT_TGSIGQUEUEINFO, &mut [pid, tid, signal, In(&info.to_bytes())]);
+}
+
+/// Takes a signal of the set, the calling carrier's first.
+pub fn take(m: &impl Host, set: SigSet) -> Option<SigInfo> {
+    let mut info = [0; 128];
+    let (set, now) = (set.0.to_le_bytes(), [0; Timespec::SIZE]);
+    let taken = m.ask(nr::RT_SIGTIMEDWAIT, &mut [In(&set), Out(&mut info), In(&now), Word(SigSet::SIZE as u64)]);
+    if taken > 0 { SigInfo::from_bytes(&info).ok() } else { None }
+}
+
+/// Signals pending for the calling carrier or the process, and blocked by the carrier.
+pub fn pending(m: &impl Host) -> SigSet {
+    let mut set = [0; SigSet::SIZE];
+    m.ask(nr::RT_SIGPENDING, &mut [Out(&mut set), Word(SigSet::SIZE as u64)]);
+    SigSet(u64::from_le_bytes(set))
+}
+
+/// Signals pending for the calling carrier alone.
+pub(crate) fn pending_for_carrier(m: &impl Host) -> SigSet {
+    let mut bytes = [0; 4096];
+    let status = crate::facts::read_file(m, c"/proc/thread-self/status", &mut bytes);
+    let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"SigPnd:"));
+    let digits = line.and_then(|digits| core::str::from_utf8(digits).ok());
+    SigSet(digits.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0))
+}

@@ -1,0 +1,104 @@
+//! The Linux personality: the calls that are not about threads, answered with the host's help.
+//!
+//! The kernel (crate `kernel`) has the threads: it hands every call that it does not know to [`State`], its
+//! [`kernel::Personality`], which makes host calls on the thread's behalf, says which of them may wait, and keeps what
+//! the host gets wrong because it sees carriers where the program has threads.
+//!
+//! **May touch:** what [`Host`] offers, and the kernel's public functions. No unsafe code.
+//!
+//! **Start reading at** [`Linux::call`] in `calls.rs`, then `host_call` (which calls wait).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `calls` | which function answers which call |
+//! | `host_call`, `masked`, `put_off` | calls that may wait, in a form that does not; with a signal mask; for want of a carrier |
+//! | `memory` | thread stacks and shared mappings |
+//! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
+//! | `signalfd`, `left`, `arrivals`, `owners` | signals that the host queues, causes or addresses |
+//! | `terminal` | job control |
+//! | `exec`, `inherit`, `host_times` | what a new program and a forked child find |
+//! | `shared_futex` | futexes that other processes see |
+//! | `named`, `confine`, `membarrier` | calls that name threads, confine them, or order their memory accesses |
+//! | `facts` | questions to the host about this process |
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod arrivals;
+mod calls;
+mod confine;
+mod exec;
+pub mod facts;
+mod host_call;
+mod host_times;
+mod inherit;
+pub mod left;
+mod machine;
+mod masked;
+mod membarrier;
+pub mod memory;
+mod named;
+mod owners;
+mod personality;
+mod proc;
+mod put_off;
+mod shared_futex;
+mod signalfd;
+mod terminal;
+
+use core::ops::Deref;
+use kernel::Kernel;
+use sync::atomic::AtomicU32;
+
+pub use exec::HandedOn;
+pub use host_call::{TRY_AGAIN, call_at_once, restarts};
+pub use inherit::Inheritance;
+pub use machine::{Arg, Host};
+
+/// What the personality knows of a process.
+#[derive(Debug, Default)]
+pub struct State {
+    memory: memory::Memory,
+    descriptors: signalfd::Descriptors,
+    sources: arrivals::Sources,
+    proc: proc::ProcRoom,
+    enough: host_call::Enough,
+    owners: owners::Owners,
+    registrations: membarrier::Registrations,
+    /// Threads whose host call sleeps instead of waiting, for want of a carrier.
+    put_off: AtomicU32,
+}
+
+/// A process: its kernel, and through it its personality.
+#[derive(Debug)]
+pub struct Linux<'k, M: Host>(pub &'k Kernel<M>);
+
+// Derived, they would ask the same of the machine.
+impl<M: Host> Clone for Linux<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: Host> Copy for Linux<'_, M> {}
+
+impl<M: Host> Deref for Linux<'_, M> {
+    type Target = Kernel<M>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Kernel<M> {
+        self.0
+    }
+}
+
+impl<'k, M: Host> Linux<'k, M> {
+    #[inline(always)]
+    fn state(&self) -> &'k State {
+        &self.0.personality
+    }
+
+    /// The process's memory.
+    pub fn memory(&self) -> &'k memory::Memory {
+        &self.state().memory
+    }
+}

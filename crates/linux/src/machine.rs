@@ -1,0 +1,52 @@
+//! What the personality stands on.
+
+use crate::State;
+use abi::SigSet;
+use kernel::{Call, Machine};
+
+/// An argument of a host call that the personality makes for itself.
+#[derive(Debug)]
+pub enum Arg<'a> {
+    /// A number, or an address of the program's.
+    Word(u64),
+    /// The host reads this.
+    In(&'a [u8]),
+    /// The host writes this.
+    Out(&'a mut [u8]),
+}
+
+impl Arg<'_> {
+    /// The word that the host gets.
+    #[inline(always)]
+    pub fn word(&mut self) -> u64 {
+        match self {
+            Arg::Word(word) => *word,
+            Arg::In(bytes) => bytes.as_ptr() as u64,
+            Arg::Out(bytes) => bytes.as_mut_ptr() as u64,
+        }
+    }
+}
+
+/// A machine that can ask a Linux. No method waits.
+pub trait Host: Machine<Personality = State> {
+    /// A host call of the program's that cannot wait.
+    fn host(&self, call: Call) -> isize;
+    /// One of the personality's own.
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize;
+    /// Whether the host does not know this id, so that it does not notice when its thread ends.
+    fn may_be_gone(&self, _tid: u32) -> bool {
+        false
+    }
+    /// Whether the process of the thread with this id is known to be gone.
+    fn is_gone(&self, _tid: u32) -> bool {
+        false
+    }
+    /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
+    /// others are the kernel's.
+    fn leave_signals(&self, _set: SigSet) {}
+    /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
+    /// theirs.
+    fn barrier(&self) -> Option<sync::rcu::Barrier> {
+        None
+    }
+}

@@ -1,0 +1,136 @@
+//! Waiting for descriptors with a signal mask for as long as the call lasts: `ppoll(2)`, `pselect(2)`,
+//! `epoll_pwait(2)` and their kin.
+//!
+//! The mask is ours; the host gets the call without one. As in Linux (`set_user_sigmask`,
+//! `restore_saved_sigmask_unless`): what is ready wins over a signal; if the call ends by itself, the
+//! mask is as before and what only the call let through stays pending; if a signal interrupted it,
+//! the mask stays until the handler's frame has the old one.
+
+use crate::{Host, Linux, facts};
+use abi::{Errno, SigSet, Timespec, nr};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::machine::Call;
+use kernel::trap::Out;
+
+/// The bytes of a descriptor set that is tried first; larger ones go to the host at once.
+const SET_MAX: usize = 128;
+
+/// One such call, with its arguments checked in Linux's order.
+struct Masked {
+    /// What waits in the host: the same without a mask.
+    call: Call,
+    mask: Option<SigSet>,
+    /// Its time limit is zero: it shall not wait at all.
+    at_once: bool,
+}
+
+impl<M: Host> Linux<'_, M> {
+    pub(crate) fn sys_masked(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        kernel::cpu::bump(&self.cpu(cpu).count.passed);
+        let masked = match self.read_masked(call) {
+            Ok(masked) => masked,
+            Err(e) => return e.into(),
+        };
+        if let Some(mask) = masked.mask {
+            self.begin_mask(t, mask);
+        }
+        let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
+        let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
+        let tried = self.try_ready(&masked.call, masked.at_once, interrupted);
+        // A tick or a kick cut it short, which the program must not see.
+        let disturbed = tried == Some(Errno::EINTR.to_ret());
+        if let Some(result) = tried.filter(|&result| result != 0 && !disturbed) {
+            return Out::Done(self.masked_result(t, call.nr, result));
+        }
+        if interrupted {
+            return Out::Done(self.masked_result(t, call.nr, Errno::EINTR.to_ret()));
+        }
+        if masked.at_once && !disturbed {
+            return Out::Done(self.masked_result(t, call.nr, 0));
+        }
+        Out::Host(masked.call, 0)
+    }
+
+    fn read_masked(&self, call: &Call) -> Result<Masked, Errno> {
+        let a = &call.args;
+        let mut bare = *call;
+        let (time, mask) = match call.nr {
+            nr::PPOLL => {
+                bare.args[3] = 0;
+                (Some(a[2]), (a[3], a[4]))
+            }
+            nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+                bare.args[4] = 0;
+                ((call.nr == nr::EPOLL_PWAIT2).then_some(a[3]), (a[4], a[5]))
+            }
+            // pselect6, io_pgetevents: the sixth argument is the address of both.
+            _ => {
+                bare.args[5] = 0;
+                let load = |at| self.m.load_u64(at).map_err(|_| Errno::EFAULT);
+                (Some(a[4]), if a[5] == 0 { (0, 0) } else { (load(a[5])?, load(a[5].wrapping_add(8))?) })
+            }
+        };
+        let at_once = match time {
+            None => a[3] as i32 == 0,
+            Some(0) => false,
+            Some(at) => {
+                let mut bytes = [0; Timespec::SIZE];
+                self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
+                Timespec::from_bytes(&bytes).to_nanos()? == Nanos::ZERO
+            }
+        };
+        let mask = match mask {
+            (0, _) => None,
+            (at, size) => {
+                SigSet::check_size(size as usize)?;
+                Some(SigSet(self.m.load_u64(at).map_err(|_| Errno::EFAULT)?).blockable())
+            }
+        };
+        Ok(Masked { call: bare, mask, at_once })
+    }
+
+    /// What the call says without waiting; `None` if it cannot be asked so. Nothing ready is the end of a call that shall
+    /// not wait, unless a signal interrupts it.
+    fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
+        let a = &call.args;
+        match call.nr {
+            nr::PPOLL => Some(self.m.host(Call { nr: nr::POLL, args: [a[0], a[1], 0, 0, 0, 0] })),
+            nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+                Some(self.m.host(Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
+            }
+            nr::PSELECT6 if at_once && !interrupted => Some(facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]])),
+            nr::PSELECT6 => self.try_select(call),
+            _ => at_once.then(|| self.m.host(*call)),
+        }
+    }
+
+    /// The host clears the sets when nothing is ready. A call that waits on needs them as they were, and one that is
+    /// interrupted leaves them alone.
+    fn try_select(&self, call: &Call) -> Option<isize> {
+        let a = &call.args;
+        let bytes = usize::try_from(a[0] as i32).ok()?.div_ceil(64) * 8;
+        let mut sets = [[0u8; SET_MAX]; 3];
+        if bytes > SET_MAX {
+            return None;
+        }
+        for (set, &at) in sets.iter_mut().zip(&a[1..4]) {
+            if at != 0 && self.m.read(at, &mut set[..bytes]).is_err() {
+                return None;
+            }
+        }
+        let ready = facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]]);
+        if ready == 0 {
+            for (set, &at) in sets.iter().zip(&a[1..4]) {
+                if at != 0 && self.m.write(at, &set[..bytes]).is_err() {
+                    return Some(Errno::EFAULT.to_ret());
+                }
+            }
+        }
+        Some(ready)
+    }
+}
+
+/// Whether the call has a mask of its own.
+pub(crate) fn is_masked(nr: usize) -> bool {
+    matches!(nr, nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS)
+}

@@ -1,0 +1,116 @@
+//! Calls that name a process by an id, which may be that of a thread of it (`find_task_by_vpid`), and that the host
+//! answers: it does not know the ids of our threads, and is told the process's.
+
+use crate::machine::Arg;
+use crate::{Host, Linux};
+use abi::{Errno, nr};
+use ids::{CpuId, ThreadIdx, Tid};
+use kernel::Call;
+use kernel::trap::{Out, Process};
+
+/// `pidfd_open(2)`.
+const PIDFD_THREAD: u64 = 0o200;
+const IOPRIO_WHO_PROCESS: u64 = 1;
+const PTRACE_TRACEME: u64 = 0;
+
+/// The arguments of a call that hold such an id.
+fn ids_of(call: &Call) -> &'static [usize] {
+    match call.nr {
+        nr::KCMP => &[0, 1],
+        nr::IOPRIO_GET | nr::IOPRIO_SET if call.args[0] == IOPRIO_WHO_PROCESS => &[1],
+        nr::IOPRIO_GET | nr::IOPRIO_SET => &[],
+        nr::PTRACE if call.args[0] == PTRACE_TRACEME => &[],
+        nr::PTRACE => &[1],
+        _ => &[0],
+    }
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// The call with the host's ids for ours.
+    pub(crate) fn with_host_ids(&self, call: &Call) -> Call {
+        let mut call = *call;
+        for &at in ids_of(&call) {
+            call.args[at] = self.host_id(call.args[at] as i32) as u64;
+        }
+        call
+    }
+
+    /// What is the process's, or is not told apart by thread.
+    pub(crate) fn sys_named(&self, cpu: CpuId, call: &Call) -> Out {
+        self.pass(cpu, &self.with_host_ids(call))
+    }
+
+    /// `setpgid(2)` moves whole processes.
+    pub(crate) fn sys_setpgid(&self, cpu: CpuId, call: &Call) -> Out {
+        if self.is_own(call.args[0] as i32) { Errno::EINVAL.into() } else { self.pass(cpu, call) }
+    }
+
+    /// `pidfd_open(2)`: of a thread of ours there is none, as on hosts before Linux 6.9.
+    pub(crate) fn sys_pidfd_open(&self, cpu: CpuId, call: &Call) -> Out {
+        let id = call.args[0] as i32;
+        if self.is_own(id) || id == self.config().pid.0 && call.args[1] & PIDFD_THREAD != 0 {
+            return Errno::EINVAL.into();
+        }
+        self.pass(cpu, call)
+    }
+
+    /// `perf_event_open(2)`: the host counts a host thread, so a thread that is to be counted has one of its own from
+    /// then on. Which one another thread of ours will have nobody knows.
+    pub(crate) fn sys_perf_event_open(&self, t: ThreadIdx, call: &Call) -> Out {
+        const PERF_FLAG_PID_CGROUP: u64 = 4;
+        let id = call.args[1] as i32;
+        if call.args[4] & PERF_FLAG_PID_CGROUP != 0 || id < 0 {
+            return Out::Done(self.m.host(*call));
+        }
+        if id == 0 || id == self.tid(t).0 {
+            let mut call = *call;
+            call.args[1] = 0;
+            return Out::Process(Process::Rights(call));
+        }
+        if self.threads().find(Tid(id)).is_some() {
+            return Errno::ESRCH.into();
+        }
+        Out::Done(self.m.host(*call))
+    }
+
+    /// `io_uring_setup(2)`, `io_uring_register(2)`: the host binds some rings to the host thread that sets them up, and
+    /// names of rings (IORING_REGISTER_RING_FDS) to the one that registers them.
+    pub(crate) fn sys_io_uring(&self, call: &Call) -> Out {
+        const SINGLE_ISSUER: u32 = 1 << 12;
+        const DEFER_TASKRUN: u32 = 1 << 13;
+        const REGISTER_ENABLE_RINGS: u64 = 12;
+        const REGISTER_RING_FDS: u64 = 20;
+        /// Where `struct io_uring_params` has its flags.
+        const FLAGS: u64 = 8;
+        let binds = match call.nr {
+            nr::IO_URING_SETUP => {
+                let flags = self.m.load_u32(call.args[1].wrapping_add(FLAGS)).unwrap_or(0);
+                flags & (SINGLE_ISSUER | DEFER_TASKRUN) != 0
+            }
+            _ => matches!(call.args[1], REGISTER_ENABLE_RINGS | REGISTER_RING_FDS),
+        };
+        if binds { Out::Process(Process::Rights(*call)) } else { Out::Done(self.m.host(*call)) }
+    }
+
+    /// `capget(2)`: threads with the same rights have the same capabilities.
+    pub(crate) fn sys_capget(&self, t: ThreadIdx, call: &Call) -> Out {
+        let at = call.args[0];
+        let (Ok(version), Ok(id)) = (self.m.load_u32(at), self.m.load_u32(at.wrapping_add(4))) else {
+            return Out::Done(self.m.host(*call));
+        };
+        let like_caller = |of: ThreadIdx| self.m.identity(of) == self.m.identity(t);
+        match self.threads().find(Tid(id as i32)) {
+            Some(of) if like_caller(of) => {
+                let mut header = u64::from(version).to_le_bytes();
+                let result = self.m.ask(call.nr, &mut [Arg::Out(&mut header), Arg::Word(call.args[1])]);
+                // A version that it does not know is answered with one that it does.
+                let known = u64::from_le_bytes(header) as u32;
+                if known != version && self.m.store_u32(at, known).is_err() {
+                    return Errno::EFAULT.into();
+                }
+                Out::Done(result)
+            }
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+}

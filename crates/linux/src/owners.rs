@@ -1,0 +1,137 @@
+//! The receiver of a descriptor's signals (`F_SETOWN`, `F_SETOWN_EX`).
+//!
+//! The host does not know our threads. A descriptor owned by one of them belongs to the process there, and its
+//! signals are forwarded to the thread when they arrive. They name the descriptor if a signal was chosen
+//! (`F_SETSIG`). Plain SIGIO does not: it goes to a thread if that is the only owner of anything, and to the process
+//! otherwise.
+
+use crate::machine::Arg;
+use crate::{Host, Linux};
+use kernel::Call;
+use kernel::trap::Out;
+
+use abi::{Errno, Layout, SigInfo, Signal, nr, si_code};
+use alloc::vec::Vec;
+use ids::{CpuId, ThreadIdx, Tid};
+use sync::Lock;
+use sync::atomic::{AtomicBool, Ordering::*};
+
+const F_SETOWN: u64 = 8;
+const F_GETOWN: u64 = 9;
+const F_SETOWN_EX: u64 = 15;
+const F_GETOWN_EX: u64 = 16;
+/// Kinds of owners in `struct f_owner_ex`.
+const F_OWNER_TID: u32 = 0;
+const F_OWNER_PID: u32 = 1;
+
+/// Which thread owns which descriptor.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// There has been one.
+    used: AtomicBool,
+    list: Lock<Vec<(i32, Tid)>>,
+}
+
+impl Owners {
+    fn of(&self, fd: i32) -> Option<Tid> {
+        if !self.used.load(Acquire) {
+            return None;
+        }
+        self.list.lock().iter().find(|owned| owned.0 == fd).map(|owned| owned.1)
+    }
+
+    fn set(&self, fd: i32, owner: Option<Tid>) -> Result<(), Errno> {
+        if owner.is_none() && !self.used.load(Acquire) {
+            return Ok(());
+        }
+        let mut list = self.list.lock();
+        list.retain(|owned| owned.0 != fd);
+        if let Some(owner) = owner {
+            list.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            list.push((fd, owner));
+            self.used.store(true, Release);
+        }
+        Ok(())
+    }
+
+    /// The thread that owns every descriptor which any thread owns.
+    fn only(&self) -> Option<Tid> {
+        let list = self.list.lock();
+        let (_, first) = *list.first()?;
+        list.iter().all(|owned| owned.1 == first).then_some(first)
+    }
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// The thread of ours that a signal of a descriptor is for.
+    pub(crate) fn owner_for(&self, info: &SigInfo) -> Option<ThreadIdx> {
+        if !self.state().owners.used.load(Acquire) {
+            return None;
+        }
+        let tid = match info.layout() {
+            Layout::Poll => self.state().owners.of(info.fd()),
+            _ if info.signo() == Signal::IO.raw() && info.code() == si_code::KERNEL => self.state().owners.only(),
+            _ => None,
+        };
+        self.threads().find(tid?)
+    }
+
+    /// `fcntl(2)`.
+    pub(crate) fn sys_fcntl(&self, cpu: CpuId, call: &Call) -> Out {
+        let result = match call.args[1] {
+            F_SETOWN => self.set_owner(call),
+            F_GETOWN => self.owner(call),
+            F_SETOWN_EX => self.set_owner_ex(call),
+            F_GETOWN_EX => self.owner_ex(call),
+            _ => return self.sys_dup(cpu, call),
+        };
+        Out::Done(result.unwrap_or_else(|e| e.to_ret()))
+    }
+
+    fn set_owner(&self, call: &Call) -> Result<isize, Errno> {
+        let mut call = *call;
+        call.args[2] = self.host_id(call.args[2] as i32) as u64;
+        self.owned(call.args[0], self.m.host(call), None)
+    }
+
+    /// If the host has agreed, this is the owner.
+    fn owned(&self, fd: u64, result: isize, owner: Option<Tid>) -> Result<isize, Errno> {
+        if result == 0 {
+            self.state().owners.set(fd as i32, owner)?;
+        }
+        Ok(result)
+    }
+
+    fn owner(&self, call: &Call) -> Result<isize, Errno> {
+        let result = self.m.host(*call);
+        let is_ours = result == self.config().pid.0 as isize;
+        Ok(self.state().owners.of(call.args[0] as i32).filter(|_| is_ours).map_or(result, |tid| tid.0 as isize))
+    }
+
+    fn set_owner_ex(&self, call: &Call) -> Result<isize, Errno> {
+        let at = call.args[2];
+        let (Ok(kind), Ok(id)) = (self.m.load_u32(at), self.m.load_u32(at.wrapping_add(4))) else {
+            return Ok(self.m.host(*call));
+        };
+        let own = Some(Tid(id as i32)).filter(|&tid| id != 0 && self.threads().find(tid).is_some());
+        if own.is_none() || kind > F_OWNER_PID {
+            return self.owned(call.args[0], self.m.host(*call), None);
+        }
+        let owner = [F_OWNER_PID.to_le_bytes(), self.config().pid.0.to_le_bytes()];
+        let (fd, command) = (call.args[0], call.args[1]);
+        let result = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(owner.as_flattened())]);
+        self.owned(fd, result, own.filter(|_| kind == F_OWNER_TID))
+    }
+
+    fn owner_ex(&self, call: &Call) -> Result<isize, Errno> {
+        let result = self.m.host(*call);
+        let at = call.args[2];
+        if result == 0
+            && let Some(tid) = self.state().owners.of(call.args[0] as i32)
+            && self.m.load_u64(at) == Ok(u64::from(F_OWNER_PID) | (self.config().pid.0 as u64) << 32)
+        {
+            self.m.store_u64(at, u64::from(F_OWNER_TID) | (tid.0 as u64) << 32).map_err(|_| Errno::EFAULT)?;
+        }
+        Ok(result)
+    }
+}

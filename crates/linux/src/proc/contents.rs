@@ -1,0 +1,233 @@
+//! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
+
+use super::stat::HostStat;
+use crate::{Host, Linux};
+use abi::Errno;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use ids::{Policy, ThreadIdx};
+use kernel::cputime::TimeLimit;
+use kernel::wait::Wait;
+use procfs::Node;
+use procfs::entries::File;
+use procfs::node::{Dir, Place};
+use procfs::text::sched::Sched;
+use procfs::text::status::{Ours, write_limits};
+use procfs::text::thread::{self, Facts, Scheduling};
+use procfs::text::{Room, State, sched};
+use sync::atomic::Ordering::Relaxed;
+use time::posix::ProcTimer;
+
+/// The longest text: `timers` of many.
+const SIZE: usize = 16 << 10;
+/// `status` on a machine with many CPUs.
+const MEDIUM: usize = 12 << 10;
+/// Those of one line: 52 numbers of 20 digits at the worst.
+const SMALL: usize = 1200;
+/// Timer slots looked at for one text (law 4).
+const TIMERS_MAX: u32 = 64;
+const CPUS_SHOWN: usize = 1024;
+
+/// The facts about a thread.
+#[derive(Clone, Copy)]
+struct Subject {
+    /// `None`: the main thread has exited before others.
+    slot: Option<ThreadIdx>,
+    id: i32,
+    /// All threads together, or this one.
+    whole: bool,
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// A file's text as it is now, for somebody to use. ESRCH if its thread died meanwhile: a text is never of two
+    /// threads.
+    pub(super) fn proc_text<R>(&self, node: &Node, file: File, using: impl FnOnce(&[u8]) -> R) -> Result<R, Errno> {
+        if matches!(file, File::Stat | File::Comm | File::Schedstat | File::Wchan | File::TimerSlack) {
+            let mut bytes = [0; SMALL];
+            return self.text_in(&mut bytes, node, file).map(using);
+        }
+        if file == File::Status {
+            let mut bytes = [0; MEDIUM];
+            return self.text_in(&mut bytes, node, file).map(using);
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(SIZE).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(SIZE, 0);
+        self.text_in(&mut bytes, node, file).map(using)
+    }
+
+    fn text_in<'b>(&self, bytes: &'b mut [u8], node: &Node, file: File) -> Result<&'b [u8], Errno> {
+        let slot = self.slot_of(node.thread);
+        let is_main = node.thread.id == self.config().pid.0;
+        if slot.is_none() && !is_main {
+            return Err(Errno::ESRCH);
+        }
+        let whole = matches!(node.place, Place::Entry(Dir::Process, _));
+        let mut room = Room::new(bytes);
+        let subject = Subject { slot, id: node.thread.id, whole };
+        // Text that does not fit is cut, as by a short read.
+        let _ = self.write_file(&subject, file, &mut room);
+        let len = room.text().len();
+        if self.slot_of(node.thread) != slot {
+            return Err(Errno::ESRCH);
+        }
+        Ok(&bytes[..len])
+    }
+
+    fn write_file(&self, of: &Subject, file: File, to: &mut Room<'_>) -> core::fmt::Result {
+        match file {
+            File::Stat => self.write_stat(of, to),
+            File::Status => self.write_status(of, to),
+            File::Comm => {
+                let (name, len) = self.name_of(of);
+                to.raw(&name[..len])?;
+                to.write_str("\n")
+            }
+            File::Sched => {
+                let (name, len) = self.name_of(of);
+                sched::write(&name[..len], of.id, self.threads().live(), &self.sched_of(of), to)
+            }
+            File::Schedstat => sched::write_stat(&self.sched_of(of), to),
+            File::Wchan => thread::write_wchan(self.waits_in(of), to),
+            File::Stack => thread::write_stack(self.waits_in(of), to),
+            File::Timers => self.write_timers(to),
+            File::Limits => self.write_limits(to),
+            File::TimerSlack => {
+                let slack = of.slot.map_or(0, |t| self.thread(t).slacks()[0]);
+                writeln!(to, "{slack}")
+            }
+            // The machine's own are the host's here; the tree has them for where there is none.
+            File::Machine | File::Uptime | File::Loadavg | File::PidMax | File::ThreadsMax => Ok(()),
+        }
+    }
+
+    fn name_of(&self, of: &Subject) -> ([u8; 16], usize) {
+        let name = of.slot.map_or([0; 16], |t| self.thread(t).name_bytes());
+        (name, name.iter().position(|&byte| byte == 0).unwrap_or(15))
+    }
+
+    fn proc_state(&self, of: &Subject) -> State {
+        match of.slot {
+            None => State::Zombie,
+            // A throttled thread is runnable to Linux (`throttle_cfs_rq`).
+            Some(t) if self.thread(t).wait.kind() == Wait::Throttled => State::Running,
+            Some(t) if self.sched.is_blocked(t) => State::Sleeping,
+            Some(_) => State::Running,
+        }
+    }
+
+    /// Linux's name of the function in which such a wait stands.
+    fn waits_in(&self, of: &Subject) -> Option<&'static str> {
+        let t = of.slot.filter(|&t| self.sched.is_blocked(t))?;
+        kernel::describe::reason(self.thread(t).wait.kind()).function()
+    }
+
+    fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
+        let mut host = HostStat::EMPTY;
+        let since = self.host_stat(&mut host);
+        let HostStat { boot, line } = &mut host;
+        let (name, len) = self.name_of(of);
+        let usage = match of.slot {
+            _ if of.whole => self.process_usage(),
+            Some(t) => self.thread_usage_since(t, since),
+            None => Default::default(),
+        };
+        let begun = of.slot.map_or(0, |t| self.thread(t).begun.load(Relaxed));
+        let facts = Facts {
+            process: self.config().pid.0,
+            id: of.id,
+            name: &name[..len],
+            state: self.proc_state(of),
+            whole: of.whole,
+            threads: self.threads().live(),
+            times: [usage.utime.0, usage.stime.0],
+            begun: (begun != 0).then_some(begun + boot.0),
+            scheduling: of.slot.map(|t| self.scheduling_of(t)),
+            waits_in: self.waits_in(of),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
+        };
+        facts.write_stat(line, to)
+    }
+
+    fn scheduling_of(&self, t: ThreadIdx) -> Scheduling {
+        let attr = self.sched.attr(t);
+        Scheduling {
+            policy: attr.policy as u32,
+            is_rt: attr.policy.is_rt(),
+            is_deadline: attr.policy == Policy::Deadline,
+            nice: i32::from(attr.nice.0),
+            rt: u32::from(attr.rt.0),
+            cpu: u32::from(self.sched.cpu_of(t).0),
+        }
+    }
+
+    fn write_status(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
+        let (name, len) = self.name_of(of);
+        let mut cpus = [0; CPUS_SHOWN];
+        let mut allowed = 0;
+        if let Some(t) = of.slot {
+            for (to, cpu) in cpus.iter_mut().zip(self.sched.affinity(t).iter()) {
+                *to = u32::from(cpu.0);
+                allowed += 1;
+            }
+        }
+        let ours = Ours {
+            name: &name[..len],
+            state: self.proc_state(of),
+            tgid: self.config().pid.0,
+            pid: of.id,
+            threads: self.threads().live(),
+            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
+            cpus: &cpus[..allowed],
+            cpus_possible: self.config().cpus as u32,
+            switches: of.slot.map_or([0; 2], |t| self.switches(t)),
+        };
+        self.host_status(of.whole, |base| procfs::text::status::write(base, &ours, to))
+    }
+
+    /// How often a thread left its CPU to wait, and how often it could have gone on.
+    fn switches(&self, t: ThreadIdx) -> [u64; 2] {
+        let counts = self.sched.counts(t, self.m.now());
+        [u64::from(self.thread(t).wait.begun()), u64::from(counts.involuntary)]
+    }
+
+    fn sched_of(&self, of: &Subject) -> Sched {
+        let Some(t) = of.slot else { return Sched::default() };
+        let scheduling = self.scheduling_of(t);
+        let now = self.m.now();
+        let (counts, [voluntary, involuntary]) = (self.sched.counts(t, now), self.switches(t));
+        Sched {
+            runtime: self.thread_clock(t).0,
+            waited: counts.queued.0,
+            // It has had one more than it left.
+            timeslices: voluntary + involuntary + 1,
+            exec_start: now.0,
+            vruntime: counts.vruntime.max(0) as u64,
+            migrations: u64::from(counts.migrations),
+            voluntary,
+            involuntary,
+            weight: u64::from(counts.weight),
+            policy: scheduling.policy,
+            // The kernel's own scale: 100 less than in `stat`.
+            priority: scheduling.priority() as i32 + 100,
+            slice: self.sched.rr_interval(t).0,
+        }
+    }
+
+    fn write_timers(&self, to: &mut Room<'_>) -> core::fmt::Result {
+        let (pid, mut result) = (self.config().pid.0, Ok(()));
+        self.posix_timers().list(TIMERS_MAX, |listed| {
+            if result.is_ok() {
+                result = write!(to, "{}", ProcTimer { listed: &listed, pid });
+            }
+        });
+        result
+    }
+
+    fn write_limits(&self, to: &mut Room<'_>) -> core::fmt::Result {
+        let base = self.read_host_file(c"/proc/self/limits");
+        let (cpu, rt) = (self.time_limit(TimeLimit::Cpu), self.time_limit(TimeLimit::RtTime));
+        let rows = [("Max cpu time", [cpu.cur, cpu.max], "seconds"), ("Max realtime timeout", [rt.cur, rt.max], "us")];
+        write_limits(&base, &rows, to)
+    }
+}

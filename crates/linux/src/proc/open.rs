@@ -1,0 +1,285 @@
+//! Opening, reading and writing files of ours, and what happens to their descriptors.
+
+use super::files::OpenFile;
+use super::view::View;
+use super::{F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
+use crate::facts;
+use crate::machine::Arg::{In, Word};
+use crate::{Host, Linux};
+use abi::{Errno, nr};
+use ids::{CpuId, ThreadIdx};
+use kernel::machine::Call;
+use kernel::trap::Out;
+use procfs::entries::{File, Is};
+use procfs::node::{Dir, Place};
+use procfs::permission::{MAY_READ, MAY_WRITE};
+use procfs::{Caller, Node};
+
+const O_ACCMODE: u64 = 3;
+const O_WRONLY: u64 = 1;
+const O_CREAT: u64 = 0o100;
+const O_EXCL: u64 = 0o200;
+const O_PATH: u64 = 0o10000000;
+
+impl<M: Host> Linux<'_, M> {
+    pub(super) fn proc_open(&self, view: &View<'_, M>, caller: &Caller<'_>, node: &Node, flags: u64) -> isize {
+        if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
+            return Errno::EEXIST.to_ret();
+        }
+        let access = flags & O_ACCMODE;
+        let Some(entry) = node.entry() else {
+            if access != 0 && flags & O_PATH == 0 {
+                return Errno::EISDIR.to_ret();
+            }
+            return self.open_folder(node, flags);
+        };
+        let Is::Ours(file) = entry.is else { return self.open_link(entry.is, flags) };
+        if flags & O_PATH == 0 {
+            let want = [MAY_READ, MAY_WRITE, MAY_READ | MAY_WRITE, MAY_READ | MAY_WRITE][access as usize];
+            if let Err(e) = caller.may_access(view, node, want) {
+                return e.to_ret();
+            }
+        }
+        let (reads, writes) = (access != O_WRONLY, access != 0);
+        // A path alone (O_PATH) is never read: the host's refusals are those of a backed file's.
+        let close_on_exec = flags & O_CLOEXEC != 0;
+        if flags & O_PATH == 0
+            && let Some(fd) = self.open_bare(OpenFile { close_on_exec, ..OpenFile::new(*node, reads, writes, false) })
+        {
+            return fd;
+        }
+        let fd = self.host_memory_file(close_on_exec);
+        if fd < 0 {
+            return fd;
+        }
+        if let Err(e) = self.proc_fill(fd as u64, node, file) {
+            facts::close(&self.m, fd as u64);
+            return if e == Errno::EFBIG { self.open_hosts(node, close_on_exec) } else { e.to_ret() };
+        }
+        self.state().proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
+        fd
+    }
+
+    /// A link itself can only be named (O_PATH): the host has the same one.
+    fn open_link(&self, is: Is, flags: u64) -> isize {
+        if flags & O_PATH == 0 {
+            return Errno::ELOOP.to_ret();
+        }
+        let path = if is == Is::SelfLink { c"/proc/self" } else { c"/proc/thread-self" };
+        self.m.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags)])
+    }
+
+    /// A directory: the host's of the same kind, so that `fchdir`, `openat` and `fstat` of it mean something to it.
+    fn open_folder(&self, node: &Node, flags: u64) -> isize {
+        use core::fmt::Write;
+        let pid = self.config().pid.0;
+        let mut path = [0; 64];
+        let mut room = procfs::text::Room::new(&mut path);
+        // Two numbers and two words fit.
+        let _ = match node.dir() {
+            Some(Dir::Process) => write!(room, "/proc/{pid}\0"),
+            Some(Dir::Tasks) => write!(room, "/proc/{pid}/task\0"),
+            _ => write!(room, "/proc/{pid}/task/{pid}\0"),
+        };
+        let fd = self.m.ask(nr::OPEN, &mut [In(room.text()), Word(flags & !O_CREAT)]);
+        if fd >= 0 {
+            self.state().proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
+        }
+        fd
+    }
+
+    /// The host's own file of that name, where ours cannot be had.
+    pub(super) fn open_hosts(&self, node: &Node, close_on_exec: bool) -> isize {
+        let Place::Entry(dir, _) = node.place else { return Errno::ENOENT.to_ret() };
+        let Ok(path) = self.hosts_path(dir, node, &[]) else { return Errno::ENOMEM.to_ret() };
+        let flags = if close_on_exec { O_CLOEXEC } else { 0 };
+        self.m.ask(nr::OPEN, &mut [In(&path), Word(flags)])
+    }
+
+    /// Puts the text as it is now into the host's file.
+    pub(super) fn proc_fill(&self, fd: u64, node: &Node, file: File) -> Result<(), Errno> {
+        self.proc_text(node, file, |text| self.write_host(fd, text))?
+    }
+
+    /// Makes this the whole content of a file of the host's. EFBIG if the program may not write files of that length: then
+    /// nothing is written, since the signal that comes with it would be the program's.
+    pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
+        const RLIMIT_FSIZE: u64 = 1;
+        if text.len() as u64 > facts::soft_limit(&self.m, RLIMIT_FSIZE) {
+            return Err(Errno::EFBIG);
+        }
+        let (mut done, len) = (0, text.len());
+        while done < len {
+            let rest = &text[done..];
+            match self.m.ask(nr::PWRITE64, &mut [Word(fd), In(rest), Word(rest.len() as u64), Word(done as u64)]) {
+                n if n > 0 => done += n as usize,
+                n if n < 0 => return Err(Errno(-n as i32)),
+                _ => return Err(Errno::EIO),
+            }
+        }
+        self.m.ask(nr::FTRUNCATE, &mut [Word(fd), Word(len as u64)]);
+        Ok(())
+    }
+
+    /// `read(2)`, `pread64(2)`: from its beginning a file is read as it is now, as a sequence file is; of a dead
+    /// thread nothing is read.
+    pub(crate) fn sys_read(&self, cpu: CpuId, call: &Call) -> Out {
+        if self.state().proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        if let Some(out) = self.read_bare(call) {
+            return out;
+        }
+        if let Some(file) = self.state().proc.files.find(call.args[0] as i32) {
+            let fd = call.args[0];
+            if !file.reads {
+                return Errno::EBADF.into();
+            }
+            if !self.proc_lives(&file.node) {
+                return Errno::ESRCH.into();
+            }
+            let ours = file.node.entry().map(|entry| entry.is);
+            let at = match call.nr {
+                nr::PREAD64 => call.args[3] as isize,
+                _ if file.fresh => 1,
+                _ => self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
+            };
+            if let Some(Is::Ours(text)) = ours {
+                // If it cannot be written, the old content stays.
+                if at == 0
+                    && let Err(e) = self.proc_fill(fd, &file.node, text)
+                    && e != Errno::EFBIG
+                {
+                    return e.into();
+                }
+                if file.fresh {
+                    self.state().proc.files.change(fd as i32, |file| file.fresh = false);
+                }
+            }
+        }
+        self.pass(cpu, call)
+    }
+
+    /// `write(2)`: names can be set, and what the scheduler has counted is let alone.
+    pub(crate) fn sys_write(&self, cpu: CpuId, call: &Call) -> Out {
+        if self.state().proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        let [fd, from, len, ..] = call.args;
+        let Some(file) = self.state().proc.files.find(fd as i32) else { return self.pass(cpu, call) };
+        match file.node.entry().map(|entry| entry.is) {
+            Some(_) if !file.writes => Errno::EBADF.into(),
+            Some(Is::Ours(File::Comm)) => self.write_comm(&file.node, from, len),
+            Some(Is::Ours(File::TimerSlack)) => self.write_slack(&file.node, from, len),
+            Some(Is::Ours(File::Sched)) => Out::Done(len as isize),
+            Some(_) => Errno::EINVAL.into(),
+            None => self.pass(cpu, call),
+        }
+    }
+
+    /// The first 15 bytes count, and all are taken (`comm_write`).
+    fn write_comm(&self, node: &Node, from: u64, len: u64) -> Out {
+        let mut name = [0; 16];
+        if self.m.read(from, &mut name[..len.min(15) as usize]).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let Some(target) = self.slot_of(node.thread) else { return Errno::ESRCH.into() };
+        self.thread(target).set_name(&name);
+        self.named(target);
+        if target == ThreadIdx(0) && node.thread.id == self.config().pid.0 {
+            // Others see the process's name by its first host thread.
+            self.name_first_carrier(&name);
+        }
+        Out::Done(len as isize)
+    }
+
+    fn name_first_carrier(&self, name: &[u8; 16]) {
+        let fd = facts::open(&self.m, c"/proc/self/comm", O_WRONLY);
+        if fd >= 0 {
+            let len = name.iter().position(|&byte| byte == 0).unwrap_or(15).max(1);
+            self.m.ask(nr::WRITE, &mut [Word(fd as u64), In(name), Word(len as u64)]);
+            facts::close(&self.m, fd as u64);
+        }
+    }
+
+    fn write_slack(&self, node: &Node, from: u64, len: u64) -> Out {
+        let mut digits = [0; 24];
+        let len_read = len.min(digits.len() as u64) as usize;
+        if self.m.read(from, &mut digits[..len_read]).is_err() {
+            return Errno::EFAULT.into();
+        }
+        let text = core::str::from_utf8(&digits[..len_read]).unwrap_or_default();
+        let Ok(slack) = text.trim_end_matches(['\n', '\0']).parse::<u64>() else { return Errno::EINVAL.into() };
+        let Some(target) = self.slot_of(node.thread) else { return Errno::ESRCH.into() };
+        self.thread(target).set_slack(slack);
+        Out::Done(len as isize)
+    }
+
+    /// `close(2)`, `close_range(2)`, and what opens over an old descriptor.
+    pub(crate) fn sys_close(&self, cpu: CpuId, call: &Call) -> Out {
+        // A carrier with a table of its own would be another world for whoever runs on it: alone a thread
+        // has what it shares to itself; with others, or where another process has the table, too, it is told what a host
+        // before Linux 5.9 would say.
+        const CLOSE_RANGE_UNSHARE: u64 = 2;
+        let mut call = *call;
+        if call.nr == nr::CLOSE_RANGE && call.args[2] & CLOSE_RANGE_UNSHARE != 0 {
+            if !self.has_alone(abi::clone_flags::FILES) {
+                return Errno::EINVAL.into();
+            }
+            call.args[2] &= !CLOSE_RANGE_UNSHARE;
+        }
+        let call = &call;
+        if call.nr == nr::CLOSE_RANGE {
+            self.back_files();
+        }
+        // With another flag nothing is closed.
+        if call.nr == nr::CLOSE_RANGE && call.args[2] != 0 {
+            return self.pass(cpu, call);
+        }
+        let (first, last) = match call.nr {
+            nr::CLOSE => (call.args[0], call.args[0]),
+            nr::CLOSE_RANGE => (call.args[0], call.args[1]),
+            _ => (call.args[1], call.args[1]),
+        };
+        self.state().proc.files.spare(first as u32, last as u32);
+        if self.state().proc.files.is_empty() {
+            return self.pass(cpu, call);
+        }
+        if call.nr != nr::CLOSE {
+            self.state().proc.files.forget(first as u32, last as u32);
+            return self.pass(cpu, call);
+        }
+        match self.state().proc.files.remove(first as i32) {
+            // Closing a duplicate of the blank never waits.
+            Some(file) if !file.backed => Out::Done(self.m.host(*call)),
+            _ => self.pass(cpu, call),
+        }
+    }
+
+    /// `dup(2)` and its kin: the new descriptor stands for the same.
+    pub(crate) fn sys_dup(&self, cpu: CpuId, call: &Call) -> Out {
+        self.back_files();
+        let known = match call.nr {
+            _ if self.state().proc.files.is_empty() => None,
+            nr::FCNTL if !matches!(call.args[1], F_DUPFD | F_DUPFD_CLOEXEC) => None,
+            _ => self.state().proc.files.find(call.args[0] as i32),
+        };
+        let Some(file) = known else {
+            return match call.nr {
+                nr::DUP2 | nr::DUP3 => self.sys_close(cpu, call),
+                _ => self.pass(cpu, call),
+            };
+        };
+        if matches!(call.nr, nr::DUP2 | nr::DUP3) {
+            self.state().proc.files.spare(call.args[1] as u32, call.args[1] as u32);
+        }
+        let fd = self.m.host(*call);
+        if fd >= 0 && fd as u64 != call.args[0] {
+            // Which of the two is read first cannot be told: neither is fresh.
+            let file = OpenFile { fresh: false, ..file };
+            self.state().proc.files.change(call.args[0] as i32, |old| old.fresh = false);
+            self.state().proc.files.insert(fd as i32, file);
+        }
+        Out::Done(fd)
+    }
+}

@@ -1,0 +1,189 @@
+//! Waiting calls where the host gives us no carrier to wait on (RLIMIT_NPROC, `pids.max`, memory).
+//!
+//! Such a call must not keep its CPU: the thread it waits for may be queued there, or sleep by that CPU's timeouts.
+//! So the thread is **put off**: it sleeps and then makes its call again, until the host gives us carriers or the
+//! call ends. Threads that are put off take turns, and runnable threads have the CPU meanwhile.
+//!
+//! - If the host can say whether the call would still wait ([`Kernel::would_wait`]), the call is not made before that.
+//!   `poll(2)` and `epoll_wait(2)`, which have a timeout of their own, are polled in place, because their timeout would restart.
+//! - Any other call is made on the CPU's own carrier, called back after 20 to 40 ms (the machine returns
+//!   [`crate::TRY_AGAIN`]), and sleeps longer the more threads are put off, so they hold the CPU at most half of the time.
+//!   A call with a timeout of its own then answers EINTR.
+
+use crate::host_call::restarts;
+use crate::{Host, Linux, facts};
+use abi::{Errno, nr};
+use ids::{Nanos, ThreadIdx};
+use kernel::Clock;
+use kernel::machine::Call;
+use kernel::wait::{Deadline, Wait};
+use sync::atomic::Ordering::*;
+
+/// The time between two looks of one thread, and what each thread that is put off adds to it: some 4 µs a look.
+const LOOK: Nanos = Nanos::from_millis(2);
+const LOOK_OF_MANY: Nanos = Nanos::from_micros(100);
+/// How long a call that is made for real keeps its CPU: at most two rounds of the machine's watch.
+const MADE: Nanos = Nanos::from_millis(40);
+
+/// The meaning of `wait.value` for a thread that is put off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(i64)]
+enum Then {
+    /// Its call starts over.
+    Again = 1,
+    /// It looks whether its call is through.
+    Look = 2,
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// Whether the call has to wait, as far as the host can be asked. If not, it must be made to know: a carrier that has
+    /// nobody to leave its CPU to makes it.
+    pub fn would_wait(&self, call: &Call) -> bool {
+        const WNOHANG: u64 = 1;
+        let a = &call.args;
+        if let Some(writing) = direction(call.nr) {
+            return !facts::is_ready(&self.m, a[0], writing) && !facts::socket_times_out(&self.m, a[0], writing);
+        }
+        match call.nr {
+            // They have been tried a moment ago.
+            nr::POLL | nr::EPOLL_WAIT | nr::FLOCK | nr::MSGRCV | nr::MSGSND => true,
+            nr::WAIT4 => a[2] & WNOHANG == 0,
+            _ => false,
+        }
+    }
+
+    /// For a thread that waits for a host call and has been chosen after its call was given up: the call's result, or
+    /// `None` if it sleeps first.
+    pub(crate) fn put_off(&self, t: ThreadIdx, call: usize) -> Option<isize> {
+        if self.interrupted(t) {
+            return Some(Errno::EINTR.to_ret());
+        }
+        let wait = &self.thread(t).wait;
+        let (began, part) = (Nanos(wait.b.load(Relaxed)), wait.a.load(Relaxed) as i64);
+        let (then, made) = match call {
+            nr::POLL | nr::EPOLL_WAIT => (Then::Look, false),
+            nr::WRITE if part > 0 => (Then::Look, false),
+            nr::FLOCK | nr::MSGRCV | nr::MSGSND | nr::WAIT4 => (Then::Again, false),
+            _ if part == 0 && direction(call).is_some() && !self.has_time_limit(t, call) => (Then::Again, false),
+            _ => (Then::Again, true),
+        };
+        // The count is of those that sleep now; nobody else's choice depends on it.
+        let others = u64::from(self.state().put_off.fetch_add(1, Relaxed));
+        let span = if made { MADE.0 * (others + 1) } else { LOOK.0.max(LOOK_OF_MANY.0 * others) };
+        // It was in the host already, or had to wait for this CPU: that is part of its time.
+        let gone = self.m.now().since(began);
+        wait.begin(Wait::Host);
+        wait.value.store(then as i64, Relaxed);
+        if then == Then::Look {
+            // The cheap clock may be ahead of the host's by a few parts in a million: never early.
+            let left = self.time_of(t, call).map(|time| time.since(gone) + Nanos(gone.0 >> 10));
+            let until = left.map_or(u64::MAX, |left| (self.m.clock(Clock::Monotonic) + left).0);
+            wait.b.store(until, Relaxed);
+        }
+        self.sleep_on(t, Nanos(span));
+        None
+    }
+
+    /// How long `poll(2)` and `epoll_wait(2)` wait at most.
+    fn time_of(&self, t: ThreadIdx, call: usize) -> Option<Nanos> {
+        let r = self.m.registers(t);
+        let ms = match call {
+            nr::POLL => r.rdx as i32,
+            nr::EPOLL_WAIT => r.r10 as i32,
+            _ => -1,
+        };
+        u64::try_from(ms).ok().map(Nanos::from_millis)
+    }
+
+    fn sleep_on(&self, t: ThreadIdx, span: Nanos) {
+        let wait = &self.thread(t).wait;
+        let now = self.m.clock(Clock::Monotonic);
+        let mut at = now + span;
+        if wait.value.load(Relaxed) == Then::Look as i64 {
+            at = at.min(Nanos(wait.b.load(Relaxed)));
+        }
+        // It has been chosen, so the CPU that it is on is the caller's own.
+        self.arm_timeout(self.sched.cpu_of(t), t, Deadline { at, clock: Clock::Monotonic });
+    }
+
+    /// A thread that was put off has been chosen: the result of its call, or what to do with it.
+    pub(crate) fn put_off_finished(&self, t: ThreadIdx) -> Option<isize> {
+        let wait = &self.thread(t).wait;
+        let call = wait.call.load(Relaxed) as usize;
+        if self.interrupted(t) {
+            self.state().put_off.fetch_sub(1, Relaxed);
+            return Some(Errno::EINTR.to_ret());
+        }
+        if !wait.timed_out() {
+            return None;
+        }
+        if wait.value.load(Relaxed) == Then::Again as i64 {
+            self.state().put_off.fetch_sub(1, Relaxed);
+            return Some(self.given_up(t, call));
+        }
+        if let Some(result) = self.look(t, call) {
+            self.state().put_off.fetch_sub(1, Relaxed);
+            return Some(result);
+        }
+        let others = u64::from(self.state().put_off.load(Relaxed));
+        wait.begin(Wait::Host);
+        self.sleep_on(t, Nanos(LOOK.0.max(LOOK_OF_MANY.0 * others)));
+        None
+    }
+
+    /// Makes the call as one that does not wait: its result, if it is through or its time is over.
+    fn look(&self, t: ThreadIdx, call: usize) -> Option<isize> {
+        let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
+        // The host says EINTR for a tick of ours, too.
+        let undecided = |result: isize| result == Errno::EINTR.to_ret() || result == Errno::EAGAIN.to_ret();
+        if call == nr::WRITE {
+            let part = wait.a.load(Relaxed);
+            let left = r.rdx - part;
+            return match facts::transfer_at_once(&self.m, nr::PWRITEV2, r.rdi, r.rsi + part, left) {
+                more if more >= 0 && (more as u64) < left => {
+                    wait.a.store(part + more as u64, Relaxed);
+                    None
+                }
+                result if undecided(result) => None,
+                result => Some(result),
+            };
+        }
+        let past = self.m.clock(Clock::Monotonic) >= Nanos(wait.b.load(Relaxed));
+        let args = if call == nr::POLL { [r.rdi, r.rsi, 0, 0, 0, 0] } else { [r.rdi, r.rsi, r.rdx, 0, 0, 0] };
+        match self.m.host(Call { nr: call, args }) {
+            0 if !past => None,
+            result if undecided(result) => None,
+            result => Some(result),
+        }
+    }
+
+    /// The result of a call that is given up. One with a timeout of its own is interrupted, because its timeout would
+    /// restart.
+    fn given_up(&self, t: ThreadIdx, call: usize) -> isize {
+        let r = self.m.registers(t);
+        let timed = match call {
+            nr::PPOLL => r.rdx != 0,
+            nr::EPOLL_PWAIT => r.r10 as i32 >= 0,
+            nr::EPOLL_PWAIT2 | nr::SEMTIMEDOP => r.r10 != 0,
+            nr::SELECT | nr::PSELECT6 | nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => r.r8 != 0,
+            _ => self.has_time_limit(t, call),
+        };
+        if timed {
+            return Errno::EINTR.to_ret();
+        }
+        // It starts over, unless there is a signal by then: that ends it as it ends one that waits.
+        match restarts(call) {
+            Errno::ERESTARTSYS => Errno::ERESTARTSYS.to_ret(),
+            _ => Errno::ERESTARTNOHAND.to_ret(),
+        }
+    }
+}
+
+/// The descriptor of these calls, their first argument, tells whether they wait: for reading (`false`) or for writing.
+fn direction(call: usize) -> Option<bool> {
+    match call {
+        nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::ACCEPT | nr::ACCEPT4 => Some(false),
+        nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG => Some(true),
+        _ => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! Locks in memory that other processes share.
+//!
+//! Their words wait in the host's queues, but the host does not know our thread ids: it could neither lend an
+//! owner urgency nor notice its death. So
+//! - **locks with inheritance** are taken and released here, by a plain protocol on the same word (owner,
+//!   FUTEX_WAITERS), and only the waiting is the host's. Nobody inherits over processes;
+//! - **a dead owner** is looked for by those who wait: once a second each asks the machine whether the process of
+//!   the owner is gone, and does then what the host does for a thread of its own (`handle_futex_death`). A word that
+//!   only looks like a lock is the program's own: a thread that waits for a robust lock has announced it as the pending
+//!   operation of its robust list (Documentation/locking/robust-futex-ABI.rst), and one that has not is left alone.
+//!
+//! The mark FUTEX_WAITERS stays while anybody may wait: who releases such a word leaves it, wakes one,
+//! and takes it away only if nobody was there.
+
+use crate::{Host, Linux};
+use abi::futex::*;
+use abi::{Errno, nr};
+use ids::ThreadIdx;
+use kernel::futex::wake_op::CAS_TRIES_MAX;
+use kernel::machine::Call;
+use kernel::trap::Out;
+
+// What [`Out::Host`] says in place of a part that is done.
+/// The wait of a lock with inheritance: when it ends, the lock is tried again.
+const TRY_AGAIN: isize = -1;
+/// The same, but its timeout is the program's.
+const TRY_AGAIN_UNTIL: isize = -2;
+/// A plain wait with our timeout, to look for the owner.
+const LOOK_AGAIN: isize = -3;
+
+/// What the end of such a wait means.
+pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
+    let is = |e: Errno| result == e.to_ret();
+    let again = match kind {
+        TRY_AGAIN => result == 0 || is(Errno::EAGAIN) || is(Errno::EINTR) || is(Errno::ETIMEDOUT),
+        TRY_AGAIN_UNTIL => result == 0 || is(Errno::EAGAIN) || is(Errno::EINTR),
+        _ => is(Errno::ETIMEDOUT),
+    };
+    match again {
+        true => Errno::ERESTARTNOINTR.to_ret(),
+        false if is(Errno::EINTR) => Errno::ERESTARTSYS.to_ret(),
+        false => result,
+    }
+}
+
+/// Until the owner is looked for, as the host reads it.
+static PATIENCE: [u64; 2] = [1, 0];
+
+impl<M: Host> Linux<'_, M> {
+    /// A call about a word that the host keeps.
+    pub(crate) fn shared_futex(&self, t: ThreadIdx, call: &Call) -> Out {
+        match call.args[1] as u32 & FUTEX_CMD_MASK {
+            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => self.shared_pi_lock(t, call, false).unwrap_or_else(Out::from),
+            FUTEX_TRYLOCK_PI => self.shared_pi_lock(t, call, true).unwrap_or_else(Out::from),
+            FUTEX_UNLOCK_PI => self.shared_pi_unlock(t, call.args[0]).unwrap_or_else(Out::from),
+            FUTEX_WAIT | FUTEX_WAIT_BITSET => self.shared_wait(t, call),
+            FUTEX_WAIT_REQUEUE_PI => Out::Host(*call, 0),
+            _ => Out::Done(self.m.host(*call)),
+        }
+    }
+
+    /// A wait: one without end for a robust lock looks for its owner.
+    fn shared_wait(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [addr, op, value, timeout, ..] = call.args;
+        let value = value as u32;
+        let plain = op as u32 & FUTEX_CMD_MASK == FUTEX_WAIT && timeout == 0;
+        let owned = value & FUTEX_WAITERS != 0 && self.m.may_be_gone(value & FUTEX_TID_MASK);
+        if !plain || !owned || self.pending_robust(t) != Some(addr) {
+            return Out::Host(*call, 0);
+        }
+        if self.bury_owner(addr, value) {
+            return Errno::EAGAIN.into();
+        }
+        Out::Host(wait_a_while(addr, value), LOOK_AGAIN)
+    }
+
+    fn shared_pi_lock(&self, t: ThreadIdx, call: &Call, only_try: bool) -> Result<Out, Errno> {
+        let [addr, op, _, timeout, ..] = call.args;
+        let op = op as u32;
+        let cmd = op & FUTEX_CMD_MASK;
+        self.futex_deadline(cmd, op, timeout)?;
+        if !addr.is_multiple_of(4) {
+            return Err(Errno::EINVAL);
+        }
+        let me = self.tid(t).0 as u32;
+        for _ in 0..CAS_TRIES_MAX {
+            let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+            let owner = word & FUTEX_TID_MASK;
+            if owner == me {
+                return Err(Errno::EDEADLK);
+            }
+            if owner == 0 {
+                if self.m.cas_u32(addr, word, word | me).map_err(|_| Errno::EFAULT)? == word {
+                    return Ok(Out::Done(0));
+                }
+                continue;
+            }
+            if only_try {
+                return Err(Errno::EAGAIN);
+            }
+            let marked = word | FUTEX_WAITERS;
+            if self.m.cas_u32(addr, word, marked).map_err(|_| Errno::EFAULT)? != word || self.bury_owner(addr, marked) {
+                continue;
+            }
+            if timeout == 0 {
+                return Ok(Out::Host(wait_a_while(addr, marked), TRY_AGAIN));
+            }
+            let realtime = cmd == FUTEX_LOCK_PI || op & FUTEX_CLOCK_REALTIME != 0;
+            let op = FUTEX_WAIT_BITSET | if realtime { FUTEX_CLOCK_REALTIME } else { 0 };
+            let args = [addr, u64::from(op), u64::from(marked), timeout, 0, u64::from(FUTEX_BITSET_MATCH_ANY)];
+            return Ok(Out::Host(Call { nr: nr::FUTEX, args }, TRY_AGAIN_UNTIL));
+        }
+        // Others keep writing to the word: the thread comes again.
+        Ok(Out::Done(Errno::ERESTARTNOINTR.to_ret()))
+    }
+
+    fn shared_pi_unlock(&self, t: ThreadIdx, addr: u64) -> Result<Out, Errno> {
+        if !addr.is_multiple_of(4) {
+            return Err(Errno::EINVAL);
+        }
+        let me = self.tid(t).0 as u32;
+        loop {
+            let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+            if word & FUTEX_TID_MASK != me {
+                return Err(Errno::EPERM);
+            }
+            let free = word & FUTEX_WAITERS;
+            if self.m.cas_u32(addr, word, free).map_err(|_| Errno::EFAULT)? != word {
+                continue;
+            }
+            if free != 0 && self.wake_shared(addr) == 0 {
+                // No waiters; a newcomer takes it.
+                let _ = self.m.cas_u32(addr, free, 0);
+            }
+            return Ok(Out::Done(0));
+        }
+    }
+
+    /// Wakes one that waits in the host; how many there were.
+    pub(super) fn wake_shared(&self, addr: u64) -> isize {
+        self.m.host(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] })
+    }
+
+    /// If the owner in `word` is gone with its process: the lock at `addr` has none.
+    fn bury_owner(&self, addr: u64, word: u32) -> bool {
+        let dead = word & FUTEX_WAITERS | FUTEX_OWNER_DIED;
+        self.m.is_gone(word & FUTEX_TID_MASK) && self.m.cas_u32(addr, word, dead) == Ok(word)
+    }
+}
+
+fn wait_a_while(addr: u64, value: u32) -> Call {
+    let patience = core::ptr::from_ref(&PATIENCE) as u64;
+    Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAIT), u64::from(value), patience, 0, 0] }
+}

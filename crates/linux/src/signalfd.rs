@@ -1,0 +1,105 @@
+//! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork work on it; the
+//! signals are moved to it.
+//!
+//! Signals that some descriptor names and that every thread blocks are *left* to the host: the machine does not take
+//! them when they arrive from outside, and one sent inside that no thread takes is queued there. As soon as a thread
+//! unblocks such a signal or waits for it, it is ours again, with its pending instances.
+//!
+//! Sender and unblocking thread synchronise like this: the sender marks the signal as left and then reads all masks;
+//! the thread changes its mask and then reads the mark. One of them sees the other. A signal queued at the host in
+//! between, unmarked, comes back as if from outside.
+
+use crate::left;
+use crate::{Host, Linux};
+use abi::{SigInfo, SigSet, Signal, si_code};
+use ids::{CpuId, ThreadIdx};
+use kernel::Call;
+use kernel::machine::NEVER_LEFT;
+use kernel::trap::Out;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// The signals that descriptors read.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptors {
+    /// All signals that a descriptor was ever made for.
+    named: AtomicU64,
+    /// Those of them that are left to the host.
+    left: AtomicU64,
+}
+
+impl Descriptors {
+    /// All signals that a descriptor was made for: a forked child inherits the descriptors.
+    pub fn named(&self) -> SigSet {
+        SigSet(self.named.load(Relaxed))
+    }
+
+    pub fn inherit(&self, named: SigSet) {
+        self.named.store(named.0, Relaxed);
+    }
+
+    pub fn left(&self) -> SigSet {
+        SigSet(self.left.load(SeqCst))
+    }
+}
+
+impl<M: Host> Linux<'_, M> {
+    pub(crate) fn sys_signalfd(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let out = self.pass(cpu, call);
+        if let (Out::Done(0..), Ok(mask)) = (out, self.m.load_u64(call.args[1])) {
+            let mask = SigSet(mask).blockable().without(NEVER_LEFT);
+            self.state().descriptors.named.fetch_or(mask.0, Relaxed);
+            for signal in mask.iter() {
+                self.leave_if_unwanted(t, signal);
+            }
+        }
+        out
+    }
+
+    /// A signal was queued for `t` or the process, and nobody takes it now.
+    pub(crate) fn unwanted(&self, t: ThreadIdx, info: &SigInfo) {
+        if let Some(signal) = info.signal().filter(|s| self.state().descriptors.named().contains(*s)) {
+            self.leave_if_unwanted(t, signal);
+        }
+    }
+
+    /// Leaves a signal to the host if every thread blocks it.
+    fn leave_if_unwanted(&self, t: ThreadIdx, signal: Signal) {
+        let left = &self.state().descriptors.left;
+        let only = SigSet::only(signal);
+        left.fetch_or(only.0, SeqCst);
+        if self.process().signals.lock().is_open(signal) {
+            left.fetch_and(!only.0, SeqCst);
+            return;
+        }
+        self.m.leave_signals(self.state().descriptors.left());
+        while let Some(info) = self.take_signal(t, only) {
+            // A timer that is not read as fast as it expires has one signal there, not many.
+            if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
+                left::queue(&self.m, self.config().pid.0, &info);
+            }
+        }
+    }
+
+    /// A thread's mask has changed, or it waits for signals in spite of it: what it takes of the
+    /// signals left to the host is ours again.
+    #[inline]
+    pub(crate) fn reclaim_signals(&self, t: ThreadIdx, takes: impl FnOnce() -> SigSet) {
+        let left = self.state().descriptors.left();
+        if !left.is_empty() {
+            self.reclaim(t, left & takes());
+        }
+    }
+
+    #[cold]
+    fn reclaim(&self, t: ThreadIdx, taken: SigSet) {
+        if taken.is_empty() {
+            return;
+        }
+        self.state().descriptors.left.fetch_and(!taken.0, SeqCst);
+        self.m.leave_signals(self.state().descriptors.left());
+        while let Some(info) = left::take(&self.m, taken) {
+            // The host has accepted it; if the queue here is full, it is lost as on Linux.
+            let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);
+        }
+    }
+}
