@@ -29,12 +29,37 @@ fn calls_that_cause_signals_wait_for_them() {
     let (mut w, _) = World::with_threads(1);
     answer(&w, 77);
     assert_eq!(received(&mut w, nr::WAIT4, [77, 0, 0, 0, 0, 0]), [None]);
-    assert_eq!(received(&mut w, nr::ALARM, [0; 6]), [None]);
-    assert_eq!(received(&mut w, nr::SETITIMER, [0; 6]), [None]);
     assert_eq!(received(&mut w, nr::IOCTL, [0, TIOCSWINSZ, 0, 0, 0, 0]), [None]);
     assert_eq!(received(&mut w, nr::RT_SIGPENDING, [word(0), 8, 0, 0, 0, 0]), [None]);
     assert_eq!(received(&mut w, nr::KILL, [0, SIGUSR1, 0, 0, 0, 0]), [Some(Signal::USR1)]);
     assert_eq!(received(&mut w, nr::PIDFD_SEND_SIGNAL, [3, SIGUSR1, 0, 0, 0, 0]), [Some(Signal::USR1)]);
+}
+
+/// A timer that may have come with exec, and one that was armed here; a child has none.
+#[test]
+fn a_timer_that_is_not_armed_sends_nothing() {
+    let (mut w, _) = World::with_threads(1);
+    let alarm = |w: &mut World, seconds| received(w, nr::ALARM, [seconds, 0, 0, 0, 0, 0]);
+    assert_eq!(received(&mut w, nr::SETITIMER, [0; 6]), [None]);
+    assert_eq!(received(&mut w, nr::SETITIMER, [0; 6]), []);
+    assert_eq!(alarm(&mut w, 0), []);
+    assert_eq!(alarm(&mut w, 5), []);
+    assert_eq!(alarm(&mut w, 5), [None]);
+    assert_eq!(received(&mut w, nr::SETITIMER, [7, 0, 0, 0, 0, 0]), []);
+    assert_eq!(alarm(&mut w, 0), [None]);
+    assert_eq!(alarm(&mut w, 0), []);
+}
+
+/// SIGURG goes to the owner of the descriptor at the other end.
+#[test]
+fn what_is_sent_out_of_band_sends_a_signal_to_an_owner() {
+    const MSG_OOB: u64 = 1;
+    const F_SETOWN: u64 = 8;
+    let (mut w, _) = World::with_threads(1);
+    let mut send = |w: &mut World, flags| received(w, nr::SENDTO, [3, word(0), 1, flags, 0, 0]);
+    assert_eq!(send(&mut w, MSG_OOB), []);
+    w.call(ThreadIdx(0), nr::FCNTL, [4, F_SETOWN, 500, 0, 0, 0]);
+    assert_eq!((send(&mut w, MSG_OOB), send(&mut w, 0)), (vec![None], vec![]));
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `wait4`, `waitid` | of the child, and what the child sent before |
 //! | `kill` of a group, `pidfd_send_signal` | its own |
-//! | `alarm`, `setitimer` | SIGALRM, which comes before the timer is off or not at all |
+//! | `alarm`, `setitimer`, if a timer may be armed | SIGALRM, which comes before the timer is off or not at all |
+//! | sending with MSG_OOB, once a descriptor has an owner (F_SETOWN) | SIGURG |
 //! | `mq_timedsend`, once `mq_notify` was called | the notification |
 //! | some controls of terminals | SIGHUP, SIGCONT, SIGWINCH, SIGINT and its like |
 //! | `rt_sigpending`, `rt_sigtimedwait` that does not wait | any |
@@ -18,8 +19,8 @@
 //! A process that does none of this pays one load of a word that never changes for each call that the host answers.
 
 use crate::{Host, Linux};
-use abi::{Signal, nr};
-use ids::{CpuId, ThreadIdx};
+use abi::{Itimerval, Signal, nr};
+use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::hint;
 use kernel::machine::Call;
 use kernel::trap::Out;
@@ -30,18 +31,30 @@ const DESCRIPTORS: u32 = 1;
 /// A message queue sends a signal.
 const QUEUES: u32 = 2;
 
-/// The kinds of signal that the process has requested. Bits are only ever set.
-#[derive(Debug, Default)]
+/// A descriptor has an owner.
+const OWNERS: u32 = 4;
+/// The timer of `alarm(2)` and ITIMER_REAL may be armed.
+const ALARM: u32 = 8;
+
+/// The kinds of signal that the process has requested. Bits are only ever set, but for that of the timer.
+#[derive(Debug)]
 pub(crate) struct Sources(AtomicU32);
+
+impl Default for Sources {
+    /// A timer may have come with exec.
+    fn default() -> Sources {
+        Sources(AtomicU32::new(ALARM))
+    }
+}
 
 impl Sources {
     pub fn get(&self) -> u32 {
         self.0.load(Relaxed)
     }
 
-    /// A forked child inherits descriptors, and may be told of them.
+    /// A forked child inherits descriptors, and may be told of them; but no timer.
     pub fn inherit(&self, bits: u32) {
-        self.0.store(bits, Relaxed);
+        self.0.store(bits & !ALARM, Relaxed);
     }
 }
 
@@ -64,6 +77,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_signalling(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let expected = match call.nr {
             nr::MQ_TIMEDSEND => self.state().sources.get() & QUEUES != 0,
+            nr::SENDTO | nr::SENDMSG => self.state().sources.get() & OWNERS != 0,
             nr::IOCTL => sends_from_terminal(call.args[1]),
             _ => true,
         };
@@ -73,12 +87,45 @@ impl<M: Host> Linux<'_, M> {
         self.pass(cpu, call)
     }
 
+    /// `alarm(2)`, and `setitimer(2)` with ITIMER_REAL. One that is armed when none was has no signal to wait for.
+    ///
+    /// The bit is set after the host's timer is armed, and cleared before it is disarmed, so it is set while the timer is
+    /// armed and no call is under way.
+    pub(crate) fn sys_alarm(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let arms = self.arms(call);
+        let bits = &self.state().sources.0;
+        let before = if arms { bits.fetch_or(ALARM, SeqCst) } else { bits.fetch_and(!ALARM, SeqCst) };
+        if before & ALARM != 0 {
+            self.expect_signals(t);
+        }
+        let out = self.pass(cpu, call);
+        if arms {
+            bits.fetch_or(ALARM, SeqCst);
+        }
+        out
+    }
+
+    /// Whether the call may arm the timer. Where its argument cannot be read the host leaves the timer as it is.
+    fn arms(&self, call: &Call) -> bool {
+        if call.nr == nr::ALARM {
+            return call.args[0] as u32 != 0;
+        }
+        let mut bytes = [0; Itimerval::SIZE];
+        let new = call.args[1];
+        match self.m.read(new, &mut bytes) {
+            Ok(()) => Itimerval::from_bytes(&bytes).value.to_nanos() != Ok(Nanos::ZERO),
+            Err(_) => new != 0,
+        }
+    }
+
     /// Calls by which a program asks for signals.
     pub(crate) fn note_sources(&self, call: &Call) {
         let source = match call.nr {
             nr::MQ_NOTIFY => QUEUES,
             nr::FCNTL if makes_descriptor_send(&call.args) => DESCRIPTORS,
             nr::IOCTL if call.args[1] == FIOASYNC => DESCRIPTORS,
+            nr::FCNTL if matches!(call.args[1], F_SETOWN | F_SETOWN_EX) => OWNERS,
+            nr::IOCTL if matches!(call.args[1], FIOSETOWN | SIOCSPGRP) => OWNERS,
             _ => return,
         };
         self.state().sources.0.fetch_or(source, Relaxed);
@@ -109,6 +156,17 @@ impl<M: Host> Linux<'_, M> {
 }
 
 const FIOASYNC: u64 = 0x5452;
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+const F_SETOWN: u64 = 8;
+const F_SETOWN_EX: u64 = 15;
+
+/// Whether the call sends out of band.
+pub(crate) fn is_urgent(call: &Call) -> bool {
+    const MSG_OOB: u64 = 1;
+    let flags = if call.nr == nr::SENDTO { call.args[3] } else { call.args[2] };
+    flags & MSG_OOB != 0
+}
 
 fn makes_descriptor_send([_, command, argument, ..]: &[u64; 6]) -> bool {
     const F_SETFL: u64 = 4;

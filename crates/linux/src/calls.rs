@@ -1,6 +1,6 @@
 //! Which function answers a call. What is not listed is the host's business and is passed on as it is.
 
-use crate::{Host, Linux, host_call};
+use crate::{Host, Linux, arrivals, host_call};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 use kernel::cpu::bump;
@@ -38,7 +38,12 @@ impl<M: Host> Linux<'_, M> {
                 self.note_sources(call);
                 self.pass(cpu, call)
             }
-            nr::WAIT4 | nr::WAITID | nr::ALARM | nr::MQ_TIMEDSEND => self.sys_signalling(cpu, t, call),
+            nr::WAIT4 | nr::WAITID | nr::MQ_TIMEDSEND => self.sys_signalling(cpu, t, call),
+            nr::ALARM => self.sys_alarm(cpu, t, call),
+            nr::SENDTO | nr::SENDMSG if arrivals::is_urgent(call) => {
+                self.back_files();
+                self.sys_signalling(cpu, t, call)
+            }
             nr::PIDFD_SEND_SIGNAL => self.send_by_host(call, call.args[1]),
             nr::SETSOCKOPT => {
                 self.state().enough.note(call);
@@ -104,7 +109,7 @@ impl<M: Host> Linux<'_, M> {
                 self.state().proc.rights_change();
                 Out::Done(result)
             }
-            nr::SETITIMER => self.sys_signalling(cpu, t, call),
+            nr::SETITIMER if call.args[0] as i32 == 0 => self.sys_alarm(cpu, t, call),
             nr::KILL if call.args[0] as i32 <= 0 => self.send_by_host(call, call.args[1]),
             nr::KILL | nr::RT_SIGQUEUEINFO | nr::PRLIMIT64 => self.sys_named(cpu, call),
             nr::FUTEX => self.shared_futex(t, call),
@@ -128,6 +133,7 @@ impl<M: Host> Linux<'_, M> {
             | nr::GETRUSAGE
             | nr::TIMES
             | nr::GETITIMER
+            | nr::SETITIMER
             | nr::GETRLIMIT
             | nr::SETRLIMIT => self.pass(cpu, call),
             // Nobody knows what it asks: it may show descriptors.

@@ -5,6 +5,7 @@
 #include <mqueue.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -74,6 +75,26 @@ CASE(child) {
          tried;
        }));
   say("code %d, status %d, of the child %d", told.si_code, told.si_status, told.si_pid == pid);
+}
+
+/* What comes out of band: the owner of the other end has SIGURG before it is sent. */
+CASE(urgent) {
+  int ends[2];
+  need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  int client = ends[0], server = ends[1];
+  handle(SIGURG);
+  need(fcntl(server, F_SETOWN, getpid()) == 0);
+  char byte;
+  EACH("send", ({
+         if (handled) need(recv(server, &byte, 1, MSG_OOB) == 1);
+         send(client, "u", 1, MSG_OOB);
+       }));
+  struct iovec part = {.iov_base = "u", .iov_len = 1};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  EACH("sendmsg", ({
+         need(recv(server, &byte, 1, MSG_OOB) == 1);
+         sendmsg(client, &message, MSG_OOB);
+       }));
 }
 
 CASE(blocked_child) {
