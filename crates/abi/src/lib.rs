@@ -21,6 +21,7 @@ mod clone;
 mod errno;
 pub mod frame;
 pub mod futex;
+pub mod neighbour;
 pub mod nr;
 pub mod rseq;
 mod sched;

@@ -37,20 +37,33 @@ static USER: AtomicU32 = AtomicU32::new(0);
 /// Some block of this process is not listed in the mapped file, which then says nothing about the ids.
 static UNLISTED: AtomicBool = AtomicBool::new(false);
 
-/// The first of `n` ids.
-pub fn claim(n: i32, uid: u32) -> i32 {
+/// The first of `n` ids; `None` if all blocks have been given.
+pub fn claim(n: i32, uid: u32) -> Option<i32> {
     assert!(n as u32 <= BLOCK);
     let pid = os::getpid() as u32;
     let listed = Mapped::open(uid, true).and_then(|file| {
         keep_readable(uid);
         file.take(pid)
     });
-    let block = listed.unwrap_or_else(|| {
-        // Without the file: a block by the process id, which is unique among the living.
-        UNLISTED.store(true, Relaxed);
-        pid % BLOCKS
-    });
-    (FIRST + block * BLOCK) as i32
+    let block = listed.or_else(|| claim_unlisted(pid))?;
+    Some((FIRST + block * BLOCK) as i32)
+}
+
+/// Without the file: blocks that follow from the process id, which is unique among the living, each at most once.
+fn claim_unlisted(pid: u32) -> Option<u32> {
+    /// The process that counts, and how many it has taken: a child begins anew.
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    UNLISTED.store(true, Relaxed);
+    let count = |taken: u64| if (taken >> 32) as u32 == pid { taken as u32 } else { 0 };
+    let next = |taken: u64| (count(taken) < BLOCKS).then(|| u64::from(pid) << 32 | u64::from(count(taken) + 1));
+    let taken = TAKEN.fetch_update(Relaxed, Relaxed, next).ok()?;
+    Some(nth_unlisted(pid, count(taken)))
+}
+
+fn nth_unlisted(pid: u32, nth: u32) -> u32 {
+    /// Has no divisor in common with the number of blocks, so that all of them have a turn.
+    const STEP: u64 = 7919;
+    ((u64::from(pid) + u64::from(nth) * STEP) % u64::from(BLOCKS)) as u32
 }
 
 /// Whether ids like this are given out here.
@@ -63,12 +76,17 @@ pub fn is_gone(tid: u32, uid: u32) -> bool {
     if !is_ours(tid) {
         return is_dead(tid);
     }
+    owner(tid, uid).is_some_and(is_dead)
+}
+
+/// The process that has taken this id; `None` if it is not known.
+pub fn owner(tid: u32, uid: u32) -> Option<u32> {
     keep_readable(uid);
     let list = READABLE.load(Acquire);
     if list == 0 || UNLISTED.load(Relaxed) {
-        return false;
+        return None;
     }
-    user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).is_ok_and(is_dead)
+    user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).ok().filter(|&pid| pid != 0)
 }
 
 /// Whether no process has this id. 0 has no owner.
@@ -163,4 +181,27 @@ fn is_private(fd: i32, uid: u32) -> bool {
 fn has_size(fd: i32) -> bool {
     // st_size, at byte 48.
     os::status(fd).is_some_and(|stat| stat[6] >= SIZE as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_file_no_block_is_given_twice() {
+        let mut given = [false; BLOCKS as usize];
+        for nth in 0..BLOCKS {
+            let block = nth_unlisted(4_000_000, nth);
+            assert!(!core::mem::replace(&mut given[block as usize], true));
+        }
+    }
+
+    #[test]
+    fn a_process_comes_to_the_end_of_them() {
+        let first = claim_unlisted(7).unwrap();
+        assert_ne!(claim_unlisted(7).unwrap(), first);
+        assert_eq!((2..BLOCKS).filter_map(|_| claim_unlisted(7)).count() as u32, BLOCKS - 2);
+        assert_eq!(claim_unlisted(7), None);
+        assert!(claim_unlisted(8).is_some());
+    }
 }

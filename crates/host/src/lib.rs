@@ -18,6 +18,7 @@
 //! | `receive` | signals that a carrier receives before a call returns |
 //! | [`process`], `exec`, `caught`, `times` | exit, fork, exec, signals meanwhile, and what they hand on |
 //! | `borrower` | processes that run in our memory: vfork, `clone(CLONE_VM)`; tracing our threads from there |
+//! | `request`, `neighbour`, `socket` | what other processes ask this one, and this one asks them |
 //! | `identity` | credentials: a thread runs only on a carrier that has the same |
 //! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
 //!
@@ -53,6 +54,7 @@ pub mod handlers;
 mod identity;
 mod ids_file;
 pub mod machine;
+mod neighbour;
 pub mod order;
 pub mod os;
 mod outside;
@@ -70,6 +72,7 @@ mod scarce;
 pub mod seat;
 pub mod service;
 pub mod sites;
+mod socket;
 mod states;
 mod stops;
 pub mod survey;

@@ -233,7 +233,7 @@ impl Machine for Host {
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
-        Some(ids_file::claim(n, self.uid()))
+        ids_file::claim(n, self.uid())
     }
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! The host calls that the machine makes for itself, with types.
 
+use crate::report;
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -135,13 +136,13 @@ pub unsafe fn unmap(p: *mut u8, len: usize) {
     unsafe { syscall!(nr::MUNMAP, p, len) };
 }
 
-/// Makes pages inaccessible: a guard.
+/// Makes pages inaccessible: a guard. False if the host refuses.
 ///
 /// # Safety
 /// The pages must be ours and unused.
-pub unsafe fn guard(p: *mut u8, len: usize) {
+pub unsafe fn guard(p: *mut u8, len: usize) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { syscall!(nr::MPROTECT, p, len, PROT_NONE) };
+    unsafe { syscall!(nr::MPROTECT, p, len, PROT_NONE) == 0 }
 }
 
 /// A clock of the host, by its number.
@@ -203,6 +204,11 @@ pub fn gettid() -> i32 {
 
 /// Whether `poll(2)` finds `fd` ready, or finds fault with it. A negative one, which it passes over, is a fault.
 pub fn is_ready(fd: u64, for_writing: bool) -> bool {
+    becomes_ready(fd, for_writing, 0)
+}
+
+/// The same within so many milliseconds.
+pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
     const POLLIN: u64 = 1;
     const POLLOUT: u64 = 4;
     if (fd as i32) < 0 {
@@ -210,7 +216,7 @@ pub fn is_ready(fd: u64, for_writing: bool) -> bool {
     }
     let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
     // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
-    unsafe { syscall!(nr::POLL, &raw mut one, 1, 0) > 0 }
+    unsafe { syscall!(nr::POLL, &raw mut one, 1, patience) > 0 }
 }
 
 /// Whether `fd` is a socket with SO_SNDTIMEO, or SO_RCVTIMEO.
@@ -235,8 +241,9 @@ pub fn signal_for_identity(pid: i32, tid: i32) {
 
 fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
     match queue(pid, tid, signal, cookie) {
-        r if r == abi::Errno::EAGAIN.to_ret() => send(pid, tid, SIGNAL_NO_ROOM),
-        r => r == 0,
+        0 => true,
+        r if r == abi::Errno::ESRCH.to_ret() => false,
+        _ => send(pid, tid, SIGNAL_NO_ROOM),
     }
 }
 
@@ -287,13 +294,20 @@ pub struct HostAction {
     pub mask: u64,
 }
 
-/// Sets a host disposition; gives the old one.
+/// Sets a host disposition; gives the old one. Of a host that refuses nothing can be known any more.
 pub fn sigaction(signal: i32, new: Option<&HostAction>) -> HostAction {
+    try_sigaction(signal, new).unwrap_or_else(|error| {
+        report::fatal(format_args!("the host refused the disposition of signal {signal} (error {error})"))
+    })
+}
+
+/// The same, or the host's error.
+pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction, isize> {
     let mut old = HostAction::default();
     let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
     // SAFETY: both structures are ours; the handlers given are image code.
-    unsafe { syscall!(nr::RT_SIGACTION, signal, new, &raw mut old, 8) };
-    old
+    let r = unsafe { syscall!(nr::RT_SIGACTION, signal, new, &raw mut old, 8) };
+    if r == 0 { Ok(old) } else { Err(-r) }
 }
 
 /// The host CPUs this process may use.

@@ -7,13 +7,13 @@
 
 use crate::machine::kernel;
 use crate::os::{self, nr};
+use crate::socket::{SOL_SOCKET, Socket};
 use abi::checkpoint::request;
 use abi::{SigInfo, si_code};
 use arch::syscall;
 
 /// So much is written at a time.
 const BUFFER: usize = 4096;
-const SOL_SOCKET: usize = 1;
 
 /// Whether somebody has sent this signal in order to ask for something.
 pub(crate) fn is_one(info: &SigInfo) -> bool {
@@ -24,47 +24,16 @@ pub(crate) fn is_one(info: &SigInfo) -> bool {
 pub(crate) fn serve(info: &SigInfo) -> bool {
     let Some(number) = Some(info.value()).filter(|_| is_one(info)).and_then(request::number) else { return false };
     // An asker that has gone, or may not know, is told nothing.
-    if let Some(socket) = connect(number) {
-        if let Some(file) = write() {
-            send(socket, file);
-            os::close(file);
-        }
-        os::close(socket);
+    if let Some(socket) = Socket::connect(&request::name(number))
+        // SAFETY: only asks.
+        && let user = unsafe { syscall!(nr::GETEUID) } as u32
+        && socket.peer().is_some_and(|peer| peer.user == user || peer.user == 0)
+        && let Some(file) = write()
+    {
+        send(socket.0, file);
+        os::close(file);
     }
     true
-}
-
-/// A socket to the listener, if that is this process's user or root.
-fn connect(number: u32) -> Option<i32> {
-    const AF_UNIX: u16 = 1;
-    const STREAM_CLOEXEC_NONBLOCK: usize = 1 | 0o2000000 | 0o4000;
-    let mut address = [0u8; 2 + request::NAME];
-    address[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
-    address[2..].copy_from_slice(&request::name(number));
-    // SAFETY: a new descriptor; the address is ours.
-    let socket = unsafe { syscall!(nr::SOCKET, AF_UNIX, STREAM_CLOEXEC_NONBLOCK, 0) };
-    if socket < 0 {
-        return None;
-    }
-    // SAFETY: as above.
-    let connected = unsafe { syscall!(nr::CONNECT, socket, address.as_ptr(), address.len()) } == 0;
-    if connected && may_know(socket as i32) {
-        return Some(socket as i32);
-    }
-    os::close(socket as i32);
-    None
-}
-
-fn may_know(socket: i32) -> bool {
-    const SO_PEERCRED: usize = 17;
-    // `struct ucred`: process, user, group.
-    let (mut peer, mut size) = ([0u32, u32::MAX, u32::MAX], 12u32);
-    // SAFETY: the host fills our words.
-    let (r, user) = unsafe {
-        let r = syscall!(nr::GETSOCKOPT, socket, SOL_SOCKET, SO_PEERCRED, peer.as_mut_ptr(), &raw mut size);
-        (r, syscall!(nr::GETEUID) as u32)
-    };
-    r == 0 && (peer[1] == user || peer[1] == 0)
 }
 
 /// The answer, in a file without a name.

@@ -9,7 +9,7 @@ use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::page::Publisher;
 use crate::watch::Watch;
-use crate::{alarms, handlers, identity, outside, recorder, report, request, stops, survey, takeover};
+use crate::{alarms, handlers, identity, neighbour, outside, recorder, report, request, stops, survey, takeover};
 use abi::{Errno, SigInfo, si_code};
 use arch::syscall;
 use ids::{CpuId, Nanos};
@@ -231,7 +231,7 @@ pub(crate) fn call() -> bool {
     let tid = SERVICE_TID.load(Relaxed);
     if tid != 0 {
         let pid = kernel().m.pid;
-        if os::queue(pid, tid as i32, CALL, os::COOKIE) == Errno::EAGAIN.to_ret() {
+        if os::queue(pid, tid as i32, CALL, os::COOKIE) != 0 {
             CALLED.store(true, SeqCst);
             os::send(pid, tid as i32, CALL_NO_ROOM);
         }
@@ -262,7 +262,7 @@ pub(crate) fn leave(set: u64) {
 
 /// Returns the signal if there is no room for it.
 pub(crate) fn deliver(info: SigInfo) -> Option<SigInfo> {
-    if request::serve(&info) {
+    if request::serve(&info) || neighbour::serve(&info) {
         return None;
     }
     // It has no CPU: every CPU that must look is kicked.

@@ -30,10 +30,10 @@
 
 use crate::carrier::Carrier;
 use crate::machine::kernel;
-use crate::{os, run};
+use crate::{neighbour, os, run};
 use core::sync::atomic::compiler_fence;
 use ids::{CpuId, ThreadIdx};
-use kernel::{Call, Machine, Next};
+use kernel::{Call, ELSEWHERE, Machine, Next};
 use sync::atomic::{AtomicU32, Ordering::*};
 
 const FREE: u32 = 0;
@@ -83,8 +83,12 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     let cpu = me.cpu();
     let before = me.inline.call.load(Relaxed);
     me.inline.call.store(before.wrapping_add(1), Release);
-    // SAFETY: the program's own call on its behalf.
-    let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
+    let r = if call.nr & ELSEWHERE == 0 {
+        // SAFETY: the program's own call on its behalf.
+        unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
+    } else {
+        neighbour::call(&call)
+    };
     me.inline.call.store(before.wrapping_add(2), Release);
     compiler_fence(SeqCst);
     let kept = me.inline.keeps();

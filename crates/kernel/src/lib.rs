@@ -66,6 +66,7 @@ pub use machine::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
 pub use personality::{Capability, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;
+pub use syscall::neighbour::ELSEWHERE;
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Out, Process, Trap};
 

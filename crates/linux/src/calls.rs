@@ -4,7 +4,7 @@ use crate::{Host, Linux, arrivals, host_call};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 use kernel::cpu::bump;
-use kernel::{Call, Out, Process};
+use kernel::{Call, ELSEWHERE, Out, Process};
 
 impl<M: Host> Linux<'_, M> {
     /// Answers a call of the current thread `t` that the kernel does not.
@@ -124,10 +124,17 @@ impl<M: Host> Linux<'_, M> {
             | nr::SET_ROBUST_LIST
             | nr::GET_ROBUST_LIST
             | nr::GETPRIORITY
-            | nr::SETPRIORITY
-            | nr::SCHED_SETAFFINITY..=nr::SCHED_GETAFFINITY
-            | nr::SCHED_SETPARAM..=nr::SCHED_RR_GET_INTERVAL
-            | nr::SCHED_GETATTR => Out::Done(self.m.host(*call)),
+            | nr::SETPRIORITY => Out::Done(self.m.host(*call)),
+            // Another process under Entresol may have to be asked.
+            nr::SCHED_SETAFFINITY
+            | nr::SCHED_GETAFFINITY
+            | nr::SCHED_SETSCHEDULER
+            | nr::SCHED_GETSCHEDULER
+            | nr::SCHED_SETPARAM
+            | nr::SCHED_GETPARAM
+            | nr::SCHED_RR_GET_INTERVAL
+            | nr::SCHED_SETATTR
+            | nr::SCHED_GETATTR => Out::Inline(Call { nr: call.nr | ELSEWHERE, args: call.args }),
             nr::CLOCK_GETRES
             | nr::CLOCK_SETTIME
             | nr::GETRUSAGE

@@ -8,6 +8,7 @@ mod futex2;
 mod identity;
 mod itimers;
 mod limits;
+pub mod neighbour;
 mod policy;
 mod rseq;
 mod signal;
@@ -15,6 +16,7 @@ mod sleep;
 
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
+use crate::syscall::policy::By;
 use crate::{Kernel, PRIVATE_JOIN_GROUP, PRIVATE_VERSION};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
@@ -55,11 +57,11 @@ impl<M: Machine> Kernel<M> {
             nr::FUTEX_WAKE => self.sys_futex2_wake(cpu, t, call),
             nr::FUTEX_WAIT => self.sys_futex2_wait(cpu, t, call),
             nr::FUTEX_REQUEUE => self.sys_futex2_requeue(cpu, t, call),
-            nr::SCHED_SETSCHEDULER => self.sys_sched_setscheduler(cpu, t, a),
+            nr::SCHED_SETSCHEDULER => self.sys_sched_setscheduler(By::own(cpu), t, call),
             nr::SCHED_GETSCHEDULER => self.sys_sched_getscheduler(cpu, t, call),
-            nr::SCHED_SETPARAM => self.sys_sched_setparam(cpu, t, a),
+            nr::SCHED_SETPARAM => self.sys_sched_setparam(By::own(cpu), t, call),
             nr::SCHED_GETPARAM => self.sys_sched_getparam(cpu, t, call),
-            nr::SCHED_SETATTR => self.sys_sched_setattr(cpu, t, a),
+            nr::SCHED_SETATTR => self.sys_sched_setattr(By::own(cpu), t, call),
             nr::SCHED_GETATTR => self.sys_sched_getattr(cpu, t, call),
             nr::SCHED_RR_GET_INTERVAL => self.sys_sched_rr_get_interval(cpu, t, call),
             nr::SCHED_SETAFFINITY => self.sys_sched_setaffinity(cpu, t, call),

@@ -4,7 +4,7 @@
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Capability, Kernel, Personality, ThreadIdx};
-use abi::{Errno, SchedAttr, Timespec, nr, sched_flags as sf};
+use abi::{Errno, SchedAttr, Timespec, sched_flags as sf};
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
 
@@ -14,8 +14,24 @@ const PRIO_PROCESS: u64 = 0;
 /// Of which thread a call speaks.
 enum Target {
     Ours(ThreadIdx),
-    /// Not a thread of this process: the host knows it, or knows that there is none.
+    /// Not a thread of this process: of one under Entresol, or the host knows it, or knows that there is none.
     Foreign,
+}
+
+/// The caller that changes a thread.
+#[derive(Clone, Copy)]
+pub(crate) struct By {
+    /// The CPU that it calls on; none for another process.
+    pub cpu: CpuId,
+    /// Whether another process has CAP_SYS_NICE; `None` for this one, whose right is looked at when it counts.
+    pub privileged: Option<bool>,
+}
+
+impl By {
+    /// A thread of this process, on this CPU.
+    pub fn own(cpu: CpuId) -> By {
+        By { cpu, privileged: None }
+    }
 }
 
 impl<M: Machine> Kernel<M> {
@@ -26,31 +42,31 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(crate) fn sys_sched_setscheduler(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_sched_setscheduler(&self, by: By, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
         let (pid, policy) = (a[0] as i32, a[1] as i32);
         if policy < 0 || a[2] == 0 || pid < 0 {
             return Errno::EINVAL.into();
         }
         let Ok(priority) = self.m.load_u32(a[2]) else { return Errno::EFAULT.into() };
-        self.set_policy(cpu, t, pid, policy as u32, priority as i32)
+        let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
+        self.set_policy(by, target, policy as u32, priority as i32)
     }
 
-    pub(crate) fn sys_sched_setparam(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_sched_setparam(&self, by: By, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
         let pid = a[0] as i32;
         if a[1] == 0 || pid < 0 {
             return Errno::EINVAL.into();
         }
         let Ok(priority) = self.m.load_u32(a[1]) else { return Errno::EFAULT.into() };
-        let Target::Ours(target) = self.sched_target(t, pid) else {
-            return self.foreign(cpu, t, &Call { nr: nr::SCHED_SETPARAM, args: *a });
-        };
+        let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
         let old = self.sched.attr(target);
         let reset = if old.reset_on_fork { RESET_ON_FORK } else { 0 };
-        self.set_policy(cpu, t, pid, old.policy as u32 | reset, priority as i32)
+        self.set_policy(by, target, old.policy as u32 | reset, priority as i32)
     }
 
-    fn set_policy(&self, cpu: CpuId, t: ThreadIdx, pid: i32, raw: u32, priority: i32) -> Out {
-        let Target::Ours(target) = self.sched_target(t, pid) else { return Errno::ESRCH.into() };
+    fn set_policy(&self, by: By, target: ThreadIdx, raw: u32, priority: i32) -> Out {
         let old = self.sched.attr(target);
         let Some(policy) = Policy::from_raw(raw & !RESET_ON_FORK) else { return Errno::EINVAL.into() };
         let fits = if policy.is_rt() { (1..=99).contains(&priority) } else { priority == 0 };
@@ -64,19 +80,20 @@ impl<M: Machine> Kernel<M> {
             deadline: None,
             ..old
         };
-        self.apply(cpu, target, &new)
+        self.apply(by, target, &new)
     }
 
-    fn apply(&self, cpu: CpuId, target: ThreadIdx, new: &Attr) -> Out {
+    fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
         let old = self.sched.attr(target);
         let permitted = self.may_be_nicer(&old, new) && (!self.config.rt_host_rules || self.may_be_urgent(&old, new));
-        if !permitted && !M::Personality::may(&self.m, Capability::SetPriorities) {
+        let may_any = || M::Personality::may(&self.m, Capability::SetPriorities);
+        if !permitted && !by.privileged.unwrap_or_else(may_any) {
             return Errno::EPERM.into();
         }
         let now = self.m.now();
-        match self.sched.set_attr(target, new, now, &mut self.kicks(cpu)) {
+        match self.sched.set_attr(target, new, now, &mut self.kicks(by.cpu)) {
             Ok(()) => {
-                self.pi_urgency_changed(cpu, target);
+                self.pi_urgency_changed(by.cpu, target);
                 Out::Done(0)
             }
             Err(AttrError::Invalid) => Errno::EINVAL.into(),
@@ -133,7 +150,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(crate) fn sys_sched_setattr(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_sched_setattr(&self, by: By, t: ThreadIdx, call: &Call) -> Out {
+        let a = &call.args;
         let [pid, from, flags, ..] = *a;
         let pid = pid as i32;
         if from == 0 || pid < 0 || flags as u32 != 0 {
@@ -143,9 +161,9 @@ impl<M: Machine> Kernel<M> {
             Ok(raw) => raw,
             Err(e) => return e.into(),
         };
-        let Target::Ours(target) = self.sched_target(t, pid) else { return Errno::ESRCH.into() };
+        let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
         match attr_from(&raw, &self.sched.attr(target)) {
-            Ok(new) => self.apply(cpu, target, &new),
+            Ok(new) => self.apply(by, target, &new),
             Err(e) => e.into(),
         }
     }
@@ -203,7 +221,7 @@ impl<M: Machine> Kernel<M> {
             (PRIO_PROCESS, Target::Ours(target)) => {
                 let nice = Nice::clamp_from(call.args[2] as i32);
                 let old = self.sched.attr(target);
-                match self.apply(cpu, target, &Attr { nice, ..old }) {
+                match self.apply(By::own(cpu), target, &Attr { nice, ..old }) {
                     // setpriority(2) says EACCES where sched_setattr(2) says EPERM.
                     Out::Done(e) if e == Errno::EPERM.to_ret() => Errno::EACCES.into(),
                     out => out,
