@@ -94,6 +94,8 @@ pub struct Carrier {
     borrower: AtomicPtr<Borrower>,
     /// If a thread is tied to it: the identity that it has but for that; else [`identity::NONE`]. Its own.
     pub(crate) untied: AtomicU32,
+    /// That thread.
+    pub(crate) owner: AtomicU32,
     signal_stack: *mut u8,
 }
 
@@ -314,9 +316,11 @@ impl Carrier {
         let base = os::map(total())?;
         // SAFETY: the layout, from low to high: guard, signal stack, guard, kernel stack, block, buffer.
         unsafe {
-            os::guard(base, GUARD);
             let signal_stack = base.add(GUARD);
-            os::guard(signal_stack.add(SIGNAL_STACK), GUARD);
+            if !os::guard(base, GUARD) || !os::guard(signal_stack.add(SIGNAL_STACK), GUARD) {
+                os::unmap(base, total());
+                return None;
+            }
             let block_at = base.add(BELOW);
             let carrier: *mut Carrier = block_at.cast();
             carrier.write(Carrier {
@@ -357,6 +361,7 @@ impl Carrier {
                 fault: FaultInfo::default(),
                 borrower: AtomicPtr::new(core::ptr::null_mut()),
                 untied: AtomicU32::new(identity::NONE),
+                owner: AtomicU32::new(0),
                 signal_stack,
             });
             Some(carrier)

@@ -342,6 +342,13 @@ impl Scheduler {
         Nanos(e.runtime.get() + running)
     }
 
+    /// How long the current thread of `cpu` has run since it was last accounted for: since it was chosen, unless it has met a
+    /// tick.
+    pub fn unaccounted(&self, cpu: CpuId, now: Nanos) -> Nanos {
+        let h = self.lock(cpu);
+        if h.rq.current == ThreadIdx::NONE { Nanos::ZERO } else { Nanos(now.0.saturating_sub(h.rq.accounted)) }
+    }
+
     /// The counters of `t`. Lock-free: each figure may be slightly out of date.
     pub fn counts(&self, t: ThreadIdx, now: Nanos) -> ThreadCounts {
         let e = self.table.get(t);

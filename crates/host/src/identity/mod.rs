@@ -155,7 +155,7 @@ pub(crate) fn carry_out(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next
     if !here && let Some(free) = find(me, of(t)) {
         k.m.leave_behind(t);
         k.m.restart_call(t, None);
-        return give_up_seat(me, free).unwrap_or_else(|| scarce::hold_back(me, t, of(t)));
+        return give_up_seat(me, free, true).unwrap_or_else(|| scarce::hold_back(me, t, of(t)));
     }
     let result = match change(me, t, call, here) {
         Changed::Result(result) => result,
@@ -212,6 +212,7 @@ fn tie(me: &'static Carrier, t: ThreadIdx) {
     table.others.push(Identity { number, credentials, from, change: None, result: 0, threads: 1 });
     all.mixed.store(true, SeqCst);
     set(t, number);
+    me.owner.store(t.0, Relaxed);
     me.untied.store(from, SeqCst);
     me.identity.store(number, SeqCst);
     count(&mut table, from, -1);
@@ -237,6 +238,11 @@ fn untie(me: &'static Carrier, t: ThreadIdx) {
         end_tie(&mut table, me, number, from);
         settle(&mut table, identities());
     }
+}
+
+/// The thread that is tied to this carrier, the caller.
+fn owner_of(me: &Carrier) -> Option<ThreadIdx> {
+    (me.untied.load(Relaxed) != NONE).then(|| ThreadIdx(me.owner.load(Relaxed)))
 }
 
 fn end_tie(table: &mut Table, me: &Carrier, number: u32, from: u32) {
@@ -410,7 +416,7 @@ pub(crate) fn gone(number: u32) {
 #[cold]
 pub(crate) fn pass_on(me: &'static Carrier, t: ThreadIdx) -> Next {
     let wanted = of(t);
-    find(me, wanted).and_then(|free| give_up_seat(me, free)).unwrap_or_else(|| scarce::hold_back(me, t, wanted))
+    find(me, wanted).and_then(|free| give_up_seat(me, free, false)).unwrap_or_else(|| scarce::hold_back(me, t, wanted))
 }
 
 /// The CPU is idle. A carrier that is not of the base does not wait on it, if there is another: what has an identity of its own is either
@@ -421,7 +427,7 @@ pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
     if me.identity.load(Relaxed) == base {
         return None;
     }
-    give_up_seat(me, Free::Spare(carrier_of(me, base)?))
+    give_up_seat(me, Free::Spare(carrier_of(me, base)?), true)
 }
 
 /// A carrier that can take a CPU over.
@@ -444,15 +450,16 @@ fn find(me: &'static Carrier, wanted: u32) -> Option<Free> {
     spare.or_else(|| scarce::asleep(wanted).map(|(carrier, cpu)| Free::Asleep(carrier, cpu)))
 }
 
-/// That carrier gets the CPU of the caller. `None` if it no longer sleeps.
+/// That carrier gets the CPU of the caller, whose current thread has run there or has only been chosen. `None` if it no longer
+/// sleeps.
 #[cold]
-fn give_up_seat(me: &'static Carrier, free: Free) -> Option<Next> {
+fn give_up_seat(me: &'static Carrier, free: Free, has_run: bool) -> Option<Next> {
     match free {
-        Free::Spare(carrier) => return Some(give_up_seat_to(me, carrier)),
+        Free::Spare(carrier) => return Some(give_up_seat_to(me, carrier, has_run)),
         Free::Asleep(carrier, cpu) => return scarce::exchange(me, carrier, cpu),
         Free::Tied(carrier) => {
             let cpu = me.cpu();
-            kernel().seat_is_passed_on(cpu);
+            kernel().seat_is_passed_on(cpu, owner_of(me), has_run);
             kernel().m.seats.pass_on(cpu, carrier);
             carriers().assign_when_free(carrier, cpu);
         }
@@ -461,9 +468,9 @@ fn give_up_seat(me: &'static Carrier, free: Free) -> Option<Next> {
 }
 
 /// A carrier that is free, for it was taken out of the list, gets the CPU.
-fn give_up_seat_to(me: &'static Carrier, carrier: &Carrier) -> Next {
+fn give_up_seat_to(me: &'static Carrier, carrier: &Carrier, has_run: bool) -> Next {
     let cpu = me.cpu();
-    kernel().seat_is_passed_on(cpu);
+    kernel().seat_is_passed_on(cpu, owner_of(me), has_run);
     kernel().m.seats.pass_on(cpu, carrier);
     carrier.assign(cpu);
     become_spare(me)

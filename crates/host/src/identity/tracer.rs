@@ -163,7 +163,7 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
     }
     k.m.leave_behind(t);
     k.m.restart_call(t, None);
-    Some(if is_spare { give_up_seat_to(me, to) } else { scarce::exchanged(me, to, other) })
+    Some(if is_spare { give_up_seat_to(me, to, true) } else { scarce::exchanged(me, to, other) })
 }
 
 /// Whether the caller, a spare whose identity has no threads, must stay: its end would set its tracees free and give

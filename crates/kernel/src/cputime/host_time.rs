@@ -193,6 +193,12 @@ impl<M: Machine> Kernel<M> {
     /// So much of what the CPU owes is this thread's, as far as it can bear it; `debt` is all that it owes.
     fn bear(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, share: i64, debt: i64) {
         self.follow(t, now);
+        self.adjust(cpu, t, now, share, debt);
+        self.follow(t, now);
+    }
+
+    /// The same for a thread that need not be current: another CPU may be doing it meanwhile, so both exchange words.
+    fn adjust(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, share: i64, debt: i64) {
         let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
         let base = &self.cpu(cpu).host_time;
         let consumed = self.consumed(t, now);
@@ -201,14 +207,12 @@ impl<M: Machine> Kernel<M> {
         // A clock that has been read stands still until it has caught up, and so long the process's has that
         // time, too: it is never less than its threads' clocks.
         let ahead = time.cpu.shown().0.saturating_sub(consumed.0.saturating_add_signed(-over)) as i64;
-        let before = time.ahead.load(Relaxed) as i64;
-        time.ahead.store(ahead as u64, Relaxed);
-        time.extra.store(time.extra.load(Relaxed) - over, Relaxed);
+        let before = time.ahead.swap(ahead as u64, Relaxed) as i64;
+        time.extra.fetch_sub(over, Relaxed);
         match over + before - ahead {
             back @ 1.. => process.take_back_on(cpu, Nanos(back as u64), now),
             missed => process.add_on(cpu, Nanos(missed.unsigned_abs())),
         }
-        self.follow(t, now);
         base.taken(over + before - ahead);
     }
 
@@ -308,13 +312,25 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The calling carrier hands this CPU to another one, whose host thread has yet to begin. The debt so far does
-    /// not belong to the chosen thread, which has not run.
-    pub fn seat_is_passed_on(&self, cpu: CpuId) {
+    /// The calling carrier hands this CPU to another one, whose host thread has yet to begin. The debt so far does not belong
+    /// to the current thread, which that one will run. If it has only been chosen and has not run, what was counted since then
+    /// is taken back. What was stolen from a carrier that runs a single thread, `only`, was stolen from that thread.
+    pub fn seat_is_passed_on(&self, cpu: CpuId, only: Option<ThreadIdx>, has_run: bool) {
         let base = &self.cpu(cpu).host_time;
         if let Some(host) = self.m.carrier_time() {
-            base.settle(host, self.cputime.cpu.on(cpu, self.m.now()));
+            let (before, now) = (base.debt.load(Relaxed), self.m.now());
+            base.settle(host, self.cputime.cpu.on(cpu, now));
             base.passed_on.store(true, Relaxed);
+            if let Some(chosen) = self.sched.current(cpu).filter(|_| !has_run) {
+                let span = self.sched.unaccounted(cpu, now).0 as i64;
+                let found = base.debt.load(Relaxed);
+                // The comparison has found this span, unless there was none.
+                self.bear(cpu, chosen, now, span, if found == before { found + span } else { found });
+            }
+            let debt = base.debt.load(Relaxed);
+            if let Some(t) = only.filter(|_| debt > before) {
+                self.adjust(cpu, t, now, debt - before, debt);
+            }
         }
     }
 

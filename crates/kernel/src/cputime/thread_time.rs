@@ -12,9 +12,9 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct ThreadTime {
     pub(super) cpu: ThreadCputime,
-    /// To be added to what the scheduler counts.
+    /// To be added to what the scheduler counts. A carrier of this thread alone changes it when it hands its CPU on.
     pub(super) extra: AtomicI64,
-    /// How far its clock, as it was read, is ahead of what it has consumed.
+    /// How far its clock, as it was read, is ahead of what it has consumed. Changed as the one above is.
     pub(super) ahead: AtomicU64,
     /// When its host call began: by scheduling time if it has kept its CPU, else by the carrier's CPU time.
     pub(super) since: AtomicU64,
@@ -65,6 +65,6 @@ impl ThreadTime {
     }
 
     pub(super) fn add_extra(&self, span: Nanos) {
-        self.extra.store(self.extra.load(Relaxed) + span.0 as i64, Relaxed);
+        self.extra.fetch_add(span.0 as i64, Relaxed);
     }
 }
