@@ -15,7 +15,7 @@
 use crate::{Host, Linux};
 use abi::futex::*;
 use abi::{Errno, nr};
-use ids::ThreadIdx;
+use ids::{Nanos, ThreadIdx};
 use kernel::futex::wake_op::CAS_TRIES_MAX;
 use kernel::machine::Call;
 use kernel::trap::Out;
@@ -43,7 +43,9 @@ pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
     }
 }
 
-/// Until the owner is looked for, as the host reads it.
+/// Until the owner is looked for.
+const LOOK: Nanos = Nanos::from_secs(1);
+/// The same as the host reads it.
 static PATIENCE: [u64; 2] = [1, 0];
 
 impl<M: Host> Linux<'_, M> {
@@ -59,19 +61,33 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A wait: one without end for a robust lock looks for its owner.
+    /// A wait: one for a robust lock looks for its owner, unless it is bounded by a span, which would begin anew each time.
     fn shared_wait(&self, t: ThreadIdx, call: &Call) -> Out {
-        let [addr, op, value, timeout, ..] = call.args;
-        let value = value as u32;
-        let plain = op as u32 & FUTEX_CMD_MASK == FUTEX_WAIT && timeout == 0;
+        let [addr, op, value, timeout, _, bitset] = call.args;
+        let (op, value) = (op as u32, value as u32);
+        let plain = match op & FUTEX_CMD_MASK {
+            FUTEX_WAIT => timeout == 0,
+            _ => bitset as u32 == FUTEX_BITSET_MATCH_ANY,
+        };
         let owned = value & FUTEX_WAITERS != 0 && self.m.may_be_gone(value & FUTEX_TID_MASK);
         if !plain || !owned || self.pending_robust(t) != Some(addr) {
             return Out::Host(*call, 0);
         }
+        let deadline = match self.futex_deadline(op & FUTEX_CMD_MASK, op, timeout) {
+            Ok(deadline) => deadline,
+            Err(error) => return error.into(),
+        };
         if self.bury_owner(addr, value) {
             return Errno::EAGAIN.into();
         }
-        Out::Host(wait_a_while(addr, value), LOOK_AGAIN)
+        let left = deadline.map(|deadline| deadline.at.since(self.m.clock(deadline.clock)));
+        match left {
+            // As the host answers, which looks at the word first.
+            Some(Nanos::ZERO) => Out::Host(*call, 0),
+            // When its own time is up, the owner is looked for once more.
+            Some(left) if left <= LOOK => Out::Host(*call, LOOK_AGAIN),
+            _ => Out::Host(wait_a_while(addr, value), LOOK_AGAIN),
+        }
     }
 
     fn shared_pi_lock(&self, t: ThreadIdx, call: &Call, only_try: bool) -> Result<Out, Errno> {

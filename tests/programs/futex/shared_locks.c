@@ -66,8 +66,15 @@ static void *lock_and_go(void *argument) {
 
 static pthread_mutex_t *wanted;
 static atomic_int got;
+/* How they wait: without end, or up to a moment that is far away, by this clock. */
+static clockid_t by = -1;
+static int lock_wanted(void) {
+  if (by == -1) return pthread_mutex_lock(wanted);
+  struct timespec until = timespec_of(now_ns(by) + INT64_C(40000000000));
+  return by == CLOCK_REALTIME ? pthread_mutex_timedlock(wanted, &until) : pthread_mutex_clocklock(wanted, by, &until);
+}
 static void *take(void *argument) {
-  int error = pthread_mutex_lock(wanted);
+  int error = lock_wanted();
   if (error == EOWNERDEAD) {
     must(pthread_mutex_consistent(wanted) == 0);
     got += 100;
@@ -100,6 +107,16 @@ static void owner_is_killed(int protocol, void *(*own)(void *), bool in_thread) 
 
 CASE(killed) { owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, false); }
 CASE(killed_thread) { owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, true); }
+CASE(killed_thread_by_realtime) {
+  by = CLOCK_REALTIME;
+  owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, true);
+  by = -1;
+}
+CASE(killed_thread_by_monotonic) {
+  by = CLOCK_MONOTONIC;
+  owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, true);
+  by = -1;
+}
 CASE(killed_with_inheritance) { owner_is_killed(PTHREAD_PRIO_INHERIT, lock_and_stay, false); }
 CASE(killed_thread_with_inheritance) { owner_is_killed(PTHREAD_PRIO_INHERIT, lock_and_stay, true); }
 

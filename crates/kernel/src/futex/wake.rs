@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         if count <= 1 {
             self.futex_wake_one(cpu, addr, bitset)
         } else {
-            self.futex_wake_many(cpu, t, addr, count, bitset)
+            self.futex_wake_many(cpu, t, addr, count as u32, bitset, 0)
         }
     }
 
@@ -80,9 +80,17 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// `already` have been woken elsewhere, and count.
     #[inline(never)]
-    fn futex_wake_many(&self, cpu: CpuId, t: ThreadIdx, addr: u64, count: i32, bitset: u32) -> Out {
-        let count = count as u32;
+    pub(super) fn futex_wake_many(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        addr: u64,
+        count: u32,
+        bitset: u32,
+        already: usize,
+    ) -> Out {
         let mut batch = Batch::new();
         let (taken, before) = {
             let mut bucket = self.futexes.lock(addr);
@@ -93,9 +101,9 @@ impl<M: Machine> Kernel<M> {
         match taken {
             Err(e) => e.into(),
             Ok(n) if n == WAKES_MAX && count as usize > n => {
-                self.begin_work(t, Rest::wake(addr, count - n as u32, before, bitset, n as u32))
+                self.begin_work(t, Rest::wake(addr, count - n as u32, before, bitset, (already + n) as u32))
             }
-            Ok(n) => Out::Done(n as isize),
+            Ok(n) => Out::Done((already + n) as isize),
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct WakeOpArgs {
 }
 
 /// Why the word could not be changed.
-enum Failed {
+pub(super) enum Failed {
     /// With this error.
     With(Errno),
     /// Others kept changing it.
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
 
     /// `futex_atomic_op_inuser`: whether the comparison with the old value holds. An unknown
     /// operation is ENOSYS at once, an unknown comparison after the change.
-    fn change_word(&self, addr: u64, op: &WakeOp) -> Result<bool, Failed> {
+    pub(super) fn change_word(&self, addr: u64, op: &WakeOp) -> Result<bool, Failed> {
         for _ in 0..CAS_TRIES_MAX {
             let old = self.m.load_u32(addr).map_err(|_| Failed::With(Errno::EFAULT))?;
             let new = op.apply(old).ok_or(Failed::With(Errno::ENOSYS))?;

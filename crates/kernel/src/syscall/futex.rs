@@ -31,20 +31,27 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn futex_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let op = call.args[1] as u32;
         // A word that other processes may see belongs to the host's queues.
-        if op & FUTEX_PRIVATE_FLAG == 0 && self.is_host_futex(call) {
-            return self.foreign(cpu, t, call);
+        if op & FUTEX_PRIVATE_FLAG == 0
+            && let Some(out) = self.futex_of_host(cpu, t, call)
+        {
+            return out;
         }
         self.futex_any(cpu, t, op, call).unwrap_or_else(Out::from)
     }
 
-    /// Whether one of the words of a call is for the host.
-    fn is_host_futex(&self, call: &Call) -> bool {
+    /// A call with a word that is for the host.
+    fn futex_of_host(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Option<Out> {
         let [addr, op, .., addr2, _] = call.args;
-        let two = matches!(
-            op as u32 & FUTEX_CMD_MASK,
-            FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP | FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI
-        );
-        self.shared.contains(addr) || two && self.shared.contains(addr2)
+        let shared = self.shared.contains(addr);
+        match op as u32 & FUTEX_CMD_MASK {
+            FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP if shared != self.shared.contains(addr2) => {
+                Some(self.mixed_futex(cpu, t, call, !shared).unwrap_or_else(Out::from))
+            }
+            FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI if self.shared.contains(addr2) => {
+                Some(self.foreign(cpu, t, call))
+            }
+            _ => shared.then(|| self.foreign(cpu, t, call)),
+        }
     }
 
     fn futex_any(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Result<Out, Errno> {
