@@ -1,6 +1,8 @@
 //! Host calls that go wrong on purpose: one of them fails, or all of a kind are made wrongly. Only with the feature
 //! `planted`.
 
+use crate::base;
+use crate::context::reg;
 use crate::raw::made;
 use abi::{Errno, nr};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -26,11 +28,15 @@ pub enum Twist {
 }
 
 const MADV_DONTNEED: usize = 4;
+const MAP_SHARED: usize = 1;
+const PAGE: usize = 4096;
 
 static TWIST: AtomicU32 = AtomicU32::new(0);
 static FAIL_AT: AtomicU64 = AtomicU64::new(0);
 static FAIL_WITH: AtomicU32 = AtomicU32::new(0);
 static MADE: AtomicU64 = AtomicU64::new(0);
+/// The page that is missing in each shared file, and one more; 0: none.
+static MISSING: AtomicU64 = AtomicU64::new(0);
 
 /// From now on host calls are made in this way.
 pub fn twist(twist: Twist) {
@@ -38,11 +44,16 @@ pub fn twist(twist: Twist) {
 }
 
 /// The `nth` host call from now on is not made but fails with `errno`, or is made if that is 0; which one it was is
-/// written to the error stream.
+/// written to the error stream. Calls that are only passed on do not count: the program is told of their failure.
 pub fn fail(nth: u64, errno: u32) {
     MADE.store(0, Relaxed);
     FAIL_WITH.store(errno, Relaxed);
     FAIL_AT.store(nth, Relaxed);
+}
+
+/// Files that are mapped shared have no such page from now on, as if they had been cut short: an access raises SIGBUS.
+pub fn miss_page(page: u64) {
+    MISSING.store(page + 1, Relaxed);
 }
 
 /// Makes the call, or does not.
@@ -51,7 +62,7 @@ pub fn fail(nth: u64, errno: u32) {
 /// As for [`crate::raw::syscall`].
 pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
     let at = FAIL_AT.load(Relaxed);
-    if at != 0 && MADE.fetch_add(1, Relaxed) + 1 == at {
+    if at != 0 && !is_passed_on(nr, &a) && MADE.fetch_add(1, Relaxed) + 1 == at {
         tell(nr);
         let errno = FAIL_WITH.load(Relaxed);
         if errno != 0 {
@@ -71,7 +82,26 @@ pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
     }
     // SAFETY: the caller's promise.
     let result = unsafe { made(nr, a) };
+    if nr == nr::MMAP && a[3] == MAP_SHARED && result > 0 && MISSING.load(Relaxed) != 0 {
+        lose_page(result as usize, a[1], a[2]);
+    }
     if is(Twist::WrongError) && result == Errno::EBADF.to_ret() { Errno::EINVAL.to_ret() } else { result }
+}
+
+/// Whether the call is the one that the current thread asks for.
+fn is_passed_on(nr: usize, args: &[usize; 6]) -> bool {
+    if !base::has_gs() {
+        return false;
+    }
+    // SAFETY: this host thread has a block; its context, if there is one, lives for ever, and a torn word is of no consequence.
+    unsafe {
+        let context = (*base::gs()).context;
+        let word = |register: usize| (&raw const (*context).r[register]).read_volatile() as usize;
+        let asked = [reg::RDI, reg::RSI, reg::RDX];
+        !context.is_null()
+            && word(reg::RAX) == nr
+            && asked.iter().zip(args).all(|(&register, &arg)| word(register) == arg)
+    }
 }
 
 fn tell(nr: usize) {
@@ -81,4 +111,21 @@ fn tell(nr: usize) {
     }
     // SAFETY: the host only reads the line.
     unsafe { made(nr::WRITE, [2, line.as_ptr() as usize, line.len(), 0, 0, 0]) };
+}
+
+/// Puts a page of an empty file there.
+fn lose_page(at: usize, len: usize, protection: usize) {
+    const MAP_FIXED: usize = 0x10;
+    let page = (MISSING.load(Relaxed) as usize - 1) * PAGE;
+    if page >= len {
+        return;
+    }
+    // SAFETY: the caller has just mapped these pages, and each access of the image to them is a labelled one.
+    unsafe {
+        let file = made(nr::MEMFD_CREATE, [c"missing".as_ptr() as usize, 1, 0, 0, 0, 0]);
+        if file >= 0 {
+            made(nr::MMAP, [at + page, PAGE, protection, MAP_SHARED | MAP_FIXED, file as usize, 0]);
+            made(nr::CLOSE, [file as usize, 0, 0, 0, 0, 0]);
+        }
+    }
 }

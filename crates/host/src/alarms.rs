@@ -69,10 +69,8 @@ impl Alarms {
             (_, y) if y != u64::MAX || b.exists() => (b, a),
             _ => (a, b),
         };
-        match first.set(tid, at) {
-            Ok(()) => {}
-            Err(why) if why == Errno::EAGAIN => return self.be_rung(at),
-            Err(why) => report::fatal(format_args!("the host refused a timer for a carrier (error {})", why.0)),
+        if let Err(error) = first.set(tid, at) {
+            return self.be_rung(at, error);
         }
         if let Some(then) = then
             && other.at.load(Relaxed) == u64::MAX
@@ -93,12 +91,13 @@ impl Alarms {
 
     /// Until the service thread has rung, there is no need to call it again for a later time.
     #[cold]
-    fn be_rung(&self, at: Nanos) {
+    fn be_rung(&self, at: Nanos, error: Errno) {
         LACKING.store(true, SeqCst);
         if self.rung_at.fetch_min(at.0.max(RUNG + 1), SeqCst) > at.0 && !service::call() {
             report::fatal(format_args!(
-                "the host refused a timer for a carrier: the user's processes have all the timers and pending signals \
-                 that `ulimit -i` allows"
+                "the host refused a timer for a carrier (error {}; 11: the user's processes have all the timers and pending \
+                 signals that `ulimit -i` allows)",
+                error.0
             ));
         }
     }
@@ -179,8 +178,11 @@ impl Alarm {
         let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
         const TIMER_ABSTIME: usize = 1;
         // SAFETY: the host reads the times.
-        unsafe { syscall!(nr::TIMER_SETTIME, self.id.load(Relaxed), TIMER_ABSTIME, spec.as_ptr(), 0) };
-        Ok(())
+        let r = unsafe { syscall!(nr::TIMER_SETTIME, self.id.load(Relaxed), TIMER_ABSTIME, spec.as_ptr(), 0) };
+        if r < 0 {
+            self.at.store(u64::MAX, Relaxed);
+        }
+        Errno::from_ret(r).map(|_| ())
     }
 }
 

@@ -47,7 +47,7 @@ pub fn plant(name: &[u8]) {
     FAULT.store(fault, Relaxed);
 }
 
-/// Faults of host calls: all of a kind, or `fail=NTH,ERRNO`.
+/// Faults of host calls: all of a kind, or `fail=NTH,ERRNO`, or `bus=PAGE`.
 fn plant_in_calls(name: &[u8]) -> u32 {
     let twist = match name {
         b"munmap-kept" => Twist::MunmapKept,
@@ -59,6 +59,10 @@ fn plant_in_calls(name: &[u8]) -> u32 {
         _ => Twist::Nothing,
     };
     arch::planted::twist(twist);
+    let page = name.strip_prefix(b"bus=").and_then(|text| core::str::from_utf8(text).ok());
+    if let Some(page) = page.and_then(|text| text.parse().ok()) {
+        arch::planted::miss_page(page);
+    }
     let numbers = name.strip_prefix(b"fail=").and_then(|text| core::str::from_utf8(text).ok());
     if let Some((nth, errno)) = numbers.and_then(|text| text.split_once(',')) {
         arch::planted::fail(nth.parse().unwrap_or(0), errno.parse().unwrap_or(0));

@@ -86,13 +86,13 @@ pub(crate) fn suffer(signal: i32, action: Fatal) {
         page::remove();
         recorder::end();
     }
-    let before = os::sigaction(signal, Some(&HostAction::default()));
+    let before = os::try_sigaction(signal, Some(&HostAction::default()));
     // SAFETY: the signal is for this host thread and arrives when it is let through.
     unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
     let mask = os::sigprocmask(1, 1 << (signal - 1));
     // Only a stop returns, when the process continues.
     os::sigprocmask(2, mask);
-    if !ends {
+    if !ends && let Ok(before) = before {
         os::sigaction(signal, Some(&before));
     }
 }

@@ -149,7 +149,9 @@ unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
             placed.push((site, at));
         }
     }
-    stubs.seal();
+    if !stubs.seal() {
+        return;
+    }
     let Some(text) = Writable::new(code) else { return };
     host::sites::add(places);
     for (site, at) in placed {
@@ -184,7 +186,10 @@ impl Writable {
 impl Drop for Writable {
     fn drop(&mut self) {
         // SAFETY: as it was before.
-        unsafe { syscall!(abi::nr::MPROTECT, self.start, self.len, PROT_RX) };
+        let r = unsafe { syscall!(abi::nr::MPROTECT, self.start, self.len, PROT_RX) };
+        if r < 0 {
+            host::report::fatal(format_args!("the host refused to make a library executable again (error {})", -r));
+        }
     }
 }
 
@@ -202,7 +207,9 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
     bytes.extend((slot as i32).to_le_bytes());
     bytes.push(0xc3);
     stubs.put(&bytes);
-    stubs.seal();
+    if !stubs.seal() {
+        return;
+    }
     let distance = at as i64 - (function.address as i64 + 5);
     let Some(_text) = Writable::new(&code) else { return };
     // SAFETY: the vDSO is a private mapping of ours to write; the function is longer than a jump.
@@ -267,9 +274,10 @@ impl StubArea {
         self.used = (self.used + bytes.len() as u64).next_multiple_of(16);
     }
 
-    fn seal(&self) {
+    /// Makes them executable; false if the host refuses.
+    fn seal(&self) -> bool {
         // SAFETY: pages of ours, complete now.
-        unsafe { syscall!(abi::nr::MPROTECT, self.base, self.len, PROT_RX) };
+        unsafe { syscall!(abi::nr::MPROTECT, self.base, self.len, PROT_RX) == 0 }
     }
 }
 

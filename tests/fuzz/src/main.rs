@@ -78,8 +78,12 @@ enum What {
     },
     /// Plant ten faults, one at a time, and find each
     Planted,
-    /// Let each host call of small programs fail once, with each of its errors
-    Sweep,
+    /// Let each host call of small programs fail once, with each of its errors, and each page of shared files be missing
+    Sweep {
+        /// Every so many places only, each with one of its errors
+        #[arg(long, default_value_t = 1)]
+        every: u64,
+    },
 }
 
 /// Where two runs differ, and with which setting.
@@ -268,7 +272,7 @@ fn work(arguments: &Arguments) -> Result<bool, String> {
     match &arguments.command {
         None => fuzz(&fuzzer, arguments),
         Some(What::Planted) => Ok(planted::all(&fuzzer.runner, &fuzzer.kinds, arguments.start.unwrap_or(1))),
-        Some(What::Sweep) => Ok(sweep::all(&fuzzer.runner)),
+        Some(What::Sweep { every }) => Ok(sweep::all(&fuzzer.runner, *every, arguments.jobs)),
         Some(What::Replay { file, times }) => replay(&fuzzer, file, *times),
         Some(What::Show { seed }) => {
             print!("{}", program::text(&program::random(&fuzzer.kinds, *seed)));

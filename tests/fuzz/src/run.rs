@@ -70,7 +70,7 @@ impl Runner {
     /// If no process can be started at all.
     #[must_use]
     pub fn run(&self, program: &str, setting: Option<&[&str]>) -> Told {
-        self.execute(program, setting, None)
+        self.execute(program, setting, None, LIMIT)
     }
 
     /// Runs it under Entresol with a fault planted.
@@ -79,10 +79,19 @@ impl Runner {
     /// As [`Self::run`].
     #[must_use]
     pub fn run_planted(&self, program: &str, setting: &[&str], fault: &str) -> Told {
-        self.execute(program, Some(setting), Some(fault))
+        self.execute(program, Some(setting), Some(fault), LIMIT)
     }
 
-    fn execute(&self, program: &str, setting: Option<&[&str]>, fault: Option<&str>) -> Told {
+    /// The same with another limit.
+    ///
+    /// # Panics
+    /// As [`Self::run`].
+    #[must_use]
+    pub fn run_planted_within(&self, limit: Duration, program: &str, setting: &[&str], fault: &str) -> Told {
+        self.execute(program, Some(setting), Some(fault), limit)
+    }
+
+    fn execute(&self, program: &str, setting: Option<&[&str]>, fault: Option<&str>, limit: Duration) -> Told {
         let folder = tempfile::tempdir().expect("a folder for the run");
         let path = folder.path().join("program");
         std::fs::write(&path, program).expect("the program is written");
@@ -110,7 +119,7 @@ impl Runner {
                     |code| format!("status {code}"),
                 );
             }
-            if begin.elapsed() > LIMIT {
+            if begin.elapsed() > limit {
                 break "hung".to_owned();
             }
             std::thread::sleep(pause);

@@ -1,10 +1,25 @@
-//! The fault sweep: every host call that the image makes for a small program fails once, with each errno that it may fail with.
-//! The program then ends as it does natively, or by a clean error: never by a signal, an internal fault or not at all.
-//! The command must have been built with the feature `planted`.
+//! The fault sweep: every host call that the image makes for a small program fails once, with each errno that it may fail with,
+//! and every page of the files that it shares with others is once missing, so that an access raises SIGBUS.
+//!
+//! The program then ends as it does natively, or by a clean error: an error that it is told of, or SIGABRT after a sentence
+//! that says what cannot be done without. It never ends by another signal, by an internal fault or not at all. The command
+//! must have been built with the feature `planted`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::run::{Runner, Told};
+
+/// A program that has not ended by then hangs. The image's own watchdog needs ten seconds.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Pages of the file that lists thread ids, which is the only one that is mapped without having been asked for.
+const PAGES: u64 = 16;
+const SETTING: &[&str] = &["--cpus", "2"];
 
 /// Programs for the sweep, short enough for thousands of runs.
 const PROGRAMS: [(&str, &str); 5] = [
@@ -39,12 +54,12 @@ fn errors(nr: u32) -> &'static [u32] {
         202 => &[EINTR, EAGAIN],
         // clone, fork, vfork, clone3
         56 | 57 | 58 | 435 => &[EAGAIN, ENOMEM, EPERM],
-        // exit, exit_group, rt_sigreturn, and what has no errors: getpid, getuid and their like, gettid, sched_yield
-        60 | 231 | 15 | 39 | 102 | 104 | 107 | 108 | 110 | 186 | 24 => &[],
+        // exit, exit_group, rt_sigreturn, brk, and what has no errors: getpid, getuid and their like, gettid, sched_yield
+        60 | 231 | 15 | 12 | 39 | 102 | 104 | 107 | 108 | 110 | 186 | 24 => &[],
         // close
         3 => &[EINTR],
-        // rt_sigprocmask, rt_sigaction, tgkill: right arguments cannot fail; a signal may find no room
-        14 | 13 => &[],
+        // rt_sigprocmask cannot fail with right arguments; a signal may find no room
+        14 => &[],
         234 | 129 | 297 => &[EAGAIN, EPERM],
         // ftruncate, fallocate, memfd_create, dup, fcntl
         77 | 285 | 319 | 32 | 33 | 292 | 72 => &[EINTR, ENOSPC, EMFILE, EPERM],
@@ -55,7 +70,7 @@ fn errors(nr: u32) -> &'static [u32] {
 /// What was found: how many runs there were, and those that ended badly.
 #[derive(Default)]
 struct Tally {
-    calls: usize,
+    places: usize,
     runs: usize,
     same: usize,
     clean: usize,
@@ -63,16 +78,52 @@ struct Tally {
     bad: BTreeMap<String, usize>,
 }
 
-/// Whether all runs ended well.
-#[must_use]
-pub fn all(runner: &Runner) -> bool {
-    let mut tally = Tally::default();
-    for (name, text) in PROGRAMS {
-        program(runner, name, text, &mut tally);
+impl Tally {
+    /// A run that ended like that; it ends rightly like `right`.
+    fn count(&mut self, what: impl Fn() -> String, told: &Told, right: &Told) {
+        self.runs += 1;
+        match judge(told, right) {
+            Some(why) => {
+                let line = format!("{}: {why}", what());
+                println!("  BAD {line}");
+                *self.bad.entry(line).or_default() += 1;
+            }
+            None if told.end == right.end && told.lines == right.lines => self.same += 1,
+            None => self.clean += 1,
+        }
     }
+}
+
+/// One program.
+struct Sweep<'a> {
+    runner: &'a Runner,
+    name: &'a str,
+    text: &'a str,
+    right: Told,
+    every: u64,
+    tally: &'a Mutex<Tally>,
+}
+
+/// Whether all runs ended well. Of all places only each `every`th is tried, with one error.
+#[must_use]
+pub fn all(runner: &Runner, every: u64, jobs: usize) -> bool {
+    let tally = Mutex::new(Tally::default());
+    for (name, text) in PROGRAMS {
+        let right = runner.run_planted(text, SETTING, "");
+        let sweep = Sweep { runner, name, text, right, every, tally: &tally };
+        sweep.calls(jobs);
+        sweep.pages();
+    }
+    for page in (0..PAGES).step_by(every.min(PAGES) as usize) {
+        let (told, right) =
+            (watched(runner, page), Told { end: "signal 15".into(), lines: vec![], errors: String::new() });
+        let mut tally = tally.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        tally.count(|| format!("watched: page {page} is missing"), &told, &right);
+    }
+    let tally = tally.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     println!(
         "{} places, {} different calls, {} runs: {} as natively, {} a clean error, {} bad",
-        tally.calls,
+        tally.places,
         tally.kinds.len(),
         tally.runs,
         tally.same,
@@ -85,31 +136,89 @@ pub fn all(runner: &Runner) -> bool {
     tally.bad.is_empty()
 }
 
-fn program(runner: &Runner, name: &str, text: &str, tally: &mut Tally) {
-    let setting: &[&str] = &["--cpus", "2"];
-    let right = runner.run_planted(text, setting, "");
-    for nth in 1.. {
-        let probe = runner.run_planted(text, setting, &format!("fail={nth},0"));
-        let Some(nr) = planted_call(&probe) else { break };
-        tally.calls += 1;
-        tally.kinds.insert(nr);
-        for &errno in errors(nr) {
-            let told = runner.run_planted(text, setting, &format!("fail={nth},{errno}"));
-            tally.runs += 1;
+impl Sweep<'_> {
+    fn run(&self, fault: &str) -> Told {
+        self.runner.run_planted_within(LIMIT, self.text, SETTING, fault)
+    }
+
+    fn tally(&self) -> std::sync::MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn calls(&self, jobs: usize) {
+        let (next, end) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while !end.load(Relaxed) {
+                        let nth = next.fetch_add(1, Relaxed) * self.every + 1;
+                        if !self.place(nth) {
+                            end.store(true, Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// The `nth` host call fails; false if there are not so many.
+    fn place(&self, nth: u64) -> bool {
+        let probe = self.run(&format!("fail={nth},0"));
+        let Some(probed) = planted_call(&probe) else { return false };
+        {
+            let mut tally = self.tally();
+            tally.places += 1;
+            tally.kinds.insert(probed);
+        }
+        let all = errors(probed);
+        let one = all.get((nth / self.every) as usize % all.len().max(1));
+        let chosen = if self.every == 1 { all } else { one.map_or(&[][..], std::slice::from_ref) };
+        for errno in chosen {
+            let told = self.run(&format!("fail={nth},{errno}"));
             // Which call is the nth depends on scheduling: what failed is told by the run itself.
-            let nr = planted_call(&told).unwrap_or(nr);
-            match judge(&told) {
-                Some(why) => {
-                    *tally
-                        .bad
-                        .entry(format!("{name}: call {nr} (place {nth}) fails with {errno}: {why}"))
-                        .or_default() += 1
-                }
-                None if told.end == right.end && told.lines == right.lines => tally.same += 1,
-                None => tally.clean += 1,
+            let nr = planted_call(&told).unwrap_or(probed);
+            // Another one has been hit, which does not fail like this.
+            if errors(nr).contains(errno) {
+                let what = || format!("{}: call {nr} (place {nth}) fails with {errno}", self.name);
+                self.tally().count(what, &told, &self.right);
             }
         }
+        true
     }
+
+    /// A page of a shared file is missing.
+    fn pages(&self) {
+        for page in (0..PAGES).step_by(self.every.min(PAGES) as usize) {
+            let told = self.run(&format!("bus={page}"));
+            self.tally().count(|| format!("{}: page {page} is missing", self.name), &told, &self.right);
+        }
+    }
+}
+
+/// A process whose state page has no such page is looked at and then ended.
+fn watched(runner: &Runner, page: u64) -> Told {
+    let mut child = Command::new(&runner.entresol)
+        .args(["run", "--", "sleep", "60"])
+        .env("ENTRESOL_PLANT", format!("bus={page}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program is started");
+    let looks = (0..3).map(|_| {
+        let look = Command::new(&runner.entresol).args(["threads", &child.id().to_string()]).output();
+        look.is_ok_and(|look| look.status.code().is_some())
+    });
+    let looked = looks.fold(true, |all, one| all && one);
+    // SAFETY: our child, which has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    let status = child.wait().expect("it can be waited for");
+    let mut errors = String::new();
+    drop(child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors)));
+    let end = match status.signal() {
+        Some(signal) if looked => format!("signal {signal}"),
+        _ => format!("signal none, {status}, looked: {looked}"),
+    };
+    Told { end, lines: vec![], errors }
 }
 
 /// The call that was chosen, if the program made so many.
@@ -118,13 +227,14 @@ fn planted_call(told: &Told) -> Option<u32> {
 }
 
 /// Why this is no clean end.
-fn judge(told: &Told) -> Option<String> {
-    let line = told.errors.lines().find(|line| line.contains("internal fault") || line.contains("panicked"));
-    if let Some(line) = line {
+fn judge(told: &Told, right: &Told) -> Option<String> {
+    let is_fault =
+        |line: &&str| ["internal fault", "panicked", "the image failed"].iter().any(|bad| line.contains(bad));
+    if let Some(line) = told.errors.lines().find(is_fault) {
         return Some(line.to_owned());
     }
-    (told.end == "hung" || told.end.starts_with("signal")).then(|| {
-        let last = told.errors.lines().last().unwrap_or_default();
-        format!("{} {last}", told.end)
-    })
+    let last = told.errors.lines().last().unwrap_or_default();
+    let explained = told.end == "signal 6" && last.starts_with("entresol: ");
+    let ended = told.end != "hung" && (!told.end.starts_with("signal") || told.end == right.end || explained);
+    (!ended).then(|| format!("{} {last}", told.end))
 }
