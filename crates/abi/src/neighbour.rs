@@ -35,11 +35,9 @@ pub const fn name(number: u32) -> [u8; NAME] {
     name
 }
 
-/// Where a call about a thread has its pointer.
+/// Where a call about a thread, which its first argument names, has its pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// The argument that names the thread.
-    pub thread: usize,
     /// The argument that is a pointer, and how many bytes it points to; `None`: none is.
     pub pointer: Option<(usize, usize)>,
     /// The host writes there, else it reads.
@@ -61,10 +59,9 @@ impl Shape {
             nr::SCHED_SETAFFINITY => (Some((2, len(1).min(ROOM))), false),
             nr::SCHED_GETAFFINITY => (Some((2, len(1).min(ROOM))), true),
             nr::SCHED_GETSCHEDULER => (None, false),
-            nr::GETPRIORITY | nr::SETPRIORITY => return Some(Shape { thread: 1, pointer: None, answers: false }),
             _ => return None,
         };
-        pointer.is_none_or(|(_, len)| len <= ROOM).then_some(Shape { thread: 0, pointer, answers })
+        pointer.is_none_or(|(_, len)| len <= ROOM).then_some(Shape { pointer, answers })
     }
 }
 

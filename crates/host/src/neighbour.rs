@@ -1,4 +1,4 @@
-//! `sched_*(2)` and nice values of threads of another process under Entresol (`abi::neighbour`).
+//! `sched_*(2)` on threads of another process under Entresol (`abi::neighbour`).
 //!
 //! The asker proves by a descriptor and the process's mappings that it carries the image, and signals it by that descriptor.
 //! The asked process is told by the host who asks, and applies Linux's rule for that user (`check_same_owner`). If there is no
@@ -34,7 +34,7 @@ pub(crate) fn call(call: &Call) -> isize {
 fn ask(call: &Call) -> Option<isize> {
     let size = if call.nr == nr::SCHED_SETATTR { user::load_u32(call.args[1]).ok()? } else { 0 };
     let shape = Shape::of(call.nr, &call.args, size)?;
-    let thread = u32::try_from(call.args[shape.thread] as i32).ok().filter(|&thread| thread != 0)?;
+    let thread = u32::try_from(call.args[0] as i32).ok().filter(|&thread| thread != 0)?;
     let machine = &kernel().m;
     let process = if ids_file::is_ours(thread) { ids_file::owner(thread, machine.uid())? } else { thread };
     let mut question = Question { nr: call.nr as u64, args: call.args, bytes: [0; ROOM] };

@@ -55,10 +55,20 @@ fn a_timer_that_is_not_armed_sends_nothing() {
 fn what_is_sent_out_of_band_sends_a_signal_to_an_owner() {
     const MSG_OOB: u64 = 1;
     const F_SETOWN: u64 = 8;
-    let (mut w, _) = World::with_threads(1);
-    let mut send = |w: &mut World, flags| received(w, nr::SENDTO, [3, word(0), 1, flags, 0, 0]);
+    let (mut w, all) = World::with_threads(1);
+    let thread = all[0];
+    let send = |w: &mut World, flags| {
+        w.kernel.m.state().received.clear();
+        assert_eq!(w.call(thread, nr::SENDTO, [3, word(0), 1, flags, 0, 0]), None, "it may wait");
+        assert!(w.waiting_on_host.pop().is_some());
+        let next = w.kernel.trap(CpuId(0), Trap::HostReturn { thread, result: 1 });
+        w.follow(0, next);
+        w.settle();
+        assert_eq!(w.result(thread), Some(1));
+        w.kernel.m.state().received.clone()
+    };
     assert_eq!(send(&mut w, MSG_OOB), []);
-    w.call(ThreadIdx(0), nr::FCNTL, [4, F_SETOWN, 500, 0, 0, 0]);
+    w.call(thread, nr::FCNTL, [4, F_SETOWN, 500, 0, 0, 0]);
     assert_eq!((send(&mut w, MSG_OOB), send(&mut w, 0)), (vec![None], vec![]));
 }
 

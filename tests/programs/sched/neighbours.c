@@ -1,7 +1,6 @@
-/* sched_*(2) and nice values of another process, and of a thread of it, and what that process sees of them. */
+/* sched_*(2) on another process, and of a thread of it, and what that process sees of them. */
 #include "../check.h"
 #include "attr.h"
-#include <sys/resource.h>
 
 static pid_t main_id, other_id;
 static cpu_set_t start_set;
@@ -78,7 +77,9 @@ static void look_at_policy(const char *who, pid_t id) {
   say("%s: policy %#x", who, sched_getscheduler(id));
   say("%s: param %s", who, result(sched_getparam(id, &param)));
   say("%s: priority %d", who, param.sched_priority);
-  say("%s: nice %d", who, getpriority(PRIO_PROCESS, id));
+  struct attr attr;
+  say("%s: getattr %s", who, result(syscall(SYS_sched_getattr, id, &attr, SIZE_1, 0)));
+  say("%s: nice %d", who, attr.nice);
 }
 static void change(pid_t id) {
   struct sched_param param = {.sched_priority = 0};
@@ -88,8 +89,6 @@ static void change(pid_t id) {
   param.sched_priority = 1;
   say("wrong priority: %s", result(sched_setparam(id, &param)));
   say("wrong policy: %s", result(sched_setscheduler(id, 77, &param)));
-  say("nice: %s", result(setpriority(PRIO_PROCESS, id, 7)));
-  say("nice seen: %d", getpriority(PRIO_PROCESS, id));
   struct attr attr = {.size = SIZE_1};
   say("getattr: %s", result(syscall(SYS_sched_getattr, id, &attr, SIZE_1, 0)));
   say("policy %u flags %#llx nice %d", attr.policy, (unsigned long long)attr.flags, attr.nice);

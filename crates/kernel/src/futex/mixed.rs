@@ -25,8 +25,8 @@ impl<M: Machine> Kernel<M> {
     /// The call; `own` is the first word, else the second.
     pub(crate) fn mixed_futex(&self, cpu: CpuId, t: ThreadIdx, call: &Call, own_first: bool) -> Result<Out, Errno> {
         let [addr, op, val, val2, addr2, val3] = call.args;
-        self.check_word(addr, false)?;
-        self.check_word(addr2, false)?;
+        self.check_mixed(addr, own_first)?;
+        self.check_mixed(addr2, !own_first)?;
         let wanted = |addr, count: u64| Wanted { addr, count: (count as i32).max(1) as u32 };
         let (first, second) = match op as u32 & FUTEX_CMD_MASK {
             FUTEX_WAKE_OP => match self.change_word(addr2, &WakeOp::decode(val3 as u32)) {
@@ -54,6 +54,15 @@ impl<M: Machine> Kernel<M> {
             }
             _ => Out::Done(woken as isize),
         })
+    }
+
+    /// A word of a file may be one that can only be read.
+    fn check_mixed(&self, addr: u64, own: bool) -> Result<(), Errno> {
+        match own {
+            true => self.check_word(addr, false),
+            false if !addr.is_multiple_of(4) => Err(Errno::EINVAL),
+            false => self.m.load_u32(addr).map(|_| ()).map_err(|_| Errno::EFAULT),
+        }
     }
 
     fn wake_in_host(&self, cpu: CpuId, t: ThreadIdx, wanted: Wanted) -> Result<usize, Errno> {
