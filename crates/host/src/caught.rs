@@ -67,12 +67,12 @@ fn each(set: u64, mut f: impl FnMut(Signal)) {
 /// Sets a handler, and leaves the flags that say what becomes of children.
 fn set(signal: Signal, handler: u64) {
     const OF_CHILDREN: u64 = abi::SaFlags::NOCLDSTOP.0 | abi::SaFlags::NOCLDWAIT.0;
-    let flags = os::sigaction(signal.raw(), None).flags & OF_CHILDREN;
+    let flags = crate::report::sigaction(signal.raw(), None).flags & OF_CHILDREN;
     let action = match handler {
         0 => os::HostAction { flags, ..os::HostAction::default() },
         _ => handlers::action(handler, flags),
     };
-    os::sigaction(signal.raw(), Some(&action));
+    crate::report::sigaction(signal.raw(), Some(&action));
 }
 
 /// One at a time: from here on the carrier blocks them all, and the service thread takes the next.

@@ -76,7 +76,7 @@ pub fn hand_back() -> bool {
     let ignored = if Carrier::is_borrowed() { Carrier::me().borrower().ignored() } else { k.ignored() };
     let set = ignored.0 & !SERVICE_SET & !kept;
     for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0 && is_handled(signal)) {
-        os::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
+        crate::report::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
     }
     set != 0
 }
@@ -90,18 +90,18 @@ pub(crate) fn action(handler: u64, flags: u64) -> HostAction {
 /// Whether the host has a handler of ours for the signal: a vfork child may have put another action in its place.
 pub(crate) fn is_handled(signal: i32) -> bool {
     let has_one = (1..=os::SIGNAL_INTERRUPT).contains(&signal) && !SERVICE_SET & bit(signal) != 0;
-    has_one && os::sigaction(signal, None).handler > SIG_IGN
+    has_one && crate::report::sigaction(signal, None).handler > SIG_IGN
 }
 
 /// Installs the handlers of the process.
 pub fn install() {
     crate::run::set_up();
     let action = |handler: u64| action(handler, 0);
-    os::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
-    os::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
-    os::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
+    crate::report::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
+    crate::report::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
+    crate::report::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV] {
-        os::sigaction(signal, Some(&action(on_fault as *const () as u64)));
+        crate::report::sigaction(signal, Some(&action(on_fault as *const () as u64)));
     }
 }
 
@@ -376,5 +376,5 @@ const _: () = assert!(size_of::<HostInfo>() == 128);
 
 /// Lets the instruction fault again, with the default action this time.
 pub fn die_again(signal: i32) {
-    os::sigaction(signal, Some(&HostAction::default()));
+    crate::report::sigaction(signal, Some(&HostAction::default()));
 }

@@ -4,39 +4,35 @@
 //! The asked process is told by the host who asks, and applies Linux's rule for that user (`check_same_owner`). If there is no
 //! answer in time, the call is the host's, as it is for a process that runs natively.
 
-use crate::machine::kernel;
+use crate::ids_file;
 use crate::os::{self, nr};
-use crate::report::Text;
 use crate::socket::{Peer, Socket};
-use crate::{ids_file, survey};
 use abi::neighbour::{self, Answer, Question, ROOM, Shape};
 use abi::{Errno, SigInfo, si_code};
 use arch::{base, syscall, user};
-use core::fmt::Write;
-use kernel::{Call, ELSEWHERE, Machine};
+use kernel::{Call, ELSEWHERE, Kernel, Machine};
 
 /// How long an answer may take, in milliseconds: longer only if the process is stopped.
 const PATIENCE: u32 = 500;
 /// How long the service thread waits for the question that it has been called for.
 const PATIENCE_OF_ASKED: u32 = 50;
 
-/// The current thread's call about a thread of another process.
+/// The current thread's call about a thread of another process. `user` owns this process's list of ids.
 #[cold]
-pub(crate) fn call(call: &Call) -> isize {
+pub(crate) fn call<M: Machine>(machine: &M, user: u32, call: &Call) -> isize {
     let call = Call { nr: call.nr & !ELSEWHERE, args: call.args };
-    ask(&call).unwrap_or_else(|| {
+    ask(machine, user, &call).unwrap_or_else(|| {
         // SAFETY: the program's own call on its behalf.
         unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
     })
 }
 
 /// The answer of the process that has the thread; `None` if it does not run under Entresol, or the program's memory is not there.
-fn ask(call: &Call) -> Option<isize> {
+fn ask<M: Machine>(machine: &M, user: u32, call: &Call) -> Option<isize> {
     let size = if call.nr == nr::SCHED_SETATTR { user::load_u32(call.args[1]).ok()? } else { 0 };
     let shape = Shape::of(call.nr, &call.args, size)?;
     let thread = u32::try_from(call.args[0] as i32).ok().filter(|&thread| thread != 0)?;
-    let machine = &kernel().m;
-    let process = if ids_file::is_ours(thread) { ids_file::owner(thread, machine.uid())? } else { thread };
+    let process = if ids_file::is_ours(thread) { ids_file::owner(thread, user)? } else { thread };
     let mut question = Question { nr: call.nr as u64, args: call.args, bytes: [0; ROOM] };
     if let Some((at, len)) = shape.pointer.filter(|_| !shape.answers) {
         machine.read(call.args[at], &mut question.bytes[..len]).ok()?;
@@ -105,9 +101,7 @@ fn has_image(process: u32) -> bool {
     /// So many parts of the file are looked through.
     const PARTS_MAX: usize = 4096;
     const NAME: &[u8] = b"/libentresol-";
-    let mut path = Text::<32>::default();
-    let _ = write!(path, "/proc/{process}/maps\0");
-    let Ok(fd) = os::open(path.as_bytes(), 0, 0) else { return false };
+    let Ok(fd) = os::open(&path(process, b"maps"), 0, 0) else { return false };
     let (mut bytes, mut kept) = ([0u8; 4096], 0);
     let found = (0..PARTS_MAX).find_map(|_| {
         let len = os::read(fd, &mut bytes[kept..]);
@@ -126,16 +120,16 @@ fn has_image(process: u32) -> bool {
 }
 
 /// Answers if the signal is about such a call.
-pub(crate) fn serve(info: &SigInfo) -> bool {
+pub(crate) fn serve<M: Machine>(kernel: &Kernel<M>, info: &SigInfo) -> bool {
     let is_one = info.signo() == neighbour::SIGNAL && info.code() == si_code::QUEUE;
     let Some(number) = Some(info.value()).filter(|_| is_one).and_then(neighbour::number) else { return false };
     if let Some(socket) = Socket::connect(&neighbour::name(number)) {
-        answer(&socket);
+        answer(kernel, &socket);
     }
     true
 }
 
-fn answer(socket: &Socket) -> Option<()> {
+fn answer<M: Machine>(kernel: &Kernel<M>, socket: &Socket) -> Option<()> {
     let peer = socket.peer()?;
     let privileged = may_set_priorities(peer.process);
     if !privileged && !is_owner(&peer) {
@@ -155,7 +149,7 @@ fn answer(socket: &Socket) -> Option<()> {
         question.args[at] = if question.args[at] == 0 { 0 } else { question.bytes.as_mut_ptr() as u64 };
     }
     let call = Call { nr: question.nr as usize, args: question.args };
-    let result = kernel().for_neighbour(&call, privileged) as i64;
+    let result = kernel.for_neighbour(&call, privileged) as i64;
     socket.send(&Answer { result, bytes: question.bytes }.to_bytes()).then_some(())
 }
 
@@ -170,17 +164,40 @@ fn is_owner(peer: &Peer) -> bool {
 fn may_set_priorities(process: i32) -> bool {
     const CAP_SYS_NICE: u32 = 23;
     let (mut mine, mut theirs) = ([0; 512], [0; 512]);
-    let read = |file: &str, to: &mut [u8; 512]| {
-        let mut path = Text::<48>::default();
-        let _ = write!(path, "/proc/{process}/{file}\0");
-        os::read_file(path.as_bytes(), to).len()
-    };
+    let Ok(process @ 1..) = u32::try_from(process) else { return false };
     let same =
-        os::read_file(b"/proc/self/uid_map\0", &mut mine).len() == read("uid_map", &mut theirs) && mine == theirs;
+        os::read_file(b"/proc/self/uid_map\0", &mut mine) == os::read_file(&path(process, b"uid_map"), &mut theirs);
     let mut status = [0; 4096];
-    let mut path = Text::<48>::default();
-    let _ = write!(path, "/proc/{process}/status\0");
-    let effective = survey::labelled(os::read_file(path.as_bytes(), &mut status), "CapEff:");
-    let set = effective.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
-    process > 0 && same && set >> CAP_SYS_NICE & 1 != 0
+    let lines = os::read_file(&path(process, b"status"), &mut status).split(|&b| b == b'\n');
+    let mut effective = lines.filter_map(|line| core::str::from_utf8(line.strip_prefix(b"CapEff:")?).ok());
+    let set = effective.next().and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    same && set >> CAP_SYS_NICE & 1 != 0
+}
+
+/// `/proc/PROCESS/FILE` with a final zero. More slashes than one are one.
+fn path(process: u32, file: &[u8]) -> [u8; 40] {
+    let mut path = [b'/'; 40];
+    path[..5].copy_from_slice(b"/proc");
+    let mut left = process;
+    let digits = process.checked_ilog10().unwrap_or(0) as usize + 1;
+    for digit in path[6..6 + digits].iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let end = path.len() - 1;
+    path[end - file.len()..end].copy_from_slice(file);
+    path[end] = 0;
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_file_of_a_process() {
+        let (short, long) = (path(1, b"maps"), path(4_194_304, b"uid_map"));
+        assert!(short.starts_with(b"/proc/1/") && short.ends_with(b"/maps\0"));
+        assert!(long.starts_with(b"/proc/4194304/") && long.ends_with(b"/uid_map\0"));
+    }
 }

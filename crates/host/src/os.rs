@@ -1,6 +1,5 @@
 //! The host calls that the machine makes for itself, with types.
 
-use crate::report;
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -294,14 +293,7 @@ pub struct HostAction {
     pub mask: u64,
 }
 
-/// Sets a host disposition; gives the old one. Of a host that refuses nothing can be known any more.
-pub fn sigaction(signal: i32, new: Option<&HostAction>) -> HostAction {
-    try_sigaction(signal, new).unwrap_or_else(|error| {
-        report::fatal(format_args!("the host refused the disposition of signal {signal} (error {error})"))
-    })
-}
-
-/// The same, or the host's error.
+/// Sets a host disposition: the old one, or the host's error.
 pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction, isize> {
     let mut old = HostAction::default();
     let new = new.map_or(core::ptr::null(), core::ptr::from_ref);

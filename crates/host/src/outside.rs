@@ -86,7 +86,7 @@ pub(crate) fn serve() {
 /// A vfork child, which has no kernel: the host does what it does by default.
 fn suffer(info: &[u8; 128]) {
     let signal = number(info);
-    os::sigaction(signal, Some(&HostAction::default()));
+    crate::report::sigaction(signal, Some(&HostAction::default()));
     os::queue_info(os::getpid(), os::gettid(), info);
 }
 

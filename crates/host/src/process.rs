@@ -93,7 +93,7 @@ pub(crate) fn suffer(signal: i32, action: Fatal) {
     // Only a stop returns, when the process continues.
     os::sigprocmask(2, mask);
     if !ends && let Ok(before) = before {
-        os::sigaction(signal, Some(&before));
+        crate::report::sigaction(signal, Some(&before));
     }
 }
 

@@ -92,3 +92,10 @@ pub fn fatal(args: fmt::Arguments<'_>) -> ! {
     say(args);
     crate::process::abort()
 }
+
+/// Sets a host disposition; gives the old one. With a host that refuses nothing can be known of signals any more.
+pub fn sigaction(signal: i32, new: Option<&os::HostAction>) -> os::HostAction {
+    os::try_sigaction(signal, new).unwrap_or_else(|error| {
+        fatal(format_args!("the host refused the disposition of signal {signal} (error {error})"))
+    })
+}

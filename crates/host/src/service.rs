@@ -262,7 +262,7 @@ pub(crate) fn leave(set: u64) {
 
 /// Returns the signal if there is no room for it.
 pub(crate) fn deliver(info: SigInfo) -> Option<SigInfo> {
-    if request::serve(&info) || neighbour::serve(&info) {
+    if request::serve(&info) || neighbour::serve(kernel(), &info) {
         return None;
     }
     // It has no CPU: every CPU that must look is kicked.

@@ -97,12 +97,12 @@ pub(crate) fn show(info: &SigInfo) -> bool {
     if handlers::SERVICE_SET & bit == 0 || !is_traced() {
         return true;
     }
-    let before = os::sigaction(info.signo(), Some(&handlers::action(on_shown as *const () as u64, 0)));
+    let before = crate::report::sigaction(info.signo(), Some(&handlers::action(on_shown as *const () as u64, 0)));
     SHOWN.store(0, Relaxed);
     os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
     let mask = os::sigprocmask(1, bit);
     os::sigprocmask(2, mask);
-    os::sigaction(info.signo(), Some(&before));
+    crate::report::sigaction(info.signo(), Some(&before));
     SHOWN.load(Relaxed) != 0
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
         // SAFETY: the program's own call on its behalf.
         unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
     } else {
-        neighbour::call(&call)
+        neighbour::call(&k.m, k.m.uid(), &call)
     };
     me.inline.call.store(before.wrapping_add(2), Release);
     compiler_fence(SeqCst);

@@ -132,7 +132,7 @@ static HOOKS: process::Hooks =
 fn ignored_signals() -> SigSet {
     let mut set = SigSet::EMPTY;
     for signal in Signal::all() {
-        if os::sigaction(signal.raw(), None).handler == abi::SIG_IGN {
+        if host::report::sigaction(signal.raw(), None).handler == abi::SIG_IGN {
             set.insert(signal);
         }
     }

@@ -83,7 +83,7 @@ fn tell_host(b: &Borrower, signal: Signal) {
         true => handlers::action(on_signal as *const () as u64, flags),
         false => os::HostAction { handler: action.handler, flags, ..os::HostAction::default() },
     };
-    os::sigaction(signal.raw(), Some(&host));
+    crate::report::sigaction(signal.raw(), Some(&host));
 }
 
 pub(super) fn set_mask(b: &mut Borrower, a: &[u64; 6]) -> isize {

@@ -15,8 +15,8 @@ mod signal;
 mod sleep;
 
 use crate::machine::{Call, Machine};
-use crate::trap::{Out, Process};
 use crate::syscall::policy::By;
+use crate::trap::{Out, Process};
 use crate::{Kernel, PRIVATE_JOIN_GROUP, PRIVATE_VERSION};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
