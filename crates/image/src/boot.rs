@@ -79,6 +79,10 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
+    let limits = crate::limits::parse(value).unwrap_or_else(|pair| {
+        let pair = core::str::from_utf8(pair).unwrap_or("a limit");
+        host::report::fatal(format_args!("the options have a limit that cannot be read: {pair}"))
+    });
     let config = Config {
         cpus,
         at_once: os::host_cpus(),
@@ -86,7 +90,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
         pending_unlimited: options.pending_unlimited,
-        limits: crate::limits::parse(value),
+        limits,
         mapped_guards: options.mapped_guards,
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),

@@ -1,4 +1,5 @@
-//! Limits as `entresol run` writes them among the options. It has checked them; what is damaged is no limit.
+//! Limits as `entresol run` writes them among the options. It has checked them, so one that cannot be read is a mistake
+//! that must not pass for "no limit".
 //!
 //! | option | value |
 //! |---|---|
@@ -14,46 +15,54 @@ use ids::{CPUS_MAX, CpuId, CpuMask, Nanos};
 use kernel::limits::{GroupSpec, Limits, Share};
 
 /// Reads them out of all options.
-pub fn parse(options: &[u8]) -> Limits {
+///
+/// # Errors
+/// The first option that is about limits and cannot be read.
+pub fn parse(options: &[u8]) -> Result<Limits, &[u8]> {
     let mut limits = Limits::default();
     for pair in options.split(|&b| b == b';') {
         let Some(at) = pair.iter().position(|&b| b == b'=') else { continue };
         let (name, value) = (&pair[..at], &pair[at + 1..]);
         let fields: Vec<&[u8]> = value.split(|&b| b == b',').collect();
-        // What cannot be read is no limit.
-        let _ = match name {
+        let read = match name {
             b"limit" => limit(&mut limits, &fields),
             b"group" => group(&mut limits, &fields),
             b"cpuset" => cpuset(&mut limits, &fields),
             b"member" => member(&mut limits, &fields),
-            _ => None,
+            _ => Some(()),
         };
+        read.ok_or(pair)?;
     }
-    limits
+    Ok(limits)
 }
 
 fn limit(limits: &mut Limits, fields: &[&[u8]]) -> Option<()> {
     let (scope, fields) = fields.split_first()?;
-    let to = if *scope == b"thread" { &mut limits.thread } else { &mut limits.process };
+    let to = match *scope {
+        b"thread" => &mut limits.thread,
+        b"process" => &mut limits.process,
+        _ => return None,
+    };
     match fields {
         [b"soft", ns, signal] => to.soft = Some((Nanos(number(ns)?), Signal::from_raw(number(signal)? as i32)?)),
         [b"hard", ns] => to.hard = Some(Nanos(number(ns)?)),
-        [b"share", quota, period] => to.share = share(quota, period),
-        _ => {}
+        [b"share", quota, period] => to.share = share(quota, period)?,
+        _ => return None,
     }
     Some(())
 }
 
-fn share(quota: &[u8], period: &[u8]) -> Option<Share> {
+/// A quota of 0 is no share.
+fn share(quota: &[u8], period: &[u8]) -> Option<Option<Share>> {
     let (quota, period) = (Nanos(number(quota)?), Nanos(number(period)?));
-    (quota != Nanos::ZERO && period != Nanos::ZERO).then_some(Share { quota, period })
+    Some((quota != Nanos::ZERO && period != Nanos::ZERO).then_some(Share { quota, period }))
 }
 
 fn group(limits: &mut Limits, fields: &[&[u8]]) -> Option<()> {
     let &[name, quota, period] = fields else { return None };
     limits.groups.push(GroupSpec {
         name: name.to_vec(),
-        share: share(quota, period),
+        share: share(quota, period)?,
         cpus: None,
         exclusive: false,
         patterns: Vec::new(),
@@ -70,7 +79,10 @@ fn cpuset(limits: &mut Limits, fields: &[&[u8]]) -> Option<()> {
             Some(at) => (number(&part[..at])?, number(&part[at + 1..])?),
             None => (number(part)?, number(part)?),
         };
-        (from..=to.min(CPUS_MAX as u64 - 1)).for_each(|cpu| cpus.insert(CpuId(cpu as u16)));
+        if from > to || to >= CPUS_MAX as u64 {
+            return None;
+        }
+        (from..=to).for_each(|cpu| cpus.insert(CpuId(cpu as u16)));
     }
     let group = limits.groups.iter_mut().find(|group| group.name == name)?;
     (group.cpus, group.exclusive) = (Some(cpus), !exclusive.is_empty());
@@ -91,8 +103,8 @@ mod tests {
     #[test]
     fn what_the_command_writes_is_read() {
         let text = b"v=1;limit=process,soft,5,15;limit=thread,hard,7;limit=process,share,1,2;group=web,50,100;\
-            group=all,0,0;cpuset=all,0-2+5,exclusive;cpuset=web,1;cpuset=web,x;member=web,w-*;member=web,x?;member=none,y;limit=process,soft;limit=;group=a;image=/i";
-        let limits = parse(text);
+            group=all,0,0;cpuset=all,0-2+5,exclusive;cpuset=web,1;member=web,w-*;member=web,x?;image=/i";
+        let limits = parse(text).unwrap();
         assert_eq!(limits.process.soft, Some((Nanos(5), Signal::TERM)));
         assert_eq!(limits.process.share, Some(Share { quota: Nanos(1), period: Nanos(2) }));
         assert_eq!((limits.thread.hard, limits.thread.soft), (Some(Nanos(7)), None));
@@ -104,6 +116,30 @@ mod tests {
             |i: usize| limits.groups[i].cpus.as_ref().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect::<Vec<u16>>());
         assert_eq!((cpus(0), limits.groups[0].exclusive), (Some(vec![1]), false));
         assert_eq!((cpus(1), limits.groups[1].exclusive), (Some(vec![0, 1, 2, 5]), true));
-        assert!(parse(b"v=1;image=/i").is_empty());
+        assert!(parse(b"v=1;image=/i").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_damaged_is_an_error() {
+        for damaged in [
+            "limit=",
+            "limit=process,soft",
+            "limit=process,soft,5",
+            "limit=process,soft,x,15",
+            "limit=process,soft,5,65",
+            "limit=all,hard,7",
+            "limit=thread,share,1",
+            "group=a",
+            "group=a,1,x",
+            "cpuset=web,x",
+            "cpuset=web,2-1",
+            "cpuset=web,4096",
+            "cpuset=none,1",
+            "member=none,y",
+            "member=web",
+        ] {
+            let text = alloc::format!("v=1;group=web,1,2;{damaged};image=/i");
+            assert_eq!(parse(text.as_bytes()).err(), Some(damaged.as_bytes()));
+        }
     }
 }
