@@ -15,12 +15,12 @@
 //! | [`trap`], `brief` | entry, scheduling and exit of a trap; the short form for yields and plain futexes |
 //! | [`wait`] | what a thread waits for, and how a wait ends |
 //! | `futex` | wait queues, requeue, priority inheritance, robust lists |
-//! | [`signals`] | delivery to threads, on top of crate `signal` |
-//! | [`cputime`], `limits` | CPU time, its timers, limits and shares, on top of crate `time` |
-//! | [`posix_timers`] | POSIX timers and checkpoints of them |
+//! | `signals` | delivery to threads, on top of crate `signal` |
+//! | `cputime`, `limits` | CPU time, its timers, limits and shares, on top of crate `time` |
+//! | `posix_timers` | POSIX timers and checkpoints of them |
 //! | `host_wait` | a thread leaves its CPU for a host call |
 //! | [`Personality`] | what answers all other calls |
-//! | [`describe`] | what `ps` and the state page say of a thread, read without stopping anyone |
+//! | `describe` | what `ps` and the state page say of a thread, read without stopping anyone |
 //!
 //! # Locks
 //! In the order in which they may be taken: futex bucket, turnstiles (`futex::pi`), run queue (inside `sched`), timeout
@@ -33,19 +33,19 @@ extern crate alloc;
 mod brief;
 mod carried;
 pub mod cpu;
-pub mod cputime;
-pub mod describe;
+mod cputime;
+mod describe;
 pub mod futex;
 pub mod hint;
 mod host_wait;
 pub mod limits;
 pub mod machine;
 mod personality;
-pub mod posix_timers;
+mod posix_timers;
 mod profile;
 mod scarce;
 mod shared;
-pub mod signals;
+mod signals;
 pub mod stats;
 pub mod syscall;
 pub mod thread;
@@ -60,12 +60,14 @@ use sync::CachePadded;
 
 pub use brief::{Brief, Chosen, Here};
 pub use carried::Carried;
-pub use describe::{Moment, snapshot_rest};
+pub use cputime::TimeLimit;
+pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
 pub use machine::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
 pub use personality::{Capability, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;
+pub use signals::ProcessState;
 pub use syscall::neighbour::ELSEWHERE;
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Out, Process, Trap};

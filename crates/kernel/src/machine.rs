@@ -181,7 +181,7 @@ pub trait Machine: Sync + Sized {
     fn show_to_tracer(&self, _info: &SigInfo) -> bool {
         true
     }
-    /// The kernel is given what the host has received for the process ([`crate::Kernel::signal_from_host`]). When this
+    /// The kernel is given what the host has received for the process (`Linux::signal_from_host`). When this
     /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
     /// wait for another carrier that has taken one and not given it yet.
     fn receive(&self, _awaited: Option<Signal>) {}

@@ -4,7 +4,7 @@
 //! So the thread is **put off**: it sleeps and then makes its call again, until the host gives us carriers or the
 //! call ends. Threads that are put off take turns, and runnable threads have the CPU meanwhile.
 //!
-//! - If the host can say whether the call would still wait ([`Kernel::would_wait`]), the call is not made before that.
+//! - If the host can say whether the call would still wait ([`Linux::would_wait`]), the call is not made before that.
 //!   `poll(2)` and `epoll_wait(2)`, which have a timeout of their own, are polled in place, because their timeout would restart.
 //! - Any other call is made on the CPU's own carrier, called back after 20 to 40 ms (the machine returns
 //!   [`crate::TRY_AGAIN`]), and sleeps longer the more threads are put off, so they hold the CPU at most half of the time.

@@ -8,12 +8,12 @@
 //!
 //! **What is not exactly this is the host's.** Each stack is described by two numbers, its length and
 //! how much of its low end is hidden. Before any call makes it something else (`mremap`, a mapping laid
-//! over it, a protection key, `mseal`, other advice), [`Kernel::let_stacks_go`] replaces the markers by
+//! over it, a protection key, `mseal`, other advice), `let_stacks_go` replaces the markers by
 //! what they stand for, a mapping without access, and forgets the stack: from then on it is what the
 //! program would have without us. A freed stack is unmapped.
 //!
 //! The host refuses markers in locked memory (`mlockall`); then each of these calls goes through as it
-//! is. [`reserve`] says where stacks come from, and what hosts without markers have instead.
+//! is. `reserve` says where stacks come from, and what hosts without markers have instead.
 
 mod reserve;
 

@@ -6,7 +6,7 @@ use abi::Errno;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use ids::{Policy, ThreadIdx};
-use kernel::cputime::TimeLimit;
+use kernel::TimeLimit;
 use kernel::wait::Wait;
 use procfs::Node;
 use procfs::entries::File;
@@ -119,7 +119,7 @@ impl<M: Host> Linux<'_, M> {
     /// Linux's name of the function in which such a wait stands.
     fn waits_in(&self, of: &Subject) -> Option<&'static str> {
         let t = of.slot.filter(|&t| self.sched.is_blocked(t))?;
-        kernel::describe::reason(self.thread(t).wait.kind()).function()
+        kernel::reason(self.thread(t).wait.kind()).function()
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
