@@ -247,7 +247,8 @@ static void settle(void) {
     }
     qsort(results, count, sizeof *results, by_text);
     for (int i = 0; i < count; i++) say(" (%s)", results[i]);
-    if (!complete) say(" STUCK");
+    for (int i = 1; !complete && i < WORKERS; i++)
+        if (workers[i].state == SHARING && must_end(i)) say(" STUCK %d on %d way %d units %ld", i, waiters[i].channel, waiters[i].way, atomic_load(&units[waiters[i].channel]));
 }
 
 /* The worker has come back, or has been asleep for so long that it is in the call: under Entresol it sleeps while another
@@ -427,12 +428,17 @@ OP(renumber, 8, TOP_ONLY | MAIN_ONLY, CHANNELS, 4) {
     struct channel *c = &channels[a[0]];
     if (!usable(a[0])) return say(" skipped");
     surely_waiting(a[0]);
+    int before = c->in;
     switch (a[1]) {
     case 0: close(c->in), c->in = fcntl(c->held_in, F_DUPFD, 0); break;
     case 1: close(c->in), c->in = fcntl(c->held_in, F_DUPFD_CLOEXEC, 400); break;
     case 2: say(" %d", dup2(0, c->in) == c->in), c->in = dup2(c->held_in, c->in); break;
     case 3: say(" %s", outcome(close_range(c->in, c->in, 0))), c->in = fcntl(c->held_in, F_DUPFD, 0); break;
     }
+    /* A call that begins anew finds an error there, and no file that somebody has just opened. */
+    int blind = open("/dev/null", O_WRONLY);
+    if (c->in != before && blind != before) dup2(blind, before);
+    if (blind != before) close(blind);
     settle();
 }
 
