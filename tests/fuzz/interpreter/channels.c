@@ -38,6 +38,9 @@ static struct waiter {
     bool timed;
 } waiters[WORKERS];
 
+/* How many consumers there were when the last operation ended: a forked child has no workers to count. */
+static int waited_for[CHANNELS];
+
 static const struct timespec far = {1000, 0}, shortly = {0, 5000000};
 
 static bool by_bytes(int kind) { return kind == PIPE || kind == STREAM || kind == FIFO; }
@@ -245,6 +248,7 @@ static void settle(void) {
         }
         if (!complete) pause_shortly();
     }
+    for (int i = 0; i < CHANNELS; i++) waited_for[i] = waiting_for(i, consumes);
     qsort(results, count, sizeof *results, by_text);
     for (int i = 0; i < count; i++) say(" (%s)", results[i]);
     for (int i = 1; !complete && i < WORKERS; i++)
@@ -340,18 +344,14 @@ OP(share, 40, TOP_ONLY | MAIN_ONLY, WORKERS, CHANNELS, WAYS, 4, KINDS) {
     say(w->state == SHARING ? " waits" : " back");
 }
 
-OP(put, 26, NO_VFORK, CHANNELS, 4) {
+/* Adds bytes, a message, an event or a connection: what the call answers. */
+static long add(long i, long amount) {
     static const int sizes[] = {1, 4, 100, 2000};
     static const char bytes[2000];
-    struct channel *c = &channels[a[0]];
-    if (self != 0 || depth > 1 || !c->open) return say(" skipped");
-    if (depth == 0) settle();
-    /* A child does not see what has come back, so it adds only where there is nothing. */
-    long most = depth > 0 ? 0 : by_bytes(c->kind) ? 30000 : 4;
-    if (c->ended || c->sent_to || atomic_load(&units[a[0]]) > most) return say(" skipped");
-    long size = sizes[a[1]], r;
+    struct channel *c = &channels[i];
+    long r;
     if (is_event(c->kind)) {
-        uint64_t more = a[1] + 1;
+        uint64_t more = amount + 1;
         r = write(c->out, &more, 8);
     } else if (c->kind == LISTENER) {
         struct sockaddr_un address;
@@ -362,11 +362,27 @@ OP(put, 26, NO_VFORK, CHANNELS, 4) {
         close(fd);
         r += r == 0;
     } else {
-        r = write(c->out, bytes, size);
+        r = write(c->out, bytes, sizes[amount]);
     }
-    say(" %s", outcome(r));
-    if (r > 0) atomic_fetch_add(&units[a[0]], by_bytes(c->kind) ? size : c->kind == SEMAPHORE ? a[1] + 1 : 1);
+    if (r > 0) atomic_fetch_add(&units[i], by_bytes(c->kind) ? sizes[amount] : c->kind == SEMAPHORE ? amount + 1 : 1);
+    return r;
+}
+
+/* If one of several consumers comes back, all do: which of them is first is not told. */
+OP(put, 26, NO_VFORK, CHANNELS, 4) {
+    struct channel *c = &channels[a[0]];
+    if (self != 0 || depth > 1 || !c->open) return say(" skipped");
     if (depth == 0) settle();
+    int before = depth > 0 ? waited_for[a[0]] : waiting_for(a[0], consumes), left = 0;
+    /* A child does not see what has come back, so it adds only where there is nothing. */
+    long most = depth > 0 ? 0 : by_bytes(c->kind) ? 30000 : 4;
+    if (c->ended || c->sent_to || atomic_load(&units[a[0]]) > most || (depth > 0 && before > 1)) return say(" skipped");
+    do {
+        say(" %s", outcome(add(a[0], a[1])));
+        if (depth > 0) return;
+        settle();
+        left = waiting_for(a[0], consumes);
+    } while (left > 0 && left < before);
 }
 
 /* By the thread that reads the program, if there is something. */

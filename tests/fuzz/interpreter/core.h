@@ -112,6 +112,7 @@ extern bool unordered;  /* The next events come in any order. */
 void prepare_signals(void);
 void tell_events(void);
 void await_events(int count);
+void await_signal(int sig, int before); /* One that is logged after the first `before`. */
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
