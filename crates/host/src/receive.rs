@@ -167,10 +167,11 @@ pub(crate) fn settle(awaited: Option<Signal>) {
     }
 }
 
-/// Takes all signals of the set to the kernel: which there were.
+/// Takes all signals of the set to the kernel: which there were. One that a descriptor is to read goes back to the host, and
+/// is left there from then on.
 fn take(set: u64) -> SigSet {
     let mut taken = SigSet::EMPTY;
-    while let Some(info) = left::take(&kernel().m, SigSet(set)) {
+    while let Some(info) = left::take(&kernel().m, SigSet(set & !service::left())) {
         // A standard signal is never refused.
         let _ = Linux(kernel()).signal_from_host(Carrier::me().cpu(), info);
         taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);

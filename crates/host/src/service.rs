@@ -239,6 +239,11 @@ pub(crate) fn call() -> bool {
     tid != 0
 }
 
+/// The signals that are left pending.
+pub(crate) fn left() -> u64 {
+    LEFT.load(SeqCst)
+}
+
 /// Leaves the signals of this set pending from now on, and receives all others.
 ///
 /// When it returns, none of the set is received any more: the service thread, which may be asking for some of them,

@@ -110,7 +110,7 @@ static pid_t start_sharing(int from, int to) {
     for (int i = 1; i < WORKERS; i++) workers[i].state = ABSENT;
     workers[0] = workers[slot];
     workers[0].state = IDLE;
-    starter = leader, leader = -1;
+    starter = leader, leader = 0x7fffffff; /* No process, and above all not -1. */
     self = 0;
     pid_t pid = clone(child_steps, stack + (1 << 20), CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
     int error = errno;

@@ -267,6 +267,28 @@ CASE(timers) {
   close(fd);
 }
 
+/* Blocked when the descriptor is there already: the first one that comes is given back for it to read. */
+CASE(ends_of_children) {
+  int fd = descriptor(SIGCHLD, 0, 0);
+  struct signalfd_siginfo info;
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, SIGCHLD);
+  for (int i = 0; i < 50; i++) {
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    pthread_sigmask(SIG_BLOCK, &one, NULL);
+    pid_t child = fork();
+    need(child >= 0);
+    if (child == 0) _exit(i);
+    int status;
+    must(waitpid(child, &status, 0) == child);
+    must(read(fd, &info, sizeof info) == sizeof info);
+    must(info.ssi_signo == SIGCHLD);
+  }
+  say("all read");
+  close(fd);
+}
+
 CASE(duplicates_and_forked_children) {
   int fd = descriptor(SIGUSR1, 0, SFD_NONBLOCK), other = dup(fd);
   struct signalfd_siginfo info;
