@@ -18,6 +18,7 @@ pub use linux_raw_sys::general as linux;
 pub mod bytes;
 pub mod checkpoint;
 mod clone;
+pub mod epoll;
 mod errno;
 pub mod frame;
 pub mod futex;

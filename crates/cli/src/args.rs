@@ -122,6 +122,10 @@ pub struct RunArguments {
     /// no markers can see, but of which a process has few [default: markers where the host has them, from Linux 6.13]
     #[arg(long, value_name = "HOW")]
     pub guards: Option<Guards>,
+    /// Where threads wait for descriptors: in an epoll instance that idle CPUs share, or each in a host thread of its own; auto
+    /// leaves up to four to host threads, which is faster for few [default: auto]
+    #[arg(long, value_name = "WHERE")]
+    pub io: Option<Io>,
     /// Limit CPU time: TIME:hard ends, TIME:soft=SIGNAL warns, TIME/PERIOD:throttle makes wait; of the process, or of each thread with
     /// thread: in front [default: hard]
     #[arg(long, value_name = "[thread:]TIME[:ACT]")]
@@ -180,6 +184,17 @@ pub enum RealTime {
     Allow,
     /// The host's limits and privileges decide, as they do natively
     Host,
+}
+
+/// Where threads wait for descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Io {
+    /// Few in host threads, many in an epoll instance.
+    Auto,
+    /// In an epoll instance.
+    Epoll,
+    /// In host threads.
+    Threads,
 }
 
 /// The mechanism that guards stacks.

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::args::{Enter, Guards, PendingSignals, RealTime, RunArguments};
+use crate::args::{Enter, Guards, Io, PendingSignals, RealTime, RunArguments};
 
 /// The variable that carries the options of `run` to the image.
 pub const OPTIONS: &str = "ENTRESOL_OPTIONS";
@@ -77,6 +77,11 @@ pub fn options(
     }
     if request.guards == Some(Guards::Mappings) {
         add("guards", b"mappings");
+    }
+    match request.io {
+        Some(Io::Epoll) => add("io", b"epoll"),
+        Some(Io::Threads) => add("io", b"threads"),
+        Some(Io::Auto) | None => {}
     }
     #[cfg(feature = "planted")]
     if let Some(fault) = std::env::var_os("ENTRESOL_PLANT") {
@@ -178,6 +183,7 @@ mod tests {
             check_order: false,
             pending_signals: None,
             guards: None,
+            io: None,
             stats: false,
             fallback: None,
             enter: Enter::Audit,
@@ -201,11 +207,11 @@ mod tests {
         assert_eq!(options(&request(), &[], image, None), b"v=1;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
         let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
-        let all = RunArguments { guards: Some(Guards::Mappings), ..all };
+        let all = RunArguments { guards: Some(Guards::Mappings), io: Some(Io::Epoll), ..all };
         let text = options(&all, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
         assert_eq!(
             text,
-            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
+            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;io=epoll;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
         );
         assert_eq!(options(&request(), &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }

@@ -35,6 +35,11 @@ fn total() -> usize {
 /// The mark of a borrower in [`Gs::borrowed`].
 pub(crate) const BORROWED: u32 = 1;
 
+/// What [`Carrier::polls`] says.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const CALLED: u32 = 2;
+
 /// In place of a seat: the carrier shall end.
 const END: u32 = u32::MAX;
 /// In place of a seat: a host call shall be made.
@@ -74,6 +79,9 @@ pub struct Carrier {
     pub(crate) idle_looks: AtomicU32,
     /// Its host timers.
     pub(crate) alarms: Alarms,
+    /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (by the one that
+    /// sends the signal, whose arrival makes it `AWAKE`).
+    polls: AtomicU32,
     /// It is in a host call that waits. Its own.
     pub(crate) waits: AtomicBool,
     /// It shall come back from that call, because its CPU is wanted and nobody else can have it.
@@ -351,6 +359,7 @@ impl Carrier {
                 asked: crate::scarce::Asked::default(),
                 idle_looks: AtomicU32::new(crate::run::IDLE_LOOKS),
                 alarms: Alarms::default(),
+                polls: AtomicU32::new(AWAKE),
                 waits: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),
                 delegated: Delegated::default(),
@@ -533,7 +542,35 @@ impl Carrier {
     /// Makes it look at its words.
     pub fn wake(&self) {
         self.park.store(1, SeqCst);
-        os::futex_wake(&self.park);
+        if self.polls.compare_exchange(ASLEEP, CALLED, SeqCst, SeqCst).is_ok() {
+            self.gs.interrupt.store(1, SeqCst);
+            os::signal_thread(crate::machine::kernel().m.pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
+        } else {
+            os::futex_wake(&self.park);
+        }
+    }
+
+    /// It is about to sleep in the poller.
+    pub(crate) fn fall_asleep_in_poller(&self) {
+        self.polls.store(ASLEEP, SeqCst);
+    }
+
+    /// It has slept there. A signal on its way is awaited: it would cut a later call short.
+    pub(crate) fn wake_up_in_poller(&self) {
+        if self.polls.compare_exchange(ASLEEP, AWAKE, SeqCst, SeqCst).is_err() {
+            for round in 0.. {
+                if self.polls.load(SeqCst) == AWAKE {
+                    break;
+                }
+                os::relax(round);
+            }
+        }
+        self.gs.interrupt.store(0, SeqCst);
+    }
+
+    /// The signal has come: in its handler.
+    pub(crate) fn called_in_poller(&self) {
+        let _ = self.polls.compare_exchange(CALLED, AWAKE, SeqCst, SeqCst);
     }
 
     /// Sleeps until somebody assigns a seat or gives it a host call to make. The caller has put itself on the list of

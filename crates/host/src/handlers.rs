@@ -164,6 +164,7 @@ pub(crate) fn is_ours(info: &[u8; 128]) -> bool {
 /// It stands for kick and interrupt, and does what either would.
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
     crate::identity::called();
+    me.called_in_poller();
     me.gs.pending.fetch_or(kicked(me), AcqRel);
     match entry::interrupted(frame.rip()) {
         Some(to) if me.gs.interrupt.load(SeqCst) != 0 => frame.set_rip(to),
@@ -240,6 +241,9 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
     }
     if info.value() != os::COOKIE {
         return outside::note(&info_bytes(info));
+    }
+    if arch::base::has_gs() {
+        Carrier::me().called_in_poller();
     }
     if let Some(to) = entry::interrupted(frame.rip()) {
         frame.set_rip(to);

@@ -62,6 +62,7 @@ pub mod page;
 pub mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
+mod poller;
 pub mod process;
 mod receive;
 pub mod recorder;

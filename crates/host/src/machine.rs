@@ -9,6 +9,7 @@ use crate::clock::Clock as Scheduling;
 use crate::contexts::{Contexts, StateBuffers};
 use crate::identity::{self, Identities};
 use crate::os::{self, nr};
+use crate::poller::Poller;
 use crate::receive::{self, Receiving};
 use crate::seat::Seats;
 use crate::{exec, handlers, ids_file, place, recorder, service, sites, states, watch};
@@ -44,6 +45,7 @@ pub struct Host {
     pub handover: exec::Handover,
     pub(crate) caught: Caught,
     pub(crate) lent: Lent,
+    pub(crate) poller: Poller,
     /// The thread whose fault is being handled, plus one, and the signal.
     faulting: AtomicU64,
 }
@@ -89,6 +91,7 @@ impl Host {
             handover,
             caught: Caught::default(),
             lent: Lent::default(),
+            poller: Poller::default(),
             faulting: AtomicU64::new(0),
         })
     }
@@ -154,6 +157,18 @@ impl Host {
 }
 
 impl linux::Host for Host {
+    fn poller(&self, make: bool) -> Option<u32> {
+        if make { self.poller.get_or_make().map(|fd| fd as u32) } else { self.poller.descriptor() }
+    }
+
+    fn move_poller(&self) {
+        self.poller.move_away();
+    }
+
+    fn is_polled(&self) -> bool {
+        self.poller.is_used()
+    }
+
     #[inline(always)]
     fn host(&self, call: Call) -> isize {
         // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.

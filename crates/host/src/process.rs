@@ -140,6 +140,10 @@ fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     // It is made on this kernel stack, and passed on by value several times before it is in its box.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
+    // The copy of the parent's.
+    if let Some(fd) = k.m.poller.descriptor() {
+        os::close(fd as i32);
+    }
     set_kernel(Box::new(new));
     recorder::begin_child();
     if let Some(hooks) = hooks() {

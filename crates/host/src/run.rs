@@ -6,7 +6,8 @@
 use crate::carrier::Carrier;
 use crate::machine::kernel;
 use crate::{
-    Host, ahead, borrower, delegate, handlers, identity, os, process, report, scarce, service, survey, takeover, watch,
+    Host, ahead, borrower, delegate, handlers, identity, os, poller, process, report, scarce, service, survey,
+    takeover, watch,
 };
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
@@ -385,12 +386,22 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
     let mut left = due();
     let asleep = k.m.now();
-    while !look && left != Some(Nanos::ZERO) && me.park.load(SeqCst) == 0 && me.gs.pending.load(SeqCst) == 0 {
+    let (mut events, mut found) = ([abi::epoll::Readiness::default(); poller::EVENTS], 0);
+    while !look
+        && found == 0
+        && left != Some(Nanos::ZERO)
+        && me.park.load(SeqCst) == 0
+        && me.gs.pending.load(SeqCst) == 0
+    {
         if service::is_missing() && !service::start_again() {
             service::stand_in();
             left = Some(left.map_or(service::STAND_IN, |left| left.min(service::STAND_IN)));
         }
-        os::futex_wait(&me.park, 0, left);
+        if k.parked.is_any() {
+            found = k.m.poller.wait(me, left, &mut events);
+        } else {
+            os::futex_wait(&me.park, 0, left);
+        }
         left = due();
     }
     let woken = k.m.now();
@@ -400,7 +411,9 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
         (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => ahead::woke(cpu, at, woken, until),
         _ => false,
     };
-    if k.m.seats.unpark(cpu, me) {
+    let seated = k.m.seats.unpark(cpu, me);
+    Linux(k).descriptors_ready(if seated { cpu } else { CpuId::NONE }, &events[..found]);
+    if seated {
         k.sched.idle_state(cpu, Idle::Spinning);
         let due = left == Some(Nanos::ZERO) && !early;
         let timer = due || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;

@@ -92,6 +92,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
         pending_unlimited: options.pending_unlimited,
         limits,
         mapped_guards: options.mapped_guards,
+        io: options.io,
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };

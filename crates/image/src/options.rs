@@ -15,6 +15,8 @@ pub struct Options<'a> {
     pub pending_unlimited: bool,
     /// `--guards=mappings`.
     pub mapped_guards: bool,
+    /// `--io`.
+    pub io: kernel::Io,
     /// `--stats`, for this process.
     pub stats: bool,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
@@ -62,6 +64,7 @@ impl<'a> Options<'a> {
             rt_host_rules: false,
             pending_unlimited: false,
             mapped_guards: false,
+            io: kernel::Io::Auto,
             stats: false,
             watchdog: None,
             ahead: None,
@@ -89,6 +92,13 @@ impl<'a> Options<'a> {
                 }
                 b"pending" => o.pending_unlimited = value == b"unlimited",
                 b"guards" => o.mapped_guards = value == b"mappings",
+                b"io" => {
+                    o.io = match value {
+                        b"epoll" => kernel::Io::Poller,
+                        b"threads" => kernel::Io::Threads,
+                        _ => kernel::Io::Auto,
+                    }
+                }
                 b"rt" => o.rt_host_rules = value == b"host",
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),

@@ -81,9 +81,10 @@ pub fn print() {
     let _ = writeln!(out, "  interrupts     {} ticks, {} kicks", s.ticks, s.kicks);
     let _ = writeln!(
         out,
-        "  host calls     {} passed on, {} had to wait, {} takeovers of a CPU",
+        "  host calls     {} passed on, {} had to wait, {} waited without a host thread, {} takeovers of a CPU",
         s.passed,
         s.waited,
+        s.parked,
         k.m.takeovers()
     );
     let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers().count());

@@ -56,6 +56,7 @@ fn kernel() -> Kernel<TestMachine> {
         pid: Pid(500),
         pending_unlimited: true,
         mapped_guards: false,
+        io: entresol_kernel::Io::Auto,
         sampling: None,
         limits: Limits::default(),
         tracing: false,

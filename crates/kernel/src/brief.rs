@@ -223,7 +223,8 @@ impl<'k, M: Machine> Here<'k, M> {
     /// CPU timers want ticks where a thread runs; an idle CPU has no use for them.
     #[inline(always)]
     pub(crate) fn set_timer(self) {
-        let tick = (self.sched.tick_needed() || self.k.cputime.is_armed()) && !self.cpu.is_ticking();
+        let tick = (self.sched.tick_needed() || self.k.cputime.is_armed() || self.k.parked.is_used())
+            && !self.cpu.is_ticking();
         if tick || self.cpu.must_arm() {
             self.k.set_timer_slow(self.id, tick);
         }

@@ -2,7 +2,7 @@
 
 use crate::cputime::Ticked;
 use crate::machine::Machine;
-use crate::{Kernel, Kicks};
+use crate::{Kernel, Kicks, Personality};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use sync::{CachePadded, Lock};
@@ -48,6 +48,8 @@ pub struct CpuCounters {
     pub passed: AtomicU64,
     /// Host calls that had to wait.
     pub waited: AtomicU64,
+    /// Threads that parked for descriptors.
+    pub parked: AtomicU64,
     /// Ticks.
     pub ticks: AtomicU64,
     /// Kicks received.
@@ -210,6 +212,16 @@ impl<M: Machine> Kernel<M> {
         self.cpu(cpu).host_time.forget();
     }
 
+    /// The CPU, which calls, is about to make a host call that might wait though it should not: it is interrupted soon.
+    pub fn interrupt_soon(&self, cpu: CpuId) {
+        const SOON: Nanos = Nanos::from_millis(1);
+        let c = self.cpu(cpu);
+        self.m.arm(cpu, self.m.monotonic_bounds().1 + SOON, None);
+        // Not what the CPU itself wants: it is set again on the way out.
+        c.armed.store(u64::MAX, Relaxed);
+        c.ticking.store(false, Relaxed);
+    }
+
     /// The timer of this CPU has gone off: timeouts, then the tick.
     #[must_use]
     pub(crate) fn on_timer(&self, cpu: CpuId) -> Ticked {
@@ -222,6 +234,9 @@ impl<M: Machine> Kernel<M> {
             self.expire_timeouts(cpu);
             self.expire_posix_timers(cpu);
             self.earliest(cpu);
+        }
+        if self.parked.is_any() {
+            M::Personality::look_for_events(self, cpu);
         }
         let now = self.m.now();
         let last = Nanos(c.ticked.load(Relaxed));

@@ -41,8 +41,11 @@ impl<M: Machine> Kernel<M> {
             Some(_) => self.cputime.cpu.run(cpu, now),
             None => self.turn_idle(cpu, now),
         }
-        // A CPU whose carrier is away does not poll: wakers must kick.
-        next.is_some() || self.earliest(cpu).is_some() || !self.sched.idle_state(cpu, sched::Idle::Parked)
+        // A CPU whose carrier is away does not poll: wakers must kick, and parked threads need another to look for them.
+        next.is_some()
+            || self.earliest(cpu).is_some()
+            || self.parked.is_any()
+            || !self.sched.idle_state(cpu, sched::Idle::Parked)
     }
 
     /// A call of [`Next::Inline`] has returned, and this carrier still has the CPU.
@@ -86,6 +89,7 @@ impl<M: Machine> Kernel<M> {
     /// Stores the result of a host call, so that the thread can continue. Returns the host's count of the calling
     /// carrier.
     pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) -> Option<Nanos> {
+        self.thread(t).parked.is_back(&self.parked);
         let host = self.return_carrier(t);
         let wait = &self.thread(t).wait;
         wait.value.store(result as i64, Relaxed);
@@ -95,7 +99,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A `poll(2)` begins to wait: when it ends, by [`Machine::now`].
-    fn begin_poll(&self, t: ThreadIdx, ms: u64) {
+    pub fn begin_poll(&self, t: ThreadIdx, ms: u64) {
         let wait = &self.thread(t).wait;
         let span = u64::try_from(ms as i32).map_or(FOR_EVER, |ms| ms * 1_000_000);
         wait.a.store(wait.b.load(Relaxed).saturating_add(span).min(FOR_EVER), Relaxed);

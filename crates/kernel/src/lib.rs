@@ -40,6 +40,7 @@ pub mod hint;
 mod host_wait;
 pub mod limits;
 pub mod machine;
+pub mod parked;
 mod personality;
 mod posix_timers;
 mod profile;
@@ -100,10 +101,24 @@ pub struct Config {
     pub limits: limits::Limits,
     /// Guards of stacks are mappings, as on a host that knows no markers (`--guards=mappings`).
     pub mapped_guards: bool,
+    /// Where threads wait for descriptors (`--io`).
+    pub io: Io,
     /// Switches are written down.
     pub tracing: bool,
     /// Threads are sampled.
     pub sampling: Option<Sampling>,
+}
+
+/// Where threads wait for descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Io {
+    /// A few in the host, each on a carrier; many in the machine's poller.
+    #[default]
+    Auto,
+    /// All in the poller.
+    Poller,
+    /// All in the host.
+    Threads,
 }
 
 /// How often threads are sampled, and by which clock (`entresol profile`).
@@ -131,6 +146,8 @@ pub struct Kernel<M: Machine> {
     process: signals::ProcessState,
     /// Memory that other processes may see.
     pub shared: Shared,
+    /// Threads that wait for descriptors.
+    pub parked: parked::Parked,
     /// What the personality knows of the process.
     pub personality: M::Personality,
     posix: posix_timers::PosixRoom,
@@ -162,6 +179,7 @@ impl<M: Machine> Kernel<M> {
             futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
             process: signals::ProcessState::new()?,
             shared: Shared::default(),
+            parked: parked::Parked::default(),
             personality: M::Personality::default(),
             posix: posix_timers::PosixRoom::new(config.cpus)?,
             timeout_room: sync::Lock::new(0),

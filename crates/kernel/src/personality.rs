@@ -24,6 +24,10 @@ pub trait Personality<M: Machine<Personality = Self>>: Default + core::fmt::Debu
     fn before(k: &Kernel<M>, what: &Process);
     /// The result of a wait that the personality has begun ([`Wait::Host`], [`Wait::Terminal`]), if it is over.
     fn finished(k: &Kernel<M>, t: ThreadIdx, wait: Wait) -> Option<isize>;
+    /// A parked thread ([`crate::parked`]) has been chosen: whether it can go on. If not, it is marked as waiting again.
+    fn resumes(k: &Kernel<M>, t: ThreadIdx) -> bool;
+    /// `cpu` ticks while threads are parked: it looks for events.
+    fn look_for_events(k: &Kernel<M>, cpu: CpuId);
     /// On the way to user code: signals that a call of `t` has caused become pending here.
     fn take_arrivals(k: &Kernel<M>, cpu: CpuId, t: ThreadIdx);
     /// A signal was queued for `t` or the process, and nobody takes it now.

@@ -194,8 +194,8 @@ impl<M: Machine> Kernel<M> {
         if thread.hint.fetch_or(hint::SIGNAL, AcqRel) & hint::SIGNAL != 0 {
             return;
         }
-        // One that is put off is in no host call: it sleeps.
-        if thread.wait.kind() == Wait::Host && thread.wait.armed().is_none() {
+        // One that is put off or parked is in no host call: it sleeps.
+        if thread.wait.kind() == Wait::Host && thread.wait.armed().is_none() && !thread.parked.is_parked() {
             return self.m.interrupt(t);
         }
         if !self.wake(cpu, t) {

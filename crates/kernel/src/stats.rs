@@ -30,6 +30,8 @@ pub struct Stats {
     pub passed: u64,
     /// Host calls that had to wait.
     pub waited: u64,
+    /// Waits for descriptors that took no host thread.
+    pub parked: u64,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -49,6 +51,7 @@ impl<M: Machine> Kernel<M> {
             all.kicks += c.kicks.load(Relaxed);
             all.passed += c.passed.load(Relaxed);
             all.waited += c.waited.load(Relaxed);
+            all.parked += c.parked.load(Relaxed);
         }
         all
     }

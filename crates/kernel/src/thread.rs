@@ -45,6 +45,8 @@ pub struct Thread {
     pub pi: crate::futex::ThreadPi,
     /// Its CPU time, beside what the scheduler counts.
     pub(crate) time: crate::cputime::ThreadTime,
+    /// Its place among the waiters for descriptors.
+    pub parked: crate::parked::ThreadParked,
     /// What it may consume.
     pub(crate) limits: crate::limits::ThreadLimits,
 }

@@ -371,6 +371,7 @@ impl<M: Machine> Kernel<M> {
         match wait {
             Wait::Work => return self.work(t),
             Wait::Throttled => return self.is_let_go(t),
+            Wait::Host if self.thread(t).parked.is_parked() => return M::Personality::resumes(self, t),
             _ => {}
         }
         if let Some(result) = self.finished(t, wait) {

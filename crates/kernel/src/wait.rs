@@ -277,7 +277,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Makes `t` runnable if it waits. `cpu` is the caller's own.
     #[inline(never)]
-    pub(crate) fn wake(&self, cpu: CpuId, t: ThreadIdx) -> bool {
+    pub fn wake(&self, cpu: CpuId, t: ThreadIdx) -> bool {
         self.wake_here(cpu, t)
     }
 
@@ -305,7 +305,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The end of a wait: the thread, current on this CPU or about to be, gets its result.
-    pub(crate) fn finish_wait(&self, t: ThreadIdx, result: isize) {
+    pub fn finish_wait(&self, t: ThreadIdx, result: isize) {
         self.disarm_timeout(t);
         self.thread(t).wait.set_kind(Wait::None);
         self.m.set_result(t, result);

@@ -47,6 +47,7 @@ impl<M: Host> Linux<'_, M> {
             nr::PIDFD_SEND_SIGNAL => self.send_by_host(call, call.args[1]),
             nr::SETSOCKOPT => {
                 self.state().enough.note(call);
+                self.state().ready.note_option(call);
                 self.pass(cpu, call)
             }
             nr::FSTAT => self.sys_fstat(cpu, call),

@@ -5,6 +5,7 @@ use crate::machine::Arg;
 use crate::machine::Arg::{In, Out, Word};
 use abi::nr;
 use core::ffi::CStr;
+use ids::Nanos;
 use kernel::Call;
 use kernel::Capability;
 
@@ -45,12 +46,14 @@ fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Opti
     (m.ask(nr::GETSOCKOPT, args) == 0).then_some(value)
 }
 
-/// Whether `fd` is a socket with a time limit for sending, or for receiving.
-pub(crate) fn socket_times_out(m: &impl Host, fd: u64, sending: bool) -> bool {
+/// The time limit of a socket for sending, or for receiving; `None` for no limit and for what is no socket.
+pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option<Nanos> {
     const SO_RCVTIMEO: u64 = 20;
     const SO_SNDTIMEO: u64 = 21;
-    let time = socket_option::<16>(m, fd, if sending { SO_SNDTIMEO } else { SO_RCVTIMEO });
-    time.is_some_and(|time| time != [0; 16])
+    let time = socket_option::<16>(m, fd, if sending { SO_SNDTIMEO } else { SO_RCVTIMEO })?;
+    // struct timeval.
+    let [seconds, micros] = [0, 8].map(|at| abi::bytes::get_u64(&time, at));
+    (time != [0; 16]).then_some(Nanos(seconds * 1_000_000_000 + micros * 1000))
 }
 
 /// Whether `fd` is a socket that waits until more than a byte is there.

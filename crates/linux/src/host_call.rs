@@ -5,6 +5,7 @@
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
 use crate::terminal::changes_terminal;
+use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::{Errno, SigInfo, Signal, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -16,6 +17,7 @@ use sync::atomic::{AtomicBool, Ordering::*};
 
 const RWF_NOWAIT: u64 = 8;
 const MSG_DONTWAIT: u64 = 0x40;
+const MSG_ERRQUEUE: u64 = 0x2000;
 const WNOHANG: u64 = 1;
 const LOCK_NB: u64 = 4;
 const IPC_NOWAIT: u64 = 0o4000;
@@ -233,6 +235,8 @@ enum Tried {
     /// It does not wait, but it may last.
     Inline,
     MustWait,
+    /// It would wait for descriptors.
+    WouldWait,
     /// So much is done already; this call is owed.
     Rest(isize, Call),
     /// It may concern a terminal; the signal is for threads that may not make it now. Otherwise it waits or lasts, as
@@ -240,17 +244,51 @@ enum Tried {
     AtTerminal(Signal, Out),
 }
 
+/// The outcome of a call that a parked thread has made again.
+pub(crate) enum Attempt {
+    /// Its result.
+    Done(isize),
+    /// So much of what was left is done.
+    Part(isize),
+    /// It would wait.
+    Wait,
+}
+
+/// Whether it sends pieces of memory.
+pub(crate) fn is_of_pieces(nr: usize) -> bool {
+    matches!(nr, nr::WRITEV | nr::SENDMSG)
+}
+
+/// Whether a thread that makes this call can be parked for it.
+fn is_parkable(nr: usize) -> bool {
+    matches!(
+        nr,
+        nr::READ
+            | nr::READV
+            | nr::WRITE
+            | nr::WRITEV
+            | nr::RECVFROM
+            | nr::RECVMSG
+            | nr::SENDTO
+            | nr::SENDMSG
+            | nr::POLL
+            | nr::EPOLL_WAIT
+    )
+}
+
 impl<M: Host> Linux<'_, M> {
     /// Makes the call without waiting if there is a way; else it has to wait.
     pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
+        let t = self.current(cpu);
+        self.note_generations(t, call);
         match self.try_without_waiting(call) {
+            Tried::Done(result) if result == Errno::EINTR.to_ret() && is_parkable(call.nr) => self.try_host(cpu, call),
             Tried::Done(result) => answered(call, result),
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
-            Tried::Rest(done, rest) => Out::Host(rest, done),
-            Tried::AtTerminal(signal, out) => {
-                self.stop_at_terminal(cpu, self.current(cpu), call, signal).unwrap_or(out)
-            }
+            Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
+            Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
+            Tried::AtTerminal(signal, out) => self.stop_at_terminal(cpu, t, call, signal).unwrap_or(out),
         }
     }
 
@@ -272,16 +310,19 @@ impl<M: Host> Linux<'_, M> {
                 Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] },
                 a[0],
             ),
-            nr::WRITEV => Tried::MustWait,
+            nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
             // It would answer a part.
             nr::RECVFROM if waits_for_all(a[3]) => Tried::MustWait,
             nr::RECVMSG if waits_for_all(a[2]) => Tried::MustWait,
-            nr::RECVFROM => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }),
-            nr::RECVMSG => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | MSG_DONTWAIT) }),
+            nr::RECVFROM => self.try_receive(call, 3),
+            nr::RECVMSG => self.try_receive(call, 2),
+            nr::SENDTO => self.try_send(call),
+            nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
+            nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
             nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
-            nr::POLL => self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, 0) }),
+            nr::POLL => self.or_park(Call { nr: call.nr, args: with(a, 2, 0) }),
             nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
-            nr::EPOLL_WAIT => self.or_wait_zero(Call { nr: call.nr, args: with(a, 3, 0) }),
+            nr::EPOLL_WAIT => self.or_park(Call { nr: call.nr, args: with(a, 3, 0) }),
             nr::WAIT4 if a[2] & WNOHANG == 0 => {
                 self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, a[2] | WNOHANG) })
             }
@@ -308,6 +349,63 @@ impl<M: Host> Linux<'_, M> {
             r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
             r => Tried::Done(r),
         }
+    }
+
+    /// 0 means "would wait for descriptors".
+    fn or_park(&self, call: Call) -> Tried {
+        match self.m.host(call) {
+            0 => Tried::WouldWait,
+            r => Tried::Done(r),
+        }
+    }
+
+    /// `recvfrom(2)`, `recvmsg(2)`: `flags` is the argument with the flags.
+    fn try_receive(&self, call: &Call, flags: usize) -> Tried {
+        let a = &call.args;
+        match self.m.host(Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
+            r if r != Errno::EAGAIN.to_ret() || a[flags] & (MSG_DONTWAIT | MSG_ERRQUEUE) != 0 => Tried::Done(r),
+            _ => self.nonblocking_or_wait(call, a[0]),
+        }
+    }
+
+    /// `sendto(2)`: of a stream a part may be sent.
+    fn try_send(&self, call: &Call) -> Tried {
+        let a = &call.args;
+        match self.m.host(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
+            r if a[3] & MSG_DONTWAIT != 0 => Tried::Done(r),
+            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, a[0]),
+            r if r >= 0 && (r as u64) < a[2] => self.rest_of(call, r),
+            r => Tried::Done(r),
+        }
+    }
+
+    /// `writev(2)`, `sendmsg(2)`.
+    fn try_pieces(&self, call: &Call) -> Tried {
+        let fd = call.args[0];
+        match self.send_pieces(call, 0) {
+            // The host has no such form for this file.
+            Sent::Done(r) if r == Errno::EOPNOTSUPP.to_ret() && call.nr == nr::WRITEV => Tried::MustWait,
+            Sent::Done(r) => Tried::Done(r),
+            Sent::Nothing if call.nr == nr::SENDMSG && call.args[2] & MSG_DONTWAIT != 0 => {
+                Tried::Done(Errno::EAGAIN.to_ret())
+            }
+            Sent::Nothing => self.nonblocking_or_wait(call, fd),
+            Sent::Part(r) if call.nr == nr::SENDMSG && call.args[2] & MSG_DONTWAIT != 0 || self.is_nonblocking(fd) => {
+                Tried::Done(r)
+            }
+            Sent::Part(r) => Tried::Rest(r, *call),
+        }
+    }
+
+    /// A part has been written; a blocking descriptor owes the rest.
+    fn rest_of(&self, call: &Call, done: isize) -> Tried {
+        let a = &call.args;
+        if self.is_nonblocking(a[0]) {
+            return Tried::Done(done);
+        }
+        let mut rest = *call;
+        (rest.args[1], rest.args[2]) = (a[1] + done as u64, a[2] - done as u64);
+        Tried::Rest(done, rest)
     }
 
     /// 0 means "must wait".
@@ -345,28 +443,21 @@ impl<M: Host> Linux<'_, M> {
         match done {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
-            r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => {
-                // A part is written; a blocking descriptor owes the rest.
-                if self.is_nonblocking(fd) {
-                    return Tried::Done(r);
-                }
-                Tried::Rest(r, Call { nr: call.nr, args: [fd, addr + r as u64, len - r as u64, 0, 0, 0] })
-            }
+            r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => self.rest_of(call, r),
             r => Tried::Done(r),
         }
     }
 
     fn try_as(&self, call: &Call, attempt: Call, fd: u64) -> Tried {
         match self.m.host(attempt) {
-            r if r == Errno::EAGAIN.to_ret() && self.is_nonblocking(fd) => Tried::Done(r),
-            r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
+            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => Tried::AtTerminal(Signal::TTIN, Out::Host(*call, 0)),
             r => Tried::Done(r),
         }
     }
 
     fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
-        if self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::MustWait }
+        if self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::WouldWait }
     }
 
     fn is_nonblocking(&self, fd: u64) -> bool {
@@ -384,6 +475,44 @@ impl<M: Host> Linux<'_, M> {
         }
         let out = if self.is_nonblocking(fd) { Out::Inline(*call) } else { Out::Host(*call, 0) };
         Tried::AtTerminal(if call.nr == nr::WRITE { Signal::TTOU } else { Signal::TTIN }, out)
+    }
+
+    /// The thread waits for descriptors: here, or in the host.
+    pub(crate) fn descriptor_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Out {
+        self.thread(t).wait.call.store(call.nr as u32, Relaxed);
+        if self.park(cpu, t, &call, done) {
+            return Out::Blocked;
+        }
+        // The host cannot be asked for the rest of its pieces, and a part is an answer.
+        if done > 0 && is_of_pieces(call.nr) { Out::Done(done) } else { Out::Host(call, done) }
+    }
+
+    /// Makes a call that is about descriptors without waiting: for a parked thread `t`.
+    pub(crate) fn attempt(&self, t: ThreadIdx, call: &Call) -> Attempt {
+        match call.nr {
+            nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => match self.try_ready(call, false, false) {
+                Some(0) | None => Attempt::Wait,
+                Some(result) => Attempt::Done(result),
+            },
+            nr::ACCEPT | nr::ACCEPT4 => {
+                if !facts::is_ready(&self.m, call.args[0], false) {
+                    return Attempt::Wait;
+                }
+                // Another process may be faster, and then the call waits.
+                self.interrupt_soon(self.sched.cpu_of(t));
+                Attempt::Done(self.m.host(*call))
+            }
+            nr::WRITEV | nr::SENDMSG => match self.send_pieces(call, self.thread(t).wait.a.load(Relaxed)) {
+                Sent::Done(result) => Attempt::Done(result),
+                Sent::Part(more) => Attempt::Part(more),
+                Sent::Nothing => Attempt::Wait,
+            },
+            _ => match self.try_without_waiting(call) {
+                Tried::Done(result) => Attempt::Done(result),
+                Tried::Rest(done, _) => Attempt::Part(done),
+                _ => Attempt::Wait,
+            },
+        }
     }
 
     /// The host's result; after a part that was done at once, the sum, or the part alone if
@@ -405,11 +534,16 @@ impl<M: Host> Linux<'_, M> {
                 result => result,
             }
         };
-        let part = if call == nr::POLL { 0 } else { wait.a.load(Relaxed) as isize };
+        Some(self.outcome(t, call, result))
+    }
+
+    /// What the program is told of a call that has waited.
+    pub(crate) fn outcome(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
+        let part = if call == nr::POLL { 0 } else { self.thread(t).wait.a.load(Relaxed) as isize };
         if let Some(first) = mixed_nodes(part) {
-            return Some(self.mixed_ended(first, result));
+            return self.mixed_ended(first, result);
         }
-        Some(match result {
+        match result {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 => part,
@@ -418,7 +552,7 @@ impl<M: Host> Linux<'_, M> {
                 None => self.cut_short(t, call).to_ret(),
             },
             r => part + r,
-        })
+        }
     }
 }
 
@@ -467,7 +601,7 @@ impl<M: Host> Linux<'_, M> {
     /// Whether the call is on a socket that gives up after a time.
     pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
         let r = self.m.registers(t);
-        let limited = |fd, sending| facts::socket_times_out(&self.m, fd, sending);
+        let limited = |fd, sending| facts::socket_time_limit(&self.m, fd, sending).is_some();
         match call {
             nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(r.rdi, false),
             nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(r.rdi, false),

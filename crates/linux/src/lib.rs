@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `calls` | which function answers which call |
 //! | `host_call`, `masked`, `put_off` | calls that may wait, in a form that does not; with a signal mask; for want of a carrier |
+//! | `ready`, `vectors` | waiting for descriptors without a host thread; sends that a stream may take in parts |
 //! | `memory` | thread stacks and shared mappings |
 //! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
 //! | `signalfd`, `left`, `arrivals`, `owners` | signals that the host queues, causes or addresses |
@@ -43,9 +44,11 @@ mod owners;
 mod personality;
 mod proc;
 mod put_off;
+mod ready;
 mod shared_futex;
 mod signalfd;
 mod terminal;
+mod vectors;
 
 use core::ops::Deref;
 use kernel::Kernel;
@@ -65,6 +68,7 @@ pub struct State {
     proc: proc::ProcRoom,
     enough: host_call::Enough,
     owners: owners::Owners,
+    ready: ready::Ready,
     registrations: membarrier::Registrations,
     /// Threads whose host call sleeps instead of waiting, for want of a carrier.
     put_off: AtomicU32,

@@ -41,6 +41,17 @@ pub trait Host: Machine<Personality = State> {
     fn is_gone(&self, _tid: u32) -> bool {
         false
     }
+    /// The descriptor of the machine's poller (`epoll(7)`), in which its idle CPUs sleep while threads are parked. If there is
+    /// none, it is made on request. For the program it is not there.
+    fn poller(&self, _make: bool) -> Option<u32> {
+        None
+    }
+    /// The program wants the number of that descriptor: the poller takes another.
+    fn move_poller(&self) {}
+    /// Whether a CPU sleeps in the poller.
+    fn is_polled(&self) -> bool {
+        true
+    }
     /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
     /// others are the kernel's.
     fn leave_signals(&self, _set: SigSet) {}

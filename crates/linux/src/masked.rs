@@ -36,19 +36,27 @@ impl<M: Host> Linux<'_, M> {
         }
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
         let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
-        let tried = self.try_ready(&masked.call, masked.at_once, interrupted);
-        // A tick or a kick cut it short, which the program must not see.
-        let disturbed = tried == Some(Errno::EINTR.to_ret());
-        if let Some(result) = tried.filter(|&result| result != 0 && !disturbed) {
+        self.note_generations(t, &masked.call);
+        let tried = loop {
+            let tried = self.try_ready(&masked.call, masked.at_once, interrupted);
+            // A tick or a kick cut it short, which the program must not see.
+            if tried != Some(Errno::EINTR.to_ret()) {
+                break tried;
+            }
+        };
+        if let Some(result) = tried.filter(|&result| result != 0) {
             return Out::Done(self.masked_result(t, call.nr, result));
         }
         if interrupted {
             return Out::Done(self.masked_result(t, call.nr, Errno::EINTR.to_ret()));
         }
-        if masked.at_once && !disturbed {
+        if masked.at_once {
             return Out::Done(self.masked_result(t, call.nr, 0));
         }
-        Out::Host(masked.call, 0)
+        if tried.is_none() {
+            return Out::Host(masked.call, 0);
+        }
+        self.descriptor_wait(cpu, t, masked.call, 0)
     }
 
     fn read_masked(&self, call: &Call) -> Result<Masked, Errno> {
@@ -91,7 +99,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// What the call says without waiting; `None` if it cannot be asked so. Nothing ready is the end of a call that shall
     /// not wait, unless a signal interrupts it.
-    fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
+    pub(crate) fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
         let a = &call.args;
         match call.nr {
             nr::PPOLL => Some(self.m.host(Call { nr: nr::POLL, args: [a[0], a[1], 0, 0, 0, 0] })),

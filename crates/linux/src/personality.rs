@@ -29,6 +29,14 @@ impl<M: Host> Personality<M> for State {
         }
     }
 
+    fn resumes(k: &Kernel<M>, t: ThreadIdx) -> bool {
+        Linux(k).is_unparked(t)
+    }
+
+    fn look_for_events(k: &Kernel<M>, cpu: CpuId) {
+        Linux(k).look_for_events(cpu);
+    }
+
     fn take_arrivals(k: &Kernel<M>, cpu: CpuId, t: ThreadIdx) {
         Linux(k).take_arrivals(cpu, t);
     }

@@ -42,7 +42,8 @@ impl<M: Host> Linux<'_, M> {
         const WNOHANG: u64 = 1;
         let a = &call.args;
         if let Some(writing) = direction(call.nr) {
-            return !facts::is_ready(&self.m, a[0], writing) && !facts::socket_times_out(&self.m, a[0], writing);
+            return !facts::is_ready(&self.m, a[0], writing)
+                && facts::socket_time_limit(&self.m, a[0], writing).is_none();
         }
         match call.nr {
             // They have been tried a moment ago.

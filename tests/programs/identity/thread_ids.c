@@ -73,6 +73,8 @@ CASE(ids) {
   name(getpid());
   name(tid);
   end(thread);
+  /* Its end is announced before its id is gone. */
+  wait_until(kill(tid, 0) != 0);
   say("gone: %s", result(kill(tid, 0)));
 }
 

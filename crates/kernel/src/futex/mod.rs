@@ -14,6 +14,7 @@
 //! more lock, taken after those of the queues; `robust` for what an exiting thread leaves; `shared` for
 //! locks that other processes take, too.
 
+mod keys;
 mod mixed;
 mod pi;
 mod pool;

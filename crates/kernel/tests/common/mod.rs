@@ -67,6 +67,7 @@ impl World {
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
+            io: entresol_kernel::Io::Auto,
             tracing: false,
         };
         change(&mut config);

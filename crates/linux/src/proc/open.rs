@@ -241,6 +241,14 @@ impl<M: Host> Linux<'_, M> {
             nr::CLOSE_RANGE => (call.args[0], call.args[1]),
             _ => (call.args[1], call.args[1]),
         };
+        if let Some(own) = self.m.poller(false).filter(|&own| (first as u32..=last as u32).contains(&own)) {
+            match call.nr {
+                nr::CLOSE => return Errno::EBADF.into(),
+                nr::CLOSE_RANGE => return self.close_around(cpu, call, own),
+                _ => self.m.move_poller(),
+            }
+        }
+        self.descriptors_close(cpu, first as u32, last as u32);
         self.state().proc.files.spare(first as u32, last as u32);
         if self.state().proc.files.is_empty() {
             return self.pass(cpu, call);
@@ -254,6 +262,20 @@ impl<M: Host> Linux<'_, M> {
             Some(file) if !file.backed => Out::Done(self.m.host(*call)),
             _ => self.pass(cpu, call),
         }
+    }
+
+    /// `close_range(2)` over the poller's descriptor, which stays open.
+    fn close_around(&self, cpu: CpuId, call: &Call, own: u32) -> Out {
+        let (first, last) = (call.args[0] as u32, call.args[1] as u32);
+        let below = (first < own).then(|| (first, own - 1));
+        let above = (own < last).then(|| (own + 1, last));
+        let mut out = Out::Done(0);
+        for (first, last) in below.into_iter().chain(above) {
+            let mut part = *call;
+            (part.args[0], part.args[1]) = (first.into(), last.into());
+            out = self.sys_close(cpu, &part);
+        }
+        out
     }
 
     /// `dup(2)` and its kin: the new descriptor stands for the same.

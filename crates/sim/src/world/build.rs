@@ -72,6 +72,7 @@ impl Setup {
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
+            io: kernel::Io::Auto,
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));

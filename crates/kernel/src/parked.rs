@@ -1,0 +1,81 @@
+//! Threads that wait for descriptors without a host thread: they are **parked** by the personality, which wakes them, and
+//! which makes their calls again when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
+
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+/// How many threads wait for descriptors.
+#[derive(Debug, Default)]
+pub struct Parked {
+    /// Threads that are parked.
+    threads: AtomicU32,
+    /// Threads that wait in the host though they could be parked.
+    direct: AtomicU32,
+    /// A thread has been parked: CPUs that run threads tick, and look for events then.
+    used: AtomicBool,
+}
+
+impl Parked {
+    /// Whether threads are parked now.
+    #[inline(always)]
+    pub fn is_any(&self) -> bool {
+        self.threads.load(Relaxed) != 0
+    }
+
+    /// Whether a thread has ever been parked.
+    #[inline(always)]
+    pub fn is_used(&self) -> bool {
+        self.used.load(Relaxed)
+    }
+
+    /// How many threads wait in the host though they could be parked.
+    pub fn direct(&self) -> u32 {
+        self.direct.load(Relaxed)
+    }
+
+    /// One thread more.
+    pub fn add(&self) {
+        self.used.store(true, Relaxed);
+        self.threads.fetch_add(1, Relaxed);
+    }
+
+    /// One thread less.
+    pub fn remove(&self) {
+        self.threads.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A thread's part.
+#[derive(Debug, Default)]
+pub struct ThreadParked {
+    /// The sum of the generations of what it waits for, before its call was tried last.
+    pub seen: AtomicU32,
+    /// Its places in queues; 0 if it is not parked.
+    pub nodes: AtomicU32,
+    /// Its descriptor was closed, and it waits for this duplicate, plus one.
+    pub stand_in: AtomicU32,
+    /// It counts as one that waits in the host.
+    direct: AtomicBool,
+}
+
+impl ThreadParked {
+    /// Whether it is parked.
+    #[inline(always)]
+    pub fn is_parked(&self) -> bool {
+        self.nodes.load(Relaxed) != 0
+    }
+
+    /// It is about to wait in the host instead.
+    pub fn leave_to_host(&self, all: &Parked) {
+        self.direct.store(true, Relaxed);
+        all.direct.fetch_add(1, Relaxed);
+    }
+
+    /// It no longer waits in the host.
+    #[inline]
+    pub(crate) fn is_back(&self, all: &Parked) {
+        if self.direct.load(Relaxed) {
+            self.direct.store(false, Relaxed);
+            all.direct.fetch_sub(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! A thread parks, is woken and tries again.
+
+use super::points::{Point, Points, time_left_at, time_limit};
+use crate::host_call::{Attempt, is_of_pieces};
+use crate::machine::Arg::{Out as Filled, Word};
+use crate::{Host, Linux, facts};
+use abi::epoll::Readiness;
+use abi::{Errno, Timespec, nr};
+use ids::{CpuId, ThreadIdx};
+use kernel::wait::{Deadline, Wait};
+use kernel::{Call, Clock, Io};
+use sync::atomic::{Ordering::*, fence};
+
+/// Up to so many threads wait in the host itself, each on a carrier: what they wait for then wakes the carrier that goes on
+/// with it. From there on a poller that learns of many at once is cheaper.
+const DIRECT_MAX: u32 = 4;
+
+const MSG_NOSIGNAL: u64 = 0x4000;
+const F_DUPFD_CLOEXEC: u64 = 1030;
+/// Duplicates of closed descriptors stay out of the way of those that the program opens.
+const STAND_INS_FROM: u64 = 512;
+
+/// Bits by which events choose whom to wake.
+const EXCLUSIVE: u32 = 1;
+const SHARED: u32 = 2;
+
+/// What `ThreadParked::nodes` says; from the last on the number of the first node of the pool.
+const OWN_NODE: u32 = 1;
+const NO_NODE: u32 = 2;
+const POOLED: u32 = 3;
+
+impl<M: Host> Linux<'_, M> {
+    /// Before a call is tried: what it would have missed shows later. Without registered descriptors there is nothing to
+    /// miss, because a registration reports the present state.
+    #[inline]
+    pub(crate) fn note_generations(&self, t: ThreadIdx, call: &Call) {
+        if self.parked.is_used() {
+            let seen = Points::of(&self.m, call).map_or(0, |points| self.state().ready.generations(&points));
+            self.thread(t).parked.seen.store(seen, Relaxed);
+        }
+    }
+
+    /// Parks the current thread for a call that would wait. False if the host shall do the waiting.
+    pub(crate) fn park(&self, cpu: CpuId, t: ThreadIdx, call: &Call, done: isize) -> bool {
+        let Some(points) = Points::of(&self.m, call) else { return false };
+        let thread = self.thread(t);
+        if !self.is_crowd() && !(done > 0 && is_of_pieces(call.nr)) {
+            thread.parked.leave_to_host(&self.parked);
+            return false;
+        }
+        let Ok(limit) = time_limit(&self.m, call) else { return false };
+        if !points.iter().all(|point| self.state().ready.register(&self.m, point)) {
+            return false;
+        }
+        let nodes = match points.len() {
+            0 => NO_NODE,
+            1 => OWN_NODE,
+            n => match self.take_nodes(n, t) {
+                Some(first) => POOLED + first,
+                None => return false,
+            },
+        };
+        self.begin_park(t, call, done, nodes);
+        self.parked.add();
+        kernel::cpu::bump(&self.cpu(cpu).count.parked);
+        let of_socket = || points.one_of().and_then(|point| self.state().ready.time_limit(&self.m, point));
+        if let Some(limit) = limit.or_else(of_socket) {
+            // The later bound: never early.
+            let at = self.m.monotonic_bounds().1 + limit;
+            self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });
+        }
+        self.join_queues(t, &points);
+        if self.state().ready.generations(&points) != thread.parked.seen.load(Relaxed) {
+            self.wake(cpu, t);
+        }
+        if self.sched.queued(cpu) > 0 && !self.m.is_polled() {
+            // This CPU stays busy: an idle one that fell asleep before there was anything to look for does it.
+            if let Some(idle) = self.sched.idle_cpus().next() {
+                self.m.kick(idle);
+            }
+        }
+        true
+    }
+
+    /// Whether one more thread that must wait is parked rather than left in the host on a carrier.
+    fn is_crowd(&self) -> bool {
+        match self.config().io {
+            Io::Auto => self.parked.is_any() || self.parked.direct() >= DIRECT_MAX,
+            Io::Poller => true,
+            Io::Threads => false,
+        }
+    }
+
+    fn begin_park(&self, t: ThreadIdx, call: &Call, done: isize, nodes: u32) {
+        let thread = self.thread(t);
+        thread.parked.nodes.store(nodes, Relaxed);
+        self.begin_wait(t, Wait::Host);
+        thread.wait.a.store(done as u64, Relaxed);
+        thread.wait.b.store(self.m.now().0, Relaxed);
+        if call.nr == nr::POLL && done == 0 {
+            self.begin_poll(t, call.args[2]);
+        }
+    }
+
+    fn join_queues(&self, t: ThreadIdx, points: &Points) {
+        let bits = if points.exclusive { EXCLUSIVE } else { SHARED };
+        for (place, point) in self.places(t).zip(points.iter()) {
+            self.join_queue(t, place, point.key(), bits);
+        }
+    }
+
+    /// The thread's nodes: its own (`None`), or some of the pool.
+    fn places(&self, t: ThreadIdx) -> impl Iterator<Item = Option<u32>> + '_ {
+        let nodes = self.thread(t).parked.nodes.load(Relaxed);
+        let pooled = nodes.checked_sub(POOLED).map(|first| self.nodes(first).map(Some));
+        (nodes == OWN_NODE).then_some(None).into_iter().chain(pooled.into_iter().flatten())
+    }
+
+    /// Joins the queues again that it was in.
+    fn rejoin_queues(&self, t: ThreadIdx) {
+        for place in self.places(t) {
+            self.rejoin_queue(t, place);
+        }
+    }
+
+    /// The sum of the generations of all that it waits for.
+    fn present_generations(&self, t: ThreadIdx) -> u32 {
+        let points = self.places(t).map(|place| Point::of_key(self.queue_of(t, place)));
+        points.map(|point| self.state().ready.generation(point.fd)).fold(0, u32::wrapping_add)
+    }
+
+    fn is_taken(&self, t: ThreadIdx) -> bool {
+        self.places(t).any(|place| !self.is_queued(t, place))
+    }
+
+    /// Whether there is a reason to try again, or to give up.
+    fn has_reason(&self, t: ThreadIdx) -> bool {
+        self.is_taken(t) || self.thread(t).wait.timed_out() || self.interrupted(t)
+    }
+
+    /// A parked thread has been chosen: whether it can go on. If not, it is marked as waiting again.
+    pub(crate) fn is_unparked(&self, t: ThreadIdx) -> bool {
+        let mut call = self.parked_call(t);
+        let mut changed = self.has_reason(t);
+        loop {
+            if !changed {
+                // Mark first, look again, and only then let go, as in `ready_slow`.
+                self.sched.prepare_block(t);
+                fence(SeqCst);
+                if !self.has_reason(t) {
+                    return false;
+                }
+                self.sched.cancel_block(t);
+            }
+            let taken = self.places(t).fold(false, |taken, place| !self.leave_queue(t, place) | taken);
+            self.turn_to_stand_in(t, &mut call);
+            let seen = self.present_generations(t);
+            let result = self.try_parked(t, &call).or_else(|| self.is_ended(t, &call));
+            if let Some(result) = result {
+                self.unpark(t, taken, &call, result);
+                return true;
+            }
+            self.rejoin_queues(t);
+            changed = self.present_generations(t) != seen;
+        }
+    }
+
+    /// The call of a parked thread, which its registers hold; of one that is done in part, the rest.
+    fn parked_call(&self, t: ThreadIdx) -> Call {
+        let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
+        let nr = wait.call.load(Relaxed) as usize;
+        let mut args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
+        if matches!(nr, nr::WRITE | nr::SENDTO) {
+            let part = wait.a.load(Relaxed);
+            (args[1], args[2]) = (args[1] + part, args[2] - part);
+            if nr == nr::SENDTO && part > 0 {
+                // As in one call, a peer that is gone after a part is told by the next (`tcp_sendmsg_locked`).
+                args[3] |= MSG_NOSIGNAL;
+            }
+        }
+        Call { nr, args }
+    }
+
+    /// Makes the call in a form that does not wait. `None`: it would wait.
+    fn try_parked(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
+        let mut rest = *call;
+        loop {
+            match self.attempt(t, &rest) {
+                // A tick or a kick, which the program must not see.
+                Attempt::Done(r) if r == Errno::EINTR.to_ret() => {}
+                Attempt::Done(result) => return Some(result),
+                Attempt::Part(part) => {
+                    self.thread(t).wait.a.fetch_add(part as u64, Relaxed);
+                    if !is_of_pieces(call.nr) {
+                        (rest.args[1], rest.args[2]) = (rest.args[1] + part as u64, rest.args[2] - part as u64);
+                    }
+                }
+                Attempt::Wait => return None,
+            }
+        }
+    }
+
+    /// The result of a call that waits no longer, though nothing has come: a signal, or its time is over.
+    fn is_ended(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
+        if self.interrupted(t) {
+            return Some(Errno::EINTR.to_ret());
+        }
+        self.thread(t).wait.timed_out().then(|| {
+            if call.nr == nr::PSELECT6 {
+                // Clears the sets, and has the last word. A tick or a kick may interrupt it.
+                let [n, read, write, except, ..] = call.args;
+                let last = || facts::select_at_once(&self.m, n, [read, write, except]);
+                let eintr = Errno::EINTR.to_ret();
+                return core::iter::repeat_with(last).find(|&r| r != eintr).unwrap_or(0);
+            }
+            // A socket's own time limit.
+            if is_transfer(call.nr) { Errno::EAGAIN.to_ret() } else { 0 }
+        })
+    }
+
+    /// The wait is over. `taken`: an event had woken the thread, and what it leaves is for the next.
+    fn unpark(&self, t: ThreadIdx, taken: bool, call: &Call, result: isize) {
+        let thread = self.thread(t);
+        if taken && thread.parked.nodes.load(Relaxed) == OWN_NODE {
+            self.wake_from_queue(self.sched.cpu_of(t), self.queue_of(t, None), 1, EXCLUSIVE);
+        }
+        if let nodes @ POOLED.. = thread.parked.nodes.swap(0, Relaxed) {
+            self.give_nodes_back(nodes - POOLED);
+        }
+        self.parked.remove();
+        if let Some(fd) = thread.parked.stand_in.swap(0, Relaxed).checked_sub(1)
+            && self.state().ready.release(fd)
+        {
+            self.state().ready.forget(&self.m, fd);
+            self.m.host(Call { nr: nr::CLOSE, args: [fd.into(), 0, 0, 0, 0, 0] });
+        }
+        if let (Some(at), Some(end)) = (time_left_at(call), thread.wait.armed()) {
+            let left = end.since(self.m.monotonic_bounds().1);
+            // As Linux: whether it could be told changes nothing.
+            let _ = self.m.write(at, &Timespec::from_nanos(left).to_bytes());
+        }
+        let result = self.outcome(t, call.nr, result);
+        self.finish_wait(t, result);
+    }
+
+    /// Looks for events. For a CPU that is busy.
+    pub(crate) fn look_for_events(&self, cpu: CpuId) {
+        const AT_ONCE: usize = 64;
+        let Some(poller) = self.m.poller(false) else { return };
+        let mut bytes = [[0; Readiness::SIZE]; AT_ONCE];
+        let at_once = Word(AT_ONCE as u64);
+        let args = &mut [Word(poller.into()), Filled(bytes.as_flattened_mut()), at_once, Word(0)];
+        let found = usize::try_from(self.m.ask(nr::EPOLL_WAIT, args)).unwrap_or(0);
+        for event in &bytes[..found] {
+            self.descriptors_ready(cpu, &[Readiness::from_bytes(event)]);
+        }
+    }
+
+    /// The machine's poller reports events. `cpu` is the caller's own, or none.
+    pub fn descriptors_ready(&self, cpu: CpuId, events: &[Readiness]) {
+        for event in events.iter().filter(|event| self.state().ready.note_event(event)) {
+            let fd = event.token as u32;
+            for out in [false, true] {
+                let about = if out { Readiness::FOR_WRITERS } else { Readiness::FOR_READERS };
+                if event.events & about != 0 {
+                    let key = Point { fd, out }.key();
+                    self.wake_from_queue(cpu, key, 1, EXCLUSIVE);
+                    self.wake_from_queue(cpu, key, usize::MAX, SHARED);
+                }
+            }
+        }
+    }
+
+    /// Descriptors of this range will stand for other files, or for none.
+    pub(crate) fn descriptors_close(&self, cpu: CpuId, first: u32, last: u32) {
+        if self.parked.is_used() {
+            self.state().ready.known(first, last).for_each(|fd| self.descriptor_closes(cpu, fd));
+        }
+    }
+
+    /// Threads that wait for a descriptor keep its file (they hold a reference, as `fdget` takes one): they turn to a
+    /// duplicate, which the last of them closes.
+    fn descriptor_closes(&self, cpu: CpuId, fd: u32) {
+        let keys = [false, true].map(|out| Point { fd, out }.key());
+        if keys.iter().any(|&key| self.has_waiters(key)) {
+            // Without a descriptor they find that theirs is gone.
+            let args = [fd.into(), F_DUPFD_CLOEXEC, STAND_INS_FROM, 0, 0, 0];
+            if let Ok(stand_in) = u32::try_from(self.m.host(Call { nr: nr::FCNTL, args })) {
+                self.provide_stand_in(&keys, stand_in);
+            }
+        }
+        self.state().ready.forget(&self.m, fd);
+        keys.iter().for_each(|&key| self.wake_from_queue(cpu, key, usize::MAX, EXCLUSIVE | SHARED));
+    }
+
+    fn provide_stand_in(&self, keys: &[u64], stand_in: u32) {
+        self.state().ready.hold(stand_in);
+        for &key in keys {
+            self.each_waiter(key, EXCLUSIVE, |t| {
+                if self.thread(t).parked.stand_in.swap(stand_in + 1, Relaxed) == 0 {
+                    self.state().ready.hold(stand_in);
+                }
+            });
+        }
+        if self.state().ready.release(stand_in) {
+            self.m.host(Call { nr: nr::CLOSE, args: [stand_in.into(), 0, 0, 0, 0, 0] });
+        }
+    }
+
+    /// If the descriptor of a parked thread, which is in no queue, was closed: the call is about its duplicate from now on.
+    fn turn_to_stand_in(&self, t: ThreadIdx, call: &mut Call) {
+        let Some(fd) = self.thread(t).parked.stand_in.load(Relaxed).checked_sub(1) else { return };
+        call.args[0] = fd.into();
+        let point = Point { fd, ..Point::of_key(self.queue_of(t, None)) };
+        self.set_queue(t, point.key());
+        self.state().ready.register(&self.m, point);
+    }
+}
+
+/// Whether the call moves data or accepts, rather than asking what is ready.
+fn is_transfer(nr: usize) -> bool {
+    !matches!(nr, nr::POLL | nr::PPOLL | nr::PSELECT6 | nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2)
+}

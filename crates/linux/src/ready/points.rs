@@ -1,0 +1,173 @@
+//! Which descriptors a call waits for, in which direction, and how long.
+
+use crate::Host;
+use abi::epoll::Readiness;
+use abi::{Errno, Timespec, nr};
+use ids::Nanos;
+use kernel::Call;
+
+/// The most descriptors that one call waits for here; the host waits for more.
+pub(super) const POINTS_MAX: usize = 32;
+
+/// A descriptor and a direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Point {
+    pub(super) fd: u32,
+    /// For writing; else for reading.
+    pub(super) out: bool,
+}
+
+impl Point {
+    /// What the poller shall report for it.
+    pub(super) fn events(self) -> u32 {
+        Readiness::EDGES
+            | if self.out { Readiness::OUT } else { Readiness::IN | Readiness::URGENT | Readiness::PEER_CLOSED }
+    }
+
+    /// The key of its queue, which no word of the program has.
+    pub(super) fn key(self) -> u64 {
+        1 << 63 | u64::from(self.fd) << 3 | u64::from(self.out) << 2
+    }
+
+    /// Which point has this key.
+    pub(super) fn of_key(key: u64) -> Point {
+        Point { fd: (key >> 3) as u32, out: key >> 2 & 1 != 0 }
+    }
+}
+
+/// What a call waits for.
+#[derive(Debug)]
+pub(crate) struct Points {
+    all: [Point; POINTS_MAX],
+    len: usize,
+    /// An event is for one of those that wait so (read, write, accept), not for all (poll, select).
+    pub(super) exclusive: bool,
+}
+
+impl Points {
+    fn new(exclusive: bool) -> Points {
+        Points { all: [Point::default(); POINTS_MAX], len: 0, exclusive }
+    }
+
+    fn one(fd: u64, out: bool) -> Option<Points> {
+        let mut points = Points::new(true);
+        points.add(fd as u32, out)?;
+        Some(points)
+    }
+
+    fn add(&mut self, fd: u32, out: bool) -> Option<()> {
+        *self.all.get_mut(self.len)? = Point { fd, out };
+        self.len += 1;
+        Some(())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Point> + '_ {
+        self.all[..self.len].iter().copied()
+    }
+
+    /// The one descriptor of a call that moves data or accepts.
+    pub(super) fn one_of(&self) -> Option<Point> {
+        self.exclusive.then_some(self.all[0])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What the call waits for; `None` if the host must wait for it.
+    pub(crate) fn of(m: &impl Host, call: &Call) -> Option<Points> {
+        let a = &call.args;
+        match call.nr {
+            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::ACCEPT | nr::ACCEPT4 => Points::one(a[0], false),
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => Points::one(a[0], false),
+            nr::WRITE | nr::SENDTO | nr::WRITEV | nr::SENDMSG => Points::one(a[0], true),
+            nr::POLL | nr::PPOLL => Points::of_poll(m, a[0], a[1]),
+            nr::PSELECT6 => Points::of_select(m, a[0], &a[1..4]),
+            _ => None,
+        }
+    }
+
+    fn of_poll(m: &impl Host, at: u64, count: u64) -> Option<Points> {
+        let mut points = Points::new(false);
+        for i in 0..(count <= POINTS_MAX as u64).then_some(count)? {
+            // struct pollfd: descriptor, events, and what the host answers.
+            let word = m.load_u64(at.wrapping_add(i * 8)).ok()?;
+            let (fd, events) = (word as u32, (word >> 32) as u16);
+            if fd as i32 >= 0 {
+                // Without any event it waits for errors, which are told with either.
+                points.add_both(
+                    fd,
+                    events & Readiness::POLL_OUT == 0 || events & !Readiness::POLL_OUT != 0,
+                    events & Readiness::POLL_OUT != 0,
+                )?;
+            }
+        }
+        Some(points)
+    }
+
+    fn of_select(m: &impl Host, count: u64, sets: &[u64]) -> Option<Points> {
+        const BITS_MAX: usize = 1024;
+        let bits = usize::try_from(count as i32).ok().filter(|&bits| bits <= BITS_MAX)?;
+        let mut points = Points::new(false);
+        for word in 0..bits.div_ceil(64) {
+            let mut found = [0; 3];
+            for (found, &set) in found.iter_mut().zip(sets) {
+                if set != 0 {
+                    *found = m.load_u64(set.wrapping_add(word as u64 * 8)).ok()?;
+                }
+            }
+            let [read, write, except] = found;
+            for bit in (0..64).filter(|bit| (read | write | except) >> bit & 1 != 0) {
+                let fd = word * 64 + bit;
+                if fd < bits {
+                    points.add_both(fd as u32, (read | except) >> bit & 1 != 0, write >> bit & 1 != 0)?;
+                }
+            }
+        }
+        Some(points)
+    }
+
+    fn add_both(&mut self, fd: u32, read: bool, write: bool) -> Option<()> {
+        if read {
+            self.add(fd, false)?;
+        }
+        if write {
+            self.add(fd, true)?;
+        }
+        Some(())
+    }
+}
+
+/// How long the call waits at most; `Ok(None)`: for ever.
+pub(super) fn time_limit(m: &impl Host, call: &Call) -> Result<Option<Nanos>, Errno> {
+    let a = &call.args;
+    let of_millis = |ms: u64| Ok(u64::try_from(ms as i32).ok().map(Nanos::from_millis));
+    match call.nr {
+        nr::POLL => of_millis(a[2]),
+        nr::EPOLL_WAIT | nr::EPOLL_PWAIT => of_millis(a[3]),
+        _ => match timespec_of(call) {
+            None => Ok(None),
+            Some(at) => {
+                let mut bytes = [0; Timespec::SIZE];
+                m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
+                Timespec::from_bytes(&bytes).to_nanos().map(Some)
+            }
+        },
+    }
+}
+
+/// Where the time limit lies in memory, if it does.
+fn timespec_of(call: &Call) -> Option<u64> {
+    let at = match call.nr {
+        nr::PPOLL => call.args[2],
+        nr::EPOLL_PWAIT2 => call.args[3],
+        nr::PSELECT6 => call.args[4],
+        _ => 0,
+    };
+    (at != 0).then_some(at)
+}
+
+/// Where the call tells how much of its time was left (`poll_select_finish`).
+pub(super) fn time_left_at(call: &Call) -> Option<u64> {
+    timespec_of(call).filter(|_| call.nr != nr::EPOLL_PWAIT2)
+}

@@ -1,0 +1,179 @@
+//! What is known of each descriptor.
+
+use super::points::{Point, Points};
+use crate::machine::Arg::{In, Word};
+use crate::{Host, facts};
+use abi::epoll::{self, Readiness};
+use abi::{Errno, nr};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use ids::Nanos;
+use kernel::Call;
+use once_cell::race::OnceBox;
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+/// Descriptors from here on are waited for in the host (`fs.nr_open` is a mebi unless somebody has raised it).
+const DESCRIPTORS_MAX: usize = 1 << 20;
+const CHUNK: usize = 256;
+const CHUNKS: usize = DESCRIPTORS_MAX / CHUNK;
+
+/// A descriptor. All zero for one that nobody has waited for.
+#[derive(Debug, Default)]
+struct Descriptor {
+    registration: Lock<Registration>,
+    /// Incremented by each event, and when the descriptor is closed.
+    generation: AtomicU32,
+    /// It is the duplicate of a closed one, and so many threads wait for it.
+    holders: AtomicU32,
+}
+
+/// How the poller knows a descriptor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Registration {
+    /// The events that it reports; 0: it is not registered.
+    events: u32,
+    /// Incremented when the descriptor is closed: reports about its former file are told by it.
+    epoch: u32,
+    /// The poller refuses it.
+    refused: bool,
+    /// It has a time limit (SO_RCVTIMEO, SO_SNDTIMEO).
+    limited: bool,
+}
+
+/// All descriptors, and how many threads wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    chunks: OnceBox<[OnceBox<[Descriptor; CHUNK]>; CHUNKS]>,
+    /// The program sets time limits of sockets, so a registration does not tell.
+    limits: AtomicBool,
+}
+
+/// An array on the heap; `None` without memory.
+fn boxed<T: Default, const N: usize>() -> Option<Box<[T; N]>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(N).ok()?;
+    all.extend((0..N).map(|_| T::default()));
+    all.into_boxed_slice().try_into().ok()
+}
+
+impl Ready {
+    fn get(&self, fd: u32) -> Option<&Descriptor> {
+        let chunk = self.chunks.get()?.get(fd as usize / CHUNK)?.get()?;
+        Some(&chunk[fd as usize % CHUNK])
+    }
+
+    fn get_or_make(&self, fd: u32) -> Option<&Descriptor> {
+        if self.chunks.get().is_none() {
+            let _ = self.chunks.set(boxed()?);
+        }
+        let slot = self.chunks.get()?.get(fd as usize / CHUNK)?;
+        if slot.get().is_none() {
+            let _ = slot.set(boxed()?);
+        }
+        self.get(fd)
+    }
+
+    /// The sum of the generations: as none goes back, it is the same only if all are.
+    pub(super) fn generations(&self, points: &Points) -> u32 {
+        points.iter().map(|point| self.generation(point.fd)).fold(0, u32::wrapping_add)
+    }
+
+    pub(super) fn generation(&self, fd: u32) -> u32 {
+        self.get(fd).map_or(0, |descriptor| descriptor.generation.load(Acquire))
+    }
+
+    /// The program changes an option of a socket.
+    pub(crate) fn note_option(&self, call: &Call) {
+        const SOL_SOCKET: u64 = 1;
+        // SO_RCVTIMEO, SO_SNDTIMEO, and the same with 64-bit times.
+        if matches!((call.args[1], call.args[2]), (SOL_SOCKET, 20 | 21 | 66 | 67)) {
+            self.limits.store(true, Relaxed);
+        }
+    }
+
+    /// Has the poller report what the point is about. False if it cannot, or if the host must do the waiting.
+    pub(super) fn register(&self, m: &impl Host, point: Point) -> bool {
+        let Some(descriptor) = self.get_or_make(point.fd) else { return false };
+        let mut registration = descriptor.registration.lock();
+        let wanted = registration.events | point.events();
+        if registration.refused {
+            return false;
+        }
+        if registration.events == 0 {
+            registration.limited =
+                [false, true].iter().any(|&out| facts::socket_time_limit(m, point.fd.into(), out).is_some());
+        }
+        if wanted != registration.events {
+            let event = Readiness { events: wanted, token: u64::from(point.fd) | u64::from(registration.epoch) << 32 };
+            let op = if registration.events == 0 { epoll::ADD } else { epoll::MOD };
+            let mut result = control(m, op, point.fd, event);
+            if result == Errno::EEXIST.to_ret() {
+                // A duplicate keeps the file that this number stood for before.
+                result = control(m, epoll::MOD, point.fd, event);
+            }
+            if result < 0 {
+                // Out of memory or descriptors: that may pass.
+                registration.refused = result == Errno::EPERM.to_ret();
+                return false;
+            }
+            registration.events = wanted;
+        }
+        true
+    }
+
+    /// How long a wait of this socket may last, if it has a limit (SO_RCVTIMEO, SO_SNDTIMEO).
+    pub(super) fn time_limit(&self, m: &impl Host, point: Point) -> Option<Nanos> {
+        let limited = self.limits.load(Relaxed) || self.get(point.fd)?.registration.lock().limited;
+        if limited { facts::socket_time_limit(m, point.fd.into(), point.out) } else { None }
+    }
+
+    /// One more thread holds on to a duplicate.
+    pub(super) fn hold(&self, fd: u32) {
+        if let Some(descriptor) = self.get_or_make(fd) {
+            descriptor.holders.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// One thread less: whether it was the last.
+    pub(super) fn release(&self, fd: u32) -> bool {
+        self.get(fd).is_some_and(|descriptor| descriptor.holders.fetch_sub(1, AcqRel) == 1)
+    }
+
+    /// The poller has reported something: whether it is about the present file.
+    pub(super) fn note_event(&self, event: &Readiness) -> bool {
+        let (fd, epoch) = (event.token as u32, (event.token >> 32) as u32);
+        let Some(descriptor) = self.get(fd) else { return false };
+        if descriptor.registration.lock().epoch != epoch {
+            return false;
+        }
+        descriptor.generation.fetch_add(1, AcqRel);
+        true
+    }
+
+    /// The number will stand for another file, or for none.
+    pub(super) fn forget(&self, m: &impl Host, fd: u32) {
+        let Some(descriptor) = self.get(fd) else { return };
+        let mut registration = descriptor.registration.lock();
+        if registration.events != 0 {
+            // A duplicate, here or in another process, would keep it registered.
+            control(m, epoll::DEL, fd, Readiness::default());
+        }
+        *registration = Registration { epoch: registration.epoch.wrapping_add(1), ..Registration::default() };
+        descriptor.generation.fetch_add(1, AcqRel);
+    }
+
+    /// The descriptors of a range that anything is known of.
+    pub(super) fn known(&self, first: u32, last: u32) -> impl Iterator<Item = u32> + '_ {
+        let chunks = self.chunks.get().into_iter().flatten().enumerate();
+        let made = chunks.filter(|(_, chunk)| chunk.get().is_some());
+        let numbers = made.flat_map(|(i, _)| (i * CHUNK) as u32..((i + 1) * CHUNK) as u32);
+        numbers.filter(move |fd| (first..=last).contains(fd))
+    }
+}
+
+/// `epoll_ctl(2)` at the machine's poller.
+fn control(m: &impl Host, op: u64, fd: u32, event: Readiness) -> isize {
+    let Some(poller) = m.poller(true) else { return Errno::EMFILE.to_ret() };
+    m.ask(nr::EPOLL_CTL, &mut [Word(poller.into()), Word(op), Word(fd.into()), In(&event.to_bytes())])
+}

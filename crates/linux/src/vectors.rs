@@ -1,0 +1,102 @@
+//! `writev(2)` and `sendmsg(2)` in a form that does not wait, from any byte on: a stream may take a part.
+
+use crate::{Host, Linux};
+use abi::{Errno, nr};
+use kernel::{Call, Fault};
+
+const RWF_NOWAIT: u64 = 8;
+const MSG_DONTWAIT: u64 = 0x40;
+const MSG_NOSIGNAL: u64 = 0x4000;
+/// The offset that means "the file's own position" to `pwritev2(2)`.
+const CURRENT: u64 = u64::MAX;
+/// The most pieces that a call may have (UIO_MAXIOV).
+const PIECES_MAX: u64 = 1024;
+/// The most pieces of a rest that are sent at once.
+const AT_ONCE: usize = 16;
+
+/// What a call sends: pieces of memory, each an address and a length.
+#[derive(Clone, Copy)]
+struct Pieces {
+    at: u64,
+    count: u64,
+}
+
+/// What came of it.
+pub(crate) enum Sent {
+    /// This result.
+    Done(isize),
+    /// So much more was taken, and not all.
+    Part(isize),
+    /// Nothing was taken: it would wait.
+    Nothing,
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// Sends what the call has left after `part` bytes.
+    pub(crate) fn send_pieces(&self, call: &Call, part: u64) -> Sent {
+        let Ok((pieces, total)) = self.pieces_of(call) else {
+            // It says what is wrong.
+            return Sent::Done(self.send_at_once(call));
+        };
+        let result = if part == 0 { self.send_at_once(call) } else { self.send_rest(call, pieces, part) };
+        match result {
+            r if r == Errno::EAGAIN.to_ret() => Sent::Nothing,
+            r if r >= 0 && part + (r as u64) < total => Sent::Part(r),
+            r => Sent::Done(r),
+        }
+    }
+
+    fn pieces_of(&self, call: &Call) -> Result<(Pieces, u64), Fault> {
+        let a = &call.args;
+        // struct msghdr: the pieces' address is its third word, their number the fourth.
+        let pieces = match call.nr {
+            nr::SENDMSG => {
+                Pieces { at: self.m.load_u64(a[1].wrapping_add(16))?, count: self.m.load_u64(a[1].wrapping_add(24))? }
+            }
+            _ => Pieces { at: a[1], count: a[2] },
+        };
+        let mut total = 0_u64;
+        for i in 0..(pieces.count <= PIECES_MAX).then_some(pieces.count).ok_or(Fault)? {
+            total = total.saturating_add(self.piece(pieces, i)?[1]);
+        }
+        Ok((pieces, total))
+    }
+
+    fn piece(&self, pieces: Pieces, i: u64) -> Result<[u64; 2], Fault> {
+        let at = pieces.at.wrapping_add(i * 16);
+        Ok([self.m.load_u64(at)?, self.m.load_u64(at.wrapping_add(8))?])
+    }
+
+    /// The whole call.
+    fn send_at_once(&self, call: &Call) -> isize {
+        let a = &call.args;
+        self.m.host(match call.nr {
+            nr::SENDMSG => Call { nr: call.nr, args: [a[0], a[1], a[2] | MSG_DONTWAIT, 0, 0, 0] },
+            _ => Call { nr: nr::PWRITEV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] },
+        })
+    }
+
+    /// What is left after `part` bytes, or the beginning of it. What comes beside the bytes went with the first part.
+    fn send_rest(&self, call: &Call, pieces: Pieces, part: u64) -> isize {
+        let (mut rest, mut n, mut skip) = ([[0; 2]; AT_ONCE], 0, part);
+        for i in 0..pieces.count {
+            let Ok([at, len]) = self.piece(pieces, i) else { return Errno::EFAULT.to_ret() };
+            let skipped = skip.min(len);
+            skip -= skipped;
+            if len > skipped && n < AT_ONCE {
+                rest[n] = [at + skipped, len - skipped];
+                n += 1;
+            }
+        }
+        let (fd, flags, at) = (call.args[0], call.args[2], rest.as_ptr() as u64);
+        // struct msghdr: name, its length, the pieces, their number, control data, its length, flags.
+        let message = [0, 0, at, n as u64, 0, 0, 0_u64];
+        self.m.host(match call.nr {
+            nr::SENDMSG => {
+                let flags = flags | MSG_DONTWAIT | MSG_NOSIGNAL;
+                Call { nr: call.nr, args: [fd, message.as_ptr() as u64, flags, 0, 0, 0] }
+            }
+            _ => Call { nr: nr::PWRITEV2, args: [fd, at, n as u64, CURRENT, CURRENT, RWF_NOWAIT] },
+        })
+    }
+}
