@@ -73,6 +73,13 @@ __attribute__((format(printf, 1, 2), unused)) static void say(const char *format
     }                                                                                                          \
   } while (0)
 
+/* A fork that failed must not become a signal to everybody. */
+__attribute__((unused)) static int kill_one(pid_t pid, int signal) {
+  need(pid != -1);
+  return kill(pid, signal);
+}
+#define kill(pid, signal) kill_one(pid, signal)
+
 /* An errno as its name. */
 __attribute__((unused)) static const char *errname(int error) {
   const char *name = error == 0 ? "ok" : strerrorname_np(error);
