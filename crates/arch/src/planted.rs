@@ -51,7 +51,7 @@ pub fn fail(nth: u64, errno: u32) {
     FAIL_AT.store(nth, Relaxed);
 }
 
-/// Files that are mapped shared have no such page from now on, as if they had been cut short: an access raises SIGBUS.
+/// Files that the image maps shared have no such page from now on, as if they had been cut short: an access raises SIGBUS.
 pub fn miss_page(page: u64) {
     MISSING.store(page + 1, Relaxed);
 }
@@ -82,7 +82,7 @@ pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
     }
     // SAFETY: the caller's promise.
     let result = unsafe { made(nr, a) };
-    if nr == nr::MMAP && a[3] == MAP_SHARED && result > 0 && MISSING.load(Relaxed) != 0 {
+    if nr == nr::MMAP && a[3] == MAP_SHARED && result > 0 && MISSING.load(Relaxed) != 0 && !is_passed_on(nr, &a) {
         lose_page(result as usize, a[1], a[2]);
     }
     if is(Twist::WrongError) && result == Errno::EBADF.to_ret() { Errno::EINVAL.to_ret() } else { result }

@@ -98,7 +98,17 @@ impl Runner {
         let mut command = match setting {
             None => Command::new(&self.interpreter),
             Some(options) => {
-                let mut command = Command::new(&self.entresol);
+                // Where host calls fail a program may take an error for a process id and signal everybody: it has a
+                // namespace of processes of its own.
+                let mut command = match fault.is_some_and(|fault| fault.contains('=')) {
+                    false => Command::new(&self.entresol),
+                    true => {
+                        let mut command = Command::new("unshare");
+                        command.args(["--user", "--map-current-user", "--pid", "--fork", "--kill-child"]);
+                        command.arg("--mount-proc").arg(&self.entresol);
+                        command
+                    }
+                };
                 command.arg("run").args(options).arg("--").arg(&self.interpreter);
                 command
             }
