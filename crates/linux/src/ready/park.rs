@@ -44,7 +44,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn park(&self, cpu: CpuId, t: ThreadIdx, call: &Call, done: isize) -> bool {
         let Some(points) = Points::of(&self.m, call) else { return false };
         let thread = self.thread(t);
-        if !self.is_crowd() && !(done > 0 && is_of_pieces(call.nr)) {
+        if !(self.is_crowd() || done > 0 && is_of_pieces(call.nr)) {
             thread.parked.leave_to_host(&self.parked);
             return false;
         }
