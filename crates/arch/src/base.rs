@@ -53,6 +53,18 @@ pub unsafe fn own_word<const AT: usize>() -> u32 {
     v
 }
 
+/// The same for a pointer, which never changes.
+///
+/// # Safety
+/// A field of eight bytes must be there, which is set before the block is used.
+#[inline(always)]
+pub unsafe fn own_pointer<const AT: usize>() -> *const () {
+    let v;
+    // SAFETY: as the caller promises.
+    unsafe { asm!("mov {}, gs:[{}]", out(reg) v, const AT, options(nostack, preserves_flags, readonly)) };
+    v
+}
+
 /// Whether this host thread has a block at all.
 #[inline(always)]
 pub fn has_gs() -> bool {

@@ -348,8 +348,9 @@ pub const SCHED_YIELD: usize = 24;
 pub const FUTEX: usize = 202;
 
 /// Where the entries go on: the machine's functions, in the order call, preempt,
-/// carrier, again, yield, futex, copied. They are words and not symbols, so that the image exports nothing.
-static HANDLERS: [AtomicPtr<()>; 7] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 7];
+/// carrier, again, yield, futex, copied. They are words and not symbols, so that the image exports nothing. Behind them
+/// are both handlers of futex calls, of which the one in force is copied to its place.
+static HANDLERS: [AtomicPtr<()>; 9] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 9];
 
 /// What the entries hand over to. Those of system calls leave by [`resume`], the others answer with the context to resume.
 #[derive(Debug, Clone, Copy)]
@@ -360,6 +361,8 @@ pub struct Handlers {
     pub sched_yield: extern "C" fn(*mut Context) -> !,
     /// `futex(2)`, the same.
     pub futex: extern "C" fn(*mut Context) -> !,
+    /// The same while other processes wait for words of ours ([`share_futex_words`]).
+    pub shared_futex: extern "C" fn(*mut Context) -> !,
     /// A system call whose [`Context`] the handler of a host signal has filled: any call, the same.
     pub copied: extern "C" fn(*mut Context) -> !,
     /// A host signal found user code.
@@ -375,8 +378,10 @@ pub fn set_handlers(h: &Handlers) {
     if !HANDLERS[0].load(Ordering::Relaxed).is_null() {
         return;
     }
-    let calls = [h.call as *mut (), h.sched_yield as *mut (), h.futex as *mut (), h.copied as *mut ()];
-    let all = [calls[0], h.preempt as *mut (), h.carrier as *mut (), h.again as *mut (), calls[1], calls[2], calls[3]];
+    let calls = [h.call, h.sched_yield, h.futex, h.copied, h.shared_futex].map(|f| f as *mut ());
+    let [call, sched_yield, futex, copied, shared] = calls;
+    let others = [h.preempt as *mut (), h.carrier as *mut (), h.again as *mut ()];
+    let all = [call, others[0], others[1], others[2], sched_yield, futex, copied, futex, shared];
     for (word, f) in HANDLERS.iter().zip(all) {
         word.store(f, Ordering::Release);
     }
@@ -492,13 +497,15 @@ pub fn is_entry(rip: u64) -> bool {
     [entresol_entry_call as *const () as u64, entresol_entry_vectors as *const () as u64].contains(&rip)
 }
 
-/// Says who handles `futex(2)` from now on.
-pub fn set_futex_handler(handler: extern "C" fn(*mut Context) -> !) {
-    HANDLERS[FUTEX_HANDLER].store(handler as *mut (), Ordering::Release);
+/// Whether other processes wait for futex words of ours from now on.
+pub fn share_futex_words(shared: bool) {
+    let handler = HANDLERS[FUTEX_HANDLERS + usize::from(shared)].load(Ordering::Relaxed);
+    HANDLERS[FUTEX_HANDLER].store(handler, Ordering::Release);
 }
 
 /// Its place in [`HANDLERS`].
 const FUTEX_HANDLER: usize = 5;
+const FUTEX_HANDLERS: usize = 7;
 
 /// Resumes a thread and never returns: what is on the stack is left there, and the next trap begins at its top again.
 ///

@@ -13,10 +13,10 @@
 //! All words here are hints. A carrier that is woken early or late by one of them still checks the run queue and the
 //! time.
 
-use crate::machine::kernel;
-use crate::seat::Seat;
+use crate::carrier::Carriers;
+use crate::seat::{Seat, Seats};
 use ids::{CpuId, Nanos};
-use kernel::Machine;
+use kernel::{Kernel, Machine};
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The longest lead unless told otherwise.
@@ -64,9 +64,9 @@ impl Ahead {
     }
 
     /// A forked child begins with what its parent was told and has learned.
-    pub(crate) fn follow(&self, parent: &Ahead) {
-        self.most.store(parent.most.load(Relaxed), Relaxed);
-        self.late.store(parent.late.load(Relaxed), Relaxed);
+    pub(crate) fn for_child(&self) -> Ahead {
+        let [most, late] = [&self.most, &self.late].map(|word| AtomicU64::new(word.load(Relaxed)));
+        Ahead { most, late, ..Ahead::default() }
     }
 
     /// How often a carrier was woken early, and how long carriers looked around for it.
@@ -88,40 +88,71 @@ impl Ahead {
     }
 
     /// Until when the carrier of `cpu`, which is idle until `next`, shall look around.
-    fn looks_until(&self, cpu: CpuId, next: Option<Nanos>) -> Option<Nanos> {
+    fn looks_until(&self, k: &Kernel<impl Machine>, cpu: CpuId, next: Option<Nanos>) -> Option<Nanos> {
         let until = Nanos(self.until.load(Relaxed));
-        let concerns = || kernel().sched.was_urgent(cpu) || next.is_some_and(|at| at <= until);
+        let concerns = || k.sched.was_urgent(cpu) || next.is_some_and(|at| at <= until);
         (until != Nanos::ZERO && concerns()).then_some(until)
     }
-}
 
-/// When the carrier of `cpu`, which is idle and sleeps until `next`, shall wake up for it.
-pub(crate) fn wake_up_at(cpu: CpuId, next: Nanos) -> Nanos {
-    let k = kernel();
-    let lead = k.m.ahead.lead(next.since(k.m.now()));
-    if lead != Nanos::ZERO && k.ends_urgent_sleep(cpu, next) { next - lead } else { next }
-}
-
-/// The carrier of `cpu` has woken up at `now`, which was to be at `at`, for what happens at `next`: says whether that is still
-/// to come. Then the others who may be needed are called.
-pub(crate) fn woke(cpu: CpuId, at: Nanos, now: Nanos, next: Nanos) -> bool {
-    let k = kernel();
-    let ahead = &k.m.ahead;
-    ahead.note(now.since(at));
-    ahead.times.fetch_add(1, Relaxed);
-    if now >= next {
-        return false;
+    /// When the carrier of `cpu`, which is idle and sleeps until `next`, shall wake up for it.
+    pub(crate) fn wake_up_at(&self, k: &Kernel<impl Machine>, cpu: CpuId, next: Nanos) -> Nanos {
+        let lead = self.lead(next.since(k.m.now()));
+        if lead != Nanos::ZERO && k.ends_urgent_sleep(cpu, next) { next - lead } else { next }
     }
-    ahead.until.fetch_max(next.0 + SLACK, SeqCst);
-    let others = (0..k.config().cpus as u16).map(CpuId).filter(|&other| other != cpu && k.sched.was_urgent(other));
-    // More than the host runs at the same time would wait for each other there.
-    for other in others.take(k.config().at_once.max(1) - 1) {
-        if let (Seat::Parked, carrier) = k.m.seats.look(other) {
-            // The carrier there checks the time and the run queue.
-            k.m.carriers.get(carrier).wake();
+
+    /// The carrier of `cpu` has woken up at `now`, which was to be at `at`, for what happens at `next`:
+    /// says whether that is still to come. Then the carriers of others that may be needed are called.
+    pub(crate) fn woke(
+        &self,
+        k: &Kernel<impl Machine>,
+        (seats, all): (&Seats, &Carriers),
+        cpu: CpuId,
+        [at, now, next]: [Nanos; 3],
+    ) -> bool {
+        self.note(now.since(at));
+        self.times.fetch_add(1, Relaxed);
+        if now >= next {
+            return false;
         }
+        self.until.fetch_max(next.0 + SLACK, SeqCst);
+        let others = (0..k.config().cpus as u16).map(CpuId).filter(move |&c| c != cpu && k.sched.was_urgent(c));
+        // More than the host runs at the same time would wait for each other there.
+        for other in others.take(k.config().at_once.max(1) - 1) {
+            if let (Seat::Parked, carrier) = seats.look(other) {
+                // The carrier there checks the time and the run queue.
+                all.get(carrier).wake();
+            }
+        }
+        true
     }
-    true
+
+    /// Looks around, on `cpu`, which is idle until `next`, for as long as somebody is expected.
+    pub(crate) fn look<T>(
+        &self,
+        k: &Kernel<impl Machine>,
+        cpu: CpuId,
+        next: Option<Nanos>,
+        mut once: impl FnMut() -> Option<T>,
+    ) -> Seen<T> {
+        let Some(until) = self.looks_until(k, cpu, next) else { return Seen::Nothing };
+        let begin = k.m.now();
+        let mut now = begin;
+        let seen = loop {
+            if next.is_some_and(|at| now >= at) {
+                break Seen::Due;
+            }
+            // A CPU that gets no thread would keep a host processor from one that has.
+            if now >= until || k.sched.is_crowded() {
+                break Seen::Nothing;
+            }
+            if let Some(found) = once() {
+                break Seen::Found(found);
+            }
+            now = k.m.now();
+        };
+        self.looked.fetch_add(now.since(begin).0, Relaxed);
+        seen
+    }
 }
 
 /// The end of a look ahead.
@@ -132,30 +163,6 @@ pub(crate) enum Seen<T> {
     Due,
     /// There is something to do.
     Found(T),
-}
-
-/// Looks around, on `cpu`, which is idle until `next`, for as long as somebody is expected.
-pub(crate) fn look<T>(cpu: CpuId, next: Option<Nanos>, mut once: impl FnMut() -> Option<T>) -> Seen<T> {
-    let k = kernel();
-    let ahead = &k.m.ahead;
-    let Some(until) = ahead.looks_until(cpu, next) else { return Seen::Nothing };
-    let begin = k.m.now();
-    let mut now = begin;
-    let seen = loop {
-        if next.is_some_and(|at| now >= at) {
-            break Seen::Due;
-        }
-        // A CPU that gets no thread would keep a host processor from one that has.
-        if now >= until || k.sched.is_crowded() {
-            break Seen::Nothing;
-        }
-        if let Some(found) = once() {
-            break Seen::Found(found);
-        }
-        now = k.m.now();
-    };
-    ahead.looked.fetch_add(now.since(begin).0, Relaxed);
-    seen
 }
 
 #[cfg(test)]

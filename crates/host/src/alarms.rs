@@ -17,14 +17,14 @@
 //! kicks the carrier. That costs two switches of host threads a tick, and a host call for each attempt to get a timer
 //! after all.
 
-use crate::carrier::Carrier;
-use crate::machine::kernel;
+use crate::carrier::{Carrier, Carriers};
 use crate::os::{self, nr};
-use crate::{report, service};
+use crate::report;
+use crate::service_state::Service;
 use abi::Errno;
 use arch::syscall;
 use ids::Nanos;
-use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
 /// Both timers of one carrier.
 #[derive(Debug)]
@@ -42,9 +42,6 @@ impl Default for Alarms {
 const NEVER: u64 = u64::MAX;
 const RUNG: u64 = 0;
 
-/// Some carrier of this process has been refused a timer.
-static LACKING: AtomicBool = AtomicBool::new(false);
-
 #[derive(Debug)]
 struct Alarm {
     id: AtomicI32,
@@ -60,7 +57,7 @@ impl Default for Alarm {
 impl Alarms {
     /// Makes the tick signal come to the calling carrier, the host thread `tid`, at `at` or somewhat earlier; and, if
     /// that costs nothing in the way of others, again at about `then`.
-    pub fn set(&self, tid: u32, at: Nanos, then: Option<Nanos>) {
+    pub(crate) fn set(&self, service: &Service, tid: u32, at: Nanos, then: Option<Nanos>) {
         let [a, b] = &self.alarms;
         let (first, other) = match (a.at.load(Relaxed), b.at.load(Relaxed)) {
             (x, y) if x.min(y) <= at.0 => return Self::ahead(tid, at, then, [a, b]),
@@ -70,7 +67,7 @@ impl Alarms {
             _ => (a, b),
         };
         if let Err(error) = first.set(tid, at) {
-            return self.be_rung(at, error);
+            return self.be_rung(service, at, error);
         }
         if let Some(then) = then
             && other.at.load(Relaxed) == u64::MAX
@@ -91,9 +88,9 @@ impl Alarms {
 
     /// Until the service thread has rung, there is no need to call it again for a later time.
     #[cold]
-    fn be_rung(&self, at: Nanos, error: Errno) {
-        LACKING.store(true, SeqCst);
-        if self.rung_at.fetch_min(at.0.max(RUNG + 1), SeqCst) > at.0 && !service::call() {
+    fn be_rung(&self, service: &Service, at: Nanos, error: Errno) {
+        service.rings.store(true, SeqCst);
+        if self.rung_at.fetch_min(at.0.max(RUNG + 1), SeqCst) > at.0 && !service.call() {
             report::fatal(format_args!(
                 "the host refused a timer for a carrier (error {}; 11: the user's processes have all the timers and pending \
                  signals that `ulimit -i` allows)",
@@ -138,27 +135,26 @@ impl Alarms {
 }
 
 /// How long the service thread may sleep before it must ring; `None`: as long as it likes.
-pub(crate) fn sleep() -> Option<Nanos> {
-    let at = waiting().map(|(_, at)| at).min()?;
+pub(crate) fn sleep(service: &Service, all: &Carriers) -> Option<Nanos> {
+    let at = waiting(service, all).map(|(_, at)| at).min()?;
     Some(Nanos(at).since(os::clock_gettime(1)))
 }
 
 /// The service thread kicks the carriers whose time has come.
-pub(crate) fn ring() {
-    for (carrier, at) in waiting() {
+pub(crate) fn ring(service: &Service, all: &Carriers) {
+    for (carrier, at) in waiting(service, all) {
         let due = at <= os::clock_gettime(1).0;
         // If the carrier wants an earlier time meanwhile it is looked at again, for that one has called.
         if due && carrier.alarms.rung_at.compare_exchange(at, RUNG, SeqCst, Relaxed).is_ok() {
-            let _ = os::signal_thread(kernel().m.pid, carrier.tid.load(Acquire) as i32, os::SIGNAL_TICK);
+            let _ = os::signal_thread(os::getpid(), carrier.tid.load(Acquire) as i32, os::SIGNAL_TICK);
         }
     }
 }
 
 /// The carriers that are to be rung, and when.
-fn waiting() -> impl Iterator<Item = (&'static Carrier, u64)> {
-    let carriers = kernel().m.carriers();
-    let count = if LACKING.load(SeqCst) { carriers.count() } else { 0 };
-    let all = (0..count).map(|i| carriers.get(i)).map(|c| (c, c.alarms.rung_at.load(SeqCst)));
+fn waiting<'a>(service: &Service, all: &'a Carriers) -> impl Iterator<Item = (&'static Carrier, u64)> + use<'a> {
+    let count = if service.rings.load(SeqCst) { all.count() } else { 0 };
+    let all = (0..count).map(|i| all.get(i)).map(|c| (c, c.alarms.rung_at.load(SeqCst)));
     all.filter(|&(_, at)| at != RUNG && at != NEVER)
 }
 

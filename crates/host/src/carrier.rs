@@ -4,17 +4,15 @@
 //! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
 
 use crate::alarms::Alarms;
-use crate::borrower::Borrower;
-use crate::delegate::{self, Delegated};
+use crate::contexts::StateBuffers;
+use crate::dispositions::{self, CARRIER_MASK, CLONING_MASK};
+use crate::inline::Inline;
+use crate::mailbox::{Asked, Delegated, Tracing};
 use crate::os::{self, nr};
-use crate::takeover::Inline;
-use crate::{Host, handlers, identity, kernel};
-use alloc::boxed::Box;
 use arch::context::pending;
 use arch::{Gs, syscall, xstate};
 use core::mem::offset_of;
-use ids::{CpuId, Nanos};
-use kernel::{Next, Trap};
+use ids::CpuId;
 use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 
@@ -34,6 +32,11 @@ fn total() -> usize {
 
 /// The mark of a borrower in [`Gs::borrowed`].
 pub(crate) const BORROWED: u32 = 1;
+/// The mark of the service thread in [`Gs::borrowed`].
+pub const SERVICE: u32 = 2;
+
+/// No identity (`identity`): a carrier that has not begun, or has ended.
+pub(crate) const NO_IDENTITY: u32 = u32::MAX;
 
 /// What [`Carrier::polls`] says.
 const AWAKE: u32 = 0;
@@ -41,11 +44,13 @@ const ASLEEP: u32 = 1;
 const CALLED: u32 = 2;
 
 /// In place of a seat: the carrier shall end.
-const END: u32 = u32::MAX;
+pub(crate) const END: u32 = u32::MAX;
 /// In place of a seat: a host call shall be made.
-const CALL: u32 = u32::MAX - 1;
+pub(crate) const CALL: u32 = u32::MAX - 1;
 /// In place of a seat: the carrier shall end, unless a tracee or a child needs it.
-const RETIRE: u32 = u32::MAX - 2;
+pub(crate) const RETIRE: u32 = u32::MAX - 2;
+/// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
+pub(crate) const IDLE_LOOKS: u32 = 300;
 
 /// One carrier. `gs` is what its GS base points to.
 #[repr(C, align(128))]
@@ -53,6 +58,8 @@ const RETIRE: u32 = u32::MAX - 2;
 pub struct Carrier {
     /// The part that assembly uses.
     pub gs: Gs,
+    /// The process that it belongs to (`process`). Set when the block is made.
+    process: *const (),
     /// Its number: its place in the table.
     pub number: u32,
     /// The host's id of it; 0 before it has begun.
@@ -61,7 +68,7 @@ pub struct Carrier {
     pub cpu: AtomicU32,
     /// Its credentials (`identity`). Written by itself, also in its handler; by its maker before it begins.
     pub identity: AtomicU32,
-    /// The identity it must have before it takes the seat it has been given; [`identity::NONE`] if any will do.
+    /// The identity it must have before it takes the seat it has been given; [`NO_IDENTITY`] if any will do.
     pub(crate) wanted: AtomicU32,
     /// Asleep on this word: 0 sleep, 1 look.
     pub park: AtomicU32,
@@ -74,8 +81,8 @@ pub struct Carrier {
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
     /// Requests to it because carriers are few.
-    pub(crate) asked: crate::scarce::Asked,
-    /// How often it looks around, when its CPU is idle, before it sleeps (`run::idle`).
+    pub(crate) asked: Asked,
+    /// How often it looks around, when its CPU is idle, before it sleeps.
     pub(crate) idle_looks: AtomicU32,
     /// Its host timers.
     pub(crate) alarms: Alarms,
@@ -91,7 +98,7 @@ pub struct Carrier {
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
     /// Whose children's host parent it is, and requests of a tracer.
-    pub(crate) tracing: identity::Tracing,
+    pub(crate) tracing: Tracing,
     /// A buffer for the next preemption. Its own; the handler takes it. The first one it brings with it.
     pub buffer: AtomicPtr<u8>,
     /// The next spare.
@@ -99,8 +106,8 @@ pub struct Carrier {
     /// The host's description of a fault in user code: number, code, address, error code.
     pub fault: FaultInfo,
     /// A borrower's additional state. Set before it begins.
-    borrower: AtomicPtr<Borrower>,
-    /// If a thread is tied to it: the identity that it has but for that; else [`identity::NONE`]. Its own.
+    borrower: AtomicPtr<()>,
+    /// If a thread is tied to it: the identity that it has but for that; else [`NO_IDENTITY`]. Its own.
     pub(crate) untied: AtomicU32,
     /// That thread.
     pub(crate) owner: AtomicU32,
@@ -126,6 +133,8 @@ const _: () = assert!(offset_of!(Carrier, gs) == 0);
 /// All carriers of the process and the list of spares.
 #[derive(Debug)]
 pub struct Carriers {
+    /// The process that they belong to.
+    process: AtomicPtr<()>,
     table: *mut AtomicPtr<Carrier>,
     count: AtomicU32,
     /// The first spare, plus one.
@@ -146,12 +155,18 @@ impl Carriers {
     pub fn new() -> Option<Carriers> {
         let table = os::map(CARRIERS_MAX * size_of::<AtomicPtr<Carrier>>())?.cast();
         Some(Carriers {
+            process: AtomicPtr::new(core::ptr::null_mut()),
             table,
             count: AtomicU32::new(0),
             spares: Lock::new(0),
             ended: Lock::new(0),
             cloning: Lock::new(()),
         })
+    }
+
+    /// The carriers made from now on belong to `process`.
+    pub(crate) fn belong_to(&self, process: *const ()) {
+        self.process.store(process.cast_mut(), Release);
     }
 
     /// The carrier with that number.
@@ -174,7 +189,7 @@ impl Carriers {
         if number as usize == CARRIERS_MAX {
             return None;
         }
-        let carrier = Carrier::map(number)?;
+        let carrier = Carrier::map(number, self)?;
         // SAFETY: the layout of `map`. A thread keeps the buffer: this block, unlike a borrowed one, is never freed.
         unsafe { (*carrier).buffer.store(carrier.cast::<u8>().add(BLOCK), Relaxed) };
         // SAFETY: within the table.
@@ -320,7 +335,7 @@ impl Carriers {
 }
 
 impl Carrier {
-    fn map(number: u32) -> Option<*mut Carrier> {
+    fn map(number: u32, all: &Carriers) -> Option<*mut Carrier> {
         let base = os::map(total())?;
         // SAFETY: the layout, from low to high: guard, signal stack, guard, kernel stack, block, buffer.
         unsafe {
@@ -346,30 +361,31 @@ impl Carrier {
                     xmm: [0; 16],
                     fs_base_due: 0,
                 },
+                process: all.process.load(Acquire),
                 number,
                 tid: AtomicU32::new(0),
                 cpu: AtomicU32::new(0),
-                identity: AtomicU32::new(identity::NONE),
-                wanted: AtomicU32::new(identity::NONE),
+                identity: AtomicU32::new(NO_IDENTITY),
+                wanted: AtomicU32::new(NO_IDENTITY),
                 park: AtomicU32::new(0),
                 assigned: AtomicU32::new(0),
                 owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
-                asked: crate::scarce::Asked::default(),
-                idle_looks: AtomicU32::new(crate::run::IDLE_LOOKS),
+                asked: Asked::default(),
+                idle_looks: AtomicU32::new(IDLE_LOOKS),
                 alarms: Alarms::default(),
                 polls: AtomicU32::new(AWAKE),
                 waits: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),
                 delegated: Delegated::default(),
                 inline: Inline::default(),
-                tracing: identity::Tracing::default(),
+                tracing: Tracing::default(),
                 buffer: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicU32::new(0),
                 fault: FaultInfo::default(),
                 borrower: AtomicPtr::new(core::ptr::null_mut()),
-                untied: AtomicU32::new(identity::NONE),
+                untied: AtomicU32::new(NO_IDENTITY),
                 owner: AtomicU32::new(0),
                 signal_stack,
             });
@@ -377,9 +393,9 @@ impl Carrier {
         }
     }
 
-    /// A carrier block for a borrower, which it frees: not in the table.
-    pub(crate) fn borrowed(borrower: *mut Borrower) -> Option<*mut Carrier> {
-        let carrier = Carrier::map(u32::MAX)?;
+    /// A carrier block for a borrower, with its additional state: not in the table.
+    pub(crate) fn borrowed(all: &Carriers, borrower: *mut ()) -> Option<*mut Carrier> {
+        let carrier = Carrier::map(u32::MAX, all)?;
         // SAFETY: fresh and ours alone.
         unsafe {
             (*carrier).gs.borrowed = BORROWED;
@@ -388,23 +404,31 @@ impl Carrier {
         Some(carrier)
     }
 
-    /// Frees what a borrower had that has left our memory.
+    /// Frees the block of a borrower that has left our memory.
     ///
     /// # Safety
     /// Its host thread must be done with it.
     pub(crate) unsafe fn free_borrowed(carrier: *mut Carrier) {
-        // SAFETY: it came from a box; the layout of `map`.
-        unsafe {
-            drop(Box::from_raw((*carrier).borrower.load(Acquire)));
-            os::unmap(carrier.cast::<u8>().sub(BELOW), total());
-        }
+        // SAFETY: the layout of `map`.
+        unsafe { os::unmap(carrier.cast::<u8>().sub(BELOW), total()) };
     }
 
-    /// The borrower whose block this is: the caller's own, or one that has not begun or has ended.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) fn borrower(&self) -> &mut Borrower {
-        // SAFETY: set before it begins; one host thread uses it, and its handler the parts that are atomic.
-        unsafe { &mut *self.borrower.load(Acquire) }
+    /// A borrower's additional state.
+    pub(crate) fn borrower_state(&self) -> *mut () {
+        self.borrower.load(Acquire)
+    }
+
+    /// The process that it belongs to, whose type is known above.
+    #[inline(always)]
+    pub(crate) fn process_address(&self) -> *const () {
+        self.process
+    }
+
+    /// The process of the carrier that runs this code: `me().process_address()` without the wait for `me`.
+    #[inline(always)]
+    pub(crate) fn my_process_address() -> *const () {
+        // SAFETY: set when the block is made.
+        unsafe { arch::base::own_pointer::<{ offset_of!(Carrier, process) }>() }
     }
 
     /// The buffer behind a block.
@@ -472,18 +496,18 @@ impl Carrier {
         // And its maker's identity must not change before it has it (`identity/adopt.rs`).
         #[cfg(feature = "planted")]
         crate::planted::begin_to_make();
-        let before = os::sigprocmask(2, handlers::CLONING_MASK);
+        let before = os::sigprocmask(2, CLONING_MASK);
         let started = {
             let _guard = all.cloning.lock();
-            self.identity.store(identity::for_new(Carrier::me()), SeqCst);
+            self.identity.store(Carrier::me().identity_for_new(), SeqCst);
             #[cfg(feature = "planted")]
-            let refused = crate::planted::refuses_carrier();
+            let refused = crate::planted::refuses_carrier(all);
             #[cfg(not(feature = "planted"))]
             let refused = false;
             // SAFETY: the block is complete and never freed.
             let started = !refused && unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
             if !started {
-                self.identity.store(identity::NONE, SeqCst);
+                self.identity.store(NO_IDENTITY, SeqCst);
             }
             started
         };
@@ -497,46 +521,55 @@ impl Carrier {
         self.wake();
     }
 
+    /// The identity of a carrier that this one, the caller, clones: its own, except for a tie. Takes no lock, because the
+    /// service thread clones carriers, too. It cannot change while the caller has signals blocked, or a tie.
+    pub(crate) fn identity_for_new(&self) -> u32 {
+        match self.untied.load(SeqCst) {
+            NO_IDENTITY => self.identity.load(SeqCst),
+            untied => untied,
+        }
+    }
+
     /// The host thread ends, and the block is free for another.
-    fn leave(&self) -> ! {
-        assert!(self.tid.load(Relaxed) != kernel().m.pid as u32, "the first host thread must outlive the others");
+    pub(crate) fn leave(&self, all: &Carriers) -> ! {
+        assert!(!self.is_first(), "the first host thread must outlive the others");
         self.alarms.delete();
         self.placed.store(0, Relaxed);
         self.tracing.forget();
-        self.identity.store(identity::NONE, SeqCst);
+        self.identity.store(NO_IDENTITY, SeqCst);
         // SAFETY: the host clears the word as the last use of the stack.
         unsafe {
             syscall!(nr::SET_TID_ADDRESS, self.tid.as_ptr());
-            carriers(&kernel().m).give_ended(self);
+            all.give_ended(self);
             loop {
                 syscall!(nr::EXIT, 0);
             }
         }
     }
 
+    /// Whether it is the process's first host thread, whose end ends the process in the host's eyes.
+    pub(crate) fn is_first(&self) -> bool {
+        self.number == 0
+    }
+
     /// The first steps of every carrier on its host thread: mask, signal stack, dispatch.
-    pub fn settle(&self) {
+    pub fn settle(&self, buffers: &StateBuffers) {
         // A kick may have been meant for the host thread that had this block before.
         self.kicked.store(false, Release);
         self.tid.store(os::gettid() as u32, Release);
-        os::sigprocmask(2, handlers::CARRIER_MASK);
+        os::sigprocmask(2, CARRIER_MASK);
         self.use_signal_stack();
         os::set_timer_slack(os::FINEST);
-        handlers::dispatch_on();
-        self.refill();
+        dispositions::dispatch_on();
+        self.refill(buffers);
     }
 
     /// Sees to it that the next preemption has a buffer.
     #[inline(always)]
-    pub fn refill(&self) {
+    pub fn refill(&self, buffers: &StateBuffers) {
         if self.buffer.load(Relaxed).is_null() {
-            self.buffer.store(kernel().m.buffers.take(), Relaxed);
+            self.buffer.store(buffers.take(), Relaxed);
         }
-    }
-
-    /// Sets the host timers of this carrier, the caller (`Alarms::set`).
-    pub fn set_timer(&self, at: Nanos, then: Option<Nanos>) {
-        self.alarms.set(self.tid.load(Relaxed), at, then);
     }
 
     /// Makes it look at its words.
@@ -544,7 +577,7 @@ impl Carrier {
         self.park.store(1, SeqCst);
         if self.polls.compare_exchange(ASLEEP, CALLED, SeqCst, SeqCst).is_ok() {
             self.gs.interrupt.store(1, SeqCst);
-            os::signal_thread(crate::machine::kernel().m.pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
+            os::signal_thread(os::getpid(), self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
         } else {
             os::futex_wake(&self.park);
         }
@@ -571,40 +604,6 @@ impl Carrier {
     /// The signal has come: in its handler.
     pub(crate) fn called_in_poller(&self) {
         let _ = self.polls.compare_exchange(CALLED, AWAKE, SeqCst, SeqCst);
-    }
-
-    /// Sleeps until somebody assigns a seat or gives it a host call to make. The caller has put itself on the list of
-    /// spares, or somebody who took its seat has.
-    pub fn wait_for_seat(&'static self) -> Next {
-        loop {
-            let assigned = self.assigned.swap(0, SeqCst);
-            if assigned == END || assigned == RETIRE && !identity::keep(self) {
-                self.leave();
-            }
-            if assigned == RETIRE {
-                continue;
-            }
-            if assigned == CALL {
-                match delegate::carry_out(self) {
-                    Some(next) => return next,
-                    None => continue,
-                }
-            }
-            if assigned != 0 {
-                let wanted = self.wanted.swap(identity::NONE, SeqCst);
-                if wanted != identity::NONE {
-                    identity::become_wanted(self, wanted);
-                }
-                self.cpu.store(assigned, Relaxed);
-                let cpu = CpuId((assigned - 1) as u16);
-                crate::place::take(self, cpu);
-                return kernel().trap(cpu, Trap::Seated);
-            }
-            self.park.store(0, SeqCst);
-            if self.assigned.load(SeqCst) == 0 {
-                os::futex_wait(&self.park, 0, None);
-            }
-        }
     }
 
     /// Ends all kicks to it, including one in flight: in a new program, which has no handler for it, a late kick
@@ -665,9 +664,4 @@ impl Carrier {
         self.assigned.store(u32::from(cpu.0) + 1, SeqCst);
         self.wake();
     }
-}
-
-/// The machine's carriers.
-pub fn carriers(host: &Host) -> &Carriers {
-    &host.carriers
 }

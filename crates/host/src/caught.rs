@@ -6,24 +6,18 @@
 //! the default action, as natively. If the call fails, or a signal comes before it begins, the kernel gets the signal here.
 
 use crate::carrier::Carrier;
-use crate::handlers::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
-use crate::machine::kernel;
+use crate::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
 use crate::os;
 use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::entry;
 use arch::frame::HostFrame;
-use sync::Lock;
+use linux::{Linux, left};
 use sync::atomic::Ordering::*;
-
-/// How many of the process's threads are executing a program, and the signals that are caught for them and no longer. A
-/// signal that is ignored by default keeps its handler: to take that away would drop one that is pending (`do_sigaction`).
-#[derive(Debug, Default)]
-pub(crate) struct Caught(Lock<(u32, u64)>);
 
 /// Calls `call` while signals of the program's handlers that arrive are caught. `call` ends with ERESTARTNOINTR if one
 /// does before the host has begun.
 pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -> isize {
-    let k = kernel();
+    let k = me.process();
     let caught = &k.m.caught;
     {
         let mut state = caught.0.lock();
@@ -53,10 +47,10 @@ pub(crate) fn hand_in(me: &Carrier) {
     // SAFETY: written by the handler on this carrier; plain data.
     let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
     if let Ok(info) = SigInfo::from_bytes(&bytes)
-        && linux::Linux(kernel()).signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
+        && Linux(me.process()).signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
     {
         // The process has reached its limit of pending signals: the host keeps it until there is room.
-        linux::left::queue(&kernel().m, kernel().m.pid, &info);
+        left::queue(&me.process().m, me.process().m.pid, &info);
     }
 }
 
@@ -67,12 +61,12 @@ fn each(set: u64, mut f: impl FnMut(Signal)) {
 /// Sets a handler, and leaves the flags that say what becomes of children.
 fn set(signal: Signal, handler: u64) {
     const OF_CHILDREN: u64 = abi::SaFlags::NOCLDSTOP.0 | abi::SaFlags::NOCLDWAIT.0;
-    let flags = crate::report::sigaction(signal.raw(), None).flags & OF_CHILDREN;
+    let flags = report::sigaction(signal.raw(), None).flags & OF_CHILDREN;
     let action = match handler {
         0 => os::HostAction { flags, ..os::HostAction::default() },
-        _ => handlers::action(handler, flags),
+        _ => dispositions::action(handler, flags),
     };
-    crate::report::sigaction(signal.raw(), Some(&action));
+    report::sigaction(signal.raw(), Some(&action));
 }
 
 /// One at a time: from here on the carrier blocks them all, and the service thread takes the next.

@@ -1,7 +1,7 @@
 //! The table by which a debugger that has stopped the process finds its threads, most of which have no host thread.
 //! `entresol gdb` finds the table by its first words.
 
-use crate::machine::kernel;
+use crate::process::Process;
 use crate::sites;
 use arch::{Context, entry};
 use core::mem::offset_of;
@@ -23,8 +23,7 @@ static TABLE: [AtomicU64; WORDS] = {
 };
 
 /// Fills it for the kernel that there is now.
-pub fn publish() {
-    let k = kernel();
+pub(crate) fn publish(k: &Process) {
     let threads = k.threads().layout();
     let words = [
         MAGIC[0],

@@ -6,13 +6,13 @@
 //! (`linux/src/exec.rs`).
 
 use crate::carrier::Carrier;
-use crate::caught;
-use crate::machine::kernel;
+use crate::handover::Handover;
 use crate::os::{self, nr};
-use abi::Errno;
+use crate::{caught, dispositions};
+use abi::{Errno, SigSet};
 use alloc::vec::Vec;
 use arch::context::pending;
-use arch::{entry, syscall, user};
+use arch::{syscall, user};
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
 use linux::Linux;
@@ -25,30 +25,6 @@ const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
 /// The most strings of an environment.
 const STRINGS_MAX: usize = 1 << 20;
 
-/// What a new program gets so that the image comes up in it.
-#[derive(Debug, Clone, Default)]
-pub struct Handover {
-    /// `LD_AUDIT=` or `LD_PRELOAD=` and the image's path, with a final zero.
-    pub loader: Vec<u8>,
-    /// `ENTRESOL_OPTIONS=` and its value, with a final zero.
-    pub options: Vec<u8>,
-}
-
-impl Handover {
-    /// The options, and what the thread that makes the exec keeps, with a final zero.
-    fn options_for(&self, carried: &Carried) -> Vec<u8> {
-        let mut options = self.options.clone();
-        options.pop();
-        options.extend_from_slice(b";thread=");
-        let mut text = crate::report::Text::<2048>::default();
-        // If it does not fit, the other side does not read it.
-        let _ = carried.write(&mut text);
-        options.extend_from_slice(text.as_bytes());
-        options.push(0);
-        options
-    }
-}
-
 /// The memory that a call needs until it has succeeded or failed.
 #[derive(Debug, Default)]
 pub(crate) struct Lent {
@@ -56,8 +32,16 @@ pub(crate) struct Lent {
     environment: Environment,
 }
 
+/// What a new program inherits.
+struct Inherited {
+    carried: Carried,
+    ignored: SigSet,
+    /// Other threads of the process run until the call succeeds.
+    others_run: bool,
+}
+
 /// Makes the call; returns only if it failed.
-fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) -> isize {
+fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
     let (envp_at, dir, path) = match call.nr {
         nr::EXECVE => (2, -100, call.args[0]),
         _ => (3, call.args[0] as i32 as isize, call.args[1]),
@@ -66,30 +50,27 @@ fn exec(handover: &Handover, call: &Call, carried: &Carried, lent: &mut Lent) ->
     let empty_path = call.nr == nr::EXECVEAT && call.args[4] & 0x1000 != 0;
     let enters = !handover.loader.is_empty() && is_readable(&handover.loader) && !is_privileged();
     if !enters || !can_carry(dir, path, empty_path, 0) {
-        return host(call.nr, args);
+        return host(call, inherited);
     }
-    lent.options = handover.options_for(carried);
+    lent.options = handover.options_for(&inherited.carried);
     match environment(handover, &lent.options, args[envp_at]) {
         Ok(environment) => {
             lent.environment = environment;
             args[envp_at] = lent.environment.pointers.as_ptr() as u64;
-            host(call.nr, args)
+            host(&Call { args, ..*call }, inherited)
         }
         // The host looks at the path first, and then finds the same.
-        Err(_) => host(call.nr, args),
+        Err(_) => host(call, inherited),
     }
 }
 
 /// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
-fn host(nr: usize, [a, b, c, d, e, f]: [u64; 6]) -> isize {
-    let handed_back = crate::handlers::hand_back();
-    // SAFETY: the program's own call; it returns only on failure, with nothing changed.
-    let result = unsafe { entry::host_call(&[nr as u64, a, b, c, d, e, f]) };
-    if handed_back {
-        crate::handlers::install();
-        if !Carrier::is_borrowed() {
-            recover_dropped();
-        }
+fn host(call: &Call, inherited: &Inherited) -> isize {
+    let handed_back = dispositions::hand_back(inherited.ignored, inherited.others_run);
+    // It returns only on failure, with nothing changed.
+    let result = os::interruptible(call);
+    if handed_back.restore() && !Carrier::is_borrowed() {
+        recover_dropped();
     }
     result
 }
@@ -100,7 +81,7 @@ fn recover_dropped() {
     let me = Carrier::me();
     me.alarms.forget();
     me.gs.pending.fetch_or(pending::TIMER, AcqRel);
-    crate::service::call();
+    me.process().m.service.call();
 }
 
 #[derive(Debug, Default)]
@@ -262,16 +243,18 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
 
 /// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
-    let k = kernel();
+    let me = Carrier::me();
+    let k = me.process();
     Linux(k).hand_on_times(false);
-    let (me, mask) = (Carrier::me(), k.blocked(t));
+    let mask = k.blocked(t);
     me.refuse_kicks();
     let mut signals = None;
     os::set_timer_slack(k.thread(t).slacks()[0]);
     let result = caught::with_handlers_caught(me, || {
-        with_mask(mask.0, || {
+        with_mask(me, mask.0, || {
             signals = Some(Linux(k).hand_on_signals(t));
-            exec(handover, call, &k.carried(t), &mut Lent::default())
+            let (carried, ignored, others_run) = (k.carried(t), k.ignored(), k.threads().live() > 1);
+            exec(handover, call, &Inherited { carried, ignored, others_run }, &mut Lent::default())
         })
     });
     os::set_timer_slack(os::FINEST);
@@ -287,19 +270,23 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
 
 /// A borrower that comes from thread `from` does. If it succeeds, nobody comes back to what it has been lent: that is freed
 /// with the borrower. It has no CPU timers.
-pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, lent: &mut Lent, call: &Call) -> isize {
-    let k = kernel();
+pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mut Lent, call: &Call) -> isize {
+    let me = Carrier::me();
+    let k = me.process();
     Linux(k).hand_on_times(true);
     let carried = k.carried(from).by_child();
-    with_mask(mask, || exec(&k.m.handover, call, &carried, lent))
+    with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, others_run: false }, lent))
 }
 
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
-fn with_mask<T>(mask: u64, call: impl FnOnce() -> T) -> T {
-    let before = os::sigprocmask(2, mask);
-    crate::place::release();
+fn with_mask<T>(me: &Carrier, mask: u64, call: impl FnOnce() -> T) -> T {
+    let (k, before) = (me.process(), os::sigprocmask(2, mask));
+    k.m.places.release();
     let result = call();
-    crate::place::resume();
+    if me.gs.borrowed == 0 && me.cpu.load(Relaxed) != 0 {
+        me.placed.store(0, Relaxed);
+        k.m.places.take(&k.m.seats, &k.m.carriers, me, || k.sched.core(me.cpu()));
+    }
     os::sigprocmask(2, before);
     result
 }

@@ -5,103 +5,27 @@
 //! continues (the entry, a fixup, the kernel stack), or reports and ends the process.
 
 use crate::carrier::{BORROWED, Carrier};
-use crate::os::{self, HostAction};
-use crate::{outside, report, sites};
+use crate::dispositions::*;
+use crate::{borrower, end, identity, os, outside, report, run, sites};
 use arch::context::{flag, pending, reg};
 use arch::frame::HostFrame;
-use arch::{entry, syscall, user};
-use sync::atomic::{AtomicU64, Ordering::*};
+use arch::{entry, user};
+use sync::atomic::Ordering::*;
 
-const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
-
-const SIGILL: i32 = 4;
-const SIGTRAP: i32 = 5;
-const SIGBUS: i32 = 7;
-const SIGFPE: i32 = 8;
-const SIGSEGV: i32 = 11;
-const SIGSYS: i32 = 31;
-
-/// The signals of faults.
-pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
-/// The mask of carriers: everything but faults, dispatch, tick and interrupt.
-pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
-/// The mask of a carrier in a waiting host call: the tick, too.
-pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
-/// The mask of a carrier that clones another: everything but faults, including what may be one of ours.
-pub const CLONING_MASK: u64 = !FAULTS | bit(os::SIGNAL_NO_ROOM);
-/// The signals that the service thread receives.
-pub const SERVICE_SET: u64 = CARRIER_MASK;
-
-const SA_SIGINFO: u64 = 4;
-const SA_RESTORER: u64 = 0x0400_0000;
-const SA_ONSTACK: u64 = 0x0800_0000;
 const SI_TIMER: i32 = -2;
 const SYS_USER_DISPATCH: i32 = 2;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
-static TEXT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-
-/// Says where the image's text lies: one range, which dispatch lets through.
-pub fn set_text(start: u64, end: u64) {
-    TEXT[0].store(start, Relaxed);
-    TEXT[1].store(end, Relaxed);
-}
-
-pub(crate) fn in_image(rip: u64) -> bool {
-    (TEXT[0].load(Relaxed)..TEXT[1].load(Relaxed)).contains(&rip)
-}
-
-/// Turns system call dispatch on for this host thread.
-pub fn dispatch_on() {
-    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-    let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
-    // SAFETY: from here on system calls outside the image arrive at our handler.
-    let r = unsafe { syscall!(os::nr::PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, 0) };
-    if r < 0 {
-        report::fatal(format_args!("the host refused system call dispatch (error {})", -r));
-    }
-}
-
-const SIG_IGN: u64 = 1;
-
-/// Before a new program: the host ignores what the program ignores of the signals that have handlers of ours, as exec
-/// hands that on. True if our handlers must be installed again should the exec fail.
-pub fn hand_back() -> bool {
-    let k = crate::machine::kernel();
-    // Other threads may still make calls and get ticks and kicks, whose handlers they need until the call succeeds.
-    let needed = bit(SIGSYS) | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
-    let kept = if k.threads().live() > 1 && !Carrier::is_borrowed() { needed } else { 0 };
-    let ignored = if Carrier::is_borrowed() { Carrier::me().borrower().ignored() } else { k.ignored() };
-    let set = ignored.0 & !SERVICE_SET & !kept;
-    for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0 && is_handled(signal)) {
-        crate::report::sigaction(signal, Some(&HostAction { handler: SIG_IGN, ..HostAction::default() }));
-    }
-    set != 0
-}
-
-/// The host's `sigaction` for a handler of ours, with additional flags.
-pub(crate) fn action(handler: u64, flags: u64) -> HostAction {
-    let restorer = entry::entresol_restorer as *const () as u64;
-    HostAction { handler, flags: flags | SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
-}
-
-/// Whether the host has a handler of ours for the signal: a vfork child may have put another action in its place.
-pub(crate) fn is_handled(signal: i32) -> bool {
-    let has_one = (1..=os::SIGNAL_INTERRUPT).contains(&signal) && !SERVICE_SET & bit(signal) != 0;
-    has_one && crate::report::sigaction(signal, None).handler > SIG_IGN
-}
-
 /// Installs the handlers of the process.
 pub fn install() {
-    crate::run::set_up();
+    end::prepare();
+    run::set_up();
     let action = |handler: u64| action(handler, 0);
-    crate::report::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
-    crate::report::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
-    crate::report::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
+    report::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
+    report::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
+    report::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV] {
-        crate::report::sigaction(signal, Some(&action(on_fault as *const () as u64)));
+        report::sigaction(signal, Some(&action(on_fault as *const () as u64)));
     }
 }
 
@@ -110,60 +34,9 @@ const BUS_ADRALN: i32 = 1;
 /// Of a SIGTRAP: a single step.
 const TRAP_TRACE: i32 = 2;
 
-/// The parts of the host's siginfo that we look at.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct HostInfo {
-    signal: i32,
-    errno: i32,
-    code: i32,
-    pad: i32,
-    fields: [u64; 14],
-}
-
-impl HostInfo {
-    /// Of a system call that was dispatched: the table that its number is from.
-    fn architecture(&self) -> u32 {
-        (self.fields[1] >> 32) as u32
-    }
-
-    /// Of a timer's signal: the timer.
-    fn timer(&self) -> i32 {
-        self.fields[0] as i32
-    }
-
-    /// The signal's number.
-    pub(crate) fn signal(&self) -> i32 {
-        self.signal
-    }
-
-    /// Whether a process has sent it.
-    pub(crate) fn was_sent(&self) -> bool {
-        self.code <= 0
-    }
-
-    /// The value of a queued signal or timer.
-    fn value(&self) -> u64 {
-        self.fields[1]
-    }
-}
-
-/// Whether it is a signal of ours that was sent without a cookie ([`os::send`]): from this process or, if the queue
-/// had no room to say so, from an unknown sender. Signals that the program sends itself do not pass through the host.
-pub(crate) fn is_ours(info: &[u8; 128]) -> bool {
-    const SI_USER: i32 = 0;
-    const SI_TKILL: i32 = -6;
-    let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-    match word(8) {
-        SI_TKILL => word(16) == crate::machine::kernel().m.pid,
-        SI_USER => word(16) == 0,
-        _ => false,
-    }
-}
-
 /// It stands for kick and interrupt, and does what either would.
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
-    crate::identity::called();
+    identity::called(me);
     me.called_in_poller();
     me.gs.pending.fetch_or(kicked(me), AcqRel);
     match entry::interrupted(frame.rip()) {
@@ -194,7 +67,7 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.value() != os::COOKIE {
-        return outside::note(&info_bytes(info));
+        return note(info);
     }
     if !arch::base::has_gs() {
         return;
@@ -235,18 +108,27 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.value() == os::IDENTITY_COOKIE {
         if arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
-            crate::identity::called();
+            identity::called(Carrier::me());
         }
         return;
     }
     if info.value() != os::COOKIE {
-        return outside::note(&info_bytes(info));
+        return note(info);
     }
     if arch::base::has_gs() {
         Carrier::me().called_in_poller();
     }
     if let Some(to) = entry::interrupted(frame.rip()) {
         frame.set_rip(to);
+    }
+}
+
+/// A signal that somebody else has sent.
+fn note(info: &HostInfo) {
+    let me = arch::base::has_gs().then(Carrier::me);
+    match me {
+        Some(me) if me.gs.borrowed == BORROWED => outside::suffer(&info_bytes(info)),
+        _ => outside::note(me.map(|me| &me.process().m.service), &info_bytes(info)),
     }
 }
 
@@ -263,11 +145,11 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
         return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
     }
     let rip = frame.rip();
-    if frame.flags() & (flag::TF | flag::AC) != 0 && copy_call(frame, rip, crate::run::DISPATCHED) {
+    if frame.flags() & (flag::TF | flag::AC) != 0 && copy_call(frame, rip, run::DISPATCHED) {
         return;
     }
     frame.set_reg(reg::RCX, rip);
-    frame.set_reg(reg::R11, u64::from(crate::run::DISPATCHED));
+    frame.set_reg(reg::R11, u64::from(run::DISPATCHED));
     frame.set_rip(entry::entresol_entry_vectors as *const () as u64);
     frame.clear_flags(flag::TF);
 }
@@ -295,7 +177,7 @@ unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut H
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    let no_room = info.signal == os::SIGNAL_NO_ROOM && is_ours(&info_bytes(info));
+    let no_room = info.signal == os::SIGNAL_NO_ROOM && is_ours(&info_bytes(info), os::getpid());
     if no_room && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
         return without_room(Carrier::me(), frame);
     }
@@ -304,7 +186,7 @@ unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut H
 
 fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
     if info.code <= 0 {
-        return outside::note(&info_bytes(info));
+        return note(info);
     }
     fault(info, frame);
 }
@@ -328,7 +210,7 @@ fn trapped_by_flag(info: &HostInfo, frame: &mut HostFrame) -> bool {
 
 fn fault(info: &HostInfo, frame: &mut HostFrame) {
     let rip = frame.rip();
-    if in_image(rip) {
+    if let Some(offset) = offset_in_image(rip) {
         if trapped_by_flag(info, frame) {
             return;
         }
@@ -339,7 +221,7 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
             "internal fault: signal {} at {:#x} (image + {:#x}), address {:#x}, stack {:#x}",
             info.signal,
             rip,
-            rip - TEXT[0].load(Relaxed),
+            offset,
             info.fields[0],
             frame.reg(reg::RSP)
         ));
@@ -352,7 +234,7 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
         return die_again(info.signal);
     }
     if Carrier::me().gs.borrowed == BORROWED {
-        return crate::borrower::fault(info, frame);
+        return borrower::fault(info, frame);
     }
     let me = Carrier::me();
     let trapped = frame.trapped();
@@ -368,17 +250,4 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
     }
     me.fault.pending.store(true, Relaxed);
     me.gs.pending.fetch_or(pending::KICK, AcqRel);
-}
-
-/// The host's siginfo as bytes.
-pub fn info_bytes(info: &HostInfo) -> [u8; 128] {
-    // SAFETY: plain data of that size.
-    unsafe { core::ptr::read(core::ptr::from_ref(info).cast()) }
-}
-
-const _: () = assert!(size_of::<HostInfo>() == 128);
-
-/// Lets the instruction fault again, with the default action this time.
-pub fn die_again(signal: i32) {
-    crate::report::sigaction(signal, Some(&HostAction::default()));
 }

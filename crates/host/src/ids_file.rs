@@ -30,34 +30,80 @@ const O_CAREFUL: usize = 0o400000 | 0o4000;
 const PROT_READ: usize = 1;
 const PROT_READ_WRITE: usize = 3;
 
-/// The file, mapped to be read, from the first block that was taken on; 0: not mapped.
-static READABLE: AtomicU64 = AtomicU64::new(0);
-/// The user whose file that is.
-static USER: AtomicU32 = AtomicU32::new(0);
-/// Some block of this process is not listed in the mapped file, which then says nothing about the ids.
-static UNLISTED: AtomicBool = AtomicBool::new(false);
-
-/// The first of `n` ids; `None` if all blocks have been given.
-pub fn claim(n: i32, uid: u32) -> Option<i32> {
-    assert!(n as u32 <= BLOCK);
-    let pid = os::getpid() as u32;
-    let listed = Mapped::open(uid, true).and_then(|file| {
-        keep_readable(uid);
-        file.take(pid)
-    });
-    let block = listed.or_else(|| claim_unlisted(pid))?;
-    Some((FIRST + block * BLOCK) as i32)
+/// The file as this process has it.
+#[derive(Debug, Default)]
+pub(crate) struct IdsFile {
+    /// Where it is mapped to be read, from the first block that was taken on; 0: it is not.
+    at: AtomicU64,
+    /// The user whose file that is.
+    user: AtomicU32,
+    /// Some block of this process is not listed in the mapped file, which then says nothing about the ids.
+    unlisted: AtomicBool,
+    /// How many blocks of this process are not.
+    taken: AtomicU32,
 }
 
-/// Without the file: blocks that follow from the process id, which is unique among the living, each at most once.
-fn claim_unlisted(pid: u32) -> Option<u32> {
-    /// The process that counts, and how many it has taken: a child begins anew.
-    static TAKEN: AtomicU64 = AtomicU64::new(0);
-    UNLISTED.store(true, Relaxed);
-    let count = |taken: u64| if (taken >> 32) as u32 == pid { taken as u32 } else { 0 };
-    let next = |taken: u64| (count(taken) < BLOCKS).then(|| u64::from(pid) << 32 | u64::from(count(taken) + 1));
-    let taken = TAKEN.fetch_update(Relaxed, Relaxed, next).ok()?;
-    Some(nth_unlisted(pid, count(taken)))
+impl IdsFile {
+    /// A forked child has its parent's mapping.
+    pub fn for_child(&self) -> IdsFile {
+        IdsFile {
+            at: AtomicU64::new(self.at.load(Relaxed)),
+            user: AtomicU32::new(self.user.load(Relaxed)),
+            unlisted: AtomicBool::new(self.unlisted.load(Relaxed)),
+            taken: AtomicU32::new(0),
+        }
+    }
+
+    /// The first of `n` ids; `None` if all blocks have been given.
+    pub fn claim(&self, n: i32, uid: u32) -> Option<i32> {
+        assert!(n as u32 <= BLOCK);
+        let pid = os::getpid() as u32;
+        let listed = Mapped::open(uid, true).and_then(|file| {
+            self.keep_readable(uid);
+            file.take(pid)
+        });
+        let block = listed.or_else(|| self.claim_unlisted(pid))?;
+        Some((FIRST + block * BLOCK) as i32)
+    }
+
+    /// Without the file: blocks that follow from the process id, which is unique among the living, each at most once.
+    fn claim_unlisted(&self, pid: u32) -> Option<u32> {
+        self.unlisted.store(true, Relaxed);
+        let next = |taken: u32| (taken < BLOCKS).then_some(taken + 1);
+        Some(nth_unlisted(pid, self.taken.fetch_update(Relaxed, Relaxed, next).ok()?))
+    }
+
+    /// Whether the process with that thread is known to be gone.
+    pub fn is_gone(&self, tid: u32, uid: u32) -> bool {
+        if !is_ours(tid) {
+            return is_dead(tid);
+        }
+        self.owner(tid, uid).is_some_and(is_dead)
+    }
+
+    /// The process that has taken this id; `None` if it is not known.
+    pub fn owner(&self, tid: u32, uid: u32) -> Option<u32> {
+        self.keep_readable(uid);
+        let list = self.at.load(Acquire);
+        if list == 0 || self.unlisted.load(Relaxed) {
+            return None;
+        }
+        user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).ok().filter(|&pid| pid != 0)
+    }
+
+    /// Maps the user's file to be read, unless one is mapped already.
+    fn keep_readable(&self, uid: u32) {
+        if self.at.load(Acquire) == 0
+            && let Some(file) = Mapped::open(uid, false)
+        {
+            self.user.store(uid, Relaxed);
+            if self.at.compare_exchange(0, file.at, AcqRel, Acquire).is_ok() {
+                core::mem::forget(file);
+            }
+        } else if self.user.load(Relaxed) != uid {
+            self.unlisted.store(true, Relaxed);
+        }
+    }
 }
 
 fn nth_unlisted(pid: u32, nth: u32) -> u32 {
@@ -67,26 +113,8 @@ fn nth_unlisted(pid: u32, nth: u32) -> u32 {
 }
 
 /// Whether ids like this are given out here.
-pub fn is_ours(tid: u32) -> bool {
+pub(crate) fn is_ours(tid: u32) -> bool {
     (FIRST..END).contains(&tid)
-}
-
-/// Whether the process with that thread is known to be gone.
-pub fn is_gone(tid: u32, uid: u32) -> bool {
-    if !is_ours(tid) {
-        return is_dead(tid);
-    }
-    owner(tid, uid).is_some_and(is_dead)
-}
-
-/// The process that has taken this id; `None` if it is not known.
-pub fn owner(tid: u32, uid: u32) -> Option<u32> {
-    keep_readable(uid);
-    let list = READABLE.load(Acquire);
-    if list == 0 || UNLISTED.load(Relaxed) {
-        return None;
-    }
-    user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).ok().filter(|&pid| pid != 0)
 }
 
 /// Whether no process has this id. 0 has no owner.
@@ -98,20 +126,6 @@ fn is_dead(pid: u32) -> bool {
 /// Where the file says which process has taken the block.
 fn process_at(file: u64, block: u32) -> u64 {
     file + 4 * (1 + u64::from(block))
-}
-
-/// Maps the user's file to be read, unless one is mapped already.
-fn keep_readable(uid: u32) {
-    if READABLE.load(Acquire) == 0
-        && let Some(file) = Mapped::open(uid, false)
-    {
-        USER.store(uid, Relaxed);
-        if READABLE.compare_exchange(0, file.at, AcqRel, Acquire).is_ok() {
-            core::mem::forget(file);
-        }
-    } else if USER.load(Relaxed) != uid {
-        UNLISTED.store(true, Relaxed);
-    }
 }
 
 /// A mapping of the file that goes when it is dropped.
@@ -198,10 +212,11 @@ mod tests {
 
     #[test]
     fn a_process_comes_to_the_end_of_them() {
-        let first = claim_unlisted(7).unwrap();
-        assert_ne!(claim_unlisted(7).unwrap(), first);
-        assert_eq!((2..BLOCKS).filter_map(|_| claim_unlisted(7)).count() as u32, BLOCKS - 2);
-        assert_eq!(claim_unlisted(7), None);
-        assert!(claim_unlisted(8).is_some());
+        let file = IdsFile::default();
+        let first = file.claim_unlisted(7).unwrap();
+        assert_ne!(file.claim_unlisted(7).unwrap(), first);
+        assert_eq!((2..BLOCKS).filter_map(|_| file.claim_unlisted(7)).count() as u32, BLOCKS - 2);
+        assert_eq!(file.claim_unlisted(7), None);
+        assert!(file.for_child().claim_unlisted(8).is_some());
     }
 }

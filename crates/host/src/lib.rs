@@ -39,8 +39,9 @@
 
 extern crate alloc;
 
-pub mod ahead;
+mod ahead;
 mod alarms;
+mod away;
 mod borrower;
 mod bounds;
 pub mod carrier;
@@ -49,35 +50,44 @@ mod clock;
 mod contexts;
 mod debugger;
 mod delegate;
+pub mod dispositions;
+mod end;
 pub mod exec;
+mod fork;
 pub mod handlers;
+pub mod handover;
 mod identity;
 mod ids_file;
-pub mod machine;
+mod inline;
+mod machine;
+mod mailbox;
 mod neighbour;
-pub mod order;
+mod order;
 pub mod os;
 mod outside;
-pub mod page;
-pub mod place;
+mod page;
+mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
 mod poller;
 pub mod process;
 mod receive;
-pub mod recorder;
+mod recorder;
 pub mod report;
 mod request;
 mod run;
 mod scarce;
 pub mod seat;
-pub mod service;
+mod service;
+mod service_state;
 pub mod sites;
 mod socket;
+pub mod start;
 mod states;
 mod stops;
-pub mod survey;
-pub mod takeover;
-pub mod watch;
-
-pub use machine::{Host, kernel};
+mod survey;
+mod takeover;
+mod task;
+#[cfg(feature = "planted")]
+mod twist;
+mod watch;

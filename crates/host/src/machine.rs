@@ -1,160 +1,21 @@
 //! `trait Machine` on Linux.
 
-use crate::ahead::Ahead;
-use crate::borrower::Lent;
-use crate::bounds::Bounds;
-use crate::carrier::{Carrier, Carriers};
-use crate::caught::Caught;
-use crate::clock::Clock as Scheduling;
-use crate::contexts::{Contexts, StateBuffers};
-use crate::identity::{self, Identities};
-use crate::os::{self, nr};
-use crate::poller::Poller;
-use crate::receive::{self, Receiving};
-use crate::seat::Seats;
-use crate::{exec, handlers, ids_file, place, recorder, service, sites, states, watch};
+use crate::carrier::Carrier;
+use crate::dispositions::die_again;
+use crate::os;
+use crate::process::Host;
+use crate::seat::Seat;
+use crate::{end, identity, ids_file, report, service, sites, states, stops, survey, takeover};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
-use alloc::boxed::Box;
-use arch::context::{Trapped, UNKNOWN_WORDS, reg};
-use arch::{Context, Kind, base, syscall, user, xstate};
+use arch::context::{UNKNOWN_WORDS, reg};
+use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Event, Fatal, Fault, Kernel, Machine, NoMemory};
+use kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
 use linux::Arg;
 use record::write::Place;
 use signal::frame::{ExtendedState, Restorable};
-use sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
-
-/// The machine of this process.
-#[derive(Debug)]
-pub struct Host {
-    pub(crate) contexts: Contexts,
-    pub(crate) buffers: StateBuffers,
-    pub(crate) carriers: Carriers,
-    pub(crate) seats: Seats,
-    clock: Scheduling,
-    bounds: Bounds,
-    /// The process's id.
-    pub pid: i32,
-    uid: AtomicU32,
-    pub(crate) identities: Identities,
-    pub(crate) receiving: Receiving,
-    /// How long before a real-time thread's sleep ends idle CPUs are awake.
-    pub ahead: Ahead,
-    /// State that exec must hand on.
-    pub handover: exec::Handover,
-    pub(crate) caught: Caught,
-    pub(crate) lent: Lent,
-    pub(crate) poller: Poller,
-    /// The thread whose fault is being handled, plus one, and the signal.
-    faulting: AtomicU64,
-}
-
-static KERNEL: AtomicPtr<Kernel<Host>> = AtomicPtr::new(core::ptr::null_mut());
-
-/// The kernel of this process.
-#[inline(always)]
-pub fn kernel() -> &'static Kernel<Host> {
-    // SAFETY: set once before the first trap, replaced only in a fork child before its
-    // first trap; never freed.
-    unsafe { &*KERNEL.load(Relaxed) }
-}
-
-/// Whether there is a kernel yet.
-pub fn is_up() -> bool {
-    !KERNEL.load(Relaxed).is_null()
-}
-
-/// Makes `k` the kernel of this process.
-pub fn set_kernel(k: Box<Kernel<Host>>) {
-    KERNEL.store(Box::into_raw(k), Release);
-}
-
-impl Host {
-    /// The machine for `cpus` CPUs; `None` without memory.
-    pub fn new(cpus: usize, handover: exec::Handover) -> Option<Host> {
-        let pid = os::getpid();
-        // SAFETY: has no effect.
-        let uid = unsafe { syscall!(nr::GETUID) } as u32;
-        Some(Host {
-            contexts: Contexts::new()?,
-            buffers: StateBuffers::default(),
-            carriers: Carriers::new()?,
-            seats: Seats::new(cpus, pid),
-            clock: Scheduling::new(),
-            bounds: Bounds::default(),
-            pid,
-            uid: AtomicU32::new(uid),
-            identities: Identities::default(),
-            receiving: Receiving::default(),
-            ahead: Ahead::default(),
-            handover,
-            caught: Caught::default(),
-            lent: Lent::default(),
-            poller: Poller::default(),
-            faulting: AtomicU64::new(0),
-        })
-    }
-
-    /// The carriers.
-    pub fn carriers(&self) -> &Carriers {
-        &self.carriers
-    }
-
-    /// The seats.
-    pub fn seats(&self) -> &Seats {
-        &self.seats
-    }
-
-    /// How often a spare took a CPU over.
-    pub fn takeovers(&self) -> u64 {
-        self.seats.takeovers()
-    }
-
-    /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks
-    /// only for threads that the calling CPU has to itself (current, new, or taken out of a queue), and a reference
-    /// lives no longer than `f`, which asks for no other thread's state but a child's.
-    #[inline(always)]
-    fn with_context<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
-        // SAFETY: as said above; `run` keeps no reference over a call of the kernel.
-        f(unsafe { &mut *self.contexts.get(t) })
-    }
-
-    /// The claim of a thread that may be anybody's.
-    fn claim(&self, t: ThreadIdx) -> &AtomicU32 {
-        // SAFETY: contexts live for ever, and this field is an atomic.
-        unsafe { &(*self.contexts.get(t)).claim }
-    }
-
-    /// The thread faults, and its signal may be fatal.
-    pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo, trapped: Trapped) {
-        self.contexts.set_trapped(t, trapped);
-        self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
-    }
-
-    /// A failed call may come with a signal to the calling host thread: it is the thread's.
-    #[inline]
-    pub(crate) fn accompany(&self, t: ThreadIdx, result: isize) -> isize {
-        if result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret() {
-            self.accompany_slow(t);
-        }
-        result
-    }
-
-    #[cold]
-    fn accompany_slow(&self, t: ThreadIdx) {
-        let set = 1u64 << (Signal::PIPE.raw() - 1) | 1 << (Signal::XFSZ.raw() - 1);
-        let now = [0u64; 2];
-        loop {
-            // SAFETY: set and time are ours.
-            let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
-            match Signal::from_raw(r as i32) {
-                Some(signal) if r > 0 => kernel().host_signal(t, SigInfo::user(signal, self.pid, self.uid())),
-                _ => return,
-            }
-        }
-    }
-}
+use sync::atomic::Ordering::*;
 
 impl linux::Host for Host {
     fn poller(&self, make: bool) -> Option<u32> {
@@ -174,7 +35,7 @@ impl linux::Host for Host {
         // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
         let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
         if (r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret())
-            && let Some(t) = kernel().sched.current(Carrier::me().cpu())
+            && let Some(t) = Carrier::my_process().sched.current(Carrier::my_cpu())
         {
             self.accompany_slow(t);
         }
@@ -194,15 +55,15 @@ impl linux::Host for Host {
     }
 
     fn is_gone(&self, tid: u32) -> bool {
-        ids_file::is_gone(tid, self.uid())
+        self.ids.is_gone(tid, self.uid.load(Relaxed))
     }
 
     fn leave_signals(&self, set: SigSet) {
-        service::leave(set.0);
+        service::leave(Carrier::my_process(), set.0);
     }
 
     fn barrier(&self) -> Option<sync::rcu::Barrier> {
-        Some(crate::takeover::barrier)
+        Some(takeover::barrier)
     }
 }
 
@@ -229,17 +90,22 @@ impl Machine for Host {
     }
 
     fn kick(&self, cpu: CpuId) {
-        if kernel().sched.is_limited() {
-            place::prepare(cpu);
+        let k = Carrier::my_process();
+        if k.sched.is_limited()
+            && let Some(core) = k.sched.core(cpu)
+            && let (Seat::Parked, carrier) = self.seats.look(cpu)
+        {
+            self.places.prepare(self.carriers.get(carrier), core);
         }
         self.seats.kick(cpu, &self.carriers);
-        watch::want(cpu);
+        self.want_watch(cpu);
     }
 
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>) {
-        watch::want(cpu);
+        self.want_watch(cpu);
         self.clock.keep();
-        Carrier::me().set_timer(at, then);
+        let me = Carrier::me();
+        me.alarms.set(&self.service, me.tid.load(Relaxed), at, then);
     }
 
     fn carrier_time(&self) -> Option<Nanos> {
@@ -248,7 +114,7 @@ impl Machine for Host {
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
-        ids_file::claim(n, self.uid())
+        self.ids.claim(n, self.uid())
     }
 
     #[inline(always)]
@@ -279,20 +145,33 @@ impl Machine for Host {
     }
 
     fn observe(&self, event: Event<'_>) {
-        match event {
+        let k = Carrier::my_process;
+        let must_call = match event {
             Event::Sample(cpu, t, value) => {
                 let r = self.registers(t);
-                recorder::sample(cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp });
+                self.records.sample(k(), cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp })
             }
-            Event::Unsampled(cpu, t, value) => recorder::unsampled(cpu, t, value),
-            Event::Switched { cpu, to, preempted, at } => recorder::switched(cpu, to, preempted, at),
-            Event::Serves(_, core) => place::share(Carrier::me(), core),
-            Event::Message(message) => crate::report::say(message),
+            Event::Unsampled(cpu, t, value) => {
+                self.records.unsampled(cpu, k().tid(t), value);
+                false
+            }
+            Event::Switched { cpu, to, preempted, at } => self.records.switched(k(), cpu, to, preempted, at),
+            Event::Serves(_, core) => {
+                self.places.share(Carrier::me(), core);
+                false
+            }
+            Event::Message(message) => {
+                report::say(message);
+                false
+            }
+        };
+        if must_call {
+            self.service.call();
         }
     }
 
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
-        if service::is_missing() && !service::start_again() {
+        if self.service.is_missing() && !service::start_again(Carrier::my_process()) {
             return Err(NoMemory);
         }
         self.contexts.reserve(t, &self.buffers).ok_or(NoMemory)
@@ -304,7 +183,7 @@ impl Machine for Host {
         });
         // SAFETY: the parent is the caller's current thread.
         self.contexts.set_trapped(child, unsafe { *self.contexts.trapped(parent) });
-        identity::inherit(parent, child);
+        identity::inherit(Carrier::my_process(), parent, child);
         self.with_context(child, |child| child.free());
     }
 
@@ -328,7 +207,7 @@ impl Machine for Host {
             }
             let me = Carrier::me();
             if let Err(owner) = c.release(me.number) {
-                crate::run::resumed_elsewhere(me, t, owner);
+                survey::resumed_elsewhere(me, t, owner);
             }
         });
     }
@@ -336,7 +215,7 @@ impl Machine for Host {
     fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
         let me = Carrier::me();
         if !self.with_context(t, |c| c.claim(me.number)) {
-            crate::run::resumed_elsewhere(me, t, self.claim(t).load(Relaxed));
+            survey::resumed_elsewhere(me, t, self.claim(t).load(Relaxed));
         }
     }
 
@@ -428,8 +307,7 @@ impl Machine for Host {
     }
 
     fn interrupt(&self, t: ThreadIdx) {
-        // SAFETY: contexts live for ever, and this field is an atomic: another carrier may have the rest.
-        let carrier = unsafe { &(*self.contexts.get(t)).host_carrier }.load(SeqCst);
+        let carrier = self.host_carrier(t).load(SeqCst);
         if carrier == 0 {
             return;
         }
@@ -447,16 +325,16 @@ impl Machine for Host {
         const SIGTRAP: i32 = 5;
         if fault && action == Fatal::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
-            return handlers::die_again(signal);
+            return die_again(signal);
         }
         match action {
-            Fatal::Terminate => crate::process::suffer(signal, action),
-            Fatal::Stop { continued } => crate::stops::ask(signal, continued),
+            Fatal::Terminate => end::suffer(Carrier::my_process(), signal, action),
+            Fatal::Stop { continued } => stops::ask(Carrier::my_process(), signal, continued),
         }
     }
 
     fn stops_changed(&self) {
-        crate::stops::changed();
+        stops::changed(Carrier::my_process());
     }
 
     fn uid(&self) -> u32 {
@@ -475,26 +353,29 @@ impl Machine for Host {
     }
 
     fn identity(&self, t: ThreadIdx) -> u32 {
-        identity::of(t)
+        self.identity_of(t)
     }
 
     fn thread_gone(&self, identity: u32) {
-        identity::gone(identity);
+        identity::gone(Carrier::my_process(), identity);
     }
 
     fn show_to_tracer(&self, info: &SigInfo) -> bool {
-        crate::stops::show(info)
+        stops::show(info)
     }
 
     fn receive(&self, awaited: Option<Signal>) {
-        receive::settle(awaited);
+        service::settle(Carrier::my_process(), awaited);
     }
 }
 
 impl Host {
-    /// The process has another real user id.
-    pub(crate) fn set_uid(&self, uid: u32) {
-        self.uid.store(uid, Relaxed);
+    /// On the path that ensures that threads queued on `cpu` get their turn: the CPUs are watched if there are any.
+    #[inline]
+    fn want_watch(&self, cpu: CpuId) {
+        if !self.service.watches.load(Relaxed) && Carrier::my_process().sched.queued(cpu) > 0 {
+            self.service.watch();
+        }
     }
 
     /// Saves the thread's state that is still in this carrier's registers, for another carrier to continue with.

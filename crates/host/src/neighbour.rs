@@ -17,22 +17,23 @@ const PATIENCE: u32 = 500;
 /// How long the service thread waits for the question that it has been called for.
 const PATIENCE_OF_ASKED: u32 = 50;
 
-/// The current thread's call about a thread of another process. `user` owns this process's list of ids.
+/// The current thread's call about a thread of another process. `owner` says which
+/// process has taken an id.
 #[cold]
-pub(crate) fn call<M: Machine>(machine: &M, user: u32, call: &Call) -> isize {
+pub(crate) fn call<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call) -> isize {
     let call = Call { nr: call.nr & !ELSEWHERE, args: call.args };
-    ask(machine, user, &call).unwrap_or_else(|| {
+    ask(machine, owner, &call).unwrap_or_else(|| {
         // SAFETY: the program's own call on its behalf.
         unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
     })
 }
 
 /// The answer of the process that has the thread; `None` if it does not run under Entresol, or the program's memory is not there.
-fn ask<M: Machine>(machine: &M, user: u32, call: &Call) -> Option<isize> {
+fn ask<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call) -> Option<isize> {
     let size = if call.nr == nr::SCHED_SETATTR { user::load_u32(call.args[1]).ok()? } else { 0 };
     let shape = Shape::of(call.nr, &call.args, size)?;
     let thread = u32::try_from(call.args[0] as i32).ok().filter(|&thread| thread != 0)?;
-    let process = if ids_file::is_ours(thread) { ids_file::owner(thread, user)? } else { thread };
+    let process = if ids_file::is_ours(thread) { owner(thread)? } else { thread };
     let mut question = Question { nr: call.nr as u64, args: call.args, bytes: [0; ROOM] };
     if let Some((at, len)) = shape.pointer.filter(|_| !shape.answers) {
         machine.read(call.args[at], &mut question.bytes[..len]).ok()?;

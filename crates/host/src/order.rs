@@ -6,23 +6,14 @@
 //! waits, which do not count what the host takes from it: the same wait, unjust in `LOOKS` looks that follow each other,
 //! with `TICKS` ticks between any two, breaks the promise.
 
-use crate::machine::kernel;
-use crate::report::Line;
-use crate::{process, survey};
+use crate::process::Process;
+use crate::{report, survey};
 use alloc::boxed::Box;
-use core::fmt::Write;
 use ids::{CpuId, Nanos, ThreadIdx};
-use sync::atomic::{AtomicBool, Ordering::*};
+use sync::atomic::Ordering::*;
 
 const LOOKS: u32 = 3;
 const TICKS: u64 = 4;
-
-static CHECKED: AtomicBool = AtomicBool::new(false);
-
-/// From now on it is looked at.
-pub fn check() {
-    CHECKED.store(true, Relaxed);
-}
 
 /// A wait that looked unjust.
 #[derive(Debug, Clone, Copy)]
@@ -46,23 +37,23 @@ impl Order {
     }
 
     /// Looks at those that wait for `cpu`.
-    pub(crate) fn look(&mut self, cpu: CpuId) {
-        if !CHECKED.load(Relaxed) {
+    pub(crate) fn look(&mut self, k: &Process, cpu: CpuId) {
+        if !k.m.settings.check_order {
             return;
         }
         let suspect = &mut self.suspects[cpu.index()];
-        let Some(found) = kernel().sched.misplaced(cpu) else {
+        let Some(found) = k.sched.misplaced(cpu) else {
             *suspect = None;
             return;
         };
-        let ticks = kernel().cpu(cpu).count.ticks.load(Relaxed);
+        let ticks = k.cpu(cpu).count.ticks.load(Relaxed);
         match suspect {
             Some(s) if (s.thread, s.since) == (found.thread, found.since) => {
                 if ticks.wrapping_sub(s.ticks) >= TICKS {
                     (s.looks, s.ticks) = (s.looks + 1, ticks);
                 }
                 if s.looks >= LOOKS {
-                    end(cpu, &found);
+                    end(k, cpu, &found);
                 }
             }
             _ => *suspect = Some(Suspect { thread: found.thread, since: found.since, ticks, looks: 1 }),
@@ -70,16 +61,12 @@ impl Order {
     }
 }
 
-fn end(cpu: CpuId, found: &sched::Misplaced) -> ! {
-    let mut out = Line::default();
-    let _ = writeln!(
-        out,
-        "entresol: thread {} waits for CPU {} over several ticks, although CPU {} runs something less urgent; the process ends",
-        kernel().tid(found.thread).0,
+fn end(k: &Process, cpu: CpuId, found: &sched::Misplaced) -> ! {
+    report::say(format_args!(
+        "thread {} waits for CPU {} over several ticks, although CPU {} runs something less urgent; the process ends",
+        k.tid(found.thread).0,
         cpu.0,
         found.instead.0
-    );
-    survey::all(&mut out);
-    out.flush();
-    process::abort()
+    ));
+    survey::end(k)
 }

@@ -4,6 +4,7 @@ use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 use ids::{Nanos, Nice};
+use kernel::Call;
 
 /// The host signal of tick and kick. Programs of glibc cannot own it: it is reserved for
 /// thread cancellation, which is ours.
@@ -201,33 +202,6 @@ pub fn gettid() -> i32 {
     unsafe { syscall!(nr::GETTID) as i32 }
 }
 
-/// Whether `poll(2)` finds `fd` ready, or finds fault with it. A negative one, which it passes over, is a fault.
-pub fn is_ready(fd: u64, for_writing: bool) -> bool {
-    becomes_ready(fd, for_writing, 0)
-}
-
-/// The same within so many milliseconds.
-pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
-    const POLLIN: u64 = 1;
-    const POLLOUT: u64 = 4;
-    if (fd as i32) < 0 {
-        return true;
-    }
-    let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
-    // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
-    unsafe { syscall!(nr::POLL, &raw mut one, 1, patience) > 0 }
-}
-
-/// Whether `fd` is a socket with SO_SNDTIMEO, or SO_RCVTIMEO.
-pub fn socket_times_out(fd: u64, sending: bool) -> bool {
-    const SOL_SOCKET: usize = 1;
-    let option = if sending { 21 } else { 20 };
-    let (mut time, mut size) = ([0u64; 2], 16u32);
-    // SAFETY: the host fills both.
-    let r = unsafe { syscall!(nr::GETSOCKOPT, fd, SOL_SOCKET, option, time.as_mut_ptr(), &raw mut size) };
-    r == 0 && time != [0; 2]
-}
-
 /// Sends one of our own signals, with the cookie, to a carrier; false if there is none.
 pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
     signal_carrier(pid, tid, signal, COOKIE)
@@ -302,13 +276,52 @@ pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction
     if r == 0 { Ok(old) } else { Err(-r) }
 }
 
+/// Lets the host do to the process what it does by default for this signal. Comes back if it does nothing, or stops the
+/// process and that continues; the action is the default one then.
+pub(crate) fn suffer(signal: i32) -> HostAction {
+    let before = try_sigaction(signal, Some(&HostAction::default())).unwrap_or_default();
+    // It is for this host thread and arrives when it is let through.
+    send(getpid(), gettid(), signal);
+    let mask = sigprocmask(1, 1 << (signal - 1));
+    sigprocmask(2, mask);
+    before
+}
+
+/// Ends the process.
+pub(crate) fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: ends everything.
+        unsafe { syscall!(nr::EXIT_GROUP, status) };
+    }
+}
+
+/// A set of the host's CPUs.
+pub type CpuSet = [u64; 128];
+
 /// The host CPUs this process may use.
-pub fn host_cpus() -> usize {
-    let mut mask = [0u64; 128];
+pub fn affinity() -> CpuSet {
+    let mut mask = [0; 128];
     // SAFETY: the host fills at most the length given.
-    let n = unsafe { syscall!(nr::SCHED_GETAFFINITY, 0, size_of_val(&mask), mask.as_mut_ptr()) };
-    let words = usize::try_from(n).unwrap_or(0) / 8;
-    mask[..words].iter().map(|w| w.count_ones() as usize).sum::<usize>().max(1)
+    unsafe { syscall!(nr::SCHED_GETAFFINITY, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    mask
+}
+
+/// Lets a host thread, 0 for the caller, run on these CPUs only. A refusal (the cpuset has changed) leaves its old set.
+pub(crate) fn set_affinity(tid: u32, mask: &CpuSet) {
+    // SAFETY: a host thread of ours.
+    unsafe { syscall!(nr::SCHED_SETAFFINITY, tid, size_of_val(mask), mask.as_ptr()) };
+}
+
+/// How many CPUs of the host this process may use.
+pub fn host_cpus() -> usize {
+    affinity().iter().map(|w| w.count_ones() as usize).sum::<usize>().max(1)
+}
+
+/// A call of the program's, made for it; ERESTARTNOINTR if a signal came before it began.
+pub(crate) fn interruptible(call: &Call) -> isize {
+    let [a, b, c, d, e, f] = call.args;
+    // SAFETY: the program's own call, on its behalf.
+    unsafe { arch::entry::host_call(&[call.nr as u64, a, b, c, d, e, f]) }
 }
 
 /// Writes to the standard error stream, as far as it goes.

@@ -14,10 +14,9 @@
 //! | `pid << 2 \| WRITING` | a handler has claimed it | that handler |
 //! | `pid << 2 \| FULL` | the information is complete | that handler |
 
-use crate::carrier::{BORROWED, Carrier};
-use crate::handlers;
+use crate::dispositions::FAULTS;
 use crate::os::{self, HostAction};
-use crate::service;
+use crate::service_state::Service;
 use abi::SigInfo;
 use core::cell::UnsafeCell;
 use sync::atomic::{AtomicU64, Ordering::*};
@@ -39,14 +38,14 @@ unsafe impl Sync for Slot {}
 static SLOTS: [Slot; os::SIGNAL_INTERRUPT as usize] =
     [const { Slot { state: AtomicU64::new(0), info: UnsafeCell::new([0; 128]) } }; os::SIGNAL_INTERRUPT as usize];
 
-/// In a handler: a signal that was sent by somebody else.
-pub(crate) fn note(info: &[u8; 128]) {
-    if arch::base::has_gs() && Carrier::me().gs.borrowed == BORROWED {
-        return suffer(info);
-    }
+/// In a handler: a signal that was sent by somebody else. `service`: if the process has begun.
+pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     let signal = number(info);
     let pid = os::getpid();
-    if SIGNALS & 1 << (signal - 1) != 0 && os::queue_info(pid, service::tid(), info) == 0 {
+    if let Some(service) = service
+        && SIGNALS & 1 << (signal - 1) != 0
+        && os::queue_info(pid, service.tid(), info) == 0
+    {
         return;
     }
     let Some(slot) = SLOTS.get(signal as usize - 1) else { return };
@@ -59,7 +58,7 @@ pub(crate) fn note(info: &[u8; 128]) {
     // SAFETY: claimed.
     unsafe { *slot.info.get() = *info };
     slot.state.store(mine | FULL, Release);
-    service::call();
+    service.map(Service::call);
 }
 
 /// Whether something has been noted that is not delivered yet.
@@ -68,8 +67,8 @@ pub(crate) fn is_due() -> bool {
     SLOTS.iter().any(|slot| matches!(slot.state.load(Acquire).wrapping_sub(mine), WRITING | FULL))
 }
 
-/// By the service thread: delivers what has been noted.
-pub(crate) fn serve() {
+/// By the service thread: what has been noted, for `deliver`.
+pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
     for slot in &SLOTS {
         let state = slot.state.load(Acquire);
         if state & 3 != FULL || state >> 2 != os::getpid() as u64 {
@@ -79,14 +78,14 @@ pub(crate) fn serve() {
         let info = unsafe { *slot.info.get() };
         slot.state.store(state & !3, Release);
         // A queueing signal that finds no room is lost: the host could not keep it either.
-        let _ = SigInfo::from_bytes(&info).map(service::deliver);
+        let _ = SigInfo::from_bytes(&info).map(&mut deliver);
     }
 }
 
 /// A vfork child, which has no kernel: the host does what it does by default.
-fn suffer(info: &[u8; 128]) {
+pub(crate) fn suffer(info: &[u8; 128]) {
     let signal = number(info);
-    crate::report::sigaction(signal, Some(&HostAction::default()));
+    report::sigaction(signal, Some(&HostAction::default()));
     os::queue_info(os::getpid(), os::gettid(), info);
 }
 
@@ -94,4 +93,4 @@ fn number(info: &[u8; 128]) -> i32 {
     i32::from_ne_bytes([info[0], info[1], info[2], info[3]])
 }
 
-const _: () = assert!(handlers::FAULTS >> os::SIGNAL_INTERRUPT == 0);
+const _: () = assert!(FAULTS >> os::SIGNAL_INTERRUPT == 0);

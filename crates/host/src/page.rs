@@ -11,14 +11,15 @@
 //! The file is mapped, so that no descriptor of the program's table is held, and written by labelled stores: somebody may
 //! cut it short, and the file system may be full.
 
-use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::report::Text;
+use crate::request;
 use abi::SigInfo;
+use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
 use ids::{Nanos, THREADS_MAX};
-use kernel::snapshot_rest;
+use kernel::{Kernel, snapshot_rest};
 use state::{Full, Header, Memory, Writer, page_words};
 use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
@@ -26,16 +27,24 @@ use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 const FOLDER_MAX: usize = 120;
 type Path = Text<160>;
 
-/// XDG_RUNTIME_DIR as the process found it, ended by a zero.
-static RUNTIME: [AtomicU8; FOLDER_MAX] = [const { AtomicU8::new(0) }; FOLDER_MAX];
-/// Which of the folders holds the file: one more than its number; 0: none does.
-static FOLDER: AtomicU8 = AtomicU8::new(0);
-/// The owner of that folder.
-static USER: AtomicU64 = AtomicU64::new(0);
-/// When the process left its header, by CLOCK_BOOTTIME.
-static CREATED: AtomicU64 = AtomicU64::new(0);
-/// The namespace of its id.
-static NAMESPACE: AtomicU64 = AtomicU64::new(0);
+/// Where a process leaves its page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pid: i32,
+    cpus: usize,
+    /// XDG_RUNTIME_DIR as the program found it, and the folder that the image was put into.
+    runtime: Vec<u8>,
+    image: Vec<u8>,
+    /// Which of the folders holds the file: one more than its number; 0: none does.
+    folder: AtomicU8,
+    /// The owner of that folder.
+    user: AtomicU64,
+    /// When the process left its header, by CLOCK_BOOTTIME.
+    created: AtomicU64,
+    /// The namespace of its id.
+    namespace: AtomicU64,
+}
+
 /// The folders that are tried. The last is the one that the image lies in, because that may be on a disk.
 const FOLDERS: u8 = 4;
 /// The one of them whose parent is everybody's.
@@ -48,69 +57,122 @@ const O_NEW: usize = 0o2 | 0o100 | 0o200 | 0o400000;
 const CLOCK_BOOTTIME: i32 = 7;
 const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
 
-/// Remembers the user's runtime folder. Called before there is a second host thread.
-pub fn set_runtime_folder(folder: Option<&[u8]>) {
-    let folder = folder.filter(|f| f.first() == Some(&b'/') && f.len() < FOLDER_MAX).unwrap_or(b"");
-    for (i, to) in RUNTIME.iter().enumerate() {
-        to.store(folder.get(i).copied().unwrap_or(0), Relaxed);
+impl Page {
+    /// That of the process `pid`, which has not left it. `loader` names the image (`exec`).
+    pub fn new(pid: i32, cpus: usize, runtime: &[u8], loader: &[u8]) -> Page {
+        let is_usable = |folder: &&[u8]| folder.first() == Some(&b'/') && folder.len() < FOLDER_MAX;
+        Page {
+            pid,
+            cpus,
+            runtime: Some(runtime).filter(is_usable).unwrap_or(b"").to_vec(),
+            image: image_folder(loader).filter(is_usable).unwrap_or(b"").to_vec(),
+            folder: AtomicU8::new(0),
+            user: AtomicU64::new(0),
+            created: AtomicU64::new(0),
+            namespace: AtomicU64::new(0),
+        }
     }
-}
 
-/// The path of one of the folders, without the zero at its end: its parent's, or all of it.
-fn folder(number: u8, user: u64, parent: bool) -> Option<Path> {
-    let mut path = Path::default();
-    let name = if parent { "" } else { "/entresol" };
-    let _ = match number {
-        0 if RUNTIME[0].load(Relaxed) == 0 => return None,
-        0 => {
-            let bytes = RUNTIME.iter().map(|b| b.load(Relaxed)).take_while(|&b| b != 0);
-            bytes.for_each(|b| path.push(b));
-            path.write_str(name)
+    /// That of a forked child.
+    pub fn for_child(&self, pid: i32) -> Page {
+        let mut page = Page::new(pid, self.cpus, &self.runtime, b"");
+        page.image.clone_from(&self.image);
+        page
+    }
+
+    /// The path of one of the folders, without the zero at its end: its parent's, or all of it.
+    fn folder(&self, number: u8, user: u64, parent: bool) -> Option<Path> {
+        let mut path = Path::default();
+        let name = if parent { "" } else { "/entresol" };
+        let _ = match number {
+            0 if self.runtime.is_empty() => return None,
+            0 => {
+                self.runtime.iter().for_each(|&b| path.push(b));
+                path.write_str(name)
+            }
+            1 => write!(path, "/run/user/{user}{name}"),
+            // Anybody may make folders there: the parent's owner says nothing.
+            SHARED_MEMORY => write!(path, "/dev/shm/entresol-{user}"),
+            _ if self.image.is_empty() => return None,
+            _ => {
+                self.image.iter().for_each(|&b| path.push(b));
+                Ok(())
+            }
+        };
+        Some(path)
+    }
+
+    /// The file's path, or that of its successor in the making, as the host wants it.
+    fn file(&self, successor: bool) -> Option<Path> {
+        let folder = self.folder.load(Relaxed).checked_sub(1)?;
+        let mut path = self.folder(folder, self.user.load(Relaxed), false)?;
+        let _ = write!(path, "/state-{}{}\0", self.pid, if successor { "~" } else { "" });
+        Some(path)
+    }
+
+    /// Whether the folder is one that nobody else can put anything into; it is made if its parent is ours.
+    fn is_ours(&self, number: u8, user: u64) -> bool {
+        let Some(mut path) = self.folder(number, user, false) else { return false };
+        path.push(0);
+        match owner(&path) {
+            Ok(found) => found == Some(user),
+            Err(_) => {
+                let parent = self.folder(number, user, true).map(|mut path| {
+                    path.push(0);
+                    path
+                });
+                let by_parent = number < SHARED_MEMORY && parent.is_some_and(|path| owner(&path) == Ok(Some(user)));
+                let allowed = number == SHARED_MEMORY || by_parent;
+                // SAFETY: the path is a string of ours.
+                let made = allowed && unsafe { syscall!(nr::MKDIR, path.as_bytes().as_ptr(), 0o700) } == 0;
+                (made || allowed) && owner(&path) == Ok(Some(user))
+            }
         }
-        1 => write!(path, "/run/user/{user}{name}"),
-        // Anybody may make folders there: the parent's owner says nothing.
-        SHARED_MEMORY => write!(path, "/dev/shm/entresol-{user}"),
-        _ => {
-            image_folder()?.iter().for_each(|&b| path.push(b));
-            Ok(())
+    }
+
+    fn header(&self, capacity: usize, service: i32) -> Header {
+        Header {
+            pid: self.pid,
+            namespace: self.namespace.load(Relaxed),
+            service,
+            created: Nanos(self.created.load(Relaxed)),
+            cpus: self.cpus,
+            capacity,
         }
-    };
-    Some(path)
+    }
+
+    /// Leaves the header. The service thread has been started, as that host thread, and no page is mapped.
+    pub fn announce(&self, service: i32) {
+        self.folder.store(0, Relaxed);
+        // SAFETY: has no effect.
+        let user = unsafe { syscall!(nr::GETEUID) } as u64;
+        let Some(number) = (0..FOLDERS).find(|&number| self.is_ours(number, user)) else { return };
+        self.user.store(user, Relaxed);
+        self.folder.store(number + 1, Relaxed);
+        let Some(fd) = self.file(false).and_then(|path| create(&path)) else { return self.folder.store(0, Relaxed) };
+        self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
+        self.namespace.store(namespace(), Relaxed);
+        let words = self.header(0, service).encode();
+        // SAFETY: the descriptor is ours, the words are.
+        unsafe {
+            syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0);
+            syscall!(nr::CLOSE, fd);
+        }
+    }
+
+    /// Takes the file away: the process ends, or its rights are about to change.
+    pub fn remove(&self) {
+        if let Some(path) = self.file(false) {
+            // SAFETY: the path is a string of ours.
+            unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
+        }
+    }
 }
 
 /// The folder that the image was put into.
-fn image_folder() -> Option<&'static [u8]> {
-    let loader = &kernel().m.handover.loader;
+fn image_folder(loader: &[u8]) -> Option<&[u8]> {
     let path = loader.split(|&b| b == b'=').nth(1)?.split(|&b| b == b':').next()?;
-    let end = path.iter().rposition(|&b| b == b'/').filter(|&end| end < FOLDER_MAX)?;
-    path.get(..end)
-}
-
-/// The file's path, or that of its successor in the making, as the host wants it.
-fn file(successor: bool) -> Option<Path> {
-    let mut path = folder(FOLDER.load(Relaxed).checked_sub(1)?, USER.load(Relaxed), false)?;
-    let _ = write!(path, "/state-{}{}\0", kernel().m.pid, if successor { "~" } else { "" });
-    Some(path)
-}
-
-/// Whether the folder is one that nobody else can put anything into; it is made if its parent is ours.
-fn is_ours(number: u8, user: u64) -> bool {
-    let Some(mut path) = folder(number, user, false) else { return false };
-    path.push(0);
-    match owner(&path) {
-        Ok(found) => found == Some(user),
-        Err(_) => {
-            let parent = folder(number, user, true).map(|mut path| {
-                path.push(0);
-                path
-            });
-            let by_parent = number < SHARED_MEMORY && parent.is_some_and(|path| owner(&path) == Ok(Some(user)));
-            let allowed = number == SHARED_MEMORY || by_parent;
-            // SAFETY: the path is a string of ours.
-            let made = allowed && unsafe { syscall!(nr::MKDIR, path.as_bytes().as_ptr(), 0o700) } == 0;
-            (made || allowed) && owner(&path) == Ok(Some(user))
-        }
-    }
+    path.get(..path.iter().rposition(|&b| b == b'/')?)
 }
 
 /// The only user who can write to a folder; none if it is no folder or others can.
@@ -143,37 +205,6 @@ fn create(path: &Path) -> Option<i32> {
     made.ok()
 }
 
-fn header(capacity: usize) -> Header {
-    let k = kernel();
-    Header {
-        pid: k.m.pid,
-        namespace: NAMESPACE.load(Relaxed),
-        service: crate::service::tid(),
-        created: Nanos(CREATED.load(Relaxed)),
-        cpus: k.config().cpus,
-        capacity,
-    }
-}
-
-/// Leaves the header. The service thread has been started, and no page is mapped.
-pub fn announce() {
-    FOLDER.store(0, Relaxed);
-    // SAFETY: has no effect.
-    let user = unsafe { syscall!(nr::GETEUID) } as u64;
-    let Some(number) = (0..FOLDERS).find(|&number| is_ours(number, user)) else { return };
-    USER.store(user, Relaxed);
-    FOLDER.store(number + 1, Relaxed);
-    let Some(fd) = file(false).and_then(|path| create(&path)) else { return FOLDER.store(0, Relaxed) };
-    CREATED.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
-    NAMESPACE.store(namespace(), Relaxed);
-    let words = header(0).encode();
-    // SAFETY: the descriptor is ours, the words are.
-    unsafe {
-        syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0);
-        syscall!(nr::CLOSE, fd);
-    }
-}
-
 /// The pid namespace of the process's id; 0: there is no `/proc` that says so.
 fn namespace() -> u64 {
     let mut stat = [0u64; 18];
@@ -181,14 +212,6 @@ fn namespace() -> u64 {
     let r = unsafe { syscall!(nr::NEWFSTATAT, AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), stat.as_mut_ptr(), 0) };
     // st_ino, at byte 8.
     if r == 0 { stat[1] } else { 0 }
-}
-
-/// Takes the file away: the process ends, or its rights are about to change.
-pub fn remove() {
-    if let Some(path) = file(false) {
-        // SAFETY: the path is a string of ours.
-        unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
-    }
 }
 
 /// The mapped file.
@@ -228,13 +251,13 @@ pub(crate) struct Publisher {
 impl Publisher {
     /// Whether a signal asks for a snapshot.
     pub(crate) fn is_request(info: &SigInfo) -> bool {
-        crate::request::is_one(info) && info.value() == Header::REQUEST
+        request::is_one(info) && info.value() == Header::REQUEST
     }
 
     /// The process's rights are about to change: what is mapped is let go, and the file is removed while it can be.
-    pub(crate) fn withdraw(&mut self) {
+    pub(crate) fn withdraw(&mut self, page: &Page) {
         self.page = None;
-        remove();
+        page.remove();
     }
 
     /// Requests a snapshot.
@@ -248,20 +271,20 @@ impl Publisher {
     }
 
     /// Makes the snapshot that was asked for, if it is time to.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn look(&mut self, k: &Kernel<impl linux::Host>, page: &Page, service: i32) {
         if !self.asked || os::clock_gettime(1) < self.next {
             return;
         }
         self.asked = false;
         let before = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID);
-        let living = kernel().threads().live() as usize;
+        let living = k.threads().live() as usize;
         if self.page.as_ref().is_none_or(|page| page.capacity() < living) {
             // A quarter more than now, because threads are created while they are described.
             let capacity = (living + living / 4 + 1).next_multiple_of(64).min(THREADS_MAX);
-            self.page = map(capacity).or(self.page.take());
+            self.page = map(k, page, page.header(capacity, service)).or(self.page.take());
         }
         if let Some(page) = &mut self.page
-            && kernel().snapshot(page).is_err()
+            && k.snapshot(page).is_err()
         {
             // The file system is full, or the file was truncated: start again at the next request.
             self.page = None;
@@ -271,17 +294,16 @@ impl Publisher {
     }
 }
 
-/// Replaces the old file by one for this many threads.
-fn map(capacity: usize) -> Option<Writer<Mapping>> {
+/// Replaces the old file by one with this header.
+fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writer<Mapping>> {
     const RLIMIT_FSIZE: u64 = 1;
     const MADV_DONTFORK: usize = 10;
     const SHARED: usize = 1;
     const READ_WRITE: usize = 3;
-    let (path, new) = (file(false)?, file(true)?);
-    let header = header(capacity);
-    let words = page_words(header.cpus, capacity);
+    let (path, new) = (page.file(false)?, page.file(true)?);
+    let words = page_words(header.cpus, header.capacity);
     // Beyond it the host would send the program a signal.
-    if linux::facts::soft_limit(&kernel().m, RLIMIT_FSIZE) < 8 * words as u64 {
+    if linux::facts::soft_limit(&k.m, RLIMIT_FSIZE) < 8 * words as u64 {
         return None;
     }
     let fd = create(&new)?;

@@ -1,11 +1,10 @@
 //! Deliberate faults, one at a time, that show that the machine's own checks catch them. Only
 //! with the feature `planted`.
 
-use crate::carrier::Carrier;
-use crate::machine::kernel;
-use crate::{os, service};
+use crate::carrier::{Carrier, Carriers, NO_IDENTITY, SERVICE};
+use crate::os;
+use crate::service_state::Service;
 use arch::planted::Twist;
-use ids::{CpuId, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 const RESUME_TWICE: u32 = 1;
@@ -97,22 +96,6 @@ pub fn plant_in(scheduler: &mut sched::Scheduler, name: &[u8]) {
     }
 }
 
-/// `t` is about to be resumed: the thread that is resumed instead.
-pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
-    let fault = FAULT.load(Relaxed);
-    if fault == 0 || RESUMED.fetch_add(1, Relaxed) < AFTER {
-        return t;
-    }
-    let cpu = me.cpu();
-    match fault {
-        RESUME_TWICE => another(cpu).unwrap_or(t),
-        STUCK if kernel().sched.queued(cpu) > 0 => loop {
-            sync::atomic::spin_hint();
-        },
-        _ => t,
-    }
-}
-
 /// The part of the changes that a host thread makes.
 pub(crate) fn forget_changes<T>(path: &[T]) -> &[T] {
     if FAULT.compare_exchange(OLD_RIGHTS, 0, Relaxed, Relaxed).is_ok() { &[] } else { path }
@@ -135,20 +118,19 @@ fn await_meeting(stage: u32) {
 
 /// All host threads are about to be told to change their rights: first the service thread, which finds `missing`, begins to make a
 /// carrier.
-pub(crate) fn before_order(missing: &AtomicBool) {
+pub(crate) fn before_order(missing: &AtomicBool, service: &Service) {
     if FAULT.compare_exchange(MADE_MEANWHILE, 0, Relaxed, Relaxed).is_ok() {
         MEETING.store(ASKED, SeqCst);
         missing.store(true, SeqCst);
-        assert!(service::call());
+        assert!(service.call());
         await_meeting(MAKING);
     }
 }
 
 /// Whether the host refuses a further carrier, which counts already.
-pub(crate) fn refuses_carrier() -> bool {
-    let all = &kernel().m.carriers;
+pub(crate) fn refuses_carrier(all: &Carriers) -> bool {
     let there = (0..all.count()).map(|i| all.get(i)).filter(|c| c.gs.borrowed == 0);
-    let count = there.filter(|c| c.identity.load(SeqCst) != crate::identity::NONE).count();
+    let count = there.filter(|c| c.identity.load(SeqCst) != NO_IDENTITY).count();
     match FAULT.load(Relaxed) {
         ONE_CARRIER => count > 1,
         TWO_CARRIERS => count > 2,
@@ -163,17 +145,25 @@ pub(crate) fn order_is_out() {
 
 /// A carrier is about to be made.
 pub(crate) fn begin_to_make() {
-    if Carrier::me().gs.borrowed == service::SERVICE && MEETING.compare_exchange(ASKED, MAKING, SeqCst, SeqCst).is_ok()
-    {
+    if Carrier::me().gs.borrowed == SERVICE && MEETING.compare_exchange(ASKED, MAKING, SeqCst, SeqCst).is_ok() {
         await_meeting(OUT);
     }
 }
 
-/// A thread that runs on another CPU now.
-fn another(cpu: CpuId) -> Option<ThreadIdx> {
-    let k = kernel();
-    let others = (0..k.config().cpus).map(|i| CpuId(i as u16)).filter(|&c| c != cpu);
-    // SAFETY: contexts live for ever; the claim is atomic.
-    let claimed = |t: &ThreadIdx| unsafe { (*k.m.contexts.get(*t)).claim.load(Relaxed) != 0 };
-    others.filter_map(|c| k.sched.current(c)).find(claimed)
+/// What is about to go wrong with the thread that is about to be resumed.
+pub(crate) enum Resumed {
+    Well,
+    Twice,
+    Never,
+}
+
+/// A thread is about to be resumed.
+pub(crate) fn resumed() -> Resumed {
+    match FAULT.load(Relaxed) {
+        0 => Resumed::Well,
+        _ if RESUMED.fetch_add(1, Relaxed) < AFTER => Resumed::Well,
+        RESUME_TWICE => Resumed::Twice,
+        STUCK => Resumed::Never,
+        _ => Resumed::Well,
+    }
 }

@@ -1,249 +1,263 @@
-//! The whole process: its end, its children, the next program.
+//! What a process has: one structure, which start-up and fork make anew.
+//!
+//! [`Process`] is the kernel with the machine beneath it, [`Host`]; nothing that belongs to a process lies anywhere else.
+//! Each carrier, the service thread and each borrower has a pointer to the process it belongs to in its block, which is as
+//! cheap to follow as a global is. A forked child makes another process out of its parent's and looks at that no more, so
+//! nothing has to be reset.
+//!
+//! What is left in statics is the image's own: its text and patched code, its address space, the functions that
+//! it calls, and signals that arrive when there is no carrier (`outside`).
 
-use crate::carrier::{Carrier, KERNEL_STACK};
-use crate::machine::{Host, kernel, set_kernel};
-use crate::os::{self, HostAction, nr};
-use crate::{borrower, debugger, exec, identity, page, recorder, service};
-use abi::{CloneArgs, Errno, clone_flags as cf};
+use crate::ahead::Ahead;
+use crate::bounds::Bounds;
+use crate::carrier::{Carrier, Carriers};
+use crate::clock::Clock;
+use crate::contexts::{Contexts, StateBuffers};
+use crate::dispositions::Caught;
+use crate::handover::Handover;
+use crate::identity::table::Identities;
+use crate::ids_file::IdsFile;
+use crate::os::{self, nr};
+use crate::page::Page;
+use crate::place::Places;
+use crate::poller::Poller;
+use crate::receive::Receiving;
+use crate::recorder::Records;
+use crate::seat::Seats;
+use crate::service_state::Service;
+use crate::task;
+use abi::{Errno, SigInfo, Signal};
 use alloc::boxed::Box;
-use arch::context::reg;
-use arch::{base, syscall};
-use core::sync::atomic::AtomicPtr;
-use ids::CpuId;
-use kernel::{Config, Fatal, Kernel, Next, Process};
-use linux::Linux;
-use sync::atomic::Ordering::*;
+use alloc::vec::Vec;
+use arch::context::Trapped;
+use arch::{Context, syscall};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::Kernel;
+use sync::Lock;
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// A process: its kernel, and in [`Kernel::m`] all that the machine has of it.
+pub type Process = Kernel<Host>;
+
+/// The machine of a process.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) contexts: Contexts,
+    pub(crate) buffers: StateBuffers,
+    pub(crate) carriers: Carriers,
+    pub(crate) seats: Seats,
+    /// The host CPUs of carriers.
+    pub places: Places,
+    pub(crate) clock: Clock,
+    pub(crate) bounds: Bounds,
+    /// The process's id.
+    pub pid: i32,
+    pub(crate) uid: AtomicU32,
+    pub(crate) ids: IdsFile,
+    pub(crate) identities: Identities,
+    pub(crate) service: Service,
+    pub(crate) receiving: Receiving,
+    /// How long before a real-time thread's sleep ends idle CPUs are awake.
+    pub(crate) ahead: Ahead,
+    /// State that exec must hand on.
+    pub handover: Handover,
+    pub(crate) caught: Caught,
+    /// The blocks of borrowers.
+    pub(crate) lent: Lock<Vec<usize>>,
+    pub(crate) page: Page,
+    pub(crate) poller: Poller,
+    /// The samples and switches that are recorded, if the command asked for them.
+    pub records: Records,
+    pub(crate) settings: Settings,
+    /// The thread whose fault is being handled, plus one, and the signal.
+    pub(crate) faulting: AtomicU64,
+}
+
+/// What the command, or the image, wants of the machine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Seconds without progress after which the process ends; 0: never.
+    pub watchdog: u32,
+    /// Whether the watcher looks for threads that wait unjustly (`order`).
+    pub check_order: bool,
+    /// The longest time before the end of a real-time thread's sleep at which CPUs are awake; `None`: as is best.
+    pub ahead: Option<Nanos>,
+    /// By which the image learns of the life of the process.
+    pub hooks: &'static Hooks,
+}
 
 /// Hooks by which the image learns of the life of the process.
 #[derive(Debug)]
 pub struct Hooks {
     /// The process ends: the summary.
-    pub at_exit: fn(),
+    pub at_exit: fn(&Process),
     /// A forked child begins.
     pub in_child: fn(),
     /// Runs its argument with the allocator held, so that a child finds it whole.
     pub with_allocator_held: fn(&mut dyn FnMut()),
 }
 
-static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(core::ptr::null_mut());
+impl Carrier {
+    /// The process that it belongs to.
+    #[inline(always)]
+    pub fn process(&self) -> &'static Process {
+        // SAFETY: set by `found` before the block was made; never freed.
+        unsafe { &*self.process_address().cast() }
+    }
 
-/// Sets the hooks.
-pub fn set_hooks(hooks: &'static Hooks) {
-    HOOKS.store(core::ptr::from_ref(hooks).cast_mut(), Release);
+    /// It, the caller, has the seat of `cpu` from now on.
+    pub(crate) fn sit_down(&self, cpu: CpuId) {
+        let k = self.process();
+        self.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        k.m.places.take(&k.m.seats, &k.m.carriers, self, || k.sched.core(cpu));
+    }
+
+    /// The process of the carrier that runs this code: `me().process()` without the wait for `me`.
+    #[inline(always)]
+    pub fn my_process() -> &'static Process {
+        // SAFETY: as above.
+        unsafe { &*Carrier::my_process_address().cast() }
+    }
 }
 
-fn hooks() -> Option<&'static Hooks> {
-    // SAFETY: null or a `&'static Hooks`.
-    unsafe { HOOKS.load(Acquire).as_ref() }
+/// The kernel is complete: it is a process from now on, for ever.
+pub fn found(kernel: Kernel<Host>) -> &'static Process {
+    let k: &'static Process = Box::leak(Box::new(kernel));
+    k.m.carriers.belong_to(core::ptr::from_ref(k).cast());
+    k
 }
 
-/// Carries out what the kernel leaves to the machine.
-pub(crate) fn carry_out(me: &'static Carrier, what: Process) -> Next {
-    let result = match what {
-        Process::Exit(status) => exit(status),
-        Process::Exec(call) => {
-            let t = kernel().current(me.cpu());
-            if let Some(next) = identity::to_first(me, t) {
-                return next;
+impl Host {
+    /// The machine of a program that begins; `runtime` is the user's runtime folder. `None` without memory.
+    pub fn new(cpus: usize, runtime: &[u8], handover: Handover, settings: Settings) -> Option<Host> {
+        let page = Page::new(os::getpid(), cpus, runtime, &handover.loader);
+        let ahead = Ahead::default();
+        if let Some(most) = settings.ahead {
+            ahead.set_most(most);
+        }
+        Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead), handover, settings)
+    }
+
+    /// The machine of a child that has been forked from the process of this one. `None` without memory.
+    pub(crate) fn for_child(&self, cpus: usize) -> Option<Host> {
+        let pid = os::getpid();
+        let inherited =
+            (self.places.for_child(), self.ids.for_child(), self.page.for_child(pid), self.ahead.for_child());
+        Host::with(cpus, inherited, self.handover.clone(), self.settings.clone())
+    }
+
+    fn with(
+        cpus: usize,
+        (places, ids, page, ahead): (Places, IdsFile, Page, Ahead),
+        handover: Handover,
+        settings: Settings,
+    ) -> Option<Host> {
+        let pid = os::getpid();
+        // SAFETY: has no effect.
+        let uid = unsafe { syscall!(nr::GETUID) } as u32;
+        Some(Host {
+            contexts: Contexts::new()?,
+            buffers: StateBuffers::default(),
+            carriers: Carriers::new()?,
+            seats: Seats::new(cpus, pid),
+            places,
+            clock: Clock::new(),
+            bounds: Bounds::default(),
+            pid,
+            uid: AtomicU32::new(uid),
+            ids,
+            identities: Identities::default(),
+            service: Service::new(pid),
+            receiving: Receiving::default(),
+            ahead,
+            handover,
+            caught: Caught::default(),
+            lent: Lock::default(),
+            page,
+            poller: Poller::default(),
+            records: Records::default(),
+            settings,
+            faulting: AtomicU64::new(0),
+        })
+    }
+
+    /// How often a real-time thread's sleep was awaited, and for how long.
+    pub fn awaited(&self) -> (u64, Nanos) {
+        self.ahead.count()
+    }
+
+    /// How many carriers there are.
+    pub fn carriers(&self) -> u32 {
+        self.carriers.count()
+    }
+
+    /// How long the host let our host threads wait for a processor, in all.
+    pub fn stolen(&self) -> Nanos {
+        let tids = (0..self.carriers.count()).map(|i| self.carriers.get(i).tid.load(Relaxed));
+        tids.filter(|&tid| tid != 0).fold(Nanos::ZERO, |sum, tid| sum + task::run_delay(tid))
+    }
+
+    /// The identity of a thread (`identity`).
+    pub(crate) fn identity_of(&self, t: ThreadIdx) -> u32 {
+        // SAFETY: contexts live for ever; only the thread's own carrier writes this word.
+        unsafe { (*self.contexts.get(t)).identity.load(Relaxed) }
+    }
+
+    /// The carrier that is in a host call for `t`, plus one.
+    pub(crate) fn host_carrier(&self, t: ThreadIdx) -> &AtomicU32 {
+        // SAFETY: contexts live for ever; this word is atomic.
+        unsafe { &(*self.contexts.get(t)).host_carrier }
+    }
+
+    /// How often a spare took a CPU over.
+    pub fn takeovers(&self) -> u64 {
+        self.seats.takeovers()
+    }
+
+    /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks
+    /// only for threads that the calling CPU has to itself (current, new, or taken out of a queue), and a reference
+    /// lives no longer than `f`, which asks for no other thread's state but a child's.
+    #[inline(always)]
+    pub(crate) fn with_context<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
+        // SAFETY: as said above; `run` keeps no reference over a call of the kernel.
+        f(unsafe { &mut *self.contexts.get(t) })
+    }
+
+    /// The claim of a thread that may be anybody's.
+    pub(crate) fn claim(&self, t: ThreadIdx) -> &AtomicU32 {
+        // SAFETY: contexts live for ever, and this field is an atomic.
+        unsafe { &(*self.contexts.get(t)).claim }
+    }
+
+    /// The thread faults, and its signal may be fatal.
+    pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo, trapped: Trapped) {
+        self.contexts.set_trapped(t, trapped);
+        self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
+    }
+
+    /// A failed call may come with a signal to the calling host thread: it is the thread's.
+    #[inline]
+    pub(crate) fn accompany(&self, t: ThreadIdx, result: isize) -> isize {
+        if result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret() {
+            self.accompany_slow(t);
+        }
+        result
+    }
+
+    #[cold]
+    pub(crate) fn accompany_slow(&self, t: ThreadIdx) {
+        let set = 1u64 << (Signal::PIPE.raw() - 1) | 1 << (Signal::XFSZ.raw() - 1);
+        let now = [0u64; 2];
+        loop {
+            // SAFETY: set and time are ours.
+            let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+            match Signal::from_raw(r as i32) {
+                Some(signal) if r > 0 => {
+                    let info = SigInfo::user(signal, self.pid, self.uid.load(Relaxed));
+                    Carrier::my_process().host_signal(t, info);
+                }
+                _ => return,
             }
-            recorder::flush();
-            exec::by_thread(&kernel().m.handover, t, &call)
-        }
-        Process::Rights(call) => return identity::carry_out(me, kernel().current(me.cpu()), &call),
-        Process::Clone(args) if args.flags & cf::VM != 0 => return borrower::lend(me, &args),
-        Process::Clone(args) => return fork(me, &args),
-    };
-    kernel().process_done(me.cpu(), result)
-}
-
-/// Ends the process.
-pub fn exit(status: i32) -> ! {
-    recorder::end();
-    if let Some(hooks) = hooks() {
-        (hooks.at_exit)();
-    }
-    page::remove();
-    loop {
-        // SAFETY: ends everything.
-        unsafe { syscall!(nr::EXIT_GROUP, status) };
-    }
-}
-
-/// Ends the process by SIGABRT, whatever the program wants of it.
-pub fn abort() -> ! {
-    const SIGABRT: i32 = 6;
-    suffer(SIGABRT, Fatal::Terminate);
-    loop {
-        // SAFETY: as in `exit`.
-        unsafe { syscall!(nr::EXIT_GROUP, 134) };
-    }
-}
-
-/// Lets the host do to the process what it does by default for this signal.
-pub(crate) fn suffer(signal: i32, action: Fatal) {
-    let ends = action == Fatal::Terminate;
-    if ends {
-        page::remove();
-        recorder::end();
-    }
-    let before = os::try_sigaction(signal, Some(&HostAction::default()));
-    // SAFETY: the signal is for this host thread and arrives when it is let through.
-    unsafe { syscall!(nr::TGKILL, os::getpid(), os::gettid(), signal) };
-    let mask = os::sigprocmask(1, 1 << (signal - 1));
-    // Only a stop returns, when the process continues.
-    os::sigprocmask(2, mask);
-    if !ends && let Ok(before) = before {
-        crate::report::sigaction(signal, Some(&before));
-    }
-}
-
-/// fork: the child gets a kernel of its own, with one thread. The parent's kernel is not
-/// looked at in the child, so it does not matter who held which of its locks.
-fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
-    let k = kernel();
-    let t = k.current(me.cpu());
-    if !os::keep_room() {
-        return k.process_done(me.cpu(), Errno::ENOMEM.to_ret());
-    }
-    // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
-    let stacks = Linux(k).memory().stacks().hold();
-    let inherited = Linux(k).inheritance(t, args.flags, &stacks);
-    // The vectors of a call by dispatch, which lie in the block of a carrier that the child does not have.
-    let xmm = me.gs.xmm;
-    // The host's part: no CHILD_CLEARTID, which would be about the host thread, and no CLEAR_SIGHAND, as the handlers
-    // that the host knows are ours.
-    let flags = args.flags & !(cf::CHILD_CLEARTID | cf::CLEAR_SIGHAND);
-    let mut raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
-    raw.set_tid_size = 0;
-    let mut result = 0;
-    // The child's host thread has what this one has.
-    os::set_timer_slack(k.thread(t).slacks()[0]);
-    let mut call = || {
-        // SAFETY: the child has a copy of all memory and goes on right here.
-        result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
-    };
-    match hooks() {
-        Some(hooks) => (hooks.with_allocator_held)(&mut call),
-        None => call(),
-    }
-    if result != 0 {
-        drop(stacks);
-        os::set_timer_slack(os::FINEST);
-        me.tracing.is_parent(t);
-        return kernel().process_done(me.cpu(), result);
-    }
-    os::open_room();
-    // SAFETY: the parent's context, copied; nobody else runs in this process.
-    let (parent, trapped) = unsafe { (core::ptr::read(k.m.contexts.get(t)), *k.m.contexts.trapped(t)) };
-    let host = Host::new(k.config().cpus, k.m.handover.clone()).inspect(|host| host.ahead.follow(&k.m.ahead));
-    let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
-    // It is made on this kernel stack, and passed on by value several times before it is in its box.
-    const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
-    let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { exit(127) };
-    // The copy of the parent's.
-    if let Some(fd) = k.m.poller.descriptor() {
-        os::close(fd as i32);
-    }
-    set_kernel(Box::new(new));
-    recorder::begin_child();
-    if let Some(hooks) = hooks() {
-        (hooks.in_child)();
-    }
-    let k = kernel();
-    let t = begin(k.config().pid.0);
-    Linux(k).take_inheritance(t, inherited);
-    open();
-    os::close_room();
-    if args.flags & cf::CHILD_CLEARTID != 0 {
-        k.thread(t).clear_child_tid.store(args.child_tid, Relaxed);
-    }
-    let mine = k.m.contexts.get(t);
-    k.m.contexts.set_trapped(t, trapped);
-    let me = Carrier::me();
-    // SAFETY: the new thread's context, which this carrier has claimed.
-    unsafe {
-        let claim = (*mine).claim.load(Relaxed);
-        core::ptr::write(mine, parent);
-        (*mine).claim.store(claim, Relaxed);
-        (*mine).host_carrier.store(0, Relaxed);
-        // Whatever rights the caller had are those that all have here.
-        (*mine).identity.store(0, Relaxed);
-        (*base::gs()).xmm = xmm;
-        if args.stack != 0 {
-            (*mine).r[reg::RSP] = args.stack + args.stack_size;
-        }
-    }
-    k.process_done(me.cpu(), 0)
-}
-
-/// Makes the calling host thread the first carrier, on the first CPU, and its user thread
-/// the main thread. The kernel has been set.
-pub fn begin(pid: i32) -> ids::ThreadIdx {
-    let k = kernel();
-    service::forget();
-    let Some(me) = k.m.carriers().create() else { crate::report::fatal(format_args!("no memory for a carrier")) };
-    // SAFETY: from now on this host thread is that carrier.
-    unsafe { base::set_gs_base(&raw const me.gs) };
-    me.tid.store(pid as u32, Release);
-    // All begin with the rights of this one.
-    me.identity.store(0, Relaxed);
-    let cpu = CpuId(0);
-    k.m.seats().take_first(cpu, me);
-    let Some(t) = k.adopt_main(cpu) else { crate::report::fatal(format_args!("no memory for the main thread")) };
-    // A forked child has it from its parent, and a program that exec has brought from the one before.
-    k.thread(t).set_slacks(os::reset_timer_slack());
-    let context = k.m.contexts.get(t);
-    // SAFETY: the thread runs here and now; its block is ours alone.
-    unsafe {
-        let gs = core::ptr::from_ref(&me.gs).cast_mut();
-        (*gs).context = context;
-        (*context).claim(me.number);
-    }
-    me.settle();
-    debugger::publish();
-    t
-}
-
-/// From now on signals from outside arrive: mask and dispositions are the program's.
-pub fn open() {
-    service::start();
-    page::announce();
-}
-
-/// Registrations that the loader made with the host for the main thread before we came: they are ours from now on.
-/// `rseq_offset` is the distance of the rseq area from the FS base.
-pub fn adopt_registrations(t: ids::ThreadIdx, rseq_offset: Option<i64>) {
-    const PR_GET_NAME: usize = 16;
-    const PR_GET_TID_ADDRESS: usize = 40;
-    let thread = kernel().thread(t);
-    let (mut head, mut len, mut word) = (0u64, 0u64, 0u64);
-    let mut name = [0u8; 16];
-    // SAFETY: the host fills the words.
-    unsafe {
-        if syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) == 0 {
-            thread.set_name(&name);
-            kernel().begin_groups(t);
-        }
-        if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
-            // It stays with the host, too, for the case that the process is killed.
-            thread.robust_list.store(head, Relaxed);
-        }
-        if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {
-            thread.clear_child_tid.store(word, Relaxed);
-            syscall!(nr::SET_TID_ADDRESS, 0);
-        }
-    }
-    if let Some(offset) = rseq_offset {
-        let area = base::fs_base().wrapping_add_signed(offset);
-        // SAFETY: the host checks that this is what was registered.
-        let gone = unsafe { syscall!(nr::RSEQ, area, 32, 1, RSEQ_SIGNATURE) } == 0;
-        if gone {
-            thread.rseq.store(area, Relaxed);
-            thread.rseq_signature.store(RSEQ_SIGNATURE, Relaxed);
-            thread.rseq_cpu.store(0, Relaxed);
         }
     }
 }
-
-/// The signature that glibc registers on x86-64 (`RSEQ_SIG`).
-const RSEQ_SIGNATURE: u32 = 0x5305_3053;

@@ -1,7 +1,7 @@
 //! Signals from the host, received by two parties.
 //!
 //! The service thread receives what arrives at any time. A carrier receives what must be with the kernel before a call
-//! returns ([`settle`]): what that call has caused, or what the program learns of by it.
+//! returns (`service::settle`): what that call has caused, or what the program learns of by it.
 //!
 //! # The protocol
 //! The service thread goes in rounds. In each it is *asking* (it is in `rt_sigtimedwait`, or about to be, or has just come
@@ -28,16 +28,16 @@
 //! two host threads delivers first. Real-time signals keep their order because the service thread alone takes them, and
 //! SIGURG is left to it because it answers the requests of tools. A carrier waits for these.
 
-use crate::carrier::Carrier;
-use crate::machine::kernel;
-use crate::{handlers, os, outside, service, survey};
-use abi::{SigSet, Signal};
-use linux::{Linux, left};
+use crate::dispositions::SERVICE_SET;
+use crate::service_state::Service;
+use crate::{os, outside, task};
+use abi::Signal;
+use linux::left;
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The signals that carriers receive.
-const STANDARD: u64 = handlers::SERVICE_SET & ((1 << 31) - 1) & !(1 << (Signal::URG.raw() - 1));
+pub(crate) const STANDARD: u64 = SERVICE_SET & ((1 << 31) - 1) & !(1 << (Signal::URG.raw() - 1));
 
 /// How the signals of a process come in.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub(crate) struct Receiving {
     /// The state of the service thread.
     pub rounds: Rounds,
     /// A carrier holds it from before it takes signals until it has delivered them. No host call in between waits.
-    turn: Lock<()>,
+    pub turn: Lock<()>,
 }
 
 /// The rounds of the service thread.
@@ -54,7 +54,7 @@ pub(crate) struct Rounds {
     /// The number of the round, and below it two bits: what the service thread is doing.
     state: AtomicU64,
     /// The signals it asks for in this round.
-    asked: AtomicU64,
+    pub asked: AtomicU64,
 }
 
 const DOING: u64 = 3;
@@ -65,7 +65,7 @@ const DELIVERING: u64 = 2;
 impl Default for Rounds {
     /// Before the first round everything is for the service thread to take.
     fn default() -> Rounds {
-        Rounds { state: AtomicU64::new(ELSEWHERE), asked: AtomicU64::new(handlers::SERVICE_SET) }
+        Rounds { state: AtomicU64::new(ELSEWHERE), asked: AtomicU64::new(SERVICE_SET) }
     }
 }
 
@@ -91,20 +91,20 @@ impl Rounds {
 /// By carriers.
 impl Rounds {
     /// Whether the service thread sleeps in its asking; `None` if the host does not say.
-    fn is_asleep(&self) -> Option<bool> {
+    fn is_asleep(&self, service: &Service) -> Option<bool> {
         let state = self.state.load(SeqCst);
         if state & DOING != ASKING {
             return Some(false);
         }
         let mut bytes = [0; 512];
-        let stat = survey::read(service::tid() as u32, "stat", &mut bytes);
-        let sleeps = survey::after_name(stat)?.starts_with('S');
+        let stat = task::read(service.tid() as u32, "stat", &mut bytes);
+        let sleeps = task::after_name(stat)?.starts_with('S');
         Some(sleeps && self.state.load(SeqCst) == state)
     }
 
     /// Whether something is pending that the service thread will take, or has been noted for it by a handler.
-    fn is_due(&self) -> bool {
-        left::pending(&kernel().m).0 & self.asked.load(SeqCst) != 0 || outside::is_due()
+    fn is_due(&self, m: &impl linux::Host) -> bool {
+        left::pending(m).0 & self.asked.load(SeqCst) != 0 || outside::is_due()
     }
 
     /// Whether a round, which was under way when its state was this, has ended.
@@ -113,18 +113,18 @@ impl Rounds {
     }
 
     /// Waits until everything that was pending for the service thread is with the kernel.
-    fn settle(&self) {
+    pub fn settle(&self, m: &impl linux::Host, service: &Service) {
         for round in 0.. {
-            match self.is_asleep() {
+            match self.is_asleep(service) {
                 Some(true) => return,
-                None => return self.settle_unseen(),
-                Some(false) if self.is_due() => os::relax(round),
+                None => return self.settle_unseen(m, service),
+                Some(false) if self.is_due(m) => os::relax(round),
                 Some(false) => break,
             }
         }
         let state = self.state.load(SeqCst);
         for round in 0.. {
-            if self.is_over(state) || self.is_asleep() == Some(true) {
+            if self.is_over(state) || self.is_asleep(service) == Some(true) {
                 return;
             }
             os::relax(round);
@@ -133,10 +133,10 @@ impl Rounds {
 
     /// The same if the host does not say whether the service thread sleeps: it is called, for as many rounds as
     /// standard signals can be pending. Signals that it cannot take for lack of room stay pending.
-    fn settle_unseen(&self) {
+    fn settle_unseen(&self, m: &impl linux::Host, service: &Service) {
         for _ in 0..32 {
-            let (due, state) = (self.is_due(), self.state.load(SeqCst));
-            service::call();
+            let (due, state) = (self.is_due(m), self.state.load(SeqCst));
+            service.call();
             for round in 0.. {
                 if self.is_over(state) {
                     break;
@@ -148,33 +148,4 @@ impl Rounds {
             }
         }
     }
-}
-
-/// See [`kernel::Machine::receive`].
-pub(crate) fn settle(awaited: Option<Signal>) {
-    let receiving = &kernel().m.receiving;
-    if service::tid() == 0 {
-        let _turn = receiving.turn.lock();
-        while service::stand_in() {}
-        return;
-    }
-    let taken = {
-        let _turn = receiving.turn.lock();
-        take(STANDARD & receiving.rounds.asked.load(SeqCst))
-    };
-    if !awaited.is_some_and(|signal| taken.contains(signal)) {
-        receiving.rounds.settle();
-    }
-}
-
-/// Takes all signals of the set to the kernel: which there were. One that a descriptor is to read goes back to the host, and
-/// is left there from then on.
-fn take(set: u64) -> SigSet {
-    let mut taken = SigSet::EMPTY;
-    while let Some(info) = left::take(&kernel().m, SigSet(set & !service::left())) {
-        // A standard signal is never refused.
-        let _ = Linux(kernel()).signal_from_host(Carrier::me().cpu(), info);
-        taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);
-    }
-    taken
 }

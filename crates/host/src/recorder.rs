@@ -7,15 +7,17 @@
 //!
 //! By the wall clock, the service thread itself samples threads that do not run, and asks CPUs for those that do.
 
-use crate::machine::kernel;
+use crate::contexts::Contexts;
 use crate::os::{self, nr};
-use crate::report::Text;
-use crate::{service, sites};
+use crate::report::{self, Text};
+use crate::sites;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::context::reg;
 use arch::{syscall, user};
 use core::fmt::Write;
-use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use ids::{CpuId, Nanos, Policy, ThreadIdx, Tid};
+use kernel::{Config, Kernel, Machine};
 use record::Ring;
 use record::write::{self, Begin, End, Place, Sampled, Switched};
 use sync::Lock;
@@ -29,8 +31,6 @@ const RING_WORDS: usize = 1 << 19;
 const PIECE: usize = 1024;
 /// How often somebody who must not go without looks whether the file is free: about two seconds.
 const LOOKS_MAX: u32 = 100_000;
-
-static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The records of one process.
 #[derive(Debug)]
@@ -58,156 +58,162 @@ struct Recorder {
 // SAFETY: `memory` is only kept to be given back.
 unsafe impl Sync for Recorder {}
 
-fn recorder() -> Option<&'static Recorder> {
-    // SAFETY: null, or complete and never freed.
-    unsafe { RECORDER.load(Acquire).as_ref() }
-}
+/// The recorder of a process that has one.
+#[derive(Debug, Default)]
+pub struct Records(AtomicPtr<Recorder>);
 
-/// The process begins; its records go to this folder, if one is named. The kernel has been set.
-pub fn begin(folder: &[u8]) {
-    if folder.is_empty() {
-        return;
+impl Records {
+    fn get(&self) -> Option<&Recorder> {
+        // SAFETY: null, or complete and never freed.
+        unsafe { self.0.load(Acquire).as_ref() }
     }
-    let rings = kernel().config().cpus + 1;
-    let Some(memory) = os::map(rings * RING_WORDS * 8) else {
-        return crate::report::say(format_args!("no memory for records: there will be none"));
-    };
-    let ring = |i: usize| {
-        // SAFETY: zeroed memory of that size, of which every ring gets its own part; it is given back when nobody uses it.
-        Ring::new(unsafe { core::slice::from_raw_parts(memory.cast::<AtomicU64>().add(i * RING_WORDS), RING_WORDS) })
-    };
-    let recorder = Recorder {
-        folder: folder.to_vec(),
-        rings: (0..rings).map(ring).collect(),
-        due: (0..rings).map(|_| AtomicU64::new(0)).collect(),
-        unsampled: AtomicU64::new(0),
-        switches_lost: AtomicU64::new(0),
-        memory,
-        code: AtomicBool::new(true),
-        carrying: AtomicBool::new(false),
-        called: AtomicBool::new(false),
-        ended: AtomicBool::new(false),
-        wall: Lock::new(Wall::default()),
-    };
-    let recorder = alloc::boxed::Box::leak(alloc::boxed::Box::new(recorder));
-    let mut name = [0u8; 16];
-    const PR_GET_NAME: usize = 16;
-    // SAFETY: the host fills sixteen bytes.
-    unsafe { syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) };
-    let name = name.as_chunks::<8>().0;
-    let config = kernel().config();
-    let begin = Begin {
-        pid: config.pid.0,
-        cpus: config.cpus,
-        at: os::clock_gettime(1),
-        every: config.sampling.map_or(Nanos::ZERO, |s| s.every),
-        wall: config.sampling.is_some_and(|s| s.wall),
-        name: [u64::from_le_bytes(name[0]), u64::from_le_bytes(name[1])],
-    };
-    recorder.with_file(|file| file.write(&begin.words()));
-    RECORDER.store(recorder, Release);
-}
 
-/// A forked child begins: what its parent has not carried yet is its parent's. It has one host thread.
-pub(crate) fn begin_child() {
-    let Some(old) = recorder() else { return };
-    RECORDER.store(core::ptr::null_mut(), Release);
-    // SAFETY: nobody else is in this process.
-    unsafe { os::unmap(old.memory, old.rings.len() * RING_WORDS * 8) };
-    begin(&old.folder);
-}
-
-/// Libraries have come or gone.
-pub fn code_changed() {
-    if let Some(recorder) = recorder() {
-        recorder.code.store(true, Release);
+    /// The recorder, until the process ends.
+    #[inline]
+    fn active(&self) -> Option<&Recorder> {
+        self.get().filter(|r| !r.ended.load(Relaxed))
     }
-}
 
-/// The current thread of `cpu` is sampled; the calling carrier serves that CPU.
-pub(crate) fn sample(cpu: CpuId, t: ThreadIdx, value: Nanos, place: Place) {
-    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
-    r.sample(cpu.index(), t, value, place, || true);
-}
-
-/// `cpu`, whose seat the calling carrier has, turns to another thread.
-pub(crate) fn switched(cpu: CpuId, to: Option<ThreadIdx>, preempted: bool, at: Nanos) {
-    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
-    let k = kernel();
-    let to = match to {
-        Some(t) => Switched { at, tid: k.tid(t).0, priority: priority(t), name: k.thread(t).name_words(), preempted },
-        None => Switched { at, tid: 0, priority: 120, name: [0; 2], preempted },
-    };
-    let ring = &r.rings[cpu.index()];
-    if !write::switch(ring, cpu.0, &to) {
-        r.switches_lost.fetch_add(1, Relaxed);
+    /// The process begins; its records go to this folder, if one is named.
+    pub fn begin(&self, config: &Config, folder: &[u8]) {
+        if folder.is_empty() {
+            return;
+        }
+        let rings = config.cpus + 1;
+        let Some(memory) = os::map(rings * RING_WORDS * 8) else {
+            return report::say(format_args!("no memory for records: there will be none"));
+        };
+        let recorder = Box::leak(Box::new(Recorder::new(folder, rings, memory)));
+        let mut name = [0u8; 16];
+        const PR_GET_NAME: usize = 16;
+        // SAFETY: the host fills sixteen bytes.
+        unsafe { syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) };
+        let name = name.as_chunks::<8>().0;
+        let begin = Begin {
+            pid: config.pid.0,
+            cpus: config.cpus,
+            at: os::clock_gettime(1),
+            every: config.sampling.map_or(Nanos::ZERO, |s| s.every),
+            wall: config.sampling.is_some_and(|s| s.wall),
+            name: [u64::from_le_bytes(name[0]), u64::from_le_bytes(name[1])],
+        };
+        recorder.with_file(|file| file.write(&begin.words()));
+        self.0.store(recorder, Release);
     }
-    if ring.is_half_full() && !r.called.swap(true, Relaxed) {
-        service::call();
+
+    /// A forked child begins: with rings of its own, and what its parent had is unmapped.
+    pub(crate) fn begin_child(&self, config: &Config, parent: &Records) {
+        let Some(old) = parent.get() else { return };
+        // SAFETY: nobody else is in this process, and the parent's kernel is not used here.
+        unsafe { os::unmap(old.memory, old.rings.len() * RING_WORDS * 8) };
+        self.begin(config, &old.folder);
+    }
+
+    /// Libraries have come or gone.
+    pub fn code_changed(&self) {
+        if let Some(recorder) = self.get() {
+            recorder.code.store(true, Release);
+        }
+    }
+
+    /// The current thread of `cpu` is sampled; the calling carrier serves that CPU. Says whether the service thread
+    /// must be called.
+    pub(crate) fn sample<M: Machine>(
+        &self,
+        k: &Kernel<M>,
+        cpu: CpuId,
+        t: ThreadIdx,
+        value: Nanos,
+        place: Place,
+    ) -> bool {
+        self.active().is_some_and(|r| r.sample(k, cpu.index(), t, value, place, || true))
+    }
+
+    /// `cpu`, whose seat the calling carrier has, turns to another thread. Says whether the service thread must be called.
+    pub(crate) fn switched<M: Machine>(
+        &self,
+        k: &Kernel<M>,
+        cpu: CpuId,
+        to: Option<ThreadIdx>,
+        preempted: bool,
+        at: Nanos,
+    ) -> bool {
+        let Some(r) = self.active() else { return false };
+        let to = match to {
+            Some(t) => {
+                let name = k.thread(t).name_words();
+                Switched { at, tid: k.tid(t).0, priority: priority(&k.sched.attr(t)), name, preempted }
+            }
+            None => Switched { at, tid: 0, priority: 120, name: [0; 2], preempted },
+        };
+        if !write::switch(&r.rings[cpu.index()], cpu.0, &to) {
+            r.switches_lost.fetch_add(1, Relaxed);
+        }
+        r.is_call_due(cpu.index())
+    }
+
+    /// A thread ends with this much CPU time since its last sample; the calling carrier serves its CPU.
+    pub(crate) fn unsampled(&self, cpu: CpuId, tid: Tid, value: Nanos) {
+        if let Some(r) = self.active()
+            && !r.again(cpu.index(), tid.0, 0, value)
+        {
+            r.unsampled.fetch_add(value.0, Relaxed);
+        }
+    }
+
+    /// How long the service thread may sleep that has to be elsewhere after `other`.
+    pub(crate) fn sooner(&self, config: &Config, other: Option<Nanos>) -> Option<Nanos> {
+        let Some(r) = self.active() else { return other };
+        let own = match config.sampling {
+            Some(sampling) if sampling.wall => r.wall.lock().next.since(os::clock_gettime(1)).min(ROUND),
+            _ => ROUND,
+        };
+        Some(other.map_or(own, |other| other.min(own)))
+    }
+
+    /// The service thread's part.
+    pub(crate) fn look<M: Machine>(&self, k: &Kernel<M>, contexts: &Contexts) {
+        let Some(r) = self.active() else { return };
+        if let Some(sampling) = k.config().sampling.filter(|s| s.wall) {
+            r.sample_waiting(k, contexts, sampling.every);
+        }
+        r.carry();
+    }
+
+    /// Carries everything, because the process may become another program.
+    pub(crate) fn flush(&self) {
+        if let Some(r) = self.get() {
+            r.report_waiting();
+            r.carry();
+        }
+    }
+
+    /// The process ends: everything is carried, and nothing is recorded any more.
+    pub(crate) fn end(&self) {
+        let Some(r) = self.get() else { return };
+        if r.ended.swap(true, AcqRel) {
+            return;
+        }
+        r.report_waiting();
+        r.carry();
+        let due = r.due.iter().map(|n| n.load(Relaxed)).sum();
+        let end = End {
+            due,
+            unsampled: Nanos(r.unsampled.load(Relaxed)),
+            switches_lost: r.switches_lost.load(Relaxed),
+            at: os::clock_gettime(1),
+        };
+        r.with_file(|file| file.write(&end.words()));
     }
 }
 
 /// As Linux's kernel counts priorities.
-fn priority(t: ThreadIdx) -> i16 {
-    let attr = kernel().sched.attr(t);
+fn priority(attr: &sched::Attr) -> i16 {
     match attr.policy {
         Policy::Fifo | Policy::RoundRobin => 99 - i16::from(attr.rt.0),
         Policy::Deadline => -1,
         _ => 120 + i16::from(attr.nice.0),
     }
-}
-
-/// A thread ends with this much CPU time since its last sample; the calling carrier serves its CPU.
-pub(crate) fn unsampled(cpu: CpuId, t: ThreadIdx, value: Nanos) {
-    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
-    if !r.again(cpu.index(), kernel().tid(t).0, 0, value) {
-        r.unsampled.fetch_add(value.0, Relaxed);
-    }
-}
-
-/// How long the service thread may sleep that has to be elsewhere after `other`.
-pub(crate) fn sooner(other: Option<Nanos>) -> Option<Nanos> {
-    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return other };
-    let own = match kernel().config().sampling {
-        Some(sampling) if sampling.wall => r.wall.lock().next.since(os::clock_gettime(1)).min(ROUND),
-        _ => ROUND,
-    };
-    Some(other.map_or(own, |other| other.min(own)))
-}
-
-/// The service thread's part.
-pub(crate) fn look() {
-    let Some(r) = recorder().filter(|r| !r.ended.load(Relaxed)) else { return };
-    if let Some(sampling) = kernel().config().sampling.filter(|s| s.wall) {
-        r.sample_waiting(sampling.every);
-    }
-    r.carry();
-}
-
-/// Carries everything, because the process may become another program.
-pub(crate) fn flush() {
-    if let Some(r) = recorder() {
-        r.report_waiting();
-        r.carry();
-    }
-}
-
-/// The process ends: everything is carried, and nothing is recorded any more.
-pub(crate) fn end() {
-    let Some(r) = recorder() else { return };
-    if r.ended.swap(true, AcqRel) {
-        return;
-    }
-    r.report_waiting();
-    r.carry();
-    let due = r.due.iter().map(|n| n.load(Relaxed)).sum();
-    let end = End {
-        due,
-        unsampled: Nanos(r.unsampled.load(Relaxed)),
-        switches_lost: r.switches_lost.load(Relaxed),
-        at: os::clock_gettime(1),
-    };
-    r.with_file(|file| file.write(&end.words()));
 }
 
 /// The file, open for appending.
@@ -231,20 +237,52 @@ impl File {
 }
 
 impl Recorder {
-    fn sample(&self, ring: usize, t: ThreadIdx, value: Nanos, place: Place, still_there: impl Fn() -> bool) {
-        let thread = kernel().thread(t);
+    fn new(folder: &[u8], rings: usize, memory: *mut u8) -> Recorder {
+        let ring = |i: usize| {
+            let at = memory.cast::<AtomicU64>();
+            // SAFETY: zeroed memory for so many rings, each of which gets its own part; it is given back when nobody
+            // uses it.
+            Ring::new(unsafe { core::slice::from_raw_parts(at.add(i * RING_WORDS), RING_WORDS) })
+        };
+        Recorder {
+            folder: folder.to_vec(),
+            rings: (0..rings).map(ring).collect(),
+            due: (0..rings).map(|_| AtomicU64::new(0)).collect(),
+            unsampled: AtomicU64::new(0),
+            switches_lost: AtomicU64::new(0),
+            memory,
+            code: AtomicBool::new(true),
+            carrying: AtomicBool::new(false),
+            called: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            wall: Lock::new(Wall::default()),
+        }
+    }
+
+    /// Says whether the service thread must be called.
+    fn sample<M: Machine>(
+        &self,
+        k: &Kernel<M>,
+        ring: usize,
+        t: ThreadIdx,
+        value: Nanos,
+        place: Place,
+        still_there: impl Fn() -> bool,
+    ) -> bool {
+        let thread = k.thread(t);
         let due = &self.due[ring];
         due.store(due.load(Relaxed) + 1, Relaxed);
         let name = thread.name_words();
-        let who =
-            Sampled { tid: thread.tid.load(Relaxed), name, count: 1, value, at: kernel::Machine::now(&kernel().m) };
+        let who = Sampled { tid: thread.tid.load(Relaxed), name, count: 1, value, at: k.m.now() };
         let load = |at| user::load_u64(at).ok();
         if !write::sample(&self.rings[ring], ring as u16, &who, place, load, still_there) {
             due.store(due.load(Relaxed) - 1, Relaxed);
         }
-        if self.rings[ring].is_half_full() && !self.called.swap(true, Relaxed) {
-            service::call();
-        }
+        self.is_call_due(ring)
+    }
+
+    fn is_call_due(&self, ring: usize) -> bool {
+        self.rings[ring].is_half_full() && !self.called.swap(true, Relaxed)
     }
 
     /// Carries what there is to the file.
@@ -338,8 +376,8 @@ struct Seen {
 
 impl Recorder {
     /// Samples all threads: those that do not run here and now.
-    fn sample_waiting(&self, every: Nanos) {
-        let (k, now) = (kernel(), os::clock_gettime(1));
+    fn sample_waiting<M: Machine>(&self, k: &Kernel<M>, contexts: &Contexts, every: Nanos) {
+        let now = os::clock_gettime(1);
         let mut wall = self.wall.lock();
         if now < wall.next {
             return;
@@ -353,7 +391,7 @@ impl Recorder {
                 }
                 wall.seen.resize(t.index() + 1, Seen::default());
             }
-            self.sample_if_waiting(t, &mut wall.seen[t.index()]);
+            self.sample_if_waiting(k, contexts, t, &mut wall.seen[t.index()]);
             if self.rings[self.rings.len() - 1].is_half_full() {
                 self.carry();
             }
@@ -366,9 +404,9 @@ impl Recorder {
         }
     }
 
-    fn sample_if_waiting(&self, t: ThreadIdx, seen: &mut Seen) {
-        let (k, ring) = (kernel(), self.rings.len() - 1);
-        let context = k.m.contexts.get(t);
+    fn sample_if_waiting<M: Machine>(&self, k: &Kernel<M>, contexts: &Contexts, t: ThreadIdx, seen: &mut Seen) {
+        let ring = self.rings.len() - 1;
+        let context = contexts.get(t);
         // SAFETY: contexts live for ever; the claim is atomic.
         let claim = unsafe { &(*context).claim };
         let run = k.sched.runtime(t, Nanos::ZERO);
@@ -388,7 +426,8 @@ impl Recorder {
         let (r, rip) =
             unsafe { ((&raw const (*context).r).read_volatile(), (&raw const (*context).rip).read_volatile()) };
         let place = Place { rip: sites::seen(rip, r[reg::RCX]), rsp: r[reg::RSP], rbp: r[reg::RBP] };
-        self.sample(ring, t, k.take_unsampled(t), place, still_there);
+        // The service thread, the caller, looks at its ring itself.
+        self.sample(k, ring, t, k.take_unsampled(t), place, still_there);
     }
 
     fn report(&self, seen: &mut Seen) {

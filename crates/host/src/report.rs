@@ -2,6 +2,7 @@
 
 use crate::os;
 use core::fmt::{self, Write};
+use sync::Lock;
 
 /// Collects text and writes it in one go, so that lines of several carriers do not mix.
 #[derive(Debug)]
@@ -87,10 +88,29 @@ pub fn say(args: fmt::Arguments<'_>) {
     line.flush();
 }
 
+/// What is done last before the process ends by [`abort`].
+static LAST_ACT: Lock<Option<fn()>> = Lock::new(None);
+
+/// Sets what is done last before the process ends by [`abort`].
+pub(crate) fn set_last_act(act: fn()) {
+    *LAST_ACT.lock() = Some(act);
+}
+
 /// Ends the process with a report: SIGABRT, so that there is a core where cores are made.
 pub fn fatal(args: fmt::Arguments<'_>) -> ! {
     say(args);
-    crate::process::abort()
+    abort()
+}
+
+/// Ends the process by SIGABRT, whatever the program wants of it.
+pub fn abort() -> ! {
+    const SIGABRT: i32 = 6;
+    let act = LAST_ACT.lock().take();
+    if let Some(act) = act {
+        act();
+    }
+    os::suffer(SIGABRT);
+    os::exit_group(134)
 }
 
 /// Sets a host disposition; gives the old one. With a host that refuses nothing can be known of signals any more.

@@ -5,12 +5,12 @@
 //! of the asker's is opened, because that would happen with this process's rights, which may exceed the asker's. The
 //! signal's sender may be forged, so the host is asked who listens: only this process's user and root get an answer.
 
-use crate::machine::kernel;
 use crate::os::{self, nr};
 use crate::socket::{SOL_SOCKET, Socket};
 use abi::checkpoint::request;
 use abi::{SigInfo, si_code};
 use arch::syscall;
+use kernel::{Kernel, Machine};
 
 /// So much is written at a time.
 const BUFFER: usize = 4096;
@@ -21,23 +21,21 @@ pub(crate) fn is_one(info: &SigInfo) -> bool {
 }
 
 /// Answers if the signal is a request.
-pub(crate) fn serve(info: &SigInfo) -> bool {
+pub(crate) fn serve(k: &Kernel<impl Machine>, info: &SigInfo) -> bool {
     let Some(number) = Some(info.value()).filter(|_| is_one(info)).and_then(request::number) else { return false };
     // An asker that has gone, or may not know, is told nothing.
-    if let Some(socket) = Socket::connect(&request::name(number))
-        // SAFETY: only asks.
-        && let user = unsafe { syscall!(nr::GETEUID) } as u32
-        && socket.peer().is_some_and(|peer| peer.user == user || peer.user == 0)
-        && let Some(file) = write()
-    {
-        send(socket.0, file);
-        os::close(file);
+    if let Some(socket) = connect(number) {
+        if let Some(file) = write(k) {
+            send(socket, file);
+            os::close(file);
+        }
+        os::close(socket);
     }
     true
 }
 
 /// The answer, in a file without a name.
-fn write() -> Option<i32> {
+fn write(k: &Kernel<impl Machine>) -> Option<i32> {
     const MFD_CLOEXEC: usize = 1;
     // SAFETY: a new descriptor; the name is a string.
     let file = unsafe { syscall!(nr::MEMFD_CREATE, c"entresol-time".as_ptr(), MFD_CLOEXEC) };
@@ -47,7 +45,7 @@ fn write() -> Option<i32> {
     let file = file as i32;
     let mut buffer = [0u8; BUFFER];
     let mut len = 0;
-    kernel().write_checkpoint(|bytes| {
+    k.write_checkpoint(|bytes| {
         if len + bytes.len() > BUFFER {
             os::write(file, &buffer[..len]);
             len = 0;

@@ -3,17 +3,20 @@
 //! All of this runs on the carrier's kernel stack, which is empty at every entry. Nothing
 //! here waits but [`idle`] and what [`away`] is for.
 
-use crate::carrier::Carrier;
-use crate::machine::kernel;
-use crate::{
-    Host, ahead, borrower, delegate, handlers, identity, os, poller, process, report, scarce, service, survey,
-    takeover, watch,
-};
+use crate::ahead::Seen;
+use crate::away::{away, wait_for_seat, waiting_call};
+use crate::carrier::{Carrier, IDLE_LOOKS, SERVICE};
+use crate::exec;
+use crate::identity::seats::{carry_out_change, leave_idle, pass_on};
+use crate::identity::tracer::to_first;
+use crate::poller::EVENTS;
+use crate::process::Host;
+use crate::{borrower, delegate, end, fork, os, report, scarce, service, survey, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Brief, Call, Chosen, Here, Machine, Next, Trap};
+use kernel::{Brief, Call, Chosen, Here, Machine, Next, Process, Trap};
 use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
@@ -21,9 +24,7 @@ use sync::atomic::Ordering::*;
 /// The library number of calls that came by dispatch.
 pub const DISPATCHED: u32 = 0;
 
-/// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
-pub(crate) const IDLE_LOOKS: u32 = 300;
-/// The same after sleeps that were all longer than it would have looked around.
+/// How often an idle CPU looks around before its carrier sleeps, at least, where the most is [`IDLE_LOOKS`]: after sleeps that were all longer than it would have looked around.
 const IDLE_LOOKS_MIN: u32 = 20;
 /// How long a look takes, about.
 const LOOK_NS: u64 = 66;
@@ -34,6 +35,7 @@ pub(crate) fn set_up() {
         call: on_other,
         sched_yield: on_yield,
         futex: on_futex,
+        shared_futex: on_futex_beside_borrowers,
         copied: on_copied,
         preempt: on_preempt,
         carrier: on_carrier,
@@ -51,7 +53,7 @@ fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
     }
     // SAFETY: the entry filled it for this carrier; the kernel has not been called yet.
     let c = unsafe { &mut *context };
-    let here = kernel().here(Carrier::my_cpu());
+    let here = Carrier::my_process().here(Carrier::my_cpu());
     here.count_call(c.library);
     if !c.xbuf.is_null() {
         release_buffer(Carrier::me(), c);
@@ -85,7 +87,7 @@ extern "C" fn on_yield(context: *mut Context) -> ! {
 }
 
 /// `futex(2)`.
-pub(crate) extern "C" fn on_futex(context: *mut Context) -> ! {
+extern "C" fn on_futex(context: *mut Context) -> ! {
     leave(match enter(context) {
         None => borrowed_call(context),
         Some(here) => match here.futex(&call_of(context)) {
@@ -96,7 +98,7 @@ pub(crate) extern "C" fn on_futex(context: *mut Context) -> ! {
 }
 
 /// The same while there are borrowers, which wait for words of ours at the host.
-pub(crate) extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
+extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
     if !Carrier::is_borrowed() {
         borrower::wake_borrowers(&call_of(context));
     }
@@ -121,22 +123,23 @@ extern "C" fn on_other(context: *mut Context) -> ! {
         leave(context);
     }
     let me = Carrier::me();
-    leave(follow(me, kernel().call_other(me.cpu(), &call)))
+    leave(follow(me, me.process().call_other(me.cpu(), &call)))
 }
 
 /// Any call, all of whose state the handler of a host signal has put into the context.
 extern "C" fn on_copied(context: *mut Context) -> ! {
     let me = Carrier::me();
-    me.refill();
+    let k = me.process();
+    me.refill(&k.m.buffers);
     // SAFETY: the handler filled it for this carrier.
-    kernel().here(me.cpu()).count_call(unsafe { (*context).library });
-    leave(follow(me, kernel().trap(me.cpu(), Trap::Call(call_of(context)))))
+    k.here(me.cpu()).count_call(unsafe { (*context).library });
+    leave(follow(me, k.trap(me.cpu(), Trap::Call(call_of(context)))))
 }
 
 #[inline(never)]
 fn follow_long(context: *const Context, brief: Brief) -> *mut Context {
     let me = Carrier::me();
-    follow(me, kernel().next(me.cpu(), &call_of(context), brief))
+    follow(me, me.process().next(me.cpu(), &call_of(context), brief))
 }
 
 #[cold]
@@ -156,24 +159,25 @@ fn release_buffer(me: &Carrier, c: &mut Context) {
     if me.buffer.load(Relaxed).is_null() {
         me.buffer.store(buffer, Relaxed);
     } else {
-        kernel().m.buffers.give(buffer);
+        me.process().m.buffers.give(buffer);
     }
 }
 
 /// A host signal found user code: from [`entry::entresol_entry_preempt`].
 extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
     let me = Carrier::me();
-    me.refill();
+    let k = me.process();
+    me.refill(&k.m.buffers);
     if me.fault.pending.swap(false, Relaxed) {
         // SAFETY: written by the handler on this carrier just now; plain data.
         let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
-        let t = kernel().current(me.cpu());
+        let t = k.current(me.cpu());
         let info = SigInfo::from_bytes(&bytes).unwrap_or_else(|_| {
             report::fatal(format_args!("the host gave an unreadable siginfo"));
         });
         // SAFETY: as above.
-        kernel().m.note_fault(t, &info, unsafe { *me.fault.trapped.get() });
-        kernel().fault(t, info);
+        k.m.note_fault(t, &info, unsafe { *me.fault.trapped.get() });
+        k.fault(t, info);
     }
     let next = interrupted(me);
     follow(me, scarce::look(me, next))
@@ -186,7 +190,7 @@ extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
         borrower::again(me);
     }
     if me.gs.pending.load(Relaxed) & pending::TIMER != 0 {
-        kernel().cpu(me.cpu()).tick_hit_kernel();
+        me.process().cpu(me.cpu()).tick_hit_kernel();
     }
     // SAFETY: the current thread's context.
     if unsafe { (*context).kind } == Kind::Full as u32 {
@@ -201,7 +205,7 @@ extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
 fn interrupted(me: &Carrier) -> Next {
     let bits = me.gs.pending.swap(0, AcqRel);
     let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
-    kernel().trap(me.cpu(), trap)
+    me.process().trap(me.cpu(), trap)
 }
 
 /// A new carrier begins: from `entresol_entry_carrier`.
@@ -209,11 +213,11 @@ extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
     let me = Carrier::me();
     match me.gs.borrowed {
         0 => {}
-        crate::service::SERVICE => crate::service::run(me),
+        SERVICE => service::run(me),
         _ => return borrower::begin(me),
     }
-    me.settle();
-    follow(me, me.wait_for_seat())
+    me.settle(&me.process().m.buffers);
+    follow(me, wait_for_seat(me))
 }
 
 /// Does what the kernel decided until a thread can be resumed.
@@ -230,28 +234,48 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     loop {
         next = match next {
             Next::Run(t) if fits(me, t) => return load(me, t),
-            Next::Run(t) => identity::pass_on(me, t),
+            Next::Run(t) => pass_on(me, t),
             Next::Idle { until } => idle(me, until),
             Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
-                kernel().go_on(me.cpu())
+                me.process().go_on(me.cpu())
             }
             Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
-                true if Linux(kernel()).would_wait(&call) => linux::TRY_AGAIN,
+                true if Linux(me.process()).would_wait(&call) => linux::TRY_AGAIN,
                 true => {
-                    watch::turn_on();
+                    me.process().m.service.watch();
                     waiting_call(me, thread, call)
                 }
                 false => waiting_call(me, thread, call),
             }),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
-                let next = process::carry_out(me, what);
+                let next = carry_out(me, what);
                 // A forked child continues here on the first carrier of its own kernel.
                 me = Carrier::me();
                 next
             }
         };
     }
+}
+
+/// Carries out what the kernel leaves to the machine.
+fn carry_out(me: &'static Carrier, what: Process) -> Next {
+    let k = me.process();
+    let result = match what {
+        Process::Exit(status) => end::exit(k, status),
+        Process::Exec(call) => {
+            let t = k.current(me.cpu());
+            if let Some(next) = to_first(me, t) {
+                return next;
+            }
+            k.m.records.flush();
+            exec::by_thread(&k.m.handover, t, &call)
+        }
+        Process::Rights(call) => return carry_out_change(me, k.current(me.cpu()), &call),
+        Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => return borrower::lend(me, &args),
+        Process::Clone(args) => return fork::fork(me, &args),
+    };
+    k.process_done(me.cpu(), result)
 }
 
 /// Makes `t` the thread of this carrier (law 2: by an atomic claim).
@@ -264,8 +288,8 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
 #[inline(always)]
 fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
     #[cfg(feature = "planted")]
-    let t = crate::planted::twist(me, t);
-    let context = kernel().m.contexts.get(t);
+    let t = crate::twist::twist(me, t);
+    let context = Carrier::my_process().m.contexts.get(t);
     // SAFETY: contexts live for ever; the claim decides who may touch the rest.
     let c = unsafe { &mut *context };
     let owner = c.claim.load(Acquire);
@@ -297,7 +321,7 @@ fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
 
 /// Whether `t` may run on this carrier, as far as its rights go.
 fn fits(me: &Carrier, t: ThreadIdx) -> bool {
-    identity::of(t) == me.identity.load(Relaxed)
+    me.process().m.identity_of(t) == me.identity.load(Relaxed)
 }
 
 /// The thread has other rights than this carrier. Comes back with the thread that this carrier is
@@ -305,7 +329,7 @@ fn fits(me: &Carrier, t: ThreadIdx) -> bool {
 #[cold]
 fn load_elsewhere(t: ThreadIdx) -> *mut Context {
     let me = Carrier::me();
-    let next = identity::pass_on(me, t);
+    let next = pass_on(me, t);
     follow_slow(me, next)
 }
 
@@ -314,37 +338,17 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
     report::say(format_args!(
         "thread {} ({t:?}) was to be resumed on {:?} by carrier {}, but carrier {} has it; the process ends \
          before it is corrupted",
-        kernel().tid(t).0,
+        me.process().tid(t).0,
         me.cpu(),
         me.number,
         owner.wrapping_sub(1)
     ));
-    end_with_survey()
-}
-
-/// Two carriers took the thread in the same moment, so that neither saw the other: see `Context::claim`.
-#[cold]
-pub(crate) fn resumed_elsewhere(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
-    report::say(format_args!(
-        "thread {} ({t:?}) ran on {:?} by carrier {}, but carrier {} was given it as well; the process ends",
-        kernel().tid(t).0,
-        me.cpu(),
-        me.number,
-        owner.wrapping_sub(1)
-    ));
-    end_with_survey()
-}
-
-fn end_with_survey() -> ! {
-    let mut out = report::Line::default();
-    survey::all(&mut out);
-    out.flush();
-    process::abort()
+    survey::end(me.process())
 }
 
 /// Nothing to run: look around for a while, then sleep until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
-    let next = identity::leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
+    let next = leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
     next.unwrap_or_else(|| sleep(me, until))
 }
 
@@ -355,7 +359,7 @@ fn look_around(me: &'static Carrier) -> Option<Next> {
 
 #[inline(always)]
 fn look_once(me: &'static Carrier) -> Option<Next> {
-    let (k, cpu) = (kernel(), me.cpu());
+    let (k, cpu) = (me.process(), me.cpu());
     if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
         return Some(interrupted(me));
     }
@@ -368,17 +372,18 @@ fn look_once(me: &'static Carrier) -> Option<Next> {
 
 /// The same while a real-time thread's sleep is about to end.
 fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
-    match ahead::look(me.cpu(), until, || look_once(me)) {
-        ahead::Seen::Nothing => None,
-        ahead::Seen::Due => Some(kernel().trap(me.cpu(), Trap::Interrupt { timer: true, kick: true })),
-        ahead::Seen::Found(next) => Some(next),
+    let k = me.process();
+    match k.m.ahead.look(k, me.cpu(), until, || look_once(me)) {
+        Seen::Nothing => None,
+        Seen::Due => Some(k.trap(me.cpu(), Trap::Interrupt { timer: true, kick: true })),
+        Seen::Found(next) => Some(next),
     }
 }
 
 /// Sleeps until kicked or until the time, or a little before it.
 fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
-    let (k, cpu) = (kernel(), me.cpu());
-    let wake_up_at = until.map(|at| ahead::wake_up_at(cpu, at));
+    let (k, cpu) = (me.process(), me.cpu());
+    let wake_up_at = until.map(|at| k.m.ahead.wake_up_at(k, cpu, at));
     me.park.store(0, SeqCst);
     k.sched.idle_state(cpu, Idle::Parked);
     k.m.seats.park(cpu, me);
@@ -386,15 +391,15 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
     let mut left = due();
     let asleep = k.m.now();
-    let (mut events, mut found) = ([abi::epoll::Readiness::default(); poller::EVENTS], 0);
+    let (mut events, mut found) = ([abi::epoll::Readiness::default(); EVENTS], 0);
     while !look
         && found == 0
         && left != Some(Nanos::ZERO)
         && me.park.load(SeqCst) == 0
         && me.gs.pending.load(SeqCst) == 0
     {
-        if service::is_missing() && !service::start_again() {
-            service::stand_in();
+        if k.m.service.is_missing() && !service::start_again(k) {
+            service::stand_in(k);
             left = Some(left.map_or(service::STAND_IN, |left| left.min(service::STAND_IN)));
         }
         if k.parked.is_any() {
@@ -408,7 +413,9 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let looks = me.idle_looks.load(Relaxed);
     me.idle_looks.store(looks_after(looks, woken.since(asleep)), Relaxed);
     let early = match (wake_up_at, until) {
-        (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => ahead::woke(cpu, at, woken, until),
+        (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => {
+            k.m.ahead.woke(k, (&k.m.seats, &k.m.carriers), cpu, [at, woken, until])
+        }
         _ => false,
     };
     let seated = k.m.seats.unpark(cpu, me);
@@ -422,7 +429,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     // A carrier that came back from a host call has the seat; this one is a spare.
     me.gs.pending.store(0, Relaxed);
-    me.wait_for_seat()
+    wait_for_seat(me)
 }
 
 /// How often a carrier that looked around so often and then slept for so long shall look around the next time.
@@ -434,88 +441,4 @@ fn looks_after(looks: u32, slept: Nanos) -> u32 {
     let idle = slept.0 + u64::from(looks) * LOOK_NS;
     let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
     if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) }
-}
-
-/// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
-/// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
-///
-/// `wait` is told whether it keeps a CPU that others want, because there is no spare and the host gives us no carrier.
-pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce(bool) -> isize) -> Next {
-    let k = kernel();
-    let cpu = me.cpu();
-    let (mut seated, mut kept) = (!busy, false);
-    if seated {
-        k.m.seats.leave_for_host(cpu, me);
-        let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
-        if wanted && k.m.seats.return_from_host(cpu, me) {
-            kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
-            seated = kept;
-        }
-    } else {
-        kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
-        seated = kept;
-    }
-    // Without a service thread, its carrier is to be found idle.
-    let result = wait(kept || service::is_missing());
-    if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
-        return k.trap(cpu, Trap::HostReturn { thread: t, result });
-    }
-    come_back(me, cpu, t, result)
-}
-
-/// A carrier returns from the host without a seat. It takes `cpu` back if nobody needs it there;
-/// else it becomes a spare.
-pub(crate) fn come_back(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
-    deliver(me, cpu, t, result).unwrap_or_else(|| me.wait_for_seat())
-}
-
-/// The same, but a spare does not wait here: `None`.
-pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Option<Next> {
-    let k = kernel();
-    if k.m.seats.take_parked(cpu, me, &k.m.carriers) {
-        k.sched.idle_state(cpu, Idle::Spinning);
-        k.seat_changed(cpu);
-        return Some(k.trap(cpu, Trap::HostReturn { thread: t, result }));
-    }
-    me.cpu.store(0, Relaxed);
-    me.gs.pending.store(0, Relaxed);
-    k.m.carriers.give_spare(me);
-    k.host_returned(cpu, t, result);
-    None
-}
-
-/// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
-/// take ends it early.
-pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
-    let k = kernel();
-    // SAFETY: contexts live for ever; this word is atomic.
-    let host_carrier = unsafe { &(*k.m.contexts.get(t)).host_carrier };
-    host_carrier.store(me.number + 1, SeqCst);
-    let a = call.args;
-    let words = [call.nr as u64, a[0], a[1], a[2], a[3], a[4], a[5]];
-    os::sigprocmask(2, handlers::WAITING_MASK);
-    me.begin_waiting();
-    let result = loop {
-        if k.host_interrupted(t) {
-            break abi::Errno::EINTR.to_ret();
-        }
-        // SAFETY: the program's own call, on its behalf.
-        let r = match unsafe { entry::host_call(&words) } {
-            r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
-            r => r,
-        };
-        me.gs.interrupt.store(0, SeqCst);
-        // An interrupt meant for an earlier call of this carrier is no reason to return.
-        if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
-            break r;
-        }
-        if me.is_recalled() {
-            break linux::TRY_AGAIN;
-        }
-    };
-    me.end_waiting();
-    host_carrier.store(0, SeqCst);
-    me.gs.interrupt.store(0, SeqCst);
-    os::sigprocmask(2, handlers::CARRIER_MASK);
-    k.m.accompany(t, result)
 }

@@ -18,21 +18,17 @@
 //! [`Kernel::without_carrier`]: kernel::Kernel::without_carrier
 
 use crate::carrier::Carrier;
-use crate::machine::kernel;
+use crate::os;
+use crate::process::Process;
 use crate::seat::Seat;
-use crate::{identity, os, place, watch};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Machine, Next, Unserved};
-use sync::atomic::{AtomicU32, Ordering::*};
+use sync::atomic::Ordering::*;
 
 /// How long a thread is held back for want of a carrier.
 const HELD_BACK: Nanos = Nanos::from_millis(2);
 /// How long a thread whose carrier is wanted is held back: the asker comes first.
 const GIVES_WAY: Nanos = Nanos::from_millis(5);
-
-/// Requests to a carrier.
-#[derive(Debug, Default)]
-pub(crate) struct Asked(AtomicU32);
 
 const NOTHING: u32 = 0;
 /// To hold its thread back, because another thread needs a carrier with these rights.
@@ -44,15 +40,16 @@ const TO_VISIT: u32 = 2;
 #[cold]
 pub(crate) fn hold_back(me: &'static Carrier, t: ThreadIdx, wanted: u32) -> Next {
     ask_for(me, wanted);
-    kernel().without_carrier(me.cpu(), t, HELD_BACK)
+    me.process().without_carrier(me.cpu(), t, HELD_BACK)
 }
 
 /// Asks a thread on a carrier with this identity to give it up soon.
 fn ask_for(me: &Carrier, identity: u32) {
-    let m = &kernel().m;
+    let k = me.process();
+    let m = &k.m;
     let all = || m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0 && c.number != me.number);
     for carrier in all().filter(|c| !c.waits.load(SeqCst)) {
-        match seat_of(carrier) {
+        match seat_of(k, carrier) {
             // It can be had at the next attempt.
             Some((_, Seat::Parked)) => return,
             Some((cpu, Seat::Running)) => {
@@ -66,36 +63,35 @@ fn ask_for(me: &Carrier, identity: u32) {
 }
 
 /// The CPU that the carrier has a seat at.
-fn seat_of(carrier: &Carrier) -> Option<(CpuId, Seat)> {
+fn seat_of(k: &Process, carrier: &Carrier) -> Option<(CpuId, Seat)> {
     let cpu = carrier.cpu();
-    let at = cpu.index() < kernel().config().cpus;
-    let (seat, who) = at.then(|| kernel().m.seats.look(cpu))?;
+    let at = cpu.index() < k.config().cpus;
+    let (seat, who) = at.then(|| k.m.seats.look(cpu))?;
     (seat != Seat::Empty && who == carrier.number).then_some((cpu, seat))
 }
 
 /// A carrier with this identity that sleeps on an idle CPU, and that CPU.
-pub(crate) fn asleep(identity: u32) -> Option<(&'static Carrier, CpuId)> {
-    let all = kernel().m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0);
-    all.filter_map(|c| seat_of(c).filter(|&(_, seat)| seat == Seat::Parked).map(|(cpu, _)| (c, cpu))).next()
+pub(crate) fn asleep(k: &Process, identity: u32) -> Option<(&'static Carrier, CpuId)> {
+    let all = k.m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0);
+    all.filter_map(|c| seat_of(k, c).filter(|&(_, seat)| seat == Seat::Parked).map(|(cpu, _)| (c, cpu))).next()
 }
 
 /// The caller gives its CPU to `sleeper`, whose seat it takes. `None` if that one has woken up.
 pub(crate) fn exchange(me: &'static Carrier, sleeper: &Carrier, other: CpuId) -> Option<Next> {
-    kernel().m.seats.exchange_parked(other, sleeper, me).then(|| exchanged(me, sleeper, other))
+    me.process().m.seats.exchange_parked(other, sleeper, me).then(|| exchanged(me, sleeper, other))
 }
 
 /// The caller has both seats now, and nobody else looks for that carrier.
 pub(crate) fn exchanged(me: &'static Carrier, sleeper: &Carrier, other: CpuId) -> Next {
     let cpu = me.cpu();
-    kernel().m.seats.pass_on(cpu, sleeper);
+    me.process().m.seats.pass_on(cpu, sleeper);
     sleeper.assign(cpu);
     sit_down(me, other)
 }
 
 fn sit_down(me: &'static Carrier, cpu: CpuId) -> Next {
-    me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
-    place::take(me, cpu);
-    kernel().take_seat(cpu)
+    me.sit_down(cpu);
+    me.process().take_seat(cpu)
 }
 
 /// The caller has been kicked, or was woken, and `next` is what its CPU does now: unless it has been asked for something.
@@ -106,10 +102,11 @@ pub(crate) fn look(me: &'static Carrier, next: Next) -> Next {
 
 #[cold]
 fn answer(me: &'static Carrier, next: Next) -> Next {
+    let k = me.process();
     match (me.asked.0.swap(NOTHING, SeqCst), &next) {
-        (TO_GIVE_WAY, &Next::Run(t)) if identity::of(t) == me.identity.load(SeqCst) => {
-            kernel().m.leave_behind(t);
-            kernel().without_carrier(me.cpu(), t, GIVES_WAY)
+        (TO_GIVE_WAY, &Next::Run(t)) if k.m.identity_of(t) == me.identity.load(SeqCst) => {
+            k.m.leave_behind(t);
+            k.without_carrier(me.cpu(), t, GIVES_WAY)
         }
         (cpu @ TO_VISIT.., Next::Run(_) | Next::Idle { .. }) => {
             visit(me, CpuId((cpu - TO_VISIT) as u16)).unwrap_or(next)
@@ -120,7 +117,7 @@ fn answer(me: &'static Carrier, next: Next) -> Next {
 
 /// The caller leaves its CPU, and serves this one. `None` if somebody else does.
 fn visit(me: &'static Carrier, cpu: CpuId) -> Option<Next> {
-    let (k, mine) = (kernel(), me.cpu());
+    let (k, mine) = (me.process(), me.cpu());
     if !k.m.seats.take_empty(cpu, me) {
         return None;
     }
@@ -130,13 +127,12 @@ fn visit(me: &'static Carrier, cpu: CpuId) -> Option<Next> {
     k.leave_seat(mine);
     k.m.seats.leave_empty(mine);
     // Wake-ups until then have kicked the caller: the watcher looks at that CPU next.
-    watch::turn_on();
+    k.m.service.watch();
     Some(sit_down(me, cpu))
 }
 
 /// The watcher looks at a CPU without a carrier. Says whether it has to look again.
-pub(crate) fn look_after(cpu: CpuId) -> bool {
-    let k = kernel();
+pub(crate) fn look_after(k: &Process, cpu: CpuId) -> bool {
     let due = match k.unserved(cpu) {
         Unserved::Nothing => return false,
         Unserved::Threads => true,
@@ -146,15 +142,15 @@ pub(crate) fn look_after(cpu: CpuId) -> bool {
         // With a carrier that the host gives us after all.
         k.m.seats.kick(cpu, &k.m.carriers);
         if k.m.seats.look(cpu).0 == Seat::Empty {
-            ask_to_visit(cpu);
+            ask_to_visit(k, cpu);
         }
     }
     true
 }
 
 /// Asks the next CPU's carrier; if it is in a host call, that is called back.
-fn ask_to_visit(cpu: CpuId) {
-    let (m, cpus) = (&kernel().m, kernel().config().cpus);
+fn ask_to_visit(k: &Process, cpu: CpuId) {
+    let (m, cpus) = (&k.m, k.config().cpus);
     for other in (1..cpus).map(|i| CpuId(((cpu.index() + i) % cpus) as u16)) {
         let (seat, number) = m.seats.look(other);
         if seat == Seat::Empty {

@@ -70,7 +70,6 @@ impl Seats {
     /// The first carrier sits down.
     pub fn take_first(&self, cpu: CpuId, me: &Carrier) {
         me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
-        crate::place::begin(cpu);
         self.of(cpu).store(word(RUNNING, me.number), SeqCst);
     }
 
@@ -104,7 +103,6 @@ impl Seats {
         }
         all.give_spare(all.get(now >> 2));
         me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
-        crate::place::take(me, cpu);
         true
     }
 

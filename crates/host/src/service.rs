@@ -4,85 +4,65 @@
 //! of a carrier is ever interrupted by one, and the host's dispositions stay as the
 //! program wants its children to find them. It is asleep unless a signal arrives.
 
-use crate::carrier::Carrier;
-use crate::machine::kernel;
+use crate::carrier::{Carrier, NO_IDENTITY, SERVICE};
+use crate::dispositions::{FAULTS, SERVICE_SET, is_ours};
 use crate::os::{self, nr};
 use crate::page::Publisher;
+use crate::process::Process;
+use crate::receive::STANDARD;
+use crate::service_state::{CALL, CALL_NO_ROOM};
 use crate::watch::Watch;
-use crate::{alarms, handlers, identity, neighbour, outside, recorder, report, request, stops, survey, takeover};
-use abi::{Errno, SigInfo, si_code};
+use crate::{alarms, identity, neighbour, outside, report, request, stops, takeover};
+use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use arch::syscall;
 use ids::{CpuId, Nanos};
-use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-
-static SERVICE_TID: AtomicU32 = AtomicU32::new(0);
-/// Signals that are left pending, for descriptors of the program to read.
-static LEFT: AtomicU64 = AtomicU64::new(0);
-/// Those of them that the service thread no longer asks for.
-static HEEDED: AtomicU64 = AtomicU64::new(0);
-
-/// The host has refused it.
-static MISSING: AtomicBool = AtomicBool::new(false);
+use linux::{Linux, left};
+use sync::atomic::Ordering::*;
 
 /// Starts it, as the second host thread of the process.
 ///
 /// Where the host allows no second one (RLIMIT_NPROC, `pids.max`, memory), the program has one thread: others are refused with
 /// EAGAIN, as the host would refuse them, for nobody would watch over them. Its carrier takes signals when it is idle
 /// (`stand_in`), and a later attempt may succeed.
-pub fn start() {
+pub(crate) fn start(k: &Process) {
     takeover::prepare();
-    if let Err(error) = try_to_start() {
-        MISSING.store(true, Relaxed);
+    if let Err(error) = try_to_start(k) {
+        k.m.service.missing.store(true, Relaxed);
         report::say(format_args!(
             "no service thread (error {error}): threads are refused, and signals from outside arrive when the program sleeps"
         ));
     }
 }
 
-/// The process, maybe a forked child, begins.
-pub(crate) fn forget() {
-    MISSING.store(false, Relaxed);
-    SERVICE_TID.store(0, Relaxed);
-}
-
-/// There is none.
-#[inline]
-pub(crate) fn is_missing() -> bool {
-    MISSING.load(Relaxed)
-}
-
 /// Whether there is one, after another attempt if need be. The caller serves the process's only thread.
 #[cold]
-pub(crate) fn start_again() -> bool {
-    let there = try_to_start().is_ok();
-    MISSING.store(!there, Relaxed);
+pub(crate) fn start_again(k: &Process) -> bool {
+    let there = try_to_start(k).is_ok();
+    k.m.service.missing.store(!there, Relaxed);
     there
 }
 
 /// Its block is a carrier's that never gets a seat.
-fn try_to_start() -> Result<(), isize> {
-    let carriers = &kernel().m.carriers;
+fn try_to_start(k: &Process) -> Result<(), isize> {
+    let carriers = &k.m.carriers;
     let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
-    LEFT.store(0, Relaxed);
-    HEEDED.store(0, Relaxed);
-    stops::forget();
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
     // Blocked from the beginning: a call that came before it asks would go to a handler and be lost.
-    let before = os::sigprocmask(2, !handlers::FAULTS);
+    let before = os::sigprocmask(2, !FAULTS);
     // SAFETY: nobody else uses the block; 2 marks it as the service thread's.
     let r = unsafe {
         (*gs).borrowed = SERVICE;
-        arch::entry::clone_carrier(FLAGS, gs, SERVICE_TID.as_ptr())
+        arch::entry::clone_carrier(FLAGS, gs, k.m.service.tid.as_ptr())
     };
     os::sigprocmask(2, before);
     if r > 0 {
         return Ok(());
     }
     // There is no host thread that could ever follow a change of rights.
-    carrier.identity.store(identity::NONE, Relaxed);
+    carrier.identity.store(NO_IDENTITY, Relaxed);
     // SAFETY: as above.
     unsafe { (*gs).borrowed = 0 };
     carriers.give_ended(carrier);
@@ -94,50 +74,50 @@ pub(crate) const STAND_IN: Nanos = Nanos::from_millis(10);
 
 /// The carrier of a process without a service thread takes a signal that has arrived; false if there is none.
 #[cold]
-pub(crate) fn stand_in() -> bool {
-    outside::serve();
+pub(crate) fn stand_in(k: &Process) -> bool {
+    outside::serve(|info| deliver(k, info));
     let mut info = [0u8; 128];
-    let set = handlers::SERVICE_SET & !LEFT.load(SeqCst);
+    let set = SERVICE_SET & !k.m.service.left.load(SeqCst);
     let there = take(set, Some(Nanos::ZERO), &mut info) > 0;
     if there {
-        let _ = SigInfo::from_bytes(&info).map(deliver);
+        let _ = SigInfo::from_bytes(&info).map(|info| deliver(k, info));
     }
     there
 }
 
-/// The mark of the service thread in [`arch::Gs::borrowed`].
-pub const SERVICE: u32 = 2;
-
 /// The service thread's loop.
-pub fn run(_me: &'static Carrier) -> ! {
-    crate::place::release();
-    let mut watch = Watch::new(kernel().config().cpus);
+pub(crate) fn run(me: &'static Carrier) -> ! {
+    let k = me.process();
+    let (m, service) = (&k.m, &k.m.service);
+    m.places.release();
+    let mut watch = Watch::new(k.config().cpus);
     let mut page = Publisher::default();
     // A signal that did not fit. Until it does, others of its kind stay at the host, where their senders meet the
     // host's limit.
     let mut held: Option<SigInfo> = None;
     let mut order = Order::default();
-    let rounds = &kernel().m.receiving.rounds;
+    let rounds = &m.receiving.rounds;
     loop {
-        held = held.and_then(deliver);
-        outside::serve();
-        let left = LEFT.load(SeqCst);
-        HEEDED.store(left, SeqCst);
-        stops::serve(left);
-        let simple = stops::adopt(left);
+        held = held.and_then(|info| deliver(k, info));
+        outside::serve(|info| deliver(k, info));
+        let left = service.left.load(SeqCst);
+        service.heeded.store(left, SeqCst);
+        stops::serve(k, left);
+        let simple = stops::adopt(k, left);
         let queueing = if held.is_some() { REAL_TIME } else { 0 };
-        let called = outside::SIGNALS | 1 << (CALL - 1) | u64::from(CALLED.load(SeqCst)) << (CALL_NO_ROOM - 1);
-        let set = handlers::SERVICE_SET & !left & !queueing & !simple | called;
+        let called = outside::SIGNALS | 1 << (CALL - 1) | u64::from(service.called.load(SeqCst)) << (CALL_NO_ROOM - 1);
+        let set = SERVICE_SET & !left & !queueing & !simple | called;
         let patience = held.is_some().then_some(PATIENCE);
         let sleep =
-            [recorder::sooner(watch.sleep()), page.sleep(), alarms::sleep(), patience].into_iter().flatten().min();
+            [m.records.sooner(k.config(), watch.sleep()), page.sleep(), alarms::sleep(service, &m.carriers), patience];
+        let sleep = sleep.into_iter().flatten().min();
         let mut info = [0u8; 128];
         rounds.begin(set);
         let r = order.next(set, sleep, &mut info);
         rounds.deliver();
-        if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && handlers::is_ours(&info) {
-            CALLED.store(false, SeqCst);
-            follow(&mut page);
+        if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && is_ours(&info, m.pid) {
+            service.called.store(false, SeqCst);
+            follow(me, &mut page);
             watch.begin();
         } else if r > 0
             && let Ok(info) = SigInfo::from_bytes(&info)
@@ -146,22 +126,23 @@ pub fn run(_me: &'static Carrier) -> ! {
                 page.ask();
             } else {
                 // Only a real-time signal is ever refused, and there is none in hand if one comes.
-                held = deliver(info).or(held);
+                held = deliver(k, info).or(held);
             }
         }
         rounds.end();
-        alarms::ring();
-        watch.look();
-        recorder::look();
-        page.look();
+        alarms::ring(service, &m.carriers);
+        watch.look(k);
+        m.records.look(k, &m.contexts);
+        page.look(k, &m.page, service.tid());
     }
 }
 
 /// Does what the table of identities wants of the service thread. When it has other rights than before, the page is no
 /// longer mapped: so it is before the call that changes them answers, which waits for this.
-fn follow(page: &mut Publisher) {
-    if identity::serve(|| page.withdraw()) {
-        crate::page::announce();
+fn follow(me: &Carrier, page: &mut Publisher) {
+    let m = &me.process().m;
+    if identity::serve(me, || page.withdraw(&m.page)) {
+        m.page.announce(m.service.tid());
     }
 }
 
@@ -203,45 +184,14 @@ fn take(set: u64, patience: Option<Nanos>, info: &mut [u8; 128]) -> isize {
     unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), time, 8) }
 }
 
-/// Its host thread's id; 0 if it could not be started.
-pub(crate) fn tid() -> i32 {
-    SERVICE_TID.load(Relaxed) as i32
-}
-
 /// Signals that queue.
 const REAL_TIME: u64 = !0 << 31;
 /// The pause before checking again whether a signal fits.
 const PATIENCE: Nanos = Nanos(1_000_000);
 
-/// By this signal the watcher is called.
-const CALL: i32 = os::SIGNAL_INTERRUPT;
-/// The call when there is no room to queue the other one (SIGSTKFLT, which no program uses). The service thread
-/// receives it like the program's signals, so no call comes too early for its sleep.
-const CALL_NO_ROOM: i32 = 16;
-/// It may have been called by that one.
-static CALLED: AtomicBool = AtomicBool::new(false);
-
 /// Whether a signal of that number is one of ours.
 fn is_call(info: &[u8; 128]) -> bool {
     [os::COOKIE, os::IDENTITY_COOKIE].iter().any(|cookie| info[24..32] == cookie.to_ne_bytes())
-}
-
-/// Calls the watcher; false if there is no service thread yet.
-pub(crate) fn call() -> bool {
-    let tid = SERVICE_TID.load(Relaxed);
-    if tid != 0 {
-        let pid = kernel().m.pid;
-        if os::queue(pid, tid as i32, CALL, os::COOKIE) != 0 {
-            CALLED.store(true, SeqCst);
-            os::send(pid, tid as i32, CALL_NO_ROOM);
-        }
-    }
-    tid != 0
-}
-
-/// The signals that are left pending.
-pub(crate) fn left() -> u64 {
-    LEFT.load(SeqCst)
 }
 
 /// Leaves the signals of this set pending from now on, and receives all others.
@@ -252,13 +202,14 @@ pub(crate) fn left() -> u64 {
 ///
 /// The service thread itself calls this between two rounds, when it asks for none. The caller holds no lock, so that
 /// the round can finish.
-pub(crate) fn leave(set: u64) {
-    if LEFT.swap(set, SeqCst) == set || !call() || Carrier::me().gs.borrowed == SERVICE {
+pub(crate) fn leave(k: &Process, set: u64) {
+    let service = &k.m.service;
+    if service.left.swap(set, SeqCst) == set || !service.call() || Carrier::me().gs.borrowed == SERVICE {
         return;
     }
     // Signals that other threads claim back meanwhile are not waited for.
     for round in 0.. {
-        if set & LEFT.load(SeqCst) & !HEEDED.load(SeqCst) == 0 {
+        if set & service.left.load(SeqCst) & !service.heeded.load(SeqCst) == 0 {
             return;
         }
         os::relax(round);
@@ -266,24 +217,40 @@ pub(crate) fn leave(set: u64) {
 }
 
 /// Returns the signal if there is no room for it.
-pub(crate) fn deliver(info: SigInfo) -> Option<SigInfo> {
-    if request::serve(&info) || neighbour::serve(kernel(), &info) {
+fn deliver(k: &Process, info: SigInfo) -> Option<SigInfo> {
+    if request::serve(k, &info) || neighbour::serve(k, &info) {
         return None;
     }
     // It has no CPU: every CPU that must look is kicked.
-    let refused = linux::Linux(kernel()).signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
+    let refused = Linux(k).signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
     (refused && info.code() != si_code::TIMER).then_some(info)
 }
 
-/// How long the host let our host threads wait for a processor, in all.
-pub fn stolen() -> ids::Nanos {
-    let carriers = kernel().m.carriers();
-    let mut sum = 0;
-    for i in 0..carriers.count() {
-        let tid = carriers.get(i).tid.load(Relaxed);
-        if tid != 0 {
-            sum += survey::run_delay(tid).0;
-        }
+/// See [`kernel::Machine::receive`].
+pub(crate) fn settle(k: &Process, awaited: Option<Signal>) {
+    let receiving = &k.m.receiving;
+    if k.m.service.tid() == 0 {
+        let _turn = receiving.turn.lock();
+        while stand_in(k) {}
+        return;
     }
-    ids::Nanos(sum)
+    let taken = {
+        let _turn = receiving.turn.lock();
+        receive(k, STANDARD & receiving.rounds.asked.load(SeqCst))
+    };
+    if !awaited.is_some_and(|signal| taken.contains(signal)) {
+        receiving.rounds.settle(&k.m, &k.m.service);
+    }
+}
+
+/// Takes all signals of the set to the kernel: which there were. One that a descriptor is to read goes back to the host, and
+/// is left there from then on.
+fn receive(k: &Process, set: u64) -> SigSet {
+    let mut taken = SigSet::EMPTY;
+    while let Some(info) = left::take(&k.m, SigSet(set & !k.m.service.left.load(SeqCst))) {
+        // A standard signal is never refused.
+        let _ = Linux(k).signal_from_host(Carrier::me().cpu(), info);
+        taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);
+    }
+    taken
 }

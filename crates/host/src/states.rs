@@ -1,7 +1,7 @@
 //! The states of threads that are not running: what is copied, replaced and captured of them.
 
-use crate::machine::Host;
-use crate::sites;
+use crate::process::Host;
+use crate::{report, sites};
 use abi::frame::Registers;
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, xstate};
@@ -108,7 +108,7 @@ impl Host {
         if c.xbuf.is_null() {
             c.xbuf = self.buffers.take();
             if c.xbuf.is_null() {
-                crate::report::fatal(format_args!("no memory for a thread's vector registers"));
+                report::fatal(format_args!("no memory for a thread's vector registers"));
             }
         }
         // SAFETY: the buffer is fresh; the vectors are live (or in the block) on this carrier.

@@ -11,43 +11,31 @@
 //!
 //! **By a signal of the thread's carrier to itself**, under a tracer, which waits for the stop of that one.
 
-use crate::machine::kernel;
-use crate::os;
-use crate::{handlers, process, service, survey};
+use crate::process::Process;
+use crate::{dispositions, end, os, task};
 use abi::{SigInfo, Signal};
 use kernel::Fatal;
 use linux::left;
-use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
-
-/// The request to the service thread: the signal, and above it the count of SIGCONT that voids it. 0: none.
-static ASKED: AtomicU64 = AtomicU64::new(0);
-
-/// Stop signals that the service thread lets through.
-static SIMPLE: AtomicU64 = AtomicU64::new(0);
-
-/// A forked child begins.
-pub(crate) fn forget() {
-    ASKED.store(0, Relaxed);
-    SIMPLE.store(0, Relaxed);
-}
+use sync::atomic::{AtomicI32, Ordering::*};
 
 /// By the service thread, which blocks everything else, before it asks the host for a signal: which stops the host shall make.
-pub(crate) fn adopt(left: u64) -> u64 {
-    let simple = kernel().simple_stops().0 & !left;
-    if simple != SIMPLE.load(Relaxed) {
-        os::sigprocmask(2, !handlers::FAULTS & !simple);
-        SIMPLE.store(simple, SeqCst);
+pub(crate) fn adopt(k: &Process, left: u64) -> u64 {
+    let simple = k.simple_stops().0 & !left;
+    let now = &k.m.service.simple_stops;
+    if simple != now.load(Relaxed) {
+        os::sigprocmask(2, !dispositions::FAULTS & !simple);
+        now.store(simple, SeqCst);
     }
     simple
 }
 
 /// The service thread may let too much through now: waits until it does not.
-pub(crate) fn changed() {
-    if !service::call() {
+pub(crate) fn changed(k: &Process) {
+    if !k.m.service.call() {
         return;
     }
     for round in 0.. {
-        if SIMPLE.load(SeqCst) & !kernel().simple_stops().0 == 0 {
+        if k.m.service.simple_stops.load(SeqCst) & !k.simple_stops().0 == 0 {
             return;
         }
         os::relax(round);
@@ -55,28 +43,29 @@ pub(crate) fn changed() {
 }
 
 /// Stops the process, unless it has been continued since. Returns when it continues.
-pub(crate) fn ask(signal: i32, continued: u32) {
+pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
+    let asked = &k.m.service.stop;
     if is_traced() {
         // A tracer waits for a stop of this very host thread.
-        return process::suffer(signal, Fatal::Stop { continued });
+        return end::suffer(k, signal, Fatal::Stop { continued });
     }
     let word = u64::from(continued) << 32 | signal as u64;
     for round in 0.. {
-        if kernel().continued() != continued {
+        if k.continued() != continued {
             return;
         }
-        match ASKED.compare_exchange(0, word, AcqRel, Acquire) {
+        match asked.compare_exchange(0, word, AcqRel, Acquire) {
             Ok(_) => break,
             // Another thread's stop comes first.
             Err(_) => os::relax(round),
         }
     }
-    if !service::call() {
-        ASKED.store(0, Release);
-        return process::suffer(signal, Fatal::Stop { continued });
+    if !k.m.service.call() {
+        asked.store(0, Release);
+        return end::suffer(k, signal, Fatal::Stop { continued });
     }
     for round in 0.. {
-        if ASKED.load(Acquire) != word {
+        if asked.load(Acquire) != word {
             return;
         }
         os::relax(round);
@@ -94,39 +83,40 @@ extern "C" fn on_shown(signal: i32) {
 /// faults must keep their handler.
 pub(crate) fn show(info: &SigInfo) -> bool {
     let bit = 1 << (info.signo() - 1);
-    if handlers::SERVICE_SET & bit == 0 || !is_traced() {
+    if dispositions::SERVICE_SET & bit == 0 || !is_traced() {
         return true;
     }
-    let before = crate::report::sigaction(info.signo(), Some(&handlers::action(on_shown as *const () as u64, 0)));
+    let before = report::sigaction(info.signo(), Some(&dispositions::action(on_shown as *const () as u64, 0)));
     SHOWN.store(0, Relaxed);
     os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
     let mask = os::sigprocmask(1, bit);
     os::sigprocmask(2, mask);
-    crate::report::sigaction(info.signo(), Some(&before));
+    report::sigaction(info.signo(), Some(&before));
     SHOWN.load(Relaxed) != 0
 }
 
 /// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.
 fn is_traced() -> bool {
     let mut bytes = [0; 1024];
-    let status = survey::read(os::gettid() as u32, "status", &mut bytes);
-    survey::labelled(status, "TracerPid:").is_some_and(|tracer| tracer != "0")
+    let status = task::read(os::gettid() as u32, "status", &mut bytes);
+    task::labelled(status, "TracerPid:").is_some_and(|tracer| tracer != "0")
 }
 
 /// By the service thread, before it asks the host for a signal; `left` is what it does not ask for.
-pub(crate) fn serve(left: u64) {
-    let word = ASKED.load(Acquire);
+pub(crate) fn serve(k: &Process, left: u64) {
+    let asked = &k.m.service.stop;
+    let word = asked.load(Acquire);
     if word == 0 {
         return;
     }
     let (signal, continued) = (word as i32 & 0xff, (word >> 32) as u32);
-    if kernel().continued() == continued {
+    if k.continued() == continued {
         let cont = 1 << Signal::CONT.index();
-        if left & cont == 0 && left::pending(&kernel().m).0 & cont != 0 {
+        if left & cont == 0 && left::pending(&k.m).0 & cont != 0 {
             // It is taken next, and then the stop is void.
             return;
         }
-        process::suffer(signal, Fatal::Stop { continued });
+        end::suffer(k, signal, Fatal::Stop { continued });
     }
-    ASKED.store(0, Release);
+    asked.store(0, Release);
 }

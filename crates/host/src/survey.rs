@@ -2,12 +2,13 @@
 //!
 //! Takes no lock, because its holder may be what is stuck. Values may be slightly out of date.
 
-use crate::machine::kernel;
-use crate::os;
-use crate::report::{Line, Text};
+use crate::carrier::Carrier;
+use crate::process::Process;
+use crate::report::{self, Line};
 use crate::seat::Seat;
+use crate::{os, task};
 use core::fmt::Write;
-use ids::{CpuId, Nanos, Policy, ThreadIdx};
+use ids::{CpuId, Policy, ThreadIdx};
 use kernel::wait::Wait;
 use sync::atomic::Ordering::*;
 
@@ -15,11 +16,10 @@ const THREADS_SHOWN: usize = 64;
 const CPUS_SHOWN: usize = 64;
 
 /// Every CPU and thread, within bounds.
-pub fn all(out: &mut Line) {
-    let k = kernel();
+pub(crate) fn all(k: &Process, out: &mut Line) {
     let cpus = k.config().cpus;
     for i in 0..cpus.min(CPUS_SHOWN) {
-        cpu(out, CpuId(i as u16));
+        cpu(k, out, CpuId(i as u16));
     }
     if cpus > CPUS_SHOWN {
         let _ = writeln!(out, "  and {} more CPUs", cpus - CPUS_SHOWN);
@@ -27,7 +27,7 @@ pub fn all(out: &mut Line) {
     let mut more = 0;
     for (n, t) in k.threads().living().enumerate() {
         if n < THREADS_SHOWN {
-            thread(out, t);
+            thread(k, out, t);
         } else {
             more += 1;
         }
@@ -38,8 +38,7 @@ pub fn all(out: &mut Line) {
 }
 
 /// One CPU and the host thread that serves it.
-pub fn cpu(out: &mut Line, cpu: CpuId) {
-    let k = kernel();
+pub(crate) fn cpu(k: &Process, out: &mut Line, cpu: CpuId) {
     let (seat, carrier) = k.m.seats.look(cpu);
     let does = match seat {
         Seat::Running => "is run by",
@@ -58,20 +57,19 @@ pub fn cpu(out: &mut Line, cpu: CpuId) {
     let inline = if c.inline.current().is_some() { ", in a host call" } else { "" };
     let marks = c.gs.pending.load(Relaxed);
     let _ = write!(out, "    host thread {tid}{inline}, marks {marks}");
-    if let Some(h) = host_thread(cpu) {
+    if let Some(h) = host_thread(k, cpu) {
         let _ = write!(out, ", state {}, {} ms user, {} ms system", h.state as char, h.user * 10, h.system * 10);
     }
     for what in ["wchan", "syscall"] {
         let mut bytes = [0; 160];
-        let text = core::str::from_utf8(read(tid, what, &mut bytes)).unwrap_or("");
+        let text = core::str::from_utf8(task::read(tid, what, &mut bytes)).unwrap_or("");
         let _ = write!(out, ", {what} {}", text.trim_end());
     }
     let _ = writeln!(out);
 }
 
 /// One thread.
-fn thread(out: &mut Line, t: ThreadIdx) {
-    let k = kernel();
+fn thread(k: &Process, out: &mut Line, t: ThreadIdx) {
     let (attr, thread) = (k.sched.attr(t), k.thread(t));
     let name = thread.name_words().map(u64::to_le_bytes);
     let name = name.as_flattened();
@@ -114,7 +112,7 @@ fn thread(out: &mut Line, t: ThreadIdx) {
 
 /// The host's view of a carrier.
 #[derive(Debug, Clone, Copy)]
-pub struct HostThread {
+pub(crate) struct HostThread {
     /// `R`, `S`, `D`, `T`, …
     pub state: u8,
     /// Its time in user mode, in hundredths of a second.
@@ -124,57 +122,37 @@ pub struct HostThread {
 }
 
 /// The host thread that serves `cpu`.
-pub fn host_thread(cpu: CpuId) -> Option<HostThread> {
-    let m = &kernel().m;
+pub(crate) fn host_thread(k: &Process, cpu: CpuId) -> Option<HostThread> {
+    let m = &k.m;
     let (seat, carrier) = m.seats.look(cpu);
     if seat == Seat::Empty {
         return None;
     }
     let mut bytes = [0; 512];
-    let text = read(m.carriers.get(carrier).tid.load(Relaxed), "stat", &mut bytes);
-    let mut fields = after_name(text)?.split(' ');
+    let text = task::read(m.carriers.get(carrier).tid.load(Relaxed), "stat", &mut bytes);
+    let mut fields = task::after_name(text)?.split(' ');
     let state = *fields.next()?.as_bytes().first()?;
     let mut times = fields.skip(10).map(|f| f.parse().unwrap_or(0));
     Some(HostThread { state, user: times.next()?, system: times.next()? })
 }
 
-/// A file of `/proc/self/task/TID`; empty if it cannot be read.
-pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a [u8] {
-    let mut path = Text::<64>::default();
-    let _ = write!(path, "/proc/self/task/{tid}/{file}\0");
-    os::read_file(path.as_bytes(), bytes)
+/// Ends the process with a survey, behind what has been said.
+pub(crate) fn end(k: &Process) -> ! {
+    let mut out = Line::default();
+    all(k, &mut out);
+    out.flush();
+    report::abort()
 }
 
-/// The part of a `stat` behind the name, which is in brackets and may hold any bytes.
-pub(crate) fn after_name(stat: &[u8]) -> Option<&str> {
-    let end = stat.iter().rposition(|&b| b == b')')?;
-    Some(core::str::from_utf8(stat.get(end + 1..)?).ok()?.trim())
-}
-
-/// The part of a `status` line behind its label. The line of the name may hold any bytes, but it is one line.
-pub(crate) fn labelled<'a>(status: &'a [u8], label: &str) -> Option<&'a str> {
-    let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(label.as_bytes()))?;
-    Some(core::str::from_utf8(line).ok()?.trim())
-}
-
-/// How long the host let this host thread wait for a processor (run delay, the second figure of
-/// `schedstat`).
-pub(crate) fn run_delay(tid: u32) -> Nanos {
-    let mut bytes = [0; 96];
-    let text = core::str::from_utf8(read(tid, "schedstat", &mut bytes)).unwrap_or("");
-    Nanos(text.split(' ').nth(1).and_then(|figure| figure.parse().ok()).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_may_hold_anything() {
-        let stat = b"7 (a\xff) b) S 1 2 3\n";
-        assert_eq!(after_name(stat), Some("S 1 2 3"));
-        let status = b"Name:\t\xff\xfe\\nTracerPid:\t9\nState:\tR (running)\nTracerPid:\t12\n";
-        assert_eq!((labelled(status, "TracerPid:"), labelled(status, "SigPnd:")), (Some("12"), None));
-        assert_eq!((after_name(b""), labelled(b"", "TracerPid:")), (None, None));
-    }
+/// Two carriers took the thread in the same moment, so that neither saw the other: see `Context::claim`.
+#[cold]
+pub(crate) fn resumed_elsewhere(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
+    report::say(format_args!(
+        "thread {} ({t:?}) ran on {:?} by carrier {}, but carrier {} was given it as well; the process ends",
+        me.process().tid(t).0,
+        me.cpu(),
+        me.number,
+        owner.wrapping_sub(1)
+    ));
+    end(me.process())
 }

@@ -29,57 +29,17 @@
 //! looks at everything when it sits down ([`kernel::Trap::Seated`]).
 
 use crate::carrier::Carrier;
-use crate::machine::kernel;
-use crate::{neighbour, os, run};
+use crate::inline::{ASKED, FREE, GIVEN, TAKEN};
+use crate::process::Process;
+use crate::{away, os};
 use core::sync::atomic::compiler_fence;
 use ids::{CpuId, ThreadIdx};
-use kernel::{Call, ELSEWHERE, Machine, Next};
-use sync::atomic::{AtomicU32, Ordering::*};
-
-const FREE: u32 = 0;
-const ASKED: u32 = 1;
-const TAKEN: u32 = 2;
-const GIVEN: u32 = 3;
-
-/// A carrier's two words.
-#[derive(Debug, Default)]
-pub struct Inline {
-    /// Odd during a call; another number for each.
-    call: AtomicU32,
-    taken: AtomicU32,
-}
-
-impl Inline {
-    /// The call that the carrier is in.
-    pub fn current(&self) -> Option<u32> {
-        let call = self.call.load(Acquire);
-        (call & 1 != 0).then_some(call)
-    }
-
-    /// The carrier is back: whether it still has the CPU.
-    #[inline(always)]
-    fn keeps(&self) -> bool {
-        self.taken.load(Relaxed) == FREE || self.settle()
-    }
-
-    #[cold]
-    fn settle(&self) -> bool {
-        for round in 0.. {
-            match self.taken.compare_exchange(ASKED, FREE, AcqRel, Acquire) {
-                Ok(_) | Err(FREE) => return true,
-                Err(GIVEN) => break,
-                // The watcher is between two stores.
-                Err(_) => os::relax(round),
-            }
-        }
-        self.taken.store(FREE, Relaxed);
-        false
-    }
-}
+use kernel::{Call, Machine, Next};
+use sync::atomic::Ordering::*;
 
 /// Makes a call that is taken to be short.
 pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
-    let k = kernel();
+    let k = me.process();
     let cpu = me.cpu();
     let before = me.inline.call.load(Relaxed);
     me.inline.call.store(before.wrapping_add(1), Release);
@@ -87,7 +47,7 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
         // SAFETY: the program's own call on its behalf.
         unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
     } else {
-        neighbour::call(&k.m, k.m.uid(), &call)
+        neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.m.uid()), &call)
     };
     me.inline.call.store(before.wrapping_add(2), Release);
     compiler_fence(SeqCst);
@@ -96,16 +56,16 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     if kept {
         return k.inline_done(cpu, t, call, r);
     }
-    host_carrier(t).store(0, SeqCst);
+    k.m.host_carrier(t).store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);
     // The rest of its state is still in this carrier's registers. No CPU resumes it before it is woken.
     k.m.save(t);
-    run::come_back(me, cpu, t, r)
+    away::come_back(me, cpu, t, r)
 }
 
 /// Takes `cpu` from `carrier` for a spare if it still is in that call there.
-pub(crate) fn take(cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
-    let m = &kernel().m;
+pub(crate) fn take(k: &Process, cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
+    let m = &k.m;
     let Some(spare) = m.carriers.spare_or_new() else { return false };
     let inline = &carrier.inline;
     let asked = inline.taken.compare_exchange(FREE, ASKED, SeqCst, Relaxed).is_ok();
@@ -115,10 +75,10 @@ pub(crate) fn take(cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
         m.carriers.give_spare(spare);
         return false;
     }
-    if let Some(t) = kernel().set_aside(cpu, os::cpu_time_of(carrier.tid.load(Relaxed))) {
+    if let Some(t) = k.set_aside(cpu, os::cpu_time_of(carrier.tid.load(Relaxed))) {
         // From now on a signal for the thread ends its call; one that came before does so here.
-        host_carrier(t).store(carrier.number + 1, SeqCst);
-        if kernel().host_interrupted(t) {
+        m.host_carrier(t).store(carrier.number + 1, SeqCst);
+        if k.host_interrupted(t) {
             m.interrupt(t);
         }
     }
@@ -126,12 +86,6 @@ pub(crate) fn take(cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
     inline.taken.store(GIVEN, Release);
     spare.assign(cpu);
     true
-}
-
-/// The carrier that is in a host call for `t`, plus one.
-fn host_carrier(t: ThreadIdx) -> &'static AtomicU32 {
-    // SAFETY: contexts live for ever; this word is atomic.
-    unsafe { &(*kernel().m.contexts.get(t)).host_carrier }
 }
 
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;

@@ -1,6 +1,6 @@
 //! The watcher: the service thread watches the CPUs while threads compete for one.
 //!
-//! It sleeps otherwise. A carrier that sets a tick or sends a kick while threads are queued turns it on (`want`) with
+//! It sleeps otherwise. A carrier that sets a tick or sends a kick while threads are queued turns it on (`Service::watch`) with
 //! one signal; it turns itself off after two rounds without queued threads. Each round it checks whether every CPU
 //! with queued threads has made progress: a system call, a tick or a kick answered. If not,
 //! - and its carrier is in a host call that was expected to be short: a spare takes the CPU over (`takeover.rs`);
@@ -10,45 +10,18 @@
 //!
 //! Time is counted in rounds, so a process that was stopped, with this thread, has not been stuck.
 
-use crate::machine::kernel;
 use crate::order::Order;
+use crate::process::Process;
 use crate::seat::Seat;
-use crate::{os, report, scarce, service, survey, takeover};
+use crate::{os, report, scarce, survey, takeover};
 use alloc::boxed::Box;
 use core::fmt::Write;
 use ids::{CpuId, Nanos};
-use sync::atomic::{AtomicBool, AtomicU32, Ordering::*, fence};
+use sync::atomic::{Ordering::*, fence};
 
 /// The time between two looks.
 pub const ROUND: Nanos = Nanos::from_millis(20);
 const ROUNDS_PER_SECOND: u32 = 50;
-
-/// Seconds without progress after which the process ends; 0: never.
-static LIMIT: AtomicU32 = AtomicU32::new(10);
-/// Whether the watcher is on, or has been called.
-static ON: AtomicBool = AtomicBool::new(false);
-
-/// Sets the time without progress after which the process ends, in seconds; 0: never.
-pub fn set_limit(seconds: u32) {
-    LIMIT.store(seconds, Relaxed);
-}
-
-/// Called on the path that ensures that threads queued on `cpu` get their turn.
-#[inline]
-pub(crate) fn want(cpu: CpuId) {
-    if !ON.load(Relaxed) && kernel().sched.queued(cpu) > 0 {
-        turn_on();
-    }
-}
-
-/// Called, too, by who waits in the host and keeps its CPU meanwhile.
-#[cold]
-pub(crate) fn turn_on() {
-    if !ON.swap(true, SeqCst) && !service::call() {
-        // No service thread yet: the next tick asks again.
-        ON.store(false, SeqCst);
-    }
-}
 
 /// An observation of one CPU.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,7 +50,6 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(cpus: usize) -> Watch {
-        ON.store(false, SeqCst);
         Watch { cpus: (0..cpus).map(|_| Seen::default()).collect(), next: None, quiet: 0, order: Order::new(cpus) }
     }
 
@@ -93,51 +65,52 @@ impl Watch {
     }
 
     /// Looks if it is time to.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn look(&mut self, k: &Process) {
         let Some(at) = self.next else { return };
         let now = os::clock_gettime(1);
         if now < at {
             return;
         }
         self.next = Some(now + ROUND);
-        let competing = self.round();
+        let competing = self.round(k);
         self.quiet = if competing { 0 } else { self.quiet + 1 };
         if self.quiet < 2 {
             return;
         }
-        ON.store(false, SeqCst);
+        let on = &k.m.service.watches;
+        on.store(false, SeqCst);
         fence(SeqCst);
-        // Pairs with `want`: a thread queued before this point finds it on.
-        if (0..self.cpus.len()).all(|i| kernel().sched.queued(CpuId(i as u16)) == 0) || ON.swap(true, SeqCst) {
+        // Pairs with `Host::want_watch`: a thread queued before this point finds it on.
+        if (0..self.cpus.len()).all(|i| k.sched.queued(CpuId(i as u16)) == 0) || on.swap(true, SeqCst) {
             self.next = None;
         }
     }
 
     /// One look at all CPUs; says whether threads wait for any.
-    fn round(&mut self) -> bool {
+    fn round(&mut self, k: &Process) -> bool {
         let mut competing = false;
         for i in 0..self.cpus.len() {
             let cpu = CpuId(i as u16);
             let seen = &mut self.cpus[i];
-            competing |= kernel().m.seats.look(cpu).0 == Seat::Empty && scarce::look_after(cpu);
-            if kernel().sched.queued(cpu) == 0 {
+            competing |= k.m.seats.look(cpu).0 == Seat::Empty && scarce::look_after(k, cpu);
+            if k.sched.queued(cpu) == 0 {
                 *seen = Seen { progress: seen.progress, ..Seen::default() };
                 // No thread is queued, but sleepers of that CPU may be late.
-                competing |= recall(cpu);
+                competing |= recall(k, cpu);
                 continue;
             }
             competing = true;
-            self.order.look(cpu);
-            seen.round(cpu);
+            self.order.look(k, cpu);
+            seen.round(k, cpu);
         }
         competing
     }
 }
 
 impl Seen {
-    fn round(&mut self, cpu: CpuId) {
-        let inline = inline_call(cpu);
-        let progress = progress(cpu);
+    fn round(&mut self, k: &Process, cpu: CpuId) {
+        let inline = inline_call(k, cpu);
+        let progress = progress(k, cpu);
         if progress != self.progress {
             *self = Seen { progress, inline, ..Seen::default() };
             return;
@@ -145,38 +118,38 @@ impl Seen {
         self.rounds += 1;
         let before = core::mem::replace(&mut self.inline, inline);
         if let Some((carrier, call)) = inline.filter(|_| inline == before)
-            && takeover::take(cpu, kernel().m.carriers.get(carrier), call)
+            && takeover::take(k, cpu, k.m.carriers.get(carrier), call)
         {
             *self = Seen { progress, ..Seen::default() };
             return;
         }
-        let _ = recall(cpu);
-        help(cpu);
-        self.judge(cpu);
+        let _ = recall(k, cpu);
+        help(k, cpu);
+        self.judge(k, cpu);
     }
 
     /// Whether it has been too long.
-    fn judge(&mut self, cpu: CpuId) {
-        let seconds = LIMIT.load(Relaxed);
+    fn judge(&mut self, k: &Process, cpu: CpuId) {
+        let seconds = k.m.settings.watchdog;
         // A slow tick is no standstill.
-        let tick = kernel().config().tick;
+        let tick = k.config().tick;
         let limit = (seconds * ROUNDS_PER_SECOND).max((4 * tick.0 / ROUND.0) as u32);
         if seconds == 0 {
             return;
         }
         if self.rounds == limit / 2 {
-            self.times = survey::host_thread(cpu).map_or((0, 0), |h| (h.user, h.system));
+            self.times = survey::host_thread(k, cpu).map_or((0, 0), |h| (h.user, h.system));
         } else if self.rounds >= limit {
-            match kept_by_host(cpu, self.times) {
-                None => end(cpu, seconds),
+            match kept_by_host(k, cpu, self.times) {
+                None => end(k, cpu, seconds),
                 Some(Kept::Stopped) => {}
-                Some(Kept::Busy) => self.say(cpu, seconds),
+                Some(Kept::Busy) => self.say(k, cpu, seconds),
             }
             self.rounds = 0;
         }
     }
 
-    fn say(&mut self, cpu: CpuId, seconds: u32) {
+    fn say(&mut self, k: &Process, cpu: CpuId, seconds: u32) {
         if !core::mem::replace(&mut self.said, true) {
             let mut out = report::Line::default();
             let _ = writeln!(
@@ -185,37 +158,36 @@ impl Seen {
                  is said once",
                 cpu.0
             );
-            survey::cpu(&mut out, cpu);
+            survey::cpu(k, &mut out, cpu);
             out.flush();
         }
     }
 }
 
 /// A word that changes while the CPU works.
-fn progress(cpu: CpuId) -> u64 {
-    let count = &kernel().cpu(cpu).count;
+fn progress(k: &Process, cpu: CpuId) -> u64 {
+    let count = &k.cpu(cpu).count;
     let calls = count.calls_by_library.iter().map(|n| n.load(Relaxed));
     let rest = [&count.ticks, &count.kicks, &count.waited].map(|n| n.load(Relaxed));
     calls.chain(rest).fold(0, u64::wrapping_add)
 }
 
 /// The carrier that serves the CPU and the inline call that it is in.
-fn inline_call(cpu: CpuId) -> Option<(u32, u32)> {
-    let m = &kernel().m;
+fn inline_call(k: &Process, cpu: CpuId) -> Option<(u32, u32)> {
+    let m = &k.m;
     let (Seat::Running, carrier) = m.seats.look(cpu) else { return None };
     Some((carrier, m.carriers.get(carrier).inline.current()?))
 }
 
 /// The carrier of `cpu` may be in a host call that waits, because there was no spare to leave the CPU to. Says whether it is.
-fn recall(cpu: CpuId) -> bool {
-    let m = &kernel().m;
+fn recall(k: &Process, cpu: CpuId) -> bool {
+    let m = &k.m;
     let (Seat::Running, carrier) = m.seats.look(cpu) else { return false };
     m.carriers.get(carrier).recall(m.pid)
 }
 
 /// An idle CPU shall fetch what waits on `cpu`.
-fn help(cpu: CpuId) {
-    let k = kernel();
+fn help(k: &Process, cpu: CpuId) {
     if let Some(idle) = k.sched.idle_cpus().find(|&idle| idle != cpu) {
         kernel::Machine::kick(&k.m, idle);
     }
@@ -230,8 +202,8 @@ enum Kept {
 
 /// Whether the carrier of `cpu` is where we can't reach it. `before` is its time in user mode and
 /// in the host some seconds ago.
-fn kept_by_host(cpu: CpuId, before: (u64, u64)) -> Option<Kept> {
-    let host = survey::host_thread(cpu)?;
+fn kept_by_host(k: &Process, cpu: CpuId, before: (u64, u64)) -> Option<Kept> {
+    let host = survey::host_thread(k, cpu)?;
     let (user, system) = (host.user - before.0.min(host.user), host.system - before.1.min(host.system));
     match host.state {
         b'T' | b't' => Some(Kept::Stopped),
@@ -243,15 +215,11 @@ fn kept_by_host(cpu: CpuId, before: (u64, u64)) -> Option<Kept> {
     }
 }
 
-fn end(cpu: CpuId, seconds: u32) -> ! {
-    let mut out = report::Line::default();
-    let _ = writeln!(
-        out,
-        "entresol: CPU {} has made no progress for {seconds} s, and {} threads wait for it; the process ends",
+fn end(k: &Process, cpu: CpuId, seconds: u32) -> ! {
+    report::say(format_args!(
+        "CPU {} has made no progress for {seconds} s, and {} threads wait for it; the process ends",
         cpu.0,
-        kernel().sched.queued(cpu)
-    );
-    survey::all(&mut out);
-    out.flush();
-    crate::process::abort()
+        k.sched.queued(cpu)
+    ));
+    survey::end(k)
 }

@@ -1,6 +1,7 @@
 //! The dynamic linker's auditing interface, see `man 7 rtld-audit`.
 
 use crate::link_map::LinkMap;
+use host::carrier::Carrier;
 
 /// The program's own namespace, see `man 3 dlmopen`.
 const LM_ID_BASE: i64 = 0;
@@ -34,7 +35,9 @@ pub unsafe fn objopen(map: *mut LinkMap, namespace: i64, _cookie: *mut usize) ->
 /// # Safety
 /// `cookie` is the dynamic linker's own and valid.
 pub unsafe fn activity(_cookie: *mut usize, _flag: u32) {
-    host::recorder::code_changed();
+    if crate::boot::is_up() {
+        Carrier::my_process().m.records.code_changed();
+    }
 }
 
 /// All objects are loaded; control goes to the program next.

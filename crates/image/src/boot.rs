@@ -4,13 +4,13 @@ use crate::auxv::{self, Auxiliary};
 use crate::options::Options;
 use crate::{libraries, plans, restart, summary};
 use abi::{SigSet, Signal};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use core::fmt::Write;
-use host::exec::Handover;
+use host::handover::Handover;
+use host::process::{Hooks, Host, Settings, found};
 use host::report::Text;
-use host::{Host, handlers, machine, os, process};
+use host::{handlers, os, start};
 use ids::{CPUS_MAX, Pid};
 use kernel::{Carried, Config, Kernel, Sampling};
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -44,8 +44,8 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
         plans::look_beside(options.image);
-        host::page::set_runtime_folder(find(envp, b"XDG_RUNTIME_DIR="));
-        bring_up(&options, &value, handover, &aux);
+        let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
+        bring_up(&options, &value, runtime, handover, &aux);
         libraries::patch_early(&aux);
     }
 }
@@ -68,14 +68,8 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on) }
 }
 
-unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux: &Auxiliary) {
+unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover: Handover, aux: &Auxiliary) {
     sync::set_relax(os::relax);
-    if let Some(seconds) = options.watchdog {
-        host::watch::set_limit(seconds);
-    }
-    if options.check_order {
-        host::order::check();
-    }
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
     let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
@@ -96,43 +90,45 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], handover: Handover, aux:
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };
-    host::place::set_up(cpus);
+    let settings = Settings {
+        watchdog: options.watchdog.unwrap_or(WATCHDOG),
+        check_order: options.check_order,
+        ahead: options.ahead,
+        hooks: &HOOKS,
+    };
     let blocked = SigSet(os::sigprocmask(0, 0));
     let ignored = ignored_signals();
-    let pid = config.pid.0;
-    let kernel = Host::new(cpus, handover).and_then(|host| Kernel::new(host, config).ok());
+    let kernel = Host::new(cpus, runtime, handover, settings).and_then(|host| Kernel::new(host, config).ok());
     #[cfg_attr(not(feature = "planted"), allow(unused_mut, reason = "nothing is planted then"))]
     let Some(mut kernel) = kernel else {
         host::report::fatal(format_args!("no memory to start"));
     };
     #[cfg(feature = "planted")]
     host::planted::plant_in(&mut kernel.sched, options.plant);
-    machine::set_kernel(Box::new(kernel));
+    let k = found(kernel);
     summary::begin(options.stats);
-    host::recorder::begin(options.records);
-    if let Some(most) = options.ahead {
-        machine::kernel().m.ahead.set_most(most);
-    }
-    process::set_hooks(&HOOKS);
+    k.m.records.begin(k.config(), options.records);
     handlers::install();
-    let t = process::begin(pid);
+    let t = start::begin(k);
     // Reserved now, before the program limits its address space; without memory, fork reports it.
     os::keep_room();
-    let k = machine::kernel();
     k.set_initial_signals(t, blocked, ignored);
     linux::Linux(k).take_over_signals(ids::CpuId(0), t, blocked);
-    process::open();
+    start::open(k);
     linux::Linux(k).take_over_times(ids::CpuId(0), t);
     match Carried::parse(options.thread) {
         Some(carried) => k.take_carried(t, &carried),
         None => k.adopt_nice(t, os::nice()),
     }
-    process::adopt_registrations(t, libraries::rseq_offset(aux));
+    start::adopt_registrations(k, t, libraries::rseq_offset(aux));
     UP.store(true, Relaxed);
 }
 
-static HOOKS: process::Hooks =
-    process::Hooks { at_exit: summary::print, in_child: summary::forget, with_allocator_held: crate::heap::hold };
+/// Seconds without progress after which a process ends, unless the command says otherwise.
+const WATCHDOG: u32 = 10;
+
+static HOOKS: Hooks =
+    Hooks { at_exit: summary::print, in_child: summary::forget, with_allocator_held: crate::heap::hold };
 
 fn ignored_signals() -> SigSet {
     let mut set = SigSet::EMPTY;

@@ -6,7 +6,7 @@ use crate::plans;
 use alloc::vec::Vec;
 use arch::{entry, syscall};
 use core::ffi::{CStr, c_char};
-use host::{handlers, os};
+use host::{dispositions, os};
 use patch::elf::{Object, ProgramHeader, Segments};
 use patch::{Code, Places, STUB_LEN_MAX, Site, Slots, emit_jump, emit_stub, is_c_library};
 use sync::Lock;
@@ -51,7 +51,7 @@ pub fn find_text() {
     let image = unsafe { object(base, base) };
     let text = image.as_ref().and_then(|i| i.code().next().map(|c| (c.address, c.address + c.bytes.len() as u64)));
     let Some((start, end)) = text else { host::report::fatal(format_args!("the image has no text")) };
-    handlers::set_text(start, end);
+    dispositions::set_text(start, end);
 }
 
 /// The vDSO and the dynamic loader, which are there before us.

@@ -17,8 +17,9 @@ use alloc::vec::Vec;
 use arch::syscall;
 use core::ffi::{CStr, c_char};
 use core::fmt::Write;
-use host::exec::{self, Handover};
-use host::machine;
+use host::carrier::Carrier;
+use host::exec;
+use host::handover::Handover;
 use host::report::Text;
 use kernel::Call;
 use patch::elf::ProgramHeader;
@@ -144,7 +145,7 @@ fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
 /// Becomes the same program with that reserve. Returns only if the host refuses: the linker then says what is missing.
 unsafe fn execute(start: &Start, reserve: u64) {
     const PR_GET_NAME: usize = 16;
-    let k = machine::kernel();
+    let k = Carrier::my_process();
     let mut name = [0u8; 16];
     // SAFETY: the host fills the name.
     unsafe { syscall!(abi::nr::PRCTL, PR_GET_NAME, name.as_mut_ptr()) };

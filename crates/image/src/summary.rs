@@ -2,8 +2,9 @@
 
 use crate::libraries;
 use core::fmt::Write;
+use host::os;
+use host::process::Process;
 use host::report::Line;
-use host::{machine, os};
 use ids::Nanos;
 use kernel::cpu::LIBRARIES_MAX;
 use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
@@ -45,15 +46,14 @@ pub fn forget() {
 }
 
 /// Prints the summary if it was asked for.
-pub fn print() {
+pub fn print(k: &Process) {
     if !WANTED.load(Relaxed) {
         return;
     }
     let Some(stream) = stream() else { return };
-    let k = machine::kernel();
     let s = k.stats();
     let wall = os::clock_gettime(1).since(Nanos(BEGAN.load(Relaxed)));
-    let stolen = host::service::stolen();
+    let stolen = k.m.stolen();
     let mut out = Line::to(stream);
     let seconds = |n: Nanos| (n.0 / 1_000_000_000, n.0 / 1_000 % 1_000_000);
     let (w, us) = seconds(wall);
@@ -87,8 +87,8 @@ pub fn print() {
         s.parked,
         k.m.takeovers()
     );
-    let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers().count());
-    let (times, looked) = k.m.ahead.count();
+    let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers());
+    let (times, looked) = k.m.awaited();
     if times > 0 {
         let (l, lus) = seconds(looked);
         let _ =
@@ -103,14 +103,13 @@ pub fn print() {
             "  group {name:8} {g}.{gus:06} s of CPU time, {threads} threads now, {waits} waits for its share"
         );
     }
-    let total = print_libraries(&mut out);
-    print_reason(&mut out, &s, total, wall, stolen);
+    let total = print_libraries(k, &mut out);
+    print_reason(k, &mut out, &s, total, wall, stolen);
     out.flush();
 }
 
 /// Calls by way and library; the number of those that came by dispatch.
-fn print_libraries(out: &mut Line) -> u64 {
-    let k = machine::kernel();
+fn print_libraries(k: &Process, out: &mut Line) -> u64 {
     let names = libraries::NAMES.lock();
     let mut dispatched = 0;
     for i in 0..LIBRARIES_MAX {
@@ -129,7 +128,7 @@ fn print_libraries(out: &mut Line) -> u64 {
 }
 
 /// In words: what made the program slow, if anything did.
-fn print_reason(out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall: Nanos, stolen: Nanos) {
+fn print_reason(k: &Process, out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall: Nanos, stolen: Nanos) {
     let mut any = false;
     let mut say = |out: &mut Line, text: core::fmt::Arguments<'_>| {
         any = true;
@@ -146,7 +145,7 @@ fn print_reason(out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall:
     if s.waited * 5_000 > wall.0 / 50 {
         say(out, format_args!("{} host calls had to wait, about 5 µs each on top of the waiting", s.waited));
     }
-    let (cpus, processors) = (machine::kernel().config().cpus, host::place::host_cpus());
+    let (cpus, processors) = (k.config().cpus, k.m.places.host_cpus());
     if stolen.0 > wall.0 / 20 && cpus > processors {
         say(out, format_args!("{cpus} CPUs share the host's {processors} processors, and perhaps with others"));
     } else if stolen.0 > wall.0 / 20 {

@@ -1,6 +1,6 @@
 //! Where everything stands in a page, and whose page it is.
 
-use crate::read::Error;
+use crate::error::Error;
 use ids::{CPUS_MAX, Nanos, THREADS_MAX};
 
 /// The version of the layout: a reader takes no other.

@@ -45,14 +45,16 @@
 
 extern crate alloc;
 
+mod error;
 mod layout;
 mod read;
 mod record;
 mod thread;
 mod write;
 
+pub use error::Error;
 pub use layout::{AREA_WORDS, Header, RECORD_WORDS, VERSION, area_words, page_words};
-pub use read::{Error, Page, Snapshot, Source};
+pub use read::{Page, Snapshot, Source};
 pub use record::{Cpu, Process};
 pub use thread::{Place, Thread, Wait};
 pub use write::{Full, Memory, Writer};

@@ -1,5 +1,6 @@
 //! Reading a page that somebody may have made up.
 
+use crate::error::Error;
 use crate::layout::{AREA_WORDS, BEGUN, DONE, HEADER_WORDS, Header, RECORD_WORDS, page_words};
 use crate::record::{Cpu, Process};
 use crate::thread::Thread;
@@ -13,37 +14,6 @@ pub trait Source {
     /// Copies words from `at` on; false if there are fewer. Two calls are not reordered.
     fn read(&self, at: usize, to: &mut [u64]) -> bool;
 }
-
-/// Why a page says nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Error {
-    /// It is no state page.
-    NoPage,
-    /// It is one of another version.
-    Version(u64),
-    /// It is shorter than it says, or what stands there cannot be.
-    Damaged(&'static str),
-    /// No snapshot has been made yet.
-    Empty,
-    /// Newer snapshots came faster than they could be read.
-    Overtaken,
-}
-
-impl core::fmt::Display for Error {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Error::NoPage => write!(f, "it is no state page"),
-            Error::Version(n) => {
-                write!(f, "its state page has version {n}, and this command reads version {}", crate::VERSION)
-            }
-            Error::Damaged(what) => write!(f, "its state page is damaged: {what}"),
-            Error::Empty => write!(f, "it has published nothing yet"),
-            Error::Overtaken => write!(f, "its state changes faster than it can be read"),
-        }
-    }
-}
-
-impl core::error::Error for Error {}
 
 /// One snapshot, whole and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

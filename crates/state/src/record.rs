@@ -1,7 +1,7 @@
 //! A snapshot's records of the process and of a CPU.
 
+use crate::error::Error;
 use crate::layout::{AREA_WORDS, RECORD_WORDS, halves, pair};
-use crate::read::Error;
 use ids::Nanos;
 
 /// The process at the moment of a snapshot.

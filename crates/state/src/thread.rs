@@ -1,7 +1,7 @@
 //! A snapshot's record of a thread.
 
+use crate::error::Error;
 use crate::layout::{RECORD_WORDS, halves, id, pair};
-use crate::read::Error;
 use ids::{CPUS_MAX, Nanos, Nice, Policy, RtPriority};
 
 /// Where a thread is.

@@ -17,12 +17,14 @@ mod tracer;
 mod words;
 
 pub(crate) use signals::{again, fault};
-pub(crate) use words::{Lent, wake_borrowers};
+pub(crate) use words::wake_borrowers;
 
+use crate::away::away;
 use crate::carrier::Carrier;
-use crate::machine::kernel;
+use crate::dispositions::{self, CLONING_MASK};
+use crate::exec;
 use crate::os::{self, nr};
-use crate::{exec, handlers, run};
+use crate::process::Process;
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -62,29 +64,31 @@ impl core::fmt::Debug for Borrower {
 }
 
 impl Borrower {
-    /// The signals it ignores, which exec hands on.
-    pub(crate) fn ignored(&self) -> abi::SigSet {
-        self.process.actions().ignored()
+    /// The borrower whose block this is: the caller's own, or one that has not begun or has ended.
+    #[allow(clippy::mut_from_ref)]
+    fn of(carrier: &Carrier) -> &mut Borrower {
+        // SAFETY: set before it begins; one host thread uses it, and its handler the parts that are atomic.
+        unsafe { &mut *carrier.borrower_state().cast() }
     }
 }
 
 /// A thread of ours makes a borrower. With CLONE_VFORK it waits for it as for a host call, and others have the CPU.
 pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
-    let (k, cpu) = (kernel(), me.cpu());
+    let (k, cpu) = (me.process(), me.cpu());
     let t = k.current(cpu);
     let signals = k.signals_for_child(t, args.flags);
-    let Some(child) = create(t, signals, args) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    let Some(child) = create(k, t, signals, args) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
     if args.flags & cf::VFORK == 0 {
         // SAFETY: the current thread's context, and a child that nobody has seen.
-        let result = unsafe { start_with_slack(t, child, &me.gs.xmm, args) };
-        me.tracing.is_parent(t);
+        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, args) };
+        me.tracing.is_parent(k.tid(t));
         return k.process_done(cpu, result);
     }
     let busy = k.leave_for_host(cpu, t, 0);
-    run::away(me, t, busy, |_| {
+    away(me, t, busy, |_| {
         // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.
-        let result = unsafe { start_with_slack(t, child, &me.gs.xmm, args) };
-        me.tracing.is_parent(t);
+        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, args) };
+        me.tracing.is_parent(k.tid(t));
         result
     })
 }
@@ -93,8 +97,13 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
 ///
 /// # Safety
 /// As for `start`.
-unsafe fn start_with_slack(t: ThreadIdx, child: *mut Carrier, xmm: &[u128; 16], args: &CloneArgs) -> isize {
-    let k = kernel();
+unsafe fn start_with_slack(
+    k: &Process,
+    t: ThreadIdx,
+    child: *mut Carrier,
+    xmm: &[u128; 16],
+    args: &CloneArgs,
+) -> isize {
     os::set_timer_slack(k.thread(t).slacks()[0]);
     // SAFETY: as the caller promises.
     let result = unsafe { start(child, k.m.contexts.get(t), xmm, args) };
@@ -104,11 +113,12 @@ unsafe fn start_with_slack(t: ThreadIdx, child: *mut Carrier, xmm: &[u128; 16], 
 
 /// A block for a borrower; `None` without memory.
 fn create(
+    k: &Process,
     from: ThreadIdx,
     (thread, process): (ThreadSignals, ProcessSignals),
     args: &CloneArgs,
 ) -> Option<*mut Carrier> {
-    words::sweep();
+    words::sweep(k);
     let wants = |flag: u64| if args.flags & flag != 0 { args.child_tid } else { 0 };
     let borrower = Box::new(Borrower {
         context: UnsafeCell::new(Context::default()),
@@ -124,7 +134,7 @@ fn create(
         tid: AtomicU32::new(u32::MAX),
     });
     let borrower = Box::into_raw(borrower);
-    let child = Carrier::borrowed(borrower);
+    let child = Carrier::borrowed(&k.m.carriers, borrower.cast());
     if child.is_none() {
         // SAFETY: nobody has it.
         drop(unsafe { Box::from_raw(borrower) });
@@ -142,7 +152,8 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], a
     const OURS: u64 = cf::CHILD_SETTID | cf::CHILD_CLEARTID | cf::SETTLS | cf::SIGHAND | cf::CLEAR_SIGHAND;
     // SAFETY: as the caller promises.
     unsafe {
-        let (b, gs) = ((*child).borrower(), &raw mut (*child).gs);
+        let k = (*child).process();
+        let (b, gs) = (Borrower::of(&*child), &raw mut (*child).gs);
         let (c, parent) = (&mut *b.context.get(), &*parent);
         c.r = parent.r;
         (c.rip, c.rflags, c.kind, c.library) = (parent.rip, parent.rflags | 0x202, parent.kind, parent.library);
@@ -162,25 +173,25 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], a
         (*gs).context = c;
         let (stack, stack_size) = Carrier::kernel_stack_of(child);
         let raw = CloneArgs { flags: args.flags & !OURS, stack, stack_size, tls: 0, ..*args };
-        words::lent(child);
-        let before = os::sigprocmask(2, handlers::CLONING_MASK);
+        words::lent(k, child);
+        let before = os::sigprocmask(2, CLONING_MASK);
         let result = entry::clone_lent(&raw const raw as u64, size_of::<CloneArgs>(), gs);
         os::sigprocmask(2, before);
         if result < 0 {
             b.tid.store(0, Relaxed);
         }
-        words::sweep();
+        words::sweep(k);
         result
     }
 }
 
 /// The first thing that a borrower does: what the host keeps for each thread is set as the image needs it.
 pub(crate) fn begin(me: &Carrier) -> *mut Context {
-    let b = me.borrower();
+    let b = Borrower::of(me);
     // SAFETY: the word lives until the host has stored there.
     let tid = unsafe { syscall!(nr::SET_TID_ADDRESS, b.tid.as_ptr()) };
     me.use_signal_stack();
-    handlers::dispatch_on();
+    dispositions::dispatch_on();
     if b.set_tid != 0 {
         let _ = user::store_u32(b.set_tid, tid as u32);
     }
@@ -191,7 +202,7 @@ pub(crate) fn begin(me: &Carrier) -> *mut Context {
 /// A call of a borrower.
 pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
     let a = &call.args;
-    let b = || me.borrower();
+    let b = || Borrower::of(me);
     let result = match call.nr {
         nr::EXECVE | nr::EXECVEAT => execute(b(), &call),
         nr::RT_SIGPROCMASK => signals::set_mask(b(), a),
@@ -199,34 +210,27 @@ pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
         nr::SIGALTSTACK => signals::set_stack(b(), c, a),
         nr::RT_SIGRETURN => signals::back(me, c),
         nr::FORK | nr::VFORK | nr::CLONE | nr::CLONE3 => multiply(me, c, &call),
-        nr::EXIT | nr::EXIT_GROUP => end(b(), &call),
-        nr::FUTEX => words::futex(b(), &call),
-        nr::PTRACE => tracer::ptrace(b(), &call),
-        nr::WAIT4 => tracer::wait(b(), &call),
-        nr::GETDENTS | nr::GETDENTS64 => tracer::list(&call),
-        _ => host(&call),
+        nr::EXIT | nr::EXIT_GROUP => end(me.process(), b(), &call),
+        nr::FUTEX => words::futex(me.process(), b(), &call),
+        nr::PTRACE => tracer::ptrace(me.process(), &mut b().tracer, &call),
+        nr::WAIT4 => tracer::wait(me.process(), &mut b().tracer, &call),
+        nr::GETDENTS | nr::GETDENTS64 => tracer::list(me.process(), &call),
+        _ => os::interruptible(&call),
     };
     signals::settle(b(), c, call.nr, result);
 }
 
-/// The host's answer; ERESTARTNOINTR if a signal came before the call began.
-fn host(call: &Call) -> isize {
-    let [a, b, c, d, e, f] = call.args;
-    // SAFETY: the borrower's own call.
-    unsafe { entry::host_call(&[call.nr as u64, a, b, c, d, e, f]) }
-}
-
 /// Its end. Of several words that want to know of it the host knows one.
-fn end(b: &Borrower, call: &Call) -> isize {
+fn end(k: &Process, b: &Borrower, call: &Call) -> isize {
     if b.clear_tid != 0 && user::store_u32(b.clear_tid, 0).is_ok() {
-        words::wake(b, b.clear_tid, false, 1);
+        words::wake(k, b, b.clear_tid, false, 1);
     }
-    host(call)
+    os::interruptible(call)
 }
 
 fn execute(b: &mut Borrower, call: &Call) -> isize {
-    let (from, mask) = (b.from, b.thread.blocked());
-    exec::by_borrower(from, mask.0, &mut b.lent, call)
+    let (from, mask, ignored) = (b.from, b.thread.blocked(), b.process.actions().ignored());
+    exec::by_borrower(from, mask.0, ignored, &mut b.lent, call)
 }
 
 /// It makes a process itself. One with memory of its own goes on as it does itself, with one thread for good.
@@ -244,10 +248,10 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
         Ok(args) => args,
         Err(e) => return e.to_ret(),
     };
-    let b = me.borrower();
+    let b = Borrower::of(me);
     let signals = (b.thread.for_child(args.flags), b.process.for_child(args.flags & cf::CLEAR_SIGHAND != 0));
     if args.flags & cf::VM != 0 {
-        let Some(child) = create(b.from, signals, &args) else { return Errno::ENOMEM.to_ret() };
+        let Some(child) = create(me.process(), b.from, signals, &args) else { return Errno::ENOMEM.to_ret() };
         // SAFETY: the caller's own context, complete but for the registers that it goes on with.
         return unsafe { start(child, c, &me.gs.xmm, &args) };
     }
@@ -256,7 +260,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
     compiler_fence(SeqCst);
     if result == 0 {
-        handlers::dispatch_on();
+        dispositions::dispatch_on();
         let before = b.process.actions().caught();
         (b.thread, b.process) = signals;
         signals::begin(b, before);

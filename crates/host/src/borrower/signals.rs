@@ -11,18 +11,15 @@
 
 use super::{Borrower, Word};
 use crate::carrier::Carrier;
-use crate::handlers::{self, FAULTS, HostInfo, SERVICE_SET};
-use crate::machine::kernel;
+use crate::dispositions::{self, FAULTS, HostInfo, SERVICE_SET};
 use crate::os::{self, nr};
-use crate::process::suffer;
-use crate::{sites, states};
+use crate::{report, sites, states};
 use abi::bytes::put_u64;
 use abi::frame::{self as layout, Registers};
 use abi::{Errno, SIG_DFL, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT};
 use arch::context::{pending, reg};
 use arch::frame::HostFrame;
 use arch::{Context, base, entry, syscall, user};
-use kernel::Fatal;
 use signal::frame::{ExtendedState, FramePlan, address_at_sigreturn, read};
 use signal::{AltStack, Delivery, MaskHow};
 use sync::atomic::Ordering::*;
@@ -80,10 +77,10 @@ fn tell_host(b: &Borrower, signal: Signal) {
     }
     let flags = action.flags.0 & OF_CHILDREN;
     let host = match action.is_handler() {
-        true => handlers::action(on_signal as *const () as u64, flags),
+        true => dispositions::action(on_signal as *const () as u64, flags),
         false => os::HostAction { handler: action.handler, flags, ..os::HostAction::default() },
     };
-    crate::report::sigaction(signal.raw(), Some(&host));
+    report::sigaction(signal.raw(), Some(&host));
 }
 
 pub(super) fn set_mask(b: &mut Borrower, a: &[u64; 6]) -> isize {
@@ -145,7 +142,7 @@ pub(super) fn settle(b: &mut Borrower, c: &mut Context, nr: usize, result: isize
     let again = cut && linux::restarts(nr) == Errno::ERESTARTSYS && b.arrivals.ends_call.load(Relaxed) == 0;
     b.arrivals.ends_call.store(0, Relaxed);
     if again || result == Errno::ERESTARTNOINTR.to_ret() {
-        kernel().m.restart(c, None);
+        Carrier::my_process().m.restart(c, None);
     } else {
         c.r[reg::RAX] = result as u64;
     }
@@ -157,7 +154,7 @@ unsafe extern "C" fn on_signal(_: i32, info: *const HostInfo, frame: *mut HostFr
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     let me = Carrier::me();
-    if handlers::in_image(frame.rip()) && !entry::is_entry(frame.rip()) {
+    if dispositions::in_image(frame.rip()) && !entry::is_entry(frame.rip()) {
         keep(me, info, frame);
     } else {
         deliver(me, info, frame);
@@ -165,8 +162,8 @@ unsafe extern "C" fn on_signal(_: i32, info: *const HostInfo, frame: *mut HostFr
 }
 
 fn keep(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
-    let (arrivals, bytes) = (&me.borrower().arrivals, handlers::info_bytes(info));
-    let signal = info.signal();
+    let (arrivals, bytes) = (&Borrower::of(me).arrivals, dispositions::info_bytes(info));
+    let signal = info.signal;
     for (to, word) in arrivals.state.iter().zip(frame.state_words()) {
         to.store(word, Relaxed);
     }
@@ -188,7 +185,7 @@ fn keep(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
 
 /// A signal was kept: the borrower continues with its own mask, and the signal arrives there.
 pub(crate) fn again(me: &Carrier) -> ! {
-    let b = me.borrower();
+    let b = Borrower::of(me);
     me.gs.pending.store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);
     // SAFETY: the borrower's own, which the image works with.
@@ -200,7 +197,7 @@ pub(crate) fn again(me: &Carrier) -> ! {
             base::set_fs_base(c.fs_base);
         }
     }
-    kernel().m.make_full(c);
+    me.process().m.make_full(c);
     let registers = Registers { rip: c.rip, ..states::registers(c) };
     let words = b.arrivals.state.each_ref().map(|word| word.load(Relaxed));
     // SAFETY: the buffer has room for the host's form of the state, and what ends it.
@@ -210,7 +207,7 @@ pub(crate) fn again(me: &Carrier) -> ! {
 
 /// Leaves the image by the host's `rt_sigreturn`.
 fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
-    let b = me.borrower();
+    let b = Borrower::of(me);
     let kept = b.arrivals.kept.swap(0, Relaxed);
     let mask = host_mask(b) & !kept;
     let bytes = &mut b.frame.0;
@@ -229,8 +226,8 @@ fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
 
 /// The program's handler runs next, on the program's stack.
 fn deliver(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
-    let b = me.borrower();
-    let Ok(info) = SigInfo::from_bytes(&handlers::info_bytes(info)) else { return };
+    let b = Borrower::of(me);
+    let Ok(info) = SigInfo::from_bytes(&dispositions::info_bytes(info)) else { return };
     let Some(signal) = info.signal() else { return };
     let action = b.process.actions().get(signal);
     if !action.is_handler() {
@@ -238,7 +235,10 @@ fn deliver(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     }
     let (old_mask, altstack) = (b.thread.mask_to_save(), b.thread.altstack);
     let delivery = Delivery { info, action, old_mask, altstack };
-    let Some(entry) = write_frame(&delivery, frame) else { return suffer(SIGSEGV, Fatal::Terminate) };
+    let Some(entry) = write_frame(&delivery, frame) else {
+        os::suffer(SIGSEGV);
+        return;
+    };
     if action.flags.has(SaFlags::RESETHAND) {
         let _ = b.process.set_action(signal, SigAction { handler: SIG_DFL, ..action });
         tell_host(b, signal);
@@ -284,13 +284,13 @@ fn set_words(to: &mut Registers, r: impl Fn(usize) -> u64) {
 
 /// `rt_sigreturn(2)`: the handler has returned.
 pub(super) fn back(me: &Carrier, c: &Context) -> ! {
-    let b = me.borrower();
+    let b = Borrower::of(me);
     let mut bytes = [0; layout::SIZE];
     let at = address_at_sigreturn(c.r[reg::RSP]);
     let returned = user::read(at, &mut bytes).ok().and_then(|()| read(&bytes, c.rflags, user::USER_END).ok());
     let Some(returned) = returned else {
-        suffer(SIGSEGV, Fatal::Terminate);
-        crate::process::abort()
+        os::suffer(SIGSEGV);
+        report::abort()
     };
     let sp = returned.registers.rsp;
     let _ = b.process.sigreturn(&mut b.thread, returned.mask, returned.stack, sp);
@@ -301,17 +301,17 @@ pub(super) fn back(me: &Carrier, c: &Context) -> ! {
 /// A signal of the fault kind, in user code.
 pub(crate) fn fault(info: &HostInfo, frame: &mut HostFrame) {
     let me = Carrier::me();
-    let b = me.borrower();
-    let signal = Signal::from_raw(info.signal());
+    let b = Borrower::of(me);
+    let signal = Signal::from_raw(info.signal);
     let handled = signal.is_some_and(|s| b.process.actions().get(s).is_handler() && !b.thread.blocked().contains(s));
     if handled {
         deliver(me, info, frame);
     } else if info.was_sent() {
         let ignored = signal.is_some_and(|s| b.process.actions().ignores(s) || b.thread.blocked().contains(s));
         if !ignored {
-            suffer(info.signal(), Fatal::Terminate);
+            os::suffer(info.signal);
         }
     } else {
-        handlers::die_again(info.signal());
+        dispositions::die_again(info.signal);
     }
 }

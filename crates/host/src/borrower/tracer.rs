@@ -8,12 +8,12 @@
 //!
 //! While they stand, any of them may hold any lock of the image: nothing here takes one or allocates.
 
-use super::{Borrower, host};
-use crate::carrier::Carrier;
-use crate::machine::kernel;
+use crate::carrier::{CARRIERS_MAX, Carrier, Carriers};
+use crate::dispositions::in_image;
 use crate::os::{self, nr};
+use crate::process::Process;
 use crate::report::Text;
-use crate::{handlers, states};
+use crate::{sites, states};
 use abi::Errno;
 use abi::frame::Registers;
 use arch::context::reg;
@@ -39,7 +39,7 @@ const SIGSTOP: i32 = 19;
 /// "Stopped by SIGSTOP", as `wait4(2)` says it.
 const STOPPED: u32 = 0x137f;
 /// The most host threads: carriers, the service thread.
-const TASKS_MAX: usize = crate::carrier::CARRIERS_MAX;
+const TASKS_MAX: usize = CARRIERS_MAX;
 
 const FREE: u8 = 0;
 /// Attached to; its stop has not been told.
@@ -99,16 +99,16 @@ impl Tracer {
     }
 
     /// Stops all host threads. New ones may begin meanwhile, so it ends when there is none that has not been seen.
-    fn stop_all(&mut self) -> Result<(), Errno> {
+    fn stop_all(&mut self, k: &Process) -> Result<(), Errno> {
         self.prepare()?;
         loop {
             let before = self.tasks_len;
             let mut failed = None;
-            each_task(kernel().m.pid, |task| {
+            each_task(k.m.pid, |task| {
                 if self.tasks().contains(&task) || self.tasks_len == TASKS_MAX || failed.is_some() {
                     return;
                 }
-                match stop(task) {
+                match stop(&k.m.carriers, task) {
                     // SAFETY: within the table.
                     Ok(true) => unsafe {
                         self.tasks.add(self.tasks_len).write(task);
@@ -142,7 +142,7 @@ fn trace(request: u64, task: i32, addr: u64, data: u64) -> isize {
 }
 
 /// Attaches to a host thread and waits until it stands, where its thread's registers can be told. False if it is no more.
-fn stop(task: i32) -> Result<bool, Errno> {
+fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
     match trace(PTRACE_ATTACH, task, 0, 0) {
         0 => {}
         r if r == Errno::ESRCH.to_ret() => return Ok(false),
@@ -159,7 +159,7 @@ fn stop(task: i32) -> Result<bool, Errno> {
     }
     // Some thousand instructions are more than any of these ways takes.
     for _ in 0..20_000 {
-        if !registers_of(task).is_some_and(|r| is_between(task, &r)) {
+        if !registers_of(task).is_some_and(|r| is_between(all, task, &r)) {
             break;
         }
         trace(PTRACE_SINGLESTEP, task, 0, 0);
@@ -184,14 +184,13 @@ fn stopped_by(task: i32) -> Option<i32> {
 
 /// Whether a carrier is on its way into the kernel: in an entry, or in the handler of a host signal. Then its thread's
 /// registers are partly here and partly there.
-fn is_between(task: i32, r: &HostRegisters) -> bool {
+fn is_between(all: &Carriers, task: i32, r: &HostRegisters) -> bool {
     let in_entry = entry::entry_start() < r.rip() && r.rip() < entry::entry_end();
-    in_entry || carrier_of(task).is_some_and(|c| c.is_on_signal_stack(r.rsp()))
+    in_entry || carrier_of(all, task).is_some_and(|c| c.is_on_signal_stack(r.rsp()))
 }
 
-fn carrier_of(task: i32) -> Option<&'static Carrier> {
-    let carriers = &kernel().m.carriers;
-    (0..carriers.count()).map(|i| carriers.get(i)).find(|c| c.tid.load(Relaxed) == task as u32)
+fn carrier_of(all: &Carriers, task: i32) -> Option<&'static Carrier> {
+    (0..all.count()).map(|i| all.get(i)).find(|c| c.tid.load(Relaxed) == task as u32)
 }
 
 /// `struct user_regs_struct`, as words.
@@ -256,16 +255,16 @@ fn registers_of(task: i32) -> Option<HostRegisters> {
 }
 
 /// The registers of a thread that stands, and the host thread where its extended state is, if that is in the registers.
-fn registers(t: ThreadIdx) -> (HostRegisters, Option<i32>) {
-    let m = &kernel().m;
+fn registers(k: &Process, t: ThreadIdx) -> (HostRegisters, Option<i32>) {
+    let m = &k.m;
     // SAFETY: contexts live for ever, and nobody changes this one while all stand.
     let c: &Context = unsafe { &*m.contexts.get(t) };
     let saved = HostRegisters::of(&states::registers(c), c.fs_base);
     let Some(number) = c.claim.load(Relaxed).checked_sub(1) else { return (saved, None) };
     let task = m.carriers.get(number).tid.load(Relaxed) as i32;
     match registers_of(task) {
-        Some(mut live) if !handlers::in_image(live.rip()) || entry::is_entry(live.rip()) => {
-            live.0[HostRegisters::RIP] = crate::sites::seen(live.rip(), c.r[reg::RCX]);
+        Some(mut live) if !in_image(live.rip()) || entry::is_entry(live.rip()) => {
+            live.0[HostRegisters::RIP] = sites::seen(live.rip(), c.r[reg::RCX]);
             (live, Some(task))
         }
         _ => (saved, None),
@@ -273,15 +272,13 @@ fn registers(t: ThreadIdx) -> (HostRegisters, Option<i32>) {
 }
 
 /// `ptrace(2)` of a borrower.
-pub(super) fn ptrace(b: &mut Borrower, call: &Call) -> isize {
+pub(super) fn ptrace(k: &Process, tracer: &mut Tracer, call: &Call) -> isize {
     let [request, tid, addr, data, ..] = call.args;
-    let k = kernel();
-    let tracer = &mut b.tracer;
-    let Some(t) = k.threads().find(Tid(tid as i32)) else { return host(call) };
+    let Some(t) = k.threads().find(Tid(tid as i32)) else { return os::interruptible(call) };
     let attached = tracer.state(t) != FREE;
     let result = match request {
         PTRACE_ATTACH if attached => Err(Errno::EPERM),
-        PTRACE_ATTACH => tracer.attach(t),
+        PTRACE_ATTACH => tracer.attach(k, t),
         _ if !attached => Err(Errno::ESRCH),
         PTRACE_DETACH => {
             tracer.set(t, FREE);
@@ -290,8 +287,8 @@ pub(super) fn ptrace(b: &mut Borrower, call: &Call) -> isize {
             }
             Ok(())
         }
-        PTRACE_GETREGS => user::write(data, &registers(t).0.bytes()).map_err(|_| Errno::EFAULT),
-        PTRACE_GETREGSET => register_set(t, addr, data),
+        PTRACE_GETREGS => user::write(data, &registers(k, t).0.bytes()).map_err(|_| Errno::EFAULT),
+        PTRACE_GETREGSET => register_set(k, t, addr, data),
         PTRACE_PEEKTEXT | PTRACE_PEEKDATA => {
             let word = user::load_u64(addr).map_err(|_| Errno::EIO);
             word.and_then(|word| user::store_u64(data, word).map_err(|_| Errno::EFAULT))
@@ -302,9 +299,9 @@ pub(super) fn ptrace(b: &mut Borrower, call: &Call) -> isize {
 }
 
 impl Tracer {
-    fn attach(&mut self, t: ThreadIdx) -> Result<(), Errno> {
+    fn attach(&mut self, k: &Process, t: ThreadIdx) -> Result<(), Errno> {
         if self.attached == 0 {
-            self.stop_all()?;
+            self.stop_all(k)?;
         }
         self.set(t, STOPS);
         Ok(())
@@ -312,12 +309,12 @@ impl Tracer {
 }
 
 /// PTRACE_GETREGSET: as much as there is room for, and how much it was.
-fn register_set(t: ThreadIdx, which: u64, iov: u64) -> Result<(), Errno> {
+fn register_set(k: &Process, t: ThreadIdx, which: u64, iov: u64) -> Result<(), Errno> {
     let efault = |_| Errno::EFAULT;
     let (at, len) = (user::load_u64(iov).map_err(efault)?, user::load_u64(iov + 8).map_err(efault)? as usize);
-    let (general, task) = registers(t);
+    let (general, task) = registers(k, t);
     // SAFETY: as in `registers`.
-    let c: &Context = unsafe { &*kernel().m.contexts.get(t) };
+    let c: &Context = unsafe { &*k.m.contexts.get(t) };
     match (which, task) {
         (NT_PRSTATUS, _) => {
             let bytes = general.bytes();
@@ -338,25 +335,24 @@ fn register_set(t: ThreadIdx, which: u64, iov: u64) -> Result<(), Errno> {
 }
 
 /// `wait4(2)` of a borrower: the stops of our threads.
-pub(super) fn wait(b: &mut Borrower, call: &Call) -> isize {
+pub(super) fn wait(k: &Process, tracer: &mut Tracer, call: &Call) -> isize {
     let [tid, status, options, ..] = call.args;
-    let k = kernel();
     let found = match tid as i32 {
-        -1 if b.tracer.untold != 0 => k.threads().iter().find(|&t| b.tracer.state(t) == STOPS),
+        -1 if tracer.untold != 0 => k.threads().iter().find(|&t| tracer.state(t) == STOPS),
         tid => k.threads().find(Tid(tid)),
     };
-    match found.map(|t| (t, b.tracer.state(t))) {
+    match found.map(|t| (t, tracer.state(t))) {
         Some((t, STOPS)) => {
             if status != 0 && user::store_u32(status, STOPPED).is_err() {
                 return Errno::EFAULT.to_ret();
             }
-            b.tracer.set(t, TOLD);
+            tracer.set(t, TOLD);
             k.tid(t).0 as isize
         }
         // It stands until it is let go.
         Some((_, TOLD)) if options & WNOHANG != 0 => 0,
         Some((_, TOLD)) => Errno::ECHILD.to_ret(),
-        _ => host(call),
+        _ => os::interruptible(call),
     }
 }
 
@@ -389,16 +385,16 @@ fn each_task(pid: i32, mut f: impl FnMut(i32)) {
 
 /// `getdents(2)` and `getdents64(2)` of a borrower: in the directory of our tasks our threads are found, in the order of their
 /// ids. The position in it is the last one that has been told.
-pub(super) fn list(call: &Call) -> isize {
+pub(super) fn list(k: &Process, call: &Call) -> isize {
     let [fd, to, room, ..] = call.args;
-    if !is_our_directory(fd as i32) {
-        return host(call);
+    if !is_our_directory(k, fd as i32) {
+        return os::interruptible(call);
     }
     const SEEK_SET: usize = 0;
     const SEEK_CUR: usize = 1;
     // SAFETY: changes the position only.
     let mut last = unsafe { syscall!(nr::LSEEK, fd, 0, SEEK_CUR) } as i32;
-    let (k, mut used) = (kernel(), 0);
+    let mut used = 0;
     let pid = k.m.pid;
     loop {
         let next = if last < pid { Some(pid) } else { k.threads().next_id(Tid(last)).map(|(tid, _)| tid.0) };
@@ -437,10 +433,10 @@ fn write_entry(nr: usize, tid: i32, to: &mut [u8; 40]) -> usize {
     len
 }
 
-fn is_our_directory(fd: i32) -> bool {
+fn is_our_directory(k: &Process, fd: i32) -> bool {
     const AT_FDCWD: isize = -100;
     let mut path = Text::<64>::default();
-    let _ = write!(path, "/proc/{}/task\0", kernel().m.pid);
+    let _ = write!(path, "/proc/{}/task\0", k.m.pid);
     let mut stat = [0u64; 18];
     // SAFETY: `struct stat` has 144 bytes; the path is a string.
     let r = unsafe { syscall!(nr::NEWFSTATAT, AT_FDCWD, path.as_bytes().as_ptr(), stat.as_mut_ptr(), 0) };

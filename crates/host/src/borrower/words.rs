@@ -2,47 +2,43 @@
 //!
 //! A borrower waits in the host's queues, where a private word is the same for all that use the memory, and our threads wait in
 //! ours. So while there are borrowers, what wakes here wakes there as well. That costs our threads nothing at other times: their
-//! `futex(2)` has another entry function meanwhile ([`entry::set_futex_handler`]).
+//! `futex(2)` has another entry function meanwhile ([`entry::share_futex_words`]).
 
-use super::{Borrower, host};
+use super::Borrower;
 use crate::carrier::Carrier;
-use crate::machine::kernel;
-use crate::os::nr;
-use crate::run;
+use crate::os::{self, nr};
+use crate::process::Process;
 use abi::futex::*;
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use arch::entry;
 use kernel::{Call, WAKES_MAX};
-use sync::Lock;
 use sync::atomic::Ordering::*;
 
-/// The borrowers of this process.
-#[derive(Debug, Default)]
-pub(crate) struct Lent(Lock<Vec<usize>>);
-
 /// `child` is about to begin.
-pub(super) fn lent(child: *mut Carrier) {
-    let mut all = kernel().m.lent.0.lock();
+pub(super) fn lent(k: &Process, child: *mut Carrier) {
+    let mut all = k.m.lent.lock();
     all.push(child as usize);
-    entry::set_futex_handler(run::on_futex_beside_borrowers);
+    entry::share_futex_words(true);
 }
 
 /// Frees what borrowers had that have left our memory.
-pub(crate) fn sweep() {
-    let mut all = kernel().m.lent.0.lock();
+pub(crate) fn sweep(k: &Process) {
+    let mut all = k.m.lent.lock();
     all.retain(|&child| {
         let child = child as *mut Carrier;
         // SAFETY: a borrower's block lives until it is freed here, once the host has stored that nobody uses it.
         unsafe {
-            let gone = (*child).borrower().tid.load(Acquire) == 0;
+            let b: *mut Borrower = (*child).borrower_state().cast();
+            let gone = (*b).tid.load(Acquire) == 0;
             if gone {
+                drop(Box::from_raw(b));
                 Carrier::free_borrowed(child);
             }
             !gone
         }
     });
     if all.is_empty() {
-        entry::set_futex_handler(run::on_futex);
+        entry::share_futex_words(false);
     }
 }
 
@@ -69,11 +65,11 @@ pub(crate) fn wake_borrowers(call: &Call) {
 }
 
 /// A borrower wakes ours, unless it has stopped them: then they hold locks that it would wait for.
-pub(super) fn wake(b: &Borrower, addr: u64, private: bool, count: usize) -> isize {
+pub(super) fn wake(k: &Process, b: &Borrower, addr: u64, private: bool, count: usize) -> isize {
     let mut woken = 0;
     while woken < count && !b.tracer.holds_them() {
         let round = (count - woken).min(WAKES_MAX);
-        let n = kernel().wake_from_outside(addr, private, round);
+        let n = k.wake_from_outside(addr, private, round);
         woken += n;
         if n < round {
             break;
@@ -83,10 +79,10 @@ pub(super) fn wake(b: &Borrower, addr: u64, private: bool, count: usize) -> isiz
 }
 
 /// `futex(2)` of a borrower.
-pub(super) fn futex(b: &Borrower, call: &Call) -> isize {
-    let result = host(call);
+pub(super) fn futex(k: &Process, b: &Borrower, call: &Call) -> isize {
+    let result = os::interruptible(call);
     let Some(wake_up) = wake_of(call).filter(|_| result >= 0) else { return result };
     let [addr, op, count, ..] = wake_up.args;
     let private = op & u64::from(FUTEX_PRIVATE_FLAG) != 0;
-    result + wake(b, addr, private, count.clamp(1, i32::MAX as u64) as usize)
+    result + wake(k, b, addr, private, count.clamp(1, i32::MAX as u64) as usize)
 }

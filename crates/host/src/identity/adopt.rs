@@ -12,32 +12,25 @@
 //! **None is waited for that waits for the caller**, who holds the lock of the table of identities all the time.
 //! A carrier waits for that lock with the signal open, and follows the order meanwhile. Three have it blocked: the service
 //! thread, which follows when it asks for its next signal, a carrier that clones, and one that makes an exec. They do not
-//! take that lock (`Identities::lock`), nor wait for anybody who does; so a carrier is made without it (`for_new`).
+//! take that lock (`Identities::lock`), nor wait for anybody who does; so a carrier is made without it (`identity_for_new`).
 //!
 //! **The changes are made once, and in their order.** Who is making them already has the signal blocked (`uninterrupted`).
 
-use super::{Credentials, Identities, NONE, Table};
-use crate::carrier::Carrier;
-use crate::identity::credentials::Change;
-use crate::machine::kernel;
-use crate::{handlers, os, report, service};
+use super::credentials::{Change, Credentials};
+use super::table::{Order, Table};
+use crate::carrier::{Carrier, NO_IDENTITY, SERVICE};
+use crate::dispositions::CLONING_MASK;
+use crate::process::{Host, Process};
+use crate::{os, report};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use arch::syscall;
 use ids::Nanos;
 use os::nr;
-use sync::atomic::{AtomicU32, Ordering::*};
-
-/// The changes that each host thread must make.
-#[derive(Debug)]
-pub(super) struct Order {
-    to: u32,
-    path: Vec<Change>,
-    credentials: Credentials,
-}
+use sync::atomic::Ordering::*;
 
 /// Makes `table.others[at]` the base, on all host threads.
-pub(super) fn everywhere(table: &mut Table, all: &Identities, at: usize) {
+pub(super) fn everywhere(k: &Process, table: &mut Table, at: usize) {
+    let all = &k.m.identities;
     let (from, to) = (all.base.load(Relaxed), table.others[at].number);
     let Some(path) = table.path(from, to) else {
         report::fatal(format_args!("identity {to} cannot be reached from {from}"));
@@ -45,7 +38,7 @@ pub(super) fn everywhere(table: &mut Table, all: &Identities, at: usize) {
     let credentials = table.others[at].credentials;
     let order = Box::into_raw(Box::new(Order { to, path, credentials }));
     #[cfg(feature = "planted")]
-    crate::planted::before_order(&all.missing);
+    crate::planted::before_order(&all.missing, &k.m.service);
     let before = all.order.swap(order, SeqCst);
     all.left.store(from + 1, SeqCst);
     if !before.is_null() {
@@ -55,20 +48,20 @@ pub(super) fn everywhere(table: &mut Table, all: &Identities, at: usize) {
     }
     #[cfg(feature = "planted")]
     crate::planted::order_is_out();
-    uninterrupted(adopt_here);
-    wait_for_all(from, &all.followed);
+    uninterrupted(|| adopt_here(Carrier::me()));
+    wait_for_all(&k.m, from);
     table.base = Some(credentials);
     table.others.clear();
     all.base.store(to, SeqCst);
-    kernel().m.set_uid(credentials.users[0]);
-    kernel().m.carriers.end_spares_but(to);
+    k.m.uid.store(credentials.users[0], Relaxed);
+    k.m.carriers.end_spares_but(to);
 }
 
 /// Comes back when no host thread has the identity `from` any more. `followed` changes whenever one has followed.
-fn wait_for_all(from: u32, followed: &AtomicU32) {
-    let carriers = &kernel().m.carriers;
+fn wait_for_all(m: &Host, from: u32) {
+    let (carriers, followed) = (&m.carriers, &m.identities.followed);
     let mut patience = PATIENCE;
-    carriers.with_identity(from).for_each(call);
+    carriers.with_identity(from).for_each(|c| call(m, c));
     loop {
         let seen = followed.load(SeqCst);
         if !carriers.has_identity(from) {
@@ -77,7 +70,7 @@ fn wait_for_all(from: u32, followed: &AtomicU32) {
         os::futex_wait(followed, seen, Some(patience));
         // The carrier was made since, or is one that the signal did not find.
         if followed.load(SeqCst) == seen {
-            carriers.with_identity(from).for_each(call);
+            carriers.with_identity(from).for_each(|c| call(m, c));
             patience = Nanos((2 * patience.0).min(PATIENCE_MAX.0));
         }
     }
@@ -87,28 +80,28 @@ fn wait_for_all(from: u32, followed: &AtomicU32) {
 const PATIENCE: Nanos = Nanos::from_millis(1);
 const PATIENCE_MAX: Nanos = Nanos::from_millis(100);
 
-fn call(carrier: &Carrier) {
-    if carrier.gs.borrowed == service::SERVICE {
-        service::call();
+fn call(m: &Host, carrier: &Carrier) {
+    if carrier.gs.borrowed == SERVICE {
+        m.service.call();
     } else {
         let tid = carrier.tid.load(Acquire);
         if tid != 0 {
-            os::signal_for_identity(kernel().m.pid, tid as i32);
+            os::signal_for_identity(m.pid, tid as i32);
         }
     }
 }
 
 /// Whether the calling host thread has a base that is to be left.
-pub(super) fn is_to_change() -> bool {
-    let mine = Carrier::me().identity.load(SeqCst);
-    mine != NONE && kernel().m.identities.left.load(SeqCst) == mine + 1
+pub(super) fn is_to_change(me: &Carrier) -> bool {
+    let mine = me.identity.load(SeqCst);
+    mine != NO_IDENTITY && me.process().m.identities.left.load(SeqCst) == mine + 1
 }
 
 /// The calling host thread carries the order out if it has the old base. Also called by the
 /// handler of the interrupt signal, so without locks and memory of its own.
-pub(crate) fn adopt_here() {
-    let (me, all) = (Carrier::me(), &kernel().m.identities);
-    if !is_to_change() {
+pub(super) fn adopt_here(me: &Carrier) {
+    let all = &me.process().m.identities;
+    if !is_to_change(me) {
         return;
     }
     // SAFETY: numbers are not given again, so it is the order to leave this base, which lives for as long as anybody has
@@ -132,7 +125,7 @@ pub(super) fn become_one(me: &Carrier, from: u32, to: u32, path: &[Change], cred
 }
 
 fn uninterrupted(f: impl FnOnce()) {
-    let before = os::sigprocmask(2, handlers::CLONING_MASK);
+    let before = os::sigprocmask(2, CLONING_MASK);
     f();
     os::sigprocmask(2, before);
 }

@@ -1,0 +1,80 @@
+//! What others ask of a carrier: a mark, a host call, a tracer's request.
+
+use core::sync::atomic::AtomicPtr;
+use ids::{CpuId, ThreadIdx, Tid};
+use kernel::Call;
+use sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+
+/// Requests to it because carriers are few (`scarce`).
+#[derive(Debug, Default)]
+pub(crate) struct Asked(pub AtomicU32);
+
+/// A call that a spare has been given. Written by who takes the spare off the list, before the spare is woken.
+#[derive(Debug, Default)]
+pub(crate) struct Delegated {
+    thread: AtomicU32,
+    /// The CPU that the thread left.
+    cpu: AtomicU32,
+    words: [AtomicU64; 7],
+}
+
+impl Delegated {
+    pub fn put(&self, t: ThreadIdx, cpu: CpuId, call: &Call) {
+        self.thread.store(t.0, Relaxed);
+        self.cpu.store(u32::from(cpu.0), Relaxed);
+        self.words[0].store(call.nr as u64, Relaxed);
+        for (word, arg) in self.words[1..].iter().zip(call.args) {
+            word.store(arg, Relaxed);
+        }
+    }
+
+    pub fn get(&self) -> (ThreadIdx, CpuId, Call) {
+        let [nr, args @ ..] = self.words.each_ref().map(|word| word.load(Relaxed));
+        let cpu = CpuId(self.cpu.load(Relaxed) as u16);
+        (ThreadIdx(self.thread.load(Relaxed)), cpu, Call { nr: nr as usize, args })
+    }
+}
+
+/// More than one thread, in [`Tracing::parent`].
+const SEVERAL: i32 = -1;
+
+/// A carrier's tracing state.
+#[derive(Debug, Default)]
+pub(crate) struct Tracing {
+    /// The thread whose tracees this host thread may trace, because it made children or requests here; 0: none.
+    pub parent: AtomicI32,
+    /// A request that it shall make.
+    pub errand: AtomicPtr<Errand>,
+    /// It has outlived its identity, and is not among the spares. Under the lock of the identities.
+    pub kept: AtomicBool,
+}
+
+impl Tracing {
+    /// Thread `tid` has made a child, or traces, on this carrier, the caller.
+    pub fn is_parent(&self, Tid(tid): Tid) {
+        let several = ![0, tid].contains(&self.parent.load(Relaxed));
+        self.parent.store(if several { SEVERAL } else { tid }, Release);
+    }
+
+    pub fn may_be_parent(&self, Tid(tid): Tid) -> bool {
+        [tid, SEVERAL].contains(&self.parent.load(Acquire))
+    }
+
+    /// It shall be asked again whether it is needed, or end. False if it was not kept.
+    pub fn let_go(&self) -> bool {
+        self.kept.load(SeqCst) && self.kept.swap(false, SeqCst)
+    }
+
+    /// The host thread ends.
+    pub fn forget(&self) {
+        self.parent.store(0, Release);
+    }
+}
+
+/// A request that another carrier makes. It lies on the requester's kernel stack.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    pub call: Call,
+    pub result: AtomicI64,
+    pub done: AtomicBool,
+}
