@@ -1,6 +1,6 @@
 //! `programs/torture`: threads that hold patterns in every register over computations and system calls, and mix
 //! them with everything that moves threads about: locks, waiting calls, signals, timers, fork and exec. Meanwhile the order
-//! of real-time threads is sampled (`crates/host/src/order.rs`). Four seconds, or `ENTRESOL_TORTURE_SECS`.
+//! of real-time threads is sampled (`crates/host/src/process/order.rs`). Four seconds, or `ENTRESOL_TORTURE_SECS`.
 
 use std::time::Duration;
 

@@ -5,22 +5,29 @@
 //!
 //! **May touch:** host threads, host signals and timers, the process's descriptors and memory.
 //!
-//! **Start reading at** `run` (from a trap to the kernel, and from its [`kernel::Next`] to a resumed thread), then [`seat`]
-//! (which carrier serves which CPU) and [`carrier`].
+//! **Start reading at** [`process`] (all that a process has), then [`traps`] (from a trap to the kernel, and from its
+//! [`kernel::Next`] to a resumed thread) and [`carriers::seat`] (which carrier serves which CPU).
 //!
-//! | module | subject |
-//! |---|---|
-//! | `run`, [`machine`], `states` | entering the kernel, its `trait Machine`, registers of threads that do not run |
-//! | [`carrier`], `alarms`, `place` | host threads that run ours, their two host timers, the host CPUs they run on |
-//! | [`seat`], [`takeover`], `delegate`, `scarce` | seats and kicks; CPUs whose carrier the host keeps; too few carriers |
-//! | [`handlers`], [`sites`] | host signals: dispatch, tick, kick, interrupt, faults; program counters shown in frames |
-//! | [`service`], [`watch`], `stops`, `left`, `outside` | the thread that receives signals, and watches CPUs while threads compete |
-//! | `receive` | signals that a carrier receives before a call returns |
-//! | [`process`], `exec`, `caught`, `times` | exit, fork, exec, signals meanwhile, and what they hand on |
-//! | `borrower` | processes that run in our memory: vfork, `clone(CLONE_VM)`; tracing our threads from there |
-//! | `request`, `neighbour`, `socket` | what other processes ask this one, and this one asks them |
-//! | `identity` | credentials: a thread runs only on a carrier that has the same |
-//! | [`page`], [`recorder`], [`survey`], `report` | the state page, profiles and traces, reports of a process that cannot go on |
+//! # Layers
+//! Each folder may use those above it in this table, and its own files; `.ci/check-layers.py` checks it. What is low calls
+//! up by `trait Machine` ([`traps`] implements it), or by a function that was set at start (`arch::entry::set_handlers`,
+//! [`report`]).
+//!
+//! | folder | module | subject |
+//! |---|---|---|
+//! | [`base`] | [`os`], [`report`], `task` | host calls with types; last words; what the host says of its threads |
+//! | | [`dispositions`], [`sites`], `contexts` | masks and actions of the host's signals; program counters; threads' states |
+//! | | `clock`, `bounds`, `ids_file`, `page`, `recorder`, `request`, `neighbour`, `socket` | time; thread ids; the state page, profiles and traces; what other processes ask, and are asked |
+//! | [`carriers`] | [`carrier`], `mailbox`, `inline`, `alarms`, `place`, `poller`, `ahead` | host threads that run ours, what others ask of them, host timers and CPUs |
+//! | | [`carriers::seat`] | seats and kicks |
+//! | | `service_state`, `receive`, `outside` | how carriers and the service thread talk, and pass signals on |
+//! | | `identities`, `credentials` | the rights that carriers have |
+//! | [`process`] | `mod`, `end`, `survey`, `order`, `states`, `debugger` | all that a process has; its end and reports; registers of threads that do not run |
+//! | `serving` | `away`, `delegate`, `takeover`, `scarce` | host calls that wait, or last; too few carriers |
+//! | | `identity` | a thread runs only on a carrier with the same rights |
+//! | [`services`] | [`start`], `fork`, [`exec`], `caught`, `borrower` | a process begins, forks, executes, lends its memory |
+//! | | `service`, `watch`, `stops` | the thread that receives signals, and watches CPUs while threads compete |
+//! | [`traps`] | `run`, [`handlers`], `machine` | entries, host signals, the kernel's `trait Machine` |
 //!
 //! # The host's signals
 //! - **32** is the tick and the kick, told apart by `si_code`; **33** interrupts a host call. Both carry a cookie; without
@@ -39,55 +46,16 @@
 
 extern crate alloc;
 
-mod ahead;
-mod alarms;
-mod away;
-mod borrower;
-mod bounds;
-pub mod carrier;
-mod caught;
-mod clock;
-mod contexts;
-mod debugger;
-mod delegate;
-pub mod dispositions;
-mod end;
-pub mod exec;
-mod fork;
-pub mod handlers;
-pub mod handover;
-mod identity;
-mod ids_file;
-mod inline;
-mod machine;
-mod mailbox;
-mod neighbour;
-mod order;
-pub mod os;
-mod outside;
-mod page;
-mod place;
-#[cfg(feature = "planted")]
-pub mod planted;
-mod poller;
+pub mod base;
+pub mod carriers;
 pub mod process;
-mod receive;
-mod recorder;
-pub mod report;
-mod request;
-mod run;
-mod scarce;
-pub mod seat;
-mod service;
-mod service_state;
-pub mod sites;
-mod socket;
-pub mod start;
-mod states;
-mod stops;
-mod survey;
-mod takeover;
-mod task;
+pub mod services;
+mod serving;
+pub mod traps;
+
+pub use base::{dispositions, handover, os, report, sites};
+pub use carriers::carrier;
 #[cfg(feature = "planted")]
-mod twist;
-mod watch;
+pub use carriers::planted;
+pub use services::{exec, start};
+pub use traps::handlers;

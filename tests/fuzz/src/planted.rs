@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::program::{self, Kind};
 use crate::run::{Runner, SETTINGS, difference};
 
-/// What `crates/arch/src/planted.rs` and `crates/host/src/planted.rs` can plant that shows in what a program observes.
+/// What `crates/arch/src/planted.rs` and `crates/host/src/carriers/planted.rs` can plant that shows in what a program observes.
 const FAULTS: [&str; 10] = [
     "munmap-kept",
     "protection-ignored",

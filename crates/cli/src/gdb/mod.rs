@@ -1,7 +1,7 @@
 //! `entresol gdb`: gdb on a process, with commands for threads that have no CPU.
 //!
 //! The host knows carriers only, and so does gdb. A thread that waits is a context in the image's memory; the script
-//! finds all of them by the table that the image publishes for it (`crates/host/src/debugger.rs`), and lets gdb unwind
+//! finds all of them by the table that the image publishes for it (`crates/host/src/process/debugger.rs`), and lets gdb unwind
 //! from such a context instead of the host thread's registers. Nothing is written to the process.
 
 use crate::args::GdbArguments;

@@ -1,0 +1,164 @@
+//! Scheduling time: CLOCK_MONOTONIC computed from the time-stamp counter.
+//!
+//! The vDSO is not used, because it may make a system call of its own, from its own text. The rate is measured over
+//! the whole life of the process and the base is renewed every 100 ms, so the error stays below 10 µs.
+
+use crate::base::os;
+use arch::base::tsc;
+use ids::Nanos;
+use sync::atomic::{AtomicU64, Ordering::*};
+use sync::{Lock, SeqCount};
+
+const RESYNC: u64 = 100_000_000;
+/// Nothing but a sleep of the host's puts us so far ahead of it.
+const SLEPT: u64 = 100_000_000;
+/// Fixed point of the multiplier: of ticks that are `SHORT` bits longer the upper half of the product is the time, which
+/// the processor has at hand as it is.
+const SHIFT: u32 = 64 - SHORT;
+/// The remaining bits for ticks last for years, and for rates down to 63 MHz.
+const SHORT: u32 = 4;
+
+#[derive(Debug)]
+pub struct Clock {
+    sequence: SeqCount,
+    base_tsc: AtomicU64,
+    base_ns: AtomicU64,
+    mult: AtomicU64,
+    /// The first pair read: the other end of the baseline. Written by the writer.
+    origin: [AtomicU64; 2],
+    writer: Lock<()>,
+}
+
+fn pair() -> (u64, u64) {
+    // The read with the least delay of three is the best one.
+    (0..3)
+        .map(|_| {
+            let a = tsc();
+            let ns = os::clock_gettime(1).0;
+            let b = tsc();
+            (b - a, a + (b - a) / 2, ns)
+        })
+        .min()
+        .map_or((0, 0), |(_, t, ns)| (t, ns))
+}
+
+impl Clock {
+    /// A clock calibrated over 40 µs, which every start of a program waits for; [`Clock::keep`] improves it.
+    pub fn new() -> Clock {
+        let origin = pair();
+        let mut now = pair();
+        while now.1 < origin.1 + 40_000 {
+            now = pair();
+        }
+        Clock {
+            sequence: SeqCount::default(),
+            base_tsc: AtomicU64::new(now.0),
+            base_ns: AtomicU64::new(now.1),
+            mult: AtomicU64::new(rate(origin, now)),
+            origin: [AtomicU64::new(origin.0), AtomicU64::new(origin.1)],
+            writer: Lock::new(()),
+        }
+    }
+
+    /// Now.
+    #[inline(always)]
+    pub fn now(&self) -> Nanos {
+        let (t, ns, mult) =
+            self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
+        Nanos(ns + scale(tsc().saturating_sub(t), mult))
+    }
+
+    /// How long so many ticks of the counter take, whatever their number.
+    #[inline]
+    pub fn span(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.mult.load(Relaxed))) >> SHIFT) as u64
+    }
+
+    /// Renews the base if it is old. Called at ticks and before sleeping.
+    pub fn keep(&self) {
+        // While the baseline is short, a tenth of a microsecond at its ends matters, so it is first renewed whenever
+        // it has become a few times longer.
+        let base = self.base_ns.load(Relaxed);
+        let due = RESYNC.min(4 * base.saturating_sub(self.origin[1].load(Relaxed)));
+        let restarted = tsc() < self.base_tsc.load(Relaxed);
+        if !restarted && self.now().0.saturating_sub(base) < due {
+            return;
+        }
+        let Some(_writer) = self.writer.try_lock() else { return };
+        self.set_anew(pair());
+    }
+
+    /// By the writer.
+    fn set_anew(&self, real: (u64, u64)) {
+        let (base_tsc, mult) = (self.base_tsc.load(Relaxed), self.mult.load(Relaxed));
+        let computed = self.base_ns.load(Relaxed) + scale(real.0.saturating_sub(base_tsc), mult);
+        // The host was suspended: the counter restarted (S3), or continued while CLOCK_MONOTONIC stood still. No rate
+        // can be measured across that.
+        let slept = real.0 < base_tsc || computed.saturating_sub(real.1) > SLEPT;
+        let mult = if slept {
+            self.origin[0].store(real.0, Relaxed);
+            self.origin[1].store(real.1, Relaxed);
+            mult
+        } else {
+            rate((self.origin[0].load(Relaxed), self.origin[1].load(Relaxed)), real)
+        };
+        let _writing = self.sequence.write();
+        self.base_tsc.store(real.0, Relaxed);
+        // Never backwards: a base that ran ahead is kept, and the true rate lets time catch up.
+        self.base_ns.store(real.1.max(computed), Relaxed);
+        self.mult.store(mult, Relaxed);
+    }
+}
+
+fn rate(from: (u64, u64), to: (u64, u64)) -> u64 {
+    let (ticks, ns) = (to.0 - from.0, to.1 - from.1);
+    ((u128::from(ns) << SHIFT) / u128::from(ticks.max(1))) as u64
+}
+
+/// Ticks since the base as nanoseconds.
+#[inline(always)]
+fn scale(ticks: u64, mult: u64) -> u64 {
+    ((u128::from(ticks << SHORT) * u128::from(mult)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A counter of 2 GHz: the base is 1 s old, the process 2 s.
+    fn clock() -> Clock {
+        let pair = |seconds: u64| (seconds * 2_000_000_000, seconds * 1_000_000_000);
+        let (origin, base) = (pair(10), pair(11));
+        Clock {
+            sequence: SeqCount::default(),
+            base_tsc: AtomicU64::new(base.0),
+            base_ns: AtomicU64::new(base.1),
+            mult: AtomicU64::new(rate(origin, base)),
+            origin: [AtomicU64::new(origin.0), AtomicU64::new(origin.1)],
+            writer: Lock::new(()),
+        }
+    }
+
+    fn at(clock: &Clock, ticks: u64) -> u64 {
+        clock.base_ns.load(Relaxed) + scale(ticks - clock.base_tsc.load(Relaxed), clock.mult.load(Relaxed))
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_does_not_stop_time() {
+        let clock = clock();
+        clock.set_anew((1_000, 11_500_000_000));
+        assert!(at(&clock, 2_000_001_000).abs_diff(12_500_000_000) < 1_000);
+        // And the rate is measured from there on.
+        clock.set_anew((2_000_001_000, 12_500_000_000));
+        assert!(at(&clock, 4_000_001_000).abs_diff(13_500_000_000) < 1_000);
+    }
+
+    #[test]
+    fn a_counter_that_went_on_while_the_host_slept_keeps_its_rate() {
+        let clock = clock();
+        let hour = 3_600_000_000_000;
+        clock.set_anew((24_000_000_000 + 2 * hour, 12_000_000_000));
+        let then = at(&clock, 24_000_000_000 + 2 * hour);
+        assert!(at(&clock, 26_000_000_000 + 2 * hour).abs_diff(then + 1_000_000_000) < 1_000);
+    }
+}

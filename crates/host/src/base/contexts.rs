@@ -1,0 +1,207 @@
+//! Where threads' states are kept: contexts by slot, and buffers for extended state.
+
+use crate::base::os;
+use arch::Context;
+use arch::context::Trapped;
+use ids::{THREADS_MAX, ThreadIdx};
+use sync::Lock;
+use sync::atomic::{AtomicPtr, Ordering::*};
+
+/// Contexts per chunk.
+pub(crate) const CHUNK: usize = 64;
+
+/// Contexts by slot, in chunks that never move.
+pub struct Contexts {
+    chunks: *mut AtomicPtr<Context>,
+}
+
+// SAFETY: the table is written once per entry by compare-exchange; contexts have their own rule.
+unsafe impl Sync for Contexts {}
+// SAFETY: as above.
+unsafe impl Send for Contexts {}
+
+impl core::fmt::Debug for Contexts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Contexts")
+    }
+}
+
+impl Contexts {
+    /// An empty table; `None` without memory.
+    pub fn new() -> Option<Contexts> {
+        let chunks = os::map(THREADS_MAX / CHUNK * size_of::<AtomicPtr<Context>>())?.cast();
+        Some(Contexts { chunks })
+    }
+
+    /// Where the table of chunks lies: for debuggers.
+    pub(crate) fn table(&self) -> u64 {
+        self.chunks as u64
+    }
+
+    fn chunk(&self, t: ThreadIdx) -> &AtomicPtr<Context> {
+        // SAFETY: within the table, by the remainder; it is zeroed memory: null pointers.
+        unsafe { &*self.chunks.add(t.index() / CHUNK % (THREADS_MAX / CHUNK)) }
+    }
+
+    /// The context of a slot that has been reserved.
+    #[inline(always)]
+    pub fn get(&self, t: ThreadIdx) -> *mut Context {
+        let chunk = self.chunk(t).load(Acquire);
+        debug_assert!(!chunk.is_null());
+        // SAFETY: a chunk holds CHUNK contexts.
+        unsafe { chunk.add(t.index() % CHUNK) }
+    }
+
+    /// The last fault of the thread in a slot. It lies behind the chunk's contexts, so that these stay as small as the
+    /// switch of threads wants them; the memory is used when a thread faults.
+    pub fn trapped(&self, t: ThreadIdx) -> *mut Trapped {
+        // SAFETY: behind a chunk's contexts is a record for each.
+        unsafe { self.chunk(t).load(Acquire).add(CHUNK).cast::<Trapped>().add(t.index() % CHUNK) }
+    }
+
+    /// The thread has had this fault last: its own, or that of the thread that made it.
+    pub(crate) fn set_trapped(&self, t: ThreadIdx, trapped: Trapped) {
+        let at = self.trapped(t);
+        // SAFETY: contexts live for ever, and who calls has the thread to itself.
+        unsafe {
+            if *at != trapped {
+                *at = trapped;
+            }
+        }
+    }
+
+    /// Allocates the slot's chunk, and buffers for all its threads.
+    pub fn reserve(&self, t: ThreadIdx, buffers: &StateBuffers) -> Option<()> {
+        let slot = self.chunk(t);
+        if !slot.load(Acquire).is_null() {
+            return Some(());
+        }
+        buffers.reserve(CHUNK)?;
+        let bytes = CHUNK * (size_of::<Context>() + size_of::<Trapped>());
+        let chunk: *mut Context = os::map(bytes)?.cast();
+        for i in 0..CHUNK {
+            // SAFETY: fresh memory of that size, page-aligned.
+            unsafe { chunk.add(i).write(Context::default()) };
+        }
+        if slot.compare_exchange(core::ptr::null_mut(), chunk, AcqRel, Acquire).is_err() {
+            // SAFETY: nobody has seen this chunk.
+            unsafe { os::unmap(chunk.cast(), bytes) };
+        }
+        Some(())
+    }
+}
+
+/// Buffers for extended state, taken at preemption and returned at the thread's next trap.
+///
+/// A buffer is reserved for each thread ([`StateBuffers::reserve`]), and each carrier brings the one it holds, so
+/// there is always one, even if memory runs out later. A buffer takes memory when it is first used.
+#[derive(Debug, Default)]
+pub struct StateBuffers {
+    list: Lock<BufferList>,
+}
+
+/// Buffers that nobody has.
+#[derive(Debug, Default)]
+struct BufferList {
+    /// Used before: a list through their first words.
+    free: usize,
+    /// Never used: where they lie, one after the other. The first one is taken last and until then has the place and the
+    /// number of others that lie elsewhere.
+    fresh: usize,
+    /// How many.
+    left: usize,
+}
+
+/// Room for so many buffers is made if there is none, though somebody should have made it.
+const GROW: usize = 16;
+
+impl StateBuffers {
+    /// Reserves `count` more buffers.
+    pub fn reserve(&self, count: usize) -> Option<()> {
+        let p: *mut usize = os::map(count * arch::xstate::size())?.cast();
+        let mut list = self.list.lock();
+        // SAFETY: fresh memory, larger than two words.
+        unsafe {
+            p.write(list.fresh);
+            p.add(1).write(list.left);
+        }
+        (list.fresh, list.left) = (p as usize, count);
+        Some(())
+    }
+
+    /// A buffer, 64-byte aligned, of [`arch::xstate::size`] bytes; null without memory.
+    pub fn take(&self) -> *mut u8 {
+        let taken = self.list.lock().take();
+        if taken.is_null() && self.reserve(GROW).is_some() { self.list.lock().take() } else { taken }
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&self, p: *mut u8) {
+        let mut list = self.list.lock();
+        // SAFETY: the caller has no use for it any more; it is at least a word and aligned.
+        unsafe { p.cast::<usize>().write(list.free) };
+        list.free = p as usize;
+    }
+}
+
+impl BufferList {
+    fn take(&mut self) -> *mut u8 {
+        let p = self.free as *mut usize;
+        if !p.is_null() {
+            // SAFETY: a buffer on the list holds the next one's address in its first word.
+            self.free = unsafe { p.read() };
+            return p.cast();
+        }
+        let first = self.fresh as *mut usize;
+        let Some(others) = self.left.checked_sub(1) else { return core::ptr::null_mut() };
+        // SAFETY: so many buffers lie there; the first one still has what `reserve` wrote.
+        unsafe {
+            if others == 0 {
+                (self.fresh, self.left) = (first.read(), first.add(1).read());
+                return first.cast();
+            }
+            self.left = others;
+            first.cast::<u8>().add(others * arch::xstate::size())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_was_reserved_can_be_taken_each_once_and_again_when_it_is_back() {
+        let buffers = StateBuffers::default();
+        [3, 1, 64].into_iter().for_each(|count| buffers.reserve(count).unwrap());
+        let size = arch::xstate::size();
+        let left = || buffers.list.lock().left;
+        let taken: Vec<usize> = (0..68).map(|_| buffers.take() as usize).collect();
+        assert_eq!((left(), buffers.list.lock().fresh), (0, 0), "none is left, and none was made beside them");
+        let places: BTreeSet<usize> = taken.iter().copied().collect();
+        assert!(places.len() == 68 && places.iter().all(|&p| p != 0 && p % 64 == 0));
+        assert!(places.iter().zip(places.iter().skip(1)).all(|(a, b)| b - a >= size), "none lies in another");
+        // SAFETY: each has that size and is ours.
+        taken.iter().for_each(|&p| unsafe { core::ptr::write_bytes(p as *mut u8, 0xff, size) });
+        taken.iter().for_each(|&p| buffers.give(p as *mut u8));
+        assert_eq!((0..68).map(|_| buffers.take() as usize).collect::<BTreeSet<_>>(), places);
+        assert!(!buffers.take().is_null(), "there is more while there is memory");
+        assert_eq!(left(), GROW - 1);
+    }
+
+    #[test]
+    fn room_for_threads_is_room_for_their_buffers() {
+        let (contexts, buffers) = (Contexts::new().unwrap(), StateBuffers::default());
+        for t in [0, 63, 64, 65] {
+            contexts.reserve(ThreadIdx(t), &buffers).unwrap();
+        }
+        let fresh = || buffers.list.lock().left;
+        assert_eq!(fresh(), CHUNK, "of the second chunk; the first one's come behind it");
+        (0..CHUNK).for_each(|_| assert!(!buffers.take().is_null()));
+        assert_eq!(fresh(), CHUNK);
+    }
+}

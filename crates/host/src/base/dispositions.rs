@@ -1,0 +1,169 @@
+//! The host's signals as all host threads have them: masks, actions, and what handlers are told.
+
+use crate::base::os::{self, HostAction};
+use crate::base::report;
+use abi::SigSet;
+use arch::{entry, syscall};
+use sync::Lock;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+pub(crate) const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+pub(crate) const SIGILL: i32 = 4;
+pub(crate) const SIGTRAP: i32 = 5;
+pub(crate) const SIGBUS: i32 = 7;
+pub(crate) const SIGFPE: i32 = 8;
+pub(crate) const SIGSEGV: i32 = 11;
+pub(crate) const SIGSYS: i32 = 31;
+
+/// The signals of faults.
+pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+/// The mask of carriers: everything but faults, dispatch, tick and interrupt.
+pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
+/// The mask of a carrier in a waiting host call: the tick, too.
+pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
+/// The mask of a carrier that clones another: everything but faults, including what may be one of ours.
+pub const CLONING_MASK: u64 = !FAULTS | bit(os::SIGNAL_NO_ROOM);
+/// The signals that the service thread receives.
+pub const SERVICE_SET: u64 = CARRIER_MASK;
+
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+
+/// Where the image's text lies, in every child as well.
+static TEXT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Says where the image's text lies: one range, which dispatch lets through.
+pub fn set_text(start: u64, end: u64) {
+    TEXT[0].store(start, Relaxed);
+    TEXT[1].store(end, Relaxed);
+}
+
+/// How far into the image an address lies.
+pub(crate) fn offset_in_image(rip: u64) -> Option<u64> {
+    let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
+    (start..end).contains(&rip).then(|| rip - start)
+}
+
+pub(crate) fn in_image(rip: u64) -> bool {
+    offset_in_image(rip).is_some()
+}
+
+/// Turns system call dispatch on for this host thread.
+pub fn dispatch_on() {
+    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+    let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
+    // SAFETY: from here on system calls outside the image arrive at our handler.
+    let r = unsafe { syscall!(os::nr::PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, 0) };
+    if r < 0 {
+        report::fatal(format_args!("the host refused system call dispatch (error {})", -r));
+    }
+}
+
+/// Actions of ours that the host has not got while a program is executed.
+#[derive(Debug, Default)]
+pub(crate) struct HandedBack {
+    actions: [(i32, HostAction); 8],
+    len: usize,
+}
+
+/// Before a new program: the host ignores what the program ignores of the signals that have handlers of ours, as exec
+/// hands that on. `others_run`: other threads may still make calls and get ticks and kicks, whose handlers they need
+/// until the call succeeds.
+pub(crate) fn hand_back(ignored: SigSet, others_run: bool) -> HandedBack {
+    let needed = bit(SIGSYS) | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
+    let set = ignored.0 & !SERVICE_SET & !if others_run { needed } else { 0 };
+    let mut back = HandedBack::default();
+    for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0) {
+        // A vfork child may have put another action in the place of ours.
+        if report::sigaction(signal, None).handler > abi::SIG_IGN {
+            let ignore = HostAction { handler: abi::SIG_IGN, ..HostAction::default() };
+            back.actions[back.len] = (signal, report::sigaction(signal, Some(&ignore)));
+            back.len += 1;
+        }
+    }
+    back
+}
+
+impl HandedBack {
+    /// There is no new program. Says whether signals may have been dropped meanwhile.
+    pub(crate) fn restore(&self) -> bool {
+        for (signal, action) in &self.actions[..self.len] {
+            report::sigaction(*signal, Some(action));
+        }
+        self.len > 0
+    }
+}
+
+/// How many of the process's threads are executing a program, and the signals that are caught for them and no longer (`caught`). A
+/// signal that is ignored by default keeps its handler: to take that away would drop one that is pending (`do_sigaction`).
+#[derive(Debug, Default)]
+pub(crate) struct Caught(pub Lock<(u32, u64)>);
+
+/// The host's `sigaction` for a handler of ours, with additional flags.
+pub(crate) fn action(handler: u64, flags: u64) -> HostAction {
+    let restorer = entry::entresol_restorer as *const () as u64;
+    HostAction { handler, flags: flags | SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask: !0 }
+}
+
+/// The parts of the host's siginfo that we look at.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct HostInfo {
+    pub(crate) signal: i32,
+    errno: i32,
+    pub(crate) code: i32,
+    pad: i32,
+    pub(crate) fields: [u64; 14],
+}
+
+impl HostInfo {
+    /// Of a system call that was dispatched: the table that its number is from.
+    pub(crate) fn architecture(&self) -> u32 {
+        (self.fields[1] >> 32) as u32
+    }
+
+    /// Of a timer's signal: the timer.
+    pub(crate) fn timer(&self) -> i32 {
+        self.fields[0] as i32
+    }
+
+    /// Whether a process has sent it.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.code <= 0
+    }
+
+    /// The value of a queued signal or timer.
+    pub(crate) fn value(&self) -> u64 {
+        self.fields[1]
+    }
+}
+
+/// Whether it is a signal of ours that was sent without a cookie ([`os::send`]): from this process or, if the queue
+/// had no room to say so, from an unknown sender. Signals that the program sends itself do not pass through the host.
+pub(crate) fn is_ours(info: &[u8; 128], pid: i32) -> bool {
+    const SI_USER: i32 = 0;
+    const SI_TKILL: i32 = -6;
+    let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    match word(8) {
+        SI_TKILL => word(16) == pid,
+        SI_USER => word(16) == 0,
+        _ => false,
+    }
+}
+
+/// The host's siginfo as bytes.
+pub fn info_bytes(info: &HostInfo) -> [u8; 128] {
+    // SAFETY: plain data of that size.
+    unsafe { core::ptr::read(core::ptr::from_ref(info).cast()) }
+}
+
+const _: () = assert!(size_of::<HostInfo>() == 128);
+
+/// Lets the instruction fault again, with the default action this time.
+pub fn die_again(signal: i32) {
+    report::sigaction(signal, Some(&HostAction::default()));
+}

@@ -1,0 +1,222 @@
+//! Blocks of thread ids that no two of a user's processes share.
+//!
+//! A small file lists for each block the process that took it. The ids lie above every id the host gives
+//! (2^22) and below what an encoded CPU clock has room for (2^28, `MAKE_THREAD_CPUCLOCK` of the C library and the
+//! host), which is also below the bits that futex words keep for themselves (2^30): 16,128 blocks. A block is given
+//! again when its process is gone. By the list, others can also tell whether the owner of a lock that they wait for
+//! is gone.
+//!
+//! The file is mapped writable only while a block is taken. What stays mapped cannot be written: a program that gives
+//! its rights up must not be able to change what the processes of its former user rely on. Every access is a labelled
+//! one, because the file may be cut short and the file system may be full.
+
+use crate::base::os::{self, nr};
+use abi::Errno;
+use arch::{syscall, user};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+const FIRST: u32 = 1 << 22;
+const END: u32 = 1 << 28;
+/// Ids in a block.
+const BLOCK: u32 = 1 << 14;
+const BLOCKS: u32 = (END - FIRST) / BLOCK;
+/// A counter of the blocks that were taken, and for each block the process that took it last.
+const SIZE: usize = (4 * (1 + BLOCKS as usize)).next_multiple_of(4096);
+
+const O_RDWR: usize = 0o2;
+const O_CREAT: usize = 0o100;
+/// NOFOLLOW | NONBLOCK
+const O_CAREFUL: usize = 0o400000 | 0o4000;
+const PROT_READ: usize = 1;
+const PROT_READ_WRITE: usize = 3;
+
+/// The file as this process has it.
+#[derive(Debug, Default)]
+pub(crate) struct IdsFile {
+    /// Where it is mapped to be read, from the first block that was taken on; 0: it is not.
+    at: AtomicU64,
+    /// The user whose file that is.
+    user: AtomicU32,
+    /// Some block of this process is not listed in the mapped file, which then says nothing about the ids.
+    unlisted: AtomicBool,
+    /// How many blocks of this process are not.
+    taken: AtomicU32,
+}
+
+impl IdsFile {
+    /// A forked child has its parent's mapping.
+    pub fn for_child(&self) -> IdsFile {
+        IdsFile {
+            at: AtomicU64::new(self.at.load(Relaxed)),
+            user: AtomicU32::new(self.user.load(Relaxed)),
+            unlisted: AtomicBool::new(self.unlisted.load(Relaxed)),
+            taken: AtomicU32::new(0),
+        }
+    }
+
+    /// The first of `n` ids; `None` if all blocks have been given.
+    pub fn claim(&self, n: i32, uid: u32) -> Option<i32> {
+        assert!(n as u32 <= BLOCK);
+        let pid = os::getpid() as u32;
+        let listed = Mapped::open(uid, true).and_then(|file| {
+            self.keep_readable(uid);
+            file.take(pid)
+        });
+        let block = listed.or_else(|| self.claim_unlisted(pid))?;
+        Some((FIRST + block * BLOCK) as i32)
+    }
+
+    /// Without the file: blocks that follow from the process id, which is unique among the living, each at most once.
+    fn claim_unlisted(&self, pid: u32) -> Option<u32> {
+        self.unlisted.store(true, Relaxed);
+        let next = |taken: u32| (taken < BLOCKS).then_some(taken + 1);
+        Some(nth_unlisted(pid, self.taken.fetch_update(Relaxed, Relaxed, next).ok()?))
+    }
+
+    /// Whether the process with that thread is known to be gone.
+    pub fn is_gone(&self, tid: u32, uid: u32) -> bool {
+        if !is_ours(tid) {
+            return is_dead(tid);
+        }
+        self.owner(tid, uid).is_some_and(is_dead)
+    }
+
+    /// The process that has taken this id; `None` if it is not known.
+    pub fn owner(&self, tid: u32, uid: u32) -> Option<u32> {
+        self.keep_readable(uid);
+        let list = self.at.load(Acquire);
+        if list == 0 || self.unlisted.load(Relaxed) {
+            return None;
+        }
+        user::load_u32(process_at(list, (tid - FIRST) / BLOCK)).ok().filter(|&pid| pid != 0)
+    }
+
+    /// Maps the user's file to be read, unless one is mapped already.
+    fn keep_readable(&self, uid: u32) {
+        if self.at.load(Acquire) == 0
+            && let Some(file) = Mapped::open(uid, false)
+        {
+            self.user.store(uid, Relaxed);
+            if self.at.compare_exchange(0, file.at, AcqRel, Acquire).is_ok() {
+                core::mem::forget(file);
+            }
+        } else if self.user.load(Relaxed) != uid {
+            self.unlisted.store(true, Relaxed);
+        }
+    }
+}
+
+fn nth_unlisted(pid: u32, nth: u32) -> u32 {
+    /// Has no divisor in common with the number of blocks, so that all of them have a turn.
+    const STEP: u64 = 7919;
+    ((u64::from(pid) + u64::from(nth) * STEP) % u64::from(BLOCKS)) as u32
+}
+
+/// Whether ids like this are given out here.
+pub(crate) fn is_ours(tid: u32) -> bool {
+    (FIRST..END).contains(&tid)
+}
+
+/// Whether no process has this id. 0 has no owner.
+fn is_dead(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == Errno::ESRCH.to_ret()
+}
+
+/// Where the file says which process has taken the block.
+fn process_at(file: u64, block: u32) -> u64 {
+    file + 4 * (1 + u64::from(block))
+}
+
+/// A mapping of the file that goes when it is dropped.
+struct Mapped {
+    at: u64,
+}
+
+impl Mapped {
+    /// Maps the user's file; to be written: makes it if it is missing.
+    fn open(uid: u32, writable: bool) -> Option<Mapped> {
+        const SHARED: usize = 1;
+        let (flags, rights) = if writable { (O_RDWR | O_CREAT, PROT_READ_WRITE) } else { (0, PROT_READ) };
+        let fd = os::open(&path(uid), flags | O_CAREFUL, 0o600).ok()?;
+        // SAFETY: the descriptor is ours; the host chooses the place.
+        let at = unsafe {
+            let whole = is_private(fd, uid) && (has_size(fd) || writable && syscall!(nr::FTRUNCATE, fd, SIZE) == 0);
+            if whole { syscall!(nr::MMAP, 0, SIZE, rights, SHARED, fd, 0) } else { -1 }
+        };
+        os::close(fd);
+        (at > 0).then_some(Mapped { at: at as u64 })
+    }
+
+    /// Takes a block that belongs to no living process, by turns, so that an id is not given again soon.
+    fn take(&self, pid: u32) -> Option<u32> {
+        (0..BLOCKS).find_map(|_| self.take_next(pid).transpose())?.ok()
+    }
+
+    /// The next block, if its last owner is gone.
+    fn take_next(&self, pid: u32) -> Result<Option<u32>, user::Fault> {
+        let turn = user::load_u32(self.at)?;
+        if user::cas_u32(self.at, turn, turn.wrapping_add(1))? != turn {
+            return Ok(None);
+        }
+        let block = turn % BLOCKS;
+        let at = process_at(self.at, block);
+        let owner = user::load_u32(at)?;
+        let free = owner == 0 || is_dead(owner);
+        Ok((free && user::cas_u32(at, owner, pid)? == owner).then_some(block))
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing else refers to it.
+        unsafe { syscall!(nr::MUNMAP, self.at, SIZE) };
+    }
+}
+
+/// The user's file, with a final zero.
+fn path(uid: u32) -> [u8; 34] {
+    let mut path = *b"/dev/shm/entresol-tids-0000000000\0";
+    let mut left = uid;
+    for digit in path[23..33].iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    path
+}
+
+/// Whether it is a file of the user's that nobody else can have written to.
+fn is_private(fd: i32, uid: u32) -> bool {
+    const REGULAR_0600: u32 = 0o100_600;
+    // Mode and owner, st_mode at byte 24 and st_uid at byte 28.
+    os::status(fd).is_some_and(|stat| stat[3] as u32 == REGULAR_0600 && (stat[3] >> 32) as u32 == uid)
+}
+
+fn has_size(fd: i32) -> bool {
+    // st_size, at byte 48.
+    os::status(fd).is_some_and(|stat| stat[6] >= SIZE as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_file_no_block_is_given_twice() {
+        let mut given = [false; BLOCKS as usize];
+        for nth in 0..BLOCKS {
+            let block = nth_unlisted(4_000_000, nth);
+            assert!(!core::mem::replace(&mut given[block as usize], true));
+        }
+    }
+
+    #[test]
+    fn a_process_comes_to_the_end_of_them() {
+        let file = IdsFile::default();
+        let first = file.claim_unlisted(7).unwrap();
+        assert_ne!(file.claim_unlisted(7).unwrap(), first);
+        assert_eq!((2..BLOCKS).filter_map(|_| file.claim_unlisted(7)).count() as u32, BLOCKS - 2);
+        assert_eq!(file.claim_unlisted(7), None);
+        assert!(file.for_child().claim_unlisted(8).is_some());
+    }
+}

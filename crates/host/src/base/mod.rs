@@ -1,0 +1,17 @@
+//! Below everything: the host's calls with types, and what needs neither carriers nor a kernel. It knows no process.
+
+pub(crate) mod bounds;
+pub(crate) mod clock;
+pub(crate) mod contexts;
+pub mod dispositions;
+pub mod handover;
+pub(crate) mod ids_file;
+pub(crate) mod neighbour;
+pub mod os;
+pub(crate) mod page;
+pub(crate) mod recorder;
+pub mod report;
+pub(crate) mod request;
+pub mod sites;
+pub(crate) mod socket;
+pub(crate) mod task;

@@ -1,0 +1,441 @@
+//! The host calls that the machine makes for itself, with types.
+
+use arch::syscall;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+use ids::{Nanos, Nice};
+use kernel::Call;
+
+/// The host signal of tick and kick. Programs of glibc cannot own it: it is reserved for
+/// thread cancellation, which is ours.
+pub const SIGNAL_TICK: i32 = 32;
+/// The host signal that ends a host call.
+pub const SIGNAL_INTERRUPT: i32 = 33;
+/// Sent to a carrier instead if there is no room to queue one of the two. It is never blocked. Should the program
+/// divide by zero while it is pending, which hides the program's own signal, the division is tried again. (A system
+/// call dispatched by SIGSYS would be lost.)
+pub const SIGNAL_NO_ROOM: i32 = 8;
+/// The value of our own signals, which tells them from others.
+pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
+/// The value of an interrupt that ends nothing.
+pub const IDENTITY_COOKIE: u64 = COOKIE + 1;
+
+pub(crate) mod nr {
+    pub use abi::nr::*;
+}
+
+const FUTEX_WAIT_PRIVATE: usize = 128;
+const FUTEX_WAKE_PRIVATE: usize = 129;
+const PROT_NONE: usize = 0;
+const PROT_READ_WRITE: usize = 3;
+const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
+const MAP_NORESERVE: usize = 0x4000;
+
+/// Sleeps while the word holds `value`, at most `timeout`. May return early.
+pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Option<Nanos>) {
+    let ts = timeout.map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
+    let ts_ptr = ts.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
+    // SAFETY: the word and the time outlive the call.
+    unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAIT_PRIVATE, value, ts_ptr) };
+}
+
+/// Wakes one sleeper of the word.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the host only looks the address up.
+    unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAKE_PRIVATE, 1) };
+}
+
+/// Fresh zeroed pages, or `None`. In a child that is being created they may come from the room kept for it.
+pub fn map(len: usize) -> Option<*mut u8> {
+    let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: a new private mapping harms nobody; a hint replaces nothing.
+    let p = unsafe { syscall!(nr::MMAP, hint(len), len, PROT_READ_WRITE, flags, usize::MAX, 0) };
+    if p > 0 { Some(p as *mut u8) } else { take_room(len) }
+}
+
+const PAGE: usize = 4096;
+
+/// How far below the image our own mappings lie: farther than programs map, and within what ThreadSanitizer leaves
+/// to libraries.
+const AWAY: usize = 256 << 30;
+
+/// Where our next mapping best lies. Left to itself the host puts it right below what the program mapped last, and if
+/// that is MAP_GROWSDOWN it can no longer grow (`stack_guard_gap`).
+fn hint(len: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if NEXT.load(Relaxed) == 0 {
+        let first = (&raw const NEXT as usize).saturating_sub(AWAY) & !(PAGE - 1);
+        let _ = NEXT.compare_exchange(0, first, Relaxed, Relaxed);
+    }
+    NEXT.fetch_add(len.next_multiple_of(PAGE), Relaxed)
+}
+
+/// The memory that a forked child's kernel takes: five mebibytes, and more where extended states are large.
+const ROOM: usize = 8 << 20;
+
+/// Address space for a forked child's kernel. Linux forks whatever RLIMIT_AS and `vm.max_map_count` say; a child
+/// that could map nothing would have no kernel. It takes no memory until it is used.
+static ROOM_AT: AtomicUsize = AtomicUsize::new(0);
+/// How much of it is left, while a child is being made; 0 at all other times.
+static ROOM_LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// Reserves room for a child that is about to be forked; false without memory.
+pub fn keep_room() -> bool {
+    if ROOM_AT.load(Relaxed) != 0 {
+        return true;
+    }
+    let Some(room) = map(ROOM) else { return false };
+    if ROOM_AT.compare_exchange(0, room as usize, Relaxed, Relaxed).is_err() {
+        // SAFETY: nobody has seen this one.
+        unsafe { unmap(room, ROOM) };
+    }
+    true
+}
+
+/// In a forked child: memory that the host refuses comes out of the room from now on.
+pub(crate) fn open_room() {
+    ROOM_LEFT.store(ROOM, Relaxed);
+}
+
+/// The child has its kernel. The rest of a used room is too small for a child of its own.
+pub(crate) fn close_room() {
+    if ROOM_LEFT.swap(0, Relaxed) != ROOM {
+        ROOM_AT.store(0, Relaxed);
+        keep_room();
+    }
+}
+
+/// From the room's end down. A child that is being created has one thread.
+#[cold]
+fn take_room(len: usize) -> Option<*mut u8> {
+    let left = ROOM_LEFT.load(Relaxed).checked_sub(len.next_multiple_of(PAGE))?;
+    // Nothing left would look like a closed room, and the rest of one is never enough for another child.
+    ROOM_LEFT.store(left, Relaxed);
+    Some((ROOM_AT.load(Relaxed) + left) as *mut u8)
+}
+
+const MADV_POPULATE_WRITE: usize = 23;
+
+/// Has pages filled in at once, which costs less than a fault for each. A host that cannot (before Linux 5.14) leaves it.
+///
+/// # Safety
+/// The pages must be ours.
+pub unsafe fn populate(p: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: as the caller promises.
+        unsafe { syscall!(nr::MADVISE, p, len, MADV_POPULATE_WRITE) };
+    }
+}
+
+/// Unmaps pages.
+///
+/// # Safety
+/// Nothing may use them any more.
+pub unsafe fn unmap(p: *mut u8, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { syscall!(nr::MUNMAP, p, len) };
+}
+
+/// Makes pages inaccessible: a guard. False if the host refuses.
+///
+/// # Safety
+/// The pages must be ours and unused.
+pub unsafe fn guard(p: *mut u8, len: usize) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { syscall!(nr::MPROTECT, p, len, PROT_NONE) == 0 }
+}
+
+/// A clock of the host, by its number.
+pub fn clock_gettime(clock: i32) -> Nanos {
+    let mut ts = [0u64; 2];
+    // SAFETY: the host fills `ts`.
+    unsafe { syscall!(nr::CLOCK_GETTIME, clock, ts.as_mut_ptr()) };
+    Nanos(ts[0].wrapping_mul(1_000_000_000).wrapping_add(ts[1]))
+}
+
+/// The CPU time that the host has given to a host thread of this process.
+pub fn cpu_time_of(tid: u32) -> Nanos {
+    // The precise clock of one thread (`make_thread_cpuclock` in the kernel's posix-timers.h).
+    const OF_THREAD: i32 = 4;
+    const PRECISE: i32 = 2;
+    clock_gettime(!(tid as i32) << 3 | OF_THREAD | PRECISE)
+}
+
+/// The nice value of the calling host thread.
+pub fn nice() -> Nice {
+    const PRIO_PROCESS: usize = 0;
+    // SAFETY: no memory is touched.
+    let biased = unsafe { syscall!(nr::GETPRIORITY, PRIO_PROCESS, 0) };
+    // The call answers 20 - nice, so that no answer looks like an error (`getpriority(2)`).
+    Nice(20 - biased as i8)
+}
+
+/// This process's id.
+pub fn getpid() -> i32 {
+    // SAFETY: has no effect.
+    unsafe { syscall!(nr::GETPID) as i32 }
+}
+
+/// The timer slack of carriers, in nanoseconds.
+pub const FINEST: u64 = 1;
+const PR_SET_TIMERSLACK: usize = 29;
+const PR_GET_TIMERSLACK: usize = 30;
+
+/// Sets the timer slack of the calling host thread; 0 resets it.
+pub fn set_timer_slack(slack: u64) {
+    // SAFETY: only timers are later by it.
+    unsafe { syscall!(nr::PRCTL, PR_SET_TIMERSLACK, slack, 0, 0, 0) };
+}
+
+/// The timer slack of the calling host thread, and what it is reset to, which it is now.
+pub fn reset_timer_slack() -> [u64; 2] {
+    // SAFETY: only asks.
+    let now = || unsafe { syscall!(nr::PRCTL, PR_GET_TIMERSLACK, 0, 0, 0, 0) } as u64;
+    let before = now();
+    set_timer_slack(0);
+    [before, now()]
+}
+
+/// This host thread's id.
+pub fn gettid() -> i32 {
+    // SAFETY: has no effect.
+    unsafe { syscall!(nr::GETTID) as i32 }
+}
+
+/// Whether `poll(2)` finds `fd` ready within so many milliseconds, or finds fault with it.
+pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
+    const POLLIN: u64 = 1;
+    const POLLOUT: u64 = 4;
+    let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
+    // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
+    unsafe { syscall!(nr::POLL, &raw mut one, 1, patience) > 0 }
+}
+
+/// Sends one of our own signals, with the cookie, to a carrier; false if there is none.
+pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
+    signal_carrier(pid, tid, signal, COOKIE)
+}
+
+/// Makes a carrier look at what identity it must have, and at what it shall do for a tracer.
+pub fn signal_for_identity(pid: i32, tid: i32) {
+    signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
+}
+
+fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
+    match queue(pid, tid, signal, cookie) {
+        0 => true,
+        r if r == abi::Errno::ESRCH.to_ret() => false,
+        _ => send(pid, tid, SIGNAL_NO_ROOM),
+    }
+}
+
+/// Sends a signal below 32. The host never refuses one for lack of room in the queue, but then it does not tell the
+/// sender (`__send_signal_locked`). False if there is no such host thread.
+pub(crate) fn send(pid: i32, tid: i32, signal: i32) -> bool {
+    // SAFETY: a host thread of ours, which handles or takes it.
+    unsafe { syscall!(nr::TGKILL, pid, tid, signal) == 0 }
+}
+
+/// Queues a signal with a value: 0, or the host's error. EAGAIN: the user's processes have all that RLIMIT_SIGPENDING
+/// allows.
+pub(crate) fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> isize {
+    const SI_QUEUE: i32 = -1;
+    let mut info = [0u8; 128];
+    info[0..4].copy_from_slice(&signal.to_ne_bytes());
+    info[8..12].copy_from_slice(&SI_QUEUE.to_ne_bytes());
+    info[24..32].copy_from_slice(&cookie.to_ne_bytes());
+    queue_info(pid, tid, &info)
+}
+
+/// Queues a signal of this process for one of its host threads, with anything told of it.
+pub(crate) fn queue_info(pid: i32, tid: i32, info: &[u8; 128]) -> isize {
+    let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+    // SAFETY: the host copies `info`.
+    unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) }
+}
+
+/// Sets this host thread's mask; gives the old one. `how`: 0 block, 1 unblock, 2 set.
+pub fn sigprocmask(how: i32, set: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both words are ours.
+    unsafe { syscall!(nr::RT_SIGPROCMASK, how, &raw const set, &raw mut old, 8) };
+    old
+}
+
+/// A host disposition.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostAction {
+    /// 0 default, 1 ignore, or the handler.
+    pub handler: u64,
+    /// SA_* flags.
+    pub flags: u64,
+    /// The return address of the handler.
+    pub restorer: u64,
+    /// Blocked while it runs.
+    pub mask: u64,
+}
+
+/// Sets a host disposition: the old one, or the host's error.
+pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction, isize> {
+    let mut old = HostAction::default();
+    let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: both structures are ours; the handlers given are image code.
+    let r = unsafe { syscall!(nr::RT_SIGACTION, signal, new, &raw mut old, 8) };
+    if r == 0 { Ok(old) } else { Err(-r) }
+}
+
+/// Lets the host do to the process what it does by default for this signal. Comes back if it does nothing, or stops the
+/// process and that continues; the action is the default one then. The action before, if it can be another.
+pub(crate) fn suffer(signal: i32) -> Option<HostAction> {
+    let before = try_sigaction(signal, Some(&HostAction::default()));
+    // It is for this host thread and arrives when it is let through.
+    send(getpid(), gettid(), signal);
+    let mask = sigprocmask(1, 1 << (signal - 1));
+    sigprocmask(2, mask);
+    before.ok()
+}
+
+/// Ends the process.
+pub(crate) fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: ends everything.
+        unsafe { syscall!(nr::EXIT_GROUP, status) };
+    }
+}
+
+/// A set of the host's CPUs.
+pub type CpuSet = [u64; 128];
+
+/// The host CPUs this process may use.
+pub fn affinity() -> CpuSet {
+    let mut mask = [0; 128];
+    // SAFETY: the host fills at most the length given.
+    unsafe { syscall!(nr::SCHED_GETAFFINITY, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    mask
+}
+
+/// Lets a host thread, 0 for the caller, run on these CPUs only. A refusal (the cpuset has changed) leaves its old set.
+pub(crate) fn set_affinity(tid: u32, mask: &CpuSet) {
+    // SAFETY: a host thread of ours.
+    unsafe { syscall!(nr::SCHED_SETAFFINITY, tid, size_of_val(mask), mask.as_ptr()) };
+}
+
+/// How many CPUs of the host this process may use.
+pub fn host_cpus() -> usize {
+    affinity().iter().map(|w| w.count_ones() as usize).sum::<usize>().max(1)
+}
+
+/// A call of the program's, made for it; ERESTARTNOINTR if a signal came before it began.
+pub(crate) fn interruptible(call: &Call) -> isize {
+    let [a, b, c, d, e, f] = call.args;
+    // SAFETY: the program's own call, on its behalf.
+    unsafe { arch::entry::host_call(&[call.nr as u64, a, b, c, d, e, f]) }
+}
+
+/// Writes to the standard error stream, as far as it goes.
+pub fn write_error(bytes: &[u8]) {
+    write(2, bytes);
+}
+
+/// Writes to a descriptor, as far as it goes.
+pub fn write(fd: i32, bytes: &[u8]) {
+    // SAFETY: the host reads the bytes.
+    unsafe { syscall!(nr::WRITE, fd, bytes.as_ptr(), bytes.len()) };
+}
+
+/// Opens a file, to be closed by exec: its descriptor, or the host's answer. The path ends with a zero; one that was
+/// cut off is too long.
+pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<i32, isize> {
+    const AT_FDCWD: isize = -100;
+    const O_CLOEXEC: usize = 0o2000000;
+    if !path.ends_with(&[0]) {
+        return Err(abi::Errno::ENAMETOOLONG.to_ret());
+    }
+    // SAFETY: the path is a string.
+    let fd = unsafe { syscall!(nr::OPENAT, AT_FDCWD, path.as_ptr(), flags | O_CLOEXEC, mode) };
+    if fd < 0 { Err(fd) } else { Ok(fd as i32) }
+}
+
+/// A second descriptor for the same file, not below `at_least` and closed by exec.
+pub fn duplicate(fd: i32, at_least: i32) -> Option<i32> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: a new descriptor harms nobody.
+    let new = unsafe { syscall!(nr::FCNTL, fd, F_DUPFD_CLOEXEC, at_least) };
+    (new >= 0).then_some(new as i32)
+}
+
+/// Reads what is there at once: how many bytes, 0 for an error.
+pub fn read(fd: i32, to: &mut [u8]) -> usize {
+    // SAFETY: the buffer is the caller's.
+    let n = unsafe { syscall!(nr::READ, fd, to.as_mut_ptr(), to.len()) };
+    usize::try_from(n).unwrap_or(0)
+}
+
+/// The beginning of a file, by its path with a zero at the end; nothing if it cannot be read.
+pub fn read_file<'a>(path: &[u8], to: &'a mut [u8]) -> &'a [u8] {
+    let Ok(fd) = open(path, 0, 0) else { return &[] };
+    let len = read(fd, to);
+    close(fd);
+    to.get(..len).unwrap_or_default()
+}
+
+/// Gives a descriptor back.
+pub fn close(fd: i32) {
+    // SAFETY: the descriptor is the caller's.
+    unsafe { syscall!(nr::CLOSE, fd) };
+}
+
+/// Which file a descriptor stands for: device and inode.
+pub fn file_of(fd: i32) -> Option<[u64; 2]> {
+    status(fd).map(|stat| [stat[0], stat[1]])
+}
+
+/// How many bytes a file has.
+pub fn len_of(fd: i32) -> Option<u64> {
+    status(fd).map(|stat| stat[6])
+}
+
+/// The words of `struct stat`: device and inode first, `st_mode` and `st_uid` at bytes 24 and 28, `st_size` at byte 48.
+pub(crate) fn status(fd: i32) -> Option<[u64; 18]> {
+    let mut stat = [0u64; 18];
+    // SAFETY: `struct stat` has 144 bytes.
+    let r = unsafe { syscall!(nr::FSTAT, fd, stat.as_mut_ptr()) };
+    (r == 0).then_some(stat)
+}
+
+/// Lets another host thread run, longer from the eleventh round on. See [`sync::set_relax`].
+///
+/// The holder was probably preempted; back off exponentially up to 1 ms, fourfold each tenth round. A thread that
+/// wakes up gets the processor at once, so some tens of host threads that poll every 20 µs would keep the holder from
+/// running at all.
+pub fn relax(round: u32) {
+    match pause(round) {
+        // SAFETY: has no effect on memory.
+        Nanos::ZERO => unsafe { syscall!(nr::SCHED_YIELD) },
+        pause => {
+            let pause = [0u64, pause.0];
+            // SAFETY: the host reads the time.
+            unsafe { syscall!(nr::NANOSLEEP, pause.as_ptr(), 0) }
+        }
+    };
+}
+
+fn pause(round: u32) -> Nanos {
+    match round / 10 {
+        0 => Nanos::ZERO,
+        tens => Nanos(20_000 << (2 * (tens - 1)).min(6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_long_looks_seldom() {
+        assert_eq!((pause(0), pause(9)), (Nanos::ZERO, Nanos::ZERO));
+        assert!((10..1000).all(|round| pause(round) > Nanos::ZERO && pause(round) <= pause(round + 1)));
+        assert_eq!((pause(10), pause(40), pause(u32::MAX)), (Nanos(20_000), Nanos(1_280_000), Nanos(1_280_000)));
+    }
+}

@@ -1,0 +1,331 @@
+//! The state page of this process: a file in the user's runtime folder, for `entresol ps` and its kin.
+//!
+//! At its start a process leaves a header there, with five host calls. Nothing more happens until somebody wants to
+//! know more: a signal asks the service thread, and it makes a snapshot ([`kernel::Kernel::snapshot`]), in a file
+//! that has room for all threads by then. So traps, switches and wake-ups know nothing of the page, and a process that
+//! is not watched pays nothing. A file goes with its process; what a killed process leaves, readers recognise and remove.
+//!
+//! The file belongs to the user that the process has. A process that changes its rights takes the page away first and
+//! leaves one anew, so that a program that gave up a user cannot write to what that user's tools read.
+//!
+//! The file is mapped, so that no descriptor of the program's table is held, and written by labelled stores: somebody may
+//! cut it short, and the file system may be full.
+
+use crate::base::os::{self, nr};
+use crate::base::report::Text;
+use crate::base::request;
+use abi::SigInfo;
+use alloc::vec::Vec;
+use arch::{syscall, user};
+use core::fmt::Write;
+use ids::{Nanos, THREADS_MAX};
+use kernel::{Kernel, snapshot_rest};
+use state::{Full, Header, Memory, Writer, page_words};
+use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
+
+/// The longest folder.
+const FOLDER_MAX: usize = 120;
+type Path = Text<160>;
+
+/// Where a process leaves its page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pid: i32,
+    cpus: usize,
+    /// XDG_RUNTIME_DIR as the program found it, and the folder that the image was put into.
+    runtime: Vec<u8>,
+    image: Vec<u8>,
+    /// Which of the folders holds the file: one more than its number; 0: none does.
+    folder: AtomicU8,
+    /// The owner of that folder.
+    user: AtomicU64,
+    /// When the process left its header, by CLOCK_BOOTTIME.
+    created: AtomicU64,
+    /// The namespace of its id.
+    namespace: AtomicU64,
+}
+
+/// The folders that are tried. The last is the one that the image lies in, because that may be on a disk.
+const FOLDERS: u8 = 4;
+/// The one of them whose parent is everybody's.
+const SHARED_MEMORY: u8 = 2;
+
+const AT_FDCWD: isize = -100;
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+/// RDWR | CREAT | EXCL | NOFOLLOW
+const O_NEW: usize = 0o2 | 0o100 | 0o200 | 0o400000;
+const CLOCK_BOOTTIME: i32 = 7;
+const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+
+impl Page {
+    /// That of the process `pid`, which has not left it. `loader` names the image (`exec`).
+    pub fn new(pid: i32, cpus: usize, runtime: &[u8], loader: &[u8]) -> Page {
+        let is_usable = |folder: &&[u8]| folder.first() == Some(&b'/') && folder.len() < FOLDER_MAX;
+        Page {
+            pid,
+            cpus,
+            runtime: Some(runtime).filter(is_usable).unwrap_or(b"").to_vec(),
+            image: image_folder(loader).filter(is_usable).unwrap_or(b"").to_vec(),
+            folder: AtomicU8::new(0),
+            user: AtomicU64::new(0),
+            created: AtomicU64::new(0),
+            namespace: AtomicU64::new(0),
+        }
+    }
+
+    /// That of a forked child.
+    pub fn for_child(&self, pid: i32) -> Page {
+        let mut page = Page::new(pid, self.cpus, &self.runtime, b"");
+        page.image.clone_from(&self.image);
+        page
+    }
+
+    /// The path of one of the folders, without the zero at its end: its parent's, or all of it.
+    fn folder(&self, number: u8, user: u64, parent: bool) -> Option<Path> {
+        let mut path = Path::default();
+        let name = if parent { "" } else { "/entresol" };
+        let _ = match number {
+            0 if self.runtime.is_empty() => return None,
+            0 => {
+                self.runtime.iter().for_each(|&b| path.push(b));
+                path.write_str(name)
+            }
+            1 => write!(path, "/run/user/{user}{name}"),
+            // Anybody may make folders there: the parent's owner says nothing.
+            SHARED_MEMORY => write!(path, "/dev/shm/entresol-{user}"),
+            _ if self.image.is_empty() => return None,
+            _ => {
+                self.image.iter().for_each(|&b| path.push(b));
+                Ok(())
+            }
+        };
+        Some(path)
+    }
+
+    /// The file's path, or that of its successor in the making, as the host wants it.
+    fn file(&self, successor: bool) -> Option<Path> {
+        let folder = self.folder.load(Relaxed).checked_sub(1)?;
+        let mut path = self.folder(folder, self.user.load(Relaxed), false)?;
+        let _ = write!(path, "/state-{}{}\0", self.pid, if successor { "~" } else { "" });
+        Some(path)
+    }
+
+    /// Whether the folder is one that nobody else can put anything into; it is made if its parent is ours.
+    fn is_ours(&self, number: u8, user: u64) -> bool {
+        let Some(mut path) = self.folder(number, user, false) else { return false };
+        path.push(0);
+        match owner(&path) {
+            Ok(found) => found == Some(user),
+            Err(_) => {
+                let parent = self.folder(number, user, true).map(|mut path| {
+                    path.push(0);
+                    path
+                });
+                let by_parent = number < SHARED_MEMORY && parent.is_some_and(|path| owner(&path) == Ok(Some(user)));
+                let allowed = number == SHARED_MEMORY || by_parent;
+                // SAFETY: the path is a string of ours.
+                let made = allowed && unsafe { syscall!(nr::MKDIR, path.as_bytes().as_ptr(), 0o700) } == 0;
+                (made || allowed) && owner(&path) == Ok(Some(user))
+            }
+        }
+    }
+
+    fn header(&self, capacity: usize, service: i32) -> Header {
+        Header {
+            pid: self.pid,
+            namespace: self.namespace.load(Relaxed),
+            service,
+            created: Nanos(self.created.load(Relaxed)),
+            cpus: self.cpus,
+            capacity,
+        }
+    }
+
+    /// Leaves the header. The service thread has been started, as that host thread, and no page is mapped.
+    pub fn announce(&self, service: i32) {
+        self.folder.store(0, Relaxed);
+        // SAFETY: has no effect.
+        let user = unsafe { syscall!(nr::GETEUID) } as u64;
+        let Some(number) = (0..FOLDERS).find(|&number| self.is_ours(number, user)) else { return };
+        self.user.store(user, Relaxed);
+        self.folder.store(number + 1, Relaxed);
+        let Some(fd) = self.file(false).and_then(|path| create(&path)) else { return self.folder.store(0, Relaxed) };
+        self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
+        self.namespace.store(namespace(), Relaxed);
+        let words = self.header(0, service).encode();
+        // SAFETY: the descriptor is ours, the words are.
+        unsafe {
+            syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0);
+            syscall!(nr::CLOSE, fd);
+        }
+    }
+
+    /// Takes the file away: the process ends, or its rights are about to change.
+    pub fn remove(&self) {
+        if let Some(path) = self.file(false) {
+            // SAFETY: the path is a string of ours.
+            unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
+        }
+    }
+}
+
+/// The folder that the image was put into.
+fn image_folder(loader: &[u8]) -> Option<&[u8]> {
+    let path = loader.split(|&b| b == b'=').nth(1)?.split(|&b| b == b':').next()?;
+    path.get(..path.iter().rposition(|&b| b == b'/')?)
+}
+
+/// The only user who can write to a folder; none if it is no folder or others can.
+fn owner(path: &Path) -> Result<Option<u64>, isize> {
+    const S_IFMT: u32 = 0o170000;
+    const S_IFDIR: u32 = 0o040000;
+    let mut stat = [0u32; 36];
+    // SAFETY: `struct stat` has 144 bytes; st_mode and st_uid are the words at bytes 24 and 28.
+    let r = unsafe {
+        let path = path.as_bytes().as_ptr();
+        syscall!(nr::NEWFSTATAT, AT_FDCWD, path, stat.as_mut_ptr(), AT_SYMLINK_NOFOLLOW)
+    };
+    if r < 0 {
+        return Err(r);
+    }
+    Ok((stat[6] & S_IFMT == S_IFDIR && stat[6] & 0o022 == 0).then_some(u64::from(stat[7])))
+}
+
+/// A new file; what a process with the same id, or this one before its exec, has left there gives way.
+fn create(path: &Path) -> Option<i32> {
+    let path = path.as_bytes();
+    let made = os::open(path, O_NEW, 0o600).or_else(|why| {
+        if why != abi::Errno::EEXIST.to_ret() {
+            return Err(why);
+        }
+        // SAFETY: the path is a string of ours.
+        unsafe { syscall!(nr::UNLINK, path.as_ptr()) };
+        os::open(path, O_NEW, 0o600)
+    });
+    made.ok()
+}
+
+/// The pid namespace of the process's id; 0: there is no `/proc` that says so.
+fn namespace() -> u64 {
+    let mut stat = [0u64; 18];
+    // SAFETY: `struct stat` has 144 bytes.
+    let r = unsafe { syscall!(nr::NEWFSTATAT, AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), stat.as_mut_ptr(), 0) };
+    // st_ino, at byte 8.
+    if r == 0 { stat[1] } else { 0 }
+}
+
+/// The mapped file.
+#[derive(Debug)]
+struct Mapping {
+    at: u64,
+    words: usize,
+}
+
+impl Memory for Mapping {
+    fn write(&mut self, at: usize, words: &[u64]) -> Result<(), Full> {
+        if at + words.len() > self.words {
+            return Err(Full);
+        }
+        let to = (self.at + 8 * at as u64..).step_by(8);
+        words.iter().zip(to).try_for_each(|(&word, to)| user::store_u64(to, word)).map_err(|_| Full)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing else refers to it.
+        unsafe { syscall!(nr::MUNMAP, self.at, self.words * 8) };
+    }
+}
+
+/// The service thread's state of the page.
+#[derive(Debug, Default)]
+pub(crate) struct Publisher {
+    page: Option<Writer<Mapping>>,
+    /// A snapshot was requested.
+    asked: bool,
+    /// No other is made before.
+    next: Nanos,
+}
+
+impl Publisher {
+    /// Whether a signal asks for a snapshot.
+    pub(crate) fn is_request(info: &SigInfo) -> bool {
+        request::is_one(info) && info.value() == Header::REQUEST
+    }
+
+    /// The process's rights are about to change: what is mapped is let go, and the file is removed while it can be.
+    pub(crate) fn withdraw(&mut self, page: &Page) {
+        self.page = None;
+        page.remove();
+    }
+
+    /// Requests a snapshot.
+    pub(crate) fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// How long the service thread may sleep.
+    pub(crate) fn sleep(&self) -> Option<Nanos> {
+        self.asked.then(|| self.next.since(os::clock_gettime(1)))
+    }
+
+    /// Makes the snapshot that was asked for, if it is time to.
+    pub(crate) fn look(&mut self, k: &Kernel<impl linux::Host>, page: &Page, service: i32) {
+        if !self.asked || os::clock_gettime(1) < self.next {
+            return;
+        }
+        self.asked = false;
+        let before = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID);
+        let living = k.threads().live() as usize;
+        if self.page.as_ref().is_none_or(|page| page.capacity() < living) {
+            // A quarter more than now, because threads are created while they are described.
+            let capacity = (living + living / 4 + 1).next_multiple_of(64).min(THREADS_MAX);
+            self.page = map(k, page, page.header(capacity, service)).or(self.page.take());
+        }
+        if let Some(page) = &mut self.page
+            && k.snapshot(page).is_err()
+        {
+            // The file system is full, or the file was truncated: start again at the next request.
+            self.page = None;
+        }
+        let spent = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID).since(before);
+        self.next = os::clock_gettime(1) + snapshot_rest(spent);
+    }
+}
+
+/// Replaces the old file by one with this header.
+fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writer<Mapping>> {
+    const RLIMIT_FSIZE: u64 = 1;
+    const MADV_DONTFORK: usize = 10;
+    const SHARED: usize = 1;
+    const READ_WRITE: usize = 3;
+    let (path, new) = (page.file(false)?, page.file(true)?);
+    let words = page_words(header.cpus, header.capacity);
+    // Beyond it the host would send the program a signal.
+    if linux::facts::soft_limit(&k.m, RLIMIT_FSIZE) < 8 * words as u64 {
+        return None;
+    }
+    let fd = create(&new)?;
+    // SAFETY: the descriptor is ours and closed again; a child must not write to its parent's page.
+    let at = unsafe {
+        let sized = syscall!(nr::FTRUNCATE, fd, 8 * words) == 0;
+        let at = if sized { syscall!(nr::MMAP, 0, 8 * words, READ_WRITE, SHARED, fd, 0) } else { -1 };
+        syscall!(nr::CLOSE, fd);
+        at
+    };
+    let mapping = (at > 0).then_some(Mapping { at: at as u64, words });
+    let page = mapping.and_then(|mapping| Writer::new(mapping, header).ok());
+    let (old, new) = (path.as_bytes().as_ptr(), new.as_bytes().as_ptr());
+    // SAFETY: the paths are strings of ours, the mapping is ours.
+    unsafe {
+        if at > 0 {
+            syscall!(nr::MADVISE, at, 8 * words, MADV_DONTFORK);
+        }
+        let done = page.is_some() && syscall!(nr::RENAME, new, old) == 0;
+        if !done {
+            syscall!(nr::UNLINK, new);
+        }
+        page.filter(|_| done)
+    }
+}

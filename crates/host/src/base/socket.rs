@@ -1,0 +1,98 @@
+//! Abstract sockets (`unix(7)`) between two processes that run under Entresol, or one and the command. They are closed when
+//! they are dropped, by exec, and never wait longer than they are told.
+
+use crate::base::os::{self, nr};
+use arch::syscall;
+
+const AF_UNIX: u16 = 1;
+/// SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK
+const CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
+pub(crate) const SOL_SOCKET: usize = 1;
+/// Bytes of a name.
+const NAME: usize = abi::neighbour::NAME;
+
+/// A connected or listening one.
+#[derive(Debug)]
+pub(crate) struct Socket(pub i32);
+
+/// The process at the other end, as the host tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Its id; 0 in another namespace.
+    pub process: i32,
+    /// Its effective user.
+    pub user: u32,
+}
+
+impl Socket {
+    fn new() -> Option<Socket> {
+        const SOCK_STREAM: usize = 1;
+        // SAFETY: a new descriptor.
+        let fd = unsafe { syscall!(nr::SOCKET, AF_UNIX, SOCK_STREAM | CLOEXEC_NONBLOCK, 0) };
+        (fd >= 0).then_some(Socket(fd as i32))
+    }
+
+    /// Connected to the listener of that name.
+    pub fn connect(name: &[u8; NAME]) -> Option<Socket> {
+        let (socket, address) = (Socket::new()?, address(name));
+        // SAFETY: the address is ours.
+        let r = unsafe { syscall!(nr::CONNECT, socket.0, address.as_ptr(), address.len()) };
+        (r == 0).then_some(socket)
+    }
+
+    /// Listens under that name, if it is free.
+    pub fn listen(name: &[u8; NAME]) -> Option<Socket> {
+        let (socket, address) = (Socket::new()?, address(name));
+        // SAFETY: as above.
+        let bound = unsafe { syscall!(nr::BIND, socket.0, address.as_ptr(), address.len()) == 0 };
+        // SAFETY: the socket is ours.
+        let listens = bound && unsafe { syscall!(nr::LISTEN, socket.0, 4) == 0 };
+        listens.then_some(socket)
+    }
+
+    /// The next connection, if there is one within so many milliseconds.
+    pub fn accept(&self, patience: u32) -> Option<Socket> {
+        if !os::becomes_ready(self.0 as u64, false, patience) {
+            return None;
+        }
+        // SAFETY: a new descriptor.
+        let fd = unsafe { syscall!(nr::ACCEPT4, self.0, 0, 0, CLOEXEC_NONBLOCK) };
+        (fd >= 0).then_some(Socket(fd as i32))
+    }
+
+    /// Who connected or listens there.
+    pub fn peer(&self) -> Option<Peer> {
+        const SO_PEERCRED: usize = 17;
+        // `struct ucred`: process, user, group.
+        let (mut peer, mut size) = ([0u32, u32::MAX, u32::MAX], 12u32);
+        // SAFETY: the host fills our words.
+        let r = unsafe { syscall!(nr::GETSOCKOPT, self.0, SOL_SOCKET, SO_PEERCRED, peer.as_mut_ptr(), &raw mut size) };
+        (r == 0).then_some(Peer { process: peer[0] as i32, user: peer[1] })
+    }
+
+    /// Sends all of it; false if it does not fit.
+    pub fn send(&self, bytes: &[u8]) -> bool {
+        const DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
+        // SAFETY: the host reads the bytes.
+        let r = unsafe { syscall!(nr::SENDTO, self.0, bytes.as_ptr(), bytes.len(), DONTWAIT_NOSIGNAL, 0, 0) };
+        r == bytes.len() as isize
+    }
+
+    /// Receives so many bytes, which were sent at once, within so many milliseconds.
+    pub fn receive(&self, bytes: &mut [u8], patience: u32) -> bool {
+        os::becomes_ready(self.0 as u64, false, patience) && os::read(self.0, bytes) == bytes.len()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        os::close(self.0);
+    }
+}
+
+fn address(name: &[u8; NAME]) -> [u8; 2 + NAME] {
+    let mut address = [0; 2 + NAME];
+    address[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
+    address[2..].copy_from_slice(name);
+    address
+}

@@ -1,0 +1,195 @@
+//! The host timers of a carrier: two, so that one can be set a tick ahead.
+//!
+//! Setting a timer that becomes the next event of its host CPU programs the hardware, which is an exit in a virtual
+//! machine and was in the way of every preemption (figures in `docs/PERFORMANCE.md`). With two timers, the tick that
+//! goes off finds the next one set; the host programs the hardware for it in its own interrupt, where it must do so
+//! anyway, and each tick sets the one after the next.
+//!
+//! | word | meaning | writer |
+//! |---|---|---|
+//! | `id` | the host's number; −1: not made yet | the carrier |
+//! | `at` | when it goes off, by CLOCK_MONOTONIC; MAX: not set, or its signal has arrived | the carrier, its handler |
+//! | `rung_at` | when the service thread must ring instead; 0: it has; MAX: it need not | the carrier sets it, the service thread sets 0, the carrier's handler MAX |
+//!
+//! A timer whose time has come but whose signal has not still counts as set: the signal is on its way.
+//!
+//! **Without a timer**, when RLIMIT_SIGPENDING is exhausted, the service thread rings: it sleeps until the time and
+//! kicks the carrier. That costs two switches of host threads a tick, and a host call for each attempt to get a timer
+//! after all.
+
+use crate::base::os::{self, nr};
+use crate::base::report;
+use crate::carriers::carrier::{Carrier, Carriers};
+use crate::carriers::service_state::Service;
+use abi::Errno;
+use arch::syscall;
+use ids::Nanos;
+use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
+
+/// Both timers of one carrier.
+#[derive(Debug)]
+pub struct Alarms {
+    alarms: [Alarm; 2],
+    rung_at: AtomicU64,
+}
+
+impl Default for Alarms {
+    fn default() -> Alarms {
+        Alarms { alarms: Default::default(), rung_at: AtomicU64::new(NEVER) }
+    }
+}
+
+const NEVER: u64 = u64::MAX;
+const RUNG: u64 = 0;
+
+#[derive(Debug)]
+struct Alarm {
+    id: AtomicI32,
+    at: AtomicU64,
+}
+
+impl Default for Alarm {
+    fn default() -> Alarm {
+        Alarm { id: AtomicI32::new(-1), at: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Alarms {
+    /// Makes the tick signal come to the calling carrier, the host thread `tid`, at `at` or somewhat earlier; and, if
+    /// that costs nothing in the way of others, again at about `then`.
+    pub(crate) fn set(&self, service: &Service, tid: u32, at: Nanos, then: Option<Nanos>) {
+        let [a, b] = &self.alarms;
+        let (first, other) = match (a.at.load(Relaxed), b.at.load(Relaxed)) {
+            (x, y) if x.min(y) <= at.0 => return Self::ahead(tid, at, then, [a, b]),
+            // One that has gone off, or the later one.
+            (x, y) if x == u64::MAX || (y != u64::MAX && x > y) => (a, b),
+            (_, y) if y != u64::MAX || b.exists() => (b, a),
+            _ => (a, b),
+        };
+        if let Err(error) = first.set(tid, at) {
+            return self.be_rung(service, at, error);
+        }
+        if let Some(then) = then
+            && other.at.load(Relaxed) == u64::MAX
+        {
+            // Without a second timer everything is as well, and a little later.
+            let _ = other.set(tid, then);
+        }
+    }
+
+    /// The one for `at` is set already; the other follows it at the distance that was asked for.
+    fn ahead(tid: u32, at: Nanos, then: Option<Nanos>, [a, b]: [&Alarm; 2]) {
+        let Some(then) = then else { return };
+        let (next, other) = if a.at.load(Relaxed) <= b.at.load(Relaxed) { (a, b) } else { (b, a) };
+        if other.at.load(Relaxed) == u64::MAX {
+            let _ = other.set(tid, Nanos(next.at.load(Relaxed)) + then.since(at));
+        }
+    }
+
+    /// Until the service thread has rung, there is no need to call it again for a later time.
+    #[cold]
+    fn be_rung(&self, service: &Service, at: Nanos, error: Errno) {
+        service.rings.store(true, SeqCst);
+        if self.rung_at.fetch_min(at.0.max(RUNG + 1), SeqCst) > at.0 && !service.call() {
+            report::fatal(format_args!(
+                "the host refused a timer for a carrier (error {}; 11: the user's processes have all the timers and pending \
+                 signals that `ulimit -i` allows)",
+                error.0
+            ));
+        }
+    }
+
+    /// Whether the kick that has arrived stands for a timer: from the handler of the carrier.
+    pub fn was_rung(&self) -> bool {
+        self.rung_at.load(Relaxed) == RUNG && self.rung_at.compare_exchange(RUNG, NEVER, SeqCst, Relaxed).is_ok()
+    }
+
+    /// The signal of this timer has arrived: from the handler of the carrier.
+    pub fn went_off(&self, id: i32) {
+        for alarm in &self.alarms {
+            if alarm.id.load(Relaxed) == id {
+                alarm.at.store(u64::MAX, Relaxed);
+            }
+        }
+    }
+
+    /// Signals of both may have been lost: they count as not set.
+    pub fn forget(&self) {
+        for alarm in &self.alarms {
+            alarm.at.store(u64::MAX, Relaxed);
+        }
+    }
+
+    /// The carrier's host thread is about to end.
+    pub fn delete(&self) {
+        for alarm in &self.alarms {
+            let id = alarm.id.swap(-1, Relaxed);
+            alarm.at.store(u64::MAX, Relaxed);
+            self.rung_at.store(NEVER, SeqCst);
+            if id >= 0 {
+                // SAFETY: the timer is this carrier's.
+                unsafe { syscall!(nr::TIMER_DELETE, id) };
+            }
+        }
+    }
+}
+
+/// How long the service thread may sleep before it must ring; `None`: as long as it likes.
+pub(crate) fn sleep(service: &Service, all: &Carriers) -> Option<Nanos> {
+    let at = waiting(service, all).map(|(_, at)| at).min()?;
+    Some(Nanos(at).since(os::clock_gettime(1)))
+}
+
+/// The service thread kicks the carriers whose time has come.
+pub(crate) fn ring(service: &Service, all: &Carriers) {
+    for (carrier, at) in waiting(service, all) {
+        let due = at <= os::clock_gettime(1).0;
+        // If the carrier wants an earlier time meanwhile it is looked at again, for that one has called.
+        if due && carrier.alarms.rung_at.compare_exchange(at, RUNG, SeqCst, Relaxed).is_ok() {
+            let _ = os::signal_thread(os::getpid(), carrier.tid.load(Acquire) as i32, os::SIGNAL_TICK);
+        }
+    }
+}
+
+/// The carriers that are to be rung, and when.
+fn waiting<'a>(service: &Service, all: &'a Carriers) -> impl Iterator<Item = (&'static Carrier, u64)> + use<'a> {
+    let count = if service.rings.load(SeqCst) { all.count() } else { 0 };
+    let all = (0..count).map(|i| all.get(i)).map(|c| (c, c.alarms.rung_at.load(SeqCst)));
+    all.filter(|&(_, at)| at != RUNG && at != NEVER)
+}
+
+impl Alarm {
+    fn exists(&self) -> bool {
+        self.id.load(Relaxed) >= 0
+    }
+
+    /// Sets it, after making it if need be.
+    fn set(&self, tid: u32, at: Nanos) -> Result<(), Errno> {
+        if !self.exists() {
+            self.id.store(create(tid)?, Relaxed);
+        }
+        // A time in the past fires at once, but for the very beginning, which would disarm it.
+        let at = at.max(Nanos(1));
+        self.at.store(at.0, Relaxed);
+        let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
+        const TIMER_ABSTIME: usize = 1;
+        // SAFETY: the host reads the times.
+        let r = unsafe { syscall!(nr::TIMER_SETTIME, self.id.load(Relaxed), TIMER_ABSTIME, spec.as_ptr(), 0) };
+        if r < 0 {
+            self.at.store(u64::MAX, Relaxed);
+        }
+        Errno::from_ret(r).map(|_| ())
+    }
+}
+
+fn create(tid: u32) -> Result<i32, Errno> {
+    const SIGEV_THREAD_ID: u32 = 4;
+    let mut event = [0u64; 8];
+    event[0] = os::COOKIE;
+    event[1] = os::SIGNAL_TICK as u64 | u64::from(SIGEV_THREAD_ID) << 32;
+    event[2] = u64::from(tid);
+    let mut id = -1i32;
+    // SAFETY: the host reads the event and fills the id.
+    let r = unsafe { syscall!(nr::TIMER_CREATE, 1, event.as_ptr(), &raw mut id) };
+    if r < 0 { Err(Errno(-r as i32)) } else { Ok(id) }
+}

@@ -1,0 +1,97 @@
+//! The tables of identities of a process, and the order to leave one.
+
+use super::credentials::{Change, Credentials};
+use crate::carriers::carrier::Carrier;
+use alloc::vec::Vec;
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use sync::{Guard, Lock};
+
+/// The identities of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Identities {
+    pub table: Lock<Table>,
+    /// Every thread that is not in one of `others` has this one.
+    pub base: AtomicU32,
+    /// Some thread may have another.
+    pub mixed: AtomicBool,
+    /// A spare of the base is missing.
+    pub missing: AtomicBool,
+    /// How often the host has refused the service thread a carrier.
+    pub refused: AtomicU32,
+    pub order: AtomicPtr<Order>,
+    /// The base that the order is to leave, plus one; 0: there has been none.
+    pub left: AtomicU32,
+    /// How many host threads have followed orders.
+    pub followed: AtomicU32,
+}
+
+impl Identities {
+    /// The table's lock. A carrier that changes the base holds it and waits for all host threads, so only carriers
+    /// may take it, which follow the change while they wait. The service thread must not (`adopt`).
+    pub fn lock(&self) -> Guard<'_, Table> {
+        assert!(Carrier::me().gs.borrowed == 0, "the service thread must not wait for the table of identities");
+        self.table.lock()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// The base's credentials, once they have been needed.
+    pub base: Option<Credentials>,
+    pub others: Vec<Identity>,
+    /// The last number that was given out.
+    pub last: u32,
+    pub opaque: u32,
+}
+
+/// One that is not the base.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub number: u32,
+    pub credentials: Credentials,
+    /// The identity from which this change led here; what the call answered. Without a change it is the
+    /// same but for the number, and one carrier's own.
+    pub from: u32,
+    pub change: Option<Change>,
+    pub result: isize,
+    /// How many threads have it.
+    pub threads: u32,
+}
+
+impl Table {
+    pub fn get(&mut self, number: u32) -> Option<&mut Identity> {
+        self.others.iter_mut().find(|i| i.number == number)
+    }
+
+    /// Forgets identities that no thread has, unless another began with them.
+    pub fn forget_unused(&mut self) {
+        let used: Vec<u32> = self.others.iter().map(|i| i.from).collect();
+        self.others.retain(|i| i.threads > 0 || used.contains(&i.number));
+    }
+
+    /// If the thread with this identity is tied to its carrier: what it has without that.
+    pub fn untied(&self, number: u32) -> Option<u32> {
+        self.others.iter().find(|i| i.number == number && i.change.is_none()).map(|i| i.from)
+    }
+
+    /// The changes that lead from `base` to `to`.
+    pub fn path(&self, base: u32, to: u32) -> Option<Vec<Change>> {
+        let mut path = Vec::new();
+        let mut at = to;
+        while at != base {
+            let identity = self.others.iter().find(|i| i.number == at)?;
+            path.push(identity.change.clone()?);
+            at = identity.from;
+        }
+        path.reverse();
+        Some(path)
+    }
+}
+
+/// The changes that each host thread must make.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub to: u32,
+    pub path: Vec<Change>,
+    pub credentials: Credentials,
+}

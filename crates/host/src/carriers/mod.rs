@@ -1,0 +1,18 @@
+//! Carriers and seats: their blocks, words, timers and host CPUs, and the words that they share with the service thread.
+//! They take what they touch as arguments, and know no process.
+
+pub(crate) mod ahead;
+pub(crate) mod alarms;
+pub mod carrier;
+pub(crate) mod credentials;
+pub(crate) mod identities;
+pub(crate) mod inline;
+pub(crate) mod mailbox;
+pub(crate) mod outside;
+pub(crate) mod place;
+#[cfg(feature = "planted")]
+pub mod planted;
+pub(crate) mod poller;
+pub(crate) mod receive;
+pub mod seat;
+pub(crate) mod service_state;

@@ -1,0 +1,97 @@
+//! Signals from other senders that carriers cannot block.
+//!
+//! Signals of faults must find their handler, and tick and interrupt must arrive. So the host may deliver one of
+//! these numbers from another process to any host thread, at any point. The handler leaves it here, and the service
+//! thread delivers it like all others from outside.
+//!
+//! A standard signal is pending once or not at all, so one slot per number is enough. Signals above 31 queue: they
+//! are forwarded to the service thread, which blocks and receives them; their slot is for one that the host refuses
+//! to queue.
+//!
+//! | slot | meaning | written by |
+//! |---|---|---|
+//! | any other | empty; another process's id belongs to a parent of which this memory is a copy | the service thread |
+//! | `pid << 2 \| WRITING` | a handler has claimed it | that handler |
+//! | `pid << 2 \| FULL` | the information is complete | that handler |
+
+use crate::base::dispositions::FAULTS;
+use crate::base::os::{self, HostAction};
+use crate::base::report;
+use crate::carriers::service_state::Service;
+use abi::SigInfo;
+use core::cell::UnsafeCell;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// Those of them that queue: the numbers of tick and interrupt.
+pub(crate) const SIGNALS: u64 = 1 << (os::SIGNAL_TICK - 1) | 1 << (os::SIGNAL_INTERRUPT - 1);
+
+const WRITING: u64 = 1;
+const FULL: u64 = 2;
+
+struct Slot {
+    state: AtomicU64,
+    info: UnsafeCell<[u8; 128]>,
+}
+
+// SAFETY: the information is the claiming handler's while the state is WRITING and the service thread's while it is FULL.
+unsafe impl Sync for Slot {}
+
+static SLOTS: [Slot; os::SIGNAL_INTERRUPT as usize] =
+    [const { Slot { state: AtomicU64::new(0), info: UnsafeCell::new([0; 128]) } }; os::SIGNAL_INTERRUPT as usize];
+
+/// In a handler: a signal that was sent by somebody else. `service`: if the process has begun.
+pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
+    let signal = number(info);
+    let pid = os::getpid();
+    if let Some(service) = service
+        && SIGNALS & 1 << (signal - 1) != 0
+        && os::queue_info(pid, service.tid(), info) == 0
+    {
+        return;
+    }
+    let Some(slot) = SLOTS.get(signal as usize - 1) else { return };
+    let mine = (pid as u64) << 2;
+    let claim = |state: u64| (state & !3 != mine || state == mine).then_some(mine | WRITING);
+    if slot.state.fetch_update(AcqRel, Acquire, claim).is_err() {
+        // It is pending already.
+        return;
+    }
+    // SAFETY: claimed.
+    unsafe { *slot.info.get() = *info };
+    slot.state.store(mine | FULL, Release);
+    service.map(Service::call);
+}
+
+/// Whether something has been noted that is not delivered yet.
+pub(crate) fn is_due() -> bool {
+    let mine = (os::getpid() as u64) << 2;
+    SLOTS.iter().any(|slot| matches!(slot.state.load(Acquire).wrapping_sub(mine), WRITING | FULL))
+}
+
+/// By the service thread: what has been noted, for `deliver`.
+pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
+    for slot in &SLOTS {
+        let state = slot.state.load(Acquire);
+        if state & 3 != FULL || state >> 2 != os::getpid() as u64 {
+            continue;
+        }
+        // SAFETY: the slot is full, and only its reader empties it.
+        let info = unsafe { *slot.info.get() };
+        slot.state.store(state & !3, Release);
+        // A queueing signal that finds no room is lost: the host could not keep it either.
+        let _ = SigInfo::from_bytes(&info).map(&mut deliver);
+    }
+}
+
+/// A vfork child, which has no kernel: the host does what it does by default.
+pub(crate) fn suffer(info: &[u8; 128]) {
+    let signal = number(info);
+    report::sigaction(signal, Some(&HostAction::default()));
+    os::queue_info(os::getpid(), os::gettid(), info);
+}
+
+fn number(info: &[u8; 128]) -> i32 {
+    i32::from_ne_bytes([info[0], info[1], info[2], info[3]])
+}
+
+const _: () = assert!(FAULTS >> os::SIGNAL_INTERRUPT == 0);

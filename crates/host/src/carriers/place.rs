@@ -1,0 +1,161 @@
+//! The host CPU that a carrier runs on.
+//!
+//! The host sometimes puts two carriers on one of its CPUs while another is idle, for milliseconds, in which a
+//! real-time thread of ours waits. So if we have as many CPUs as the host lets us use, each seat has a host CPU of
+//! its own, and a carrier that takes the seat moves there. With fewer CPUs the host chooses. With more, it chooses
+//! except for CPUs that run real-time threads, among which the scheduler shares the host's CPUs out
+//! (`sched/src/few_cores.rs`).
+//!
+//! The host also chooses while only one seat is in use, and the places of all seats follow from where the second
+//! one's carrier is then: the host knows of other processes, we do not. If the first seat always had the first host
+//! CPU, all programs of one thread would run there.
+//!
+//! The program never sees this: the kernel answers affinity calls, and a new program starts with the process's own
+//! mask.
+
+use crate::base::os::{self, CpuSet, nr};
+use crate::carriers::carrier::{Carrier, Carriers};
+use crate::carriers::seat::{Seat, Seats};
+use arch::syscall;
+use ids::CpuId;
+use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+/// The places of a process's carriers.
+#[derive(Debug)]
+pub struct Places {
+    /// The host CPUs that the program had when it began; each carrier may have been given one of them since.
+    all: CpuSet,
+    /// There are as many of them as of ours.
+    fixed: bool,
+    /// The process's first seat.
+    first: CpuId,
+    /// Each seat's place among the host's CPUs is its number and this less one; 0: no second seat has been in use.
+    shift: AtomicU32,
+    /// A seat of more than the host has CPUs has served real-time threads.
+    shared: AtomicBool,
+}
+
+impl Places {
+    /// For a process that begins with `cpus` CPUs of ours, the first of which has the first seat.
+    pub(crate) fn new(cpus: usize) -> Places {
+        let all = os::affinity();
+        let fixed = count(&all) == cpus && cpus > 1;
+        Places { all, fixed, first: CpuId(0), shift: AtomicU32::new(0), shared: AtomicBool::new(false) }
+    }
+
+    /// For a forked child. Its carrier may have had a place in the parent.
+    pub(crate) fn for_child(&self) -> Places {
+        self.release();
+        Places { shift: AtomicU32::new(0), shared: AtomicBool::new(false), ..*self }
+    }
+
+    /// How many CPUs of the host the program had when it began.
+    pub fn host_cpus(&self) -> usize {
+        count(&self.all)
+    }
+
+    /// The carrier, the caller, takes the seat of `cpu`, to which the scheduler has given that host CPU.
+    pub(crate) fn take(&self, seats: &Seats, all: &Carriers, me: &Carrier, core: impl FnOnce() -> Option<usize>) {
+        let cpu = me.cpu();
+        if !self.fixed {
+            // A new carrier has its maker's mask.
+            if self.shared.load(SeqCst) {
+                me.placed.store(u32::MAX, Relaxed);
+                self.share(me, core());
+            }
+            return;
+        }
+        let shift = match self.shift.load(SeqCst) {
+            0 if self.first == cpu => return,
+            0 => self.spread(seats, all, cpu),
+            shift => shift - 1,
+        };
+        let wanted = u32::from(cpu.0) + 1;
+        if me.placed.swap(wanted, Relaxed) != wanted {
+            os::set_affinity(0, &self.of(cpu.index(), shift));
+        }
+    }
+
+    /// The caller's seat is one of more than the host has CPUs. Its real-time threads have that one of those, or any.
+    pub(crate) fn share(&self, me: &Carrier, core: Option<usize>) {
+        let wanted = core.map_or(0, |core| core as u32 + 1);
+        if me.placed.swap(wanted, Relaxed) != wanted {
+            self.shared.store(true, SeqCst);
+            os::set_affinity(0, &core.map_or(self.all, |core| self.of(core, 0)));
+        }
+    }
+
+    /// A parked carrier is to be woken up for a CPU that has this host CPU. If it were bound only when it runs, it would
+    /// wait first where the host puts it.
+    pub(crate) fn prepare(&self, carrier: &Carrier, core: usize) {
+        let (wanted, tid) = (core as u32 + 1, carrier.tid.load(Acquire));
+        if tid != 0 && carrier.placed.swap(wanted, Relaxed) != wanted {
+            self.shared.store(true, SeqCst);
+            os::set_affinity(tid, &self.of(core, 0));
+        }
+    }
+
+    /// A second seat is in use: says by how much places are shifted, and gives the first seat's carrier its own.
+    #[cold]
+    fn spread(&self, seats: &Seats, all: &Carriers, cpu: CpuId) -> u32 {
+        let mut here = 0u32;
+        // SAFETY: the host fills the word.
+        unsafe { syscall!(nr::GETCPU, &raw mut here, 0, 0) };
+        let here = here as usize;
+        let below = |i: usize| match (here / 64).cmp(&i) {
+            core::cmp::Ordering::Less => 0,
+            core::cmp::Ordering::Equal => (1u64 << (here % 64)) - 1,
+            core::cmp::Ordering::Greater => u64::MAX,
+        };
+        let place: u32 = self.all.iter().enumerate().map(|(i, word)| (word & below(i)).count_ones()).sum();
+        let count = self.host_cpus() as u32;
+        let shift = (place + count - u32::from(cpu.0) % count) % count;
+        if let Err(others) = self.shift.compare_exchange(0, shift + 1, SeqCst, SeqCst) {
+            return others - 1;
+        }
+        // A carrier that takes the seat from now on moves there by itself.
+        let (seat, carrier) = seats.look(self.first);
+        let carrier = (seat != Seat::Empty).then(|| all.get(carrier));
+        if let Some(tid) = carrier.map(|c| c.tid.load(Acquire)).filter(|&tid| tid != 0)
+            && carrier.is_some_and(|c| c.placed.swap(u32::from(self.first.0) + 1, Relaxed) == 0)
+        {
+            os::set_affinity(tid, &self.of(self.first.index(), shift));
+        }
+        shift
+    }
+
+    /// The host CPU with that number among those of the process, counted from `shift` on.
+    fn of(&self, number: usize, shift: u32) -> CpuSet {
+        let mut left = (number + shift as usize) % self.host_cpus();
+        let mut mask: CpuSet = [0; 128];
+        for (word, mut bits) in mask.iter_mut().zip(self.all) {
+            while bits != 0 && left > 0 {
+                bits &= bits - 1;
+                left -= 1;
+            }
+            if bits != 0 {
+                *word = bits & bits.wrapping_neg();
+                break;
+            }
+        }
+        mask
+    }
+
+    /// The carrier, the caller, has no seat and may wake up wherever a host CPU is free.
+    pub(crate) fn leave(&self, me: &Carrier) {
+        if me.placed.swap(0, Relaxed) != 0 {
+            self.release();
+        }
+    }
+
+    /// Restores the process's own mask: before a new program, and for carriers without a seat.
+    pub(crate) fn release(&self) {
+        if self.shift.load(SeqCst) != 0 || self.shared.load(SeqCst) {
+            os::set_affinity(0, &self.all);
+        }
+    }
+}
+
+fn count(set: &CpuSet) -> usize {
+    set.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+}

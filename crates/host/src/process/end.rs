@@ -1,0 +1,45 @@
+//! The end of the process.
+
+use crate::base::os;
+use crate::base::report;
+use crate::carriers::carrier::{BORROWED, Carrier};
+use crate::process::Process;
+use arch::base;
+use kernel::Fatal;
+
+/// Ends the process.
+pub(crate) fn exit(k: &Process, status: i32) -> ! {
+    k.m.records.end();
+    (k.m.settings.hooks.at_exit)(k);
+    k.m.page.remove();
+    os::exit_group(status)
+}
+
+/// Lets the host do to the process what it does by default for this signal.
+pub(crate) fn suffer(k: &Process, signal: i32, action: Fatal) {
+    if action == Fatal::Terminate {
+        leave_nothing(k);
+    }
+    let before = os::suffer(signal);
+    // Only a stop returns, when the process continues.
+    if action != Fatal::Terminate
+        && let Some(before) = before
+    {
+        report::sigaction(signal, Some(&before));
+    }
+}
+
+/// From now on a process that ends by a report leaves nothing behind.
+pub(crate) fn prepare() {
+    report::set_last_act(|| {
+        // A borrower is a process of its own.
+        if base::has_gs() && Carrier::me().gs.borrowed != BORROWED {
+            leave_nothing(Carrier::my_process());
+        }
+    });
+}
+
+fn leave_nothing(k: &Process) {
+    k.m.page.remove();
+    k.m.records.end();
+}

@@ -1,0 +1,269 @@
+//! What a process has: one structure, which start-up and fork make anew.
+//!
+//! [`Process`] is the kernel with the machine beneath it, [`Host`]; nothing that belongs to a process lies anywhere else.
+//! Each carrier, the service thread and each borrower has a pointer to the process it belongs to in its block, which is as
+//! cheap to follow as a global is. A forked child makes another process out of its parent's and looks at that no more, so
+//! nothing has to be reset.
+//!
+//! What is left in statics is the image's own: its text and patched code, its address space, the functions that
+//! it calls, and signals that arrive when there is no carrier (`outside`).
+
+pub(crate) mod debugger;
+pub(crate) mod end;
+pub(crate) mod order;
+pub(crate) mod states;
+pub(crate) mod survey;
+
+use crate::base::bounds::Bounds;
+use crate::base::clock::Clock;
+use crate::base::contexts::{Contexts, StateBuffers};
+use crate::base::dispositions::Caught;
+use crate::base::handover::Handover;
+use crate::base::ids_file::IdsFile;
+use crate::base::os::{self, nr};
+use crate::base::page::Page;
+use crate::base::recorder::Records;
+use crate::base::task;
+use crate::carriers::ahead::Ahead;
+use crate::carriers::carrier::{Carrier, Carriers};
+use crate::carriers::identities::Identities;
+use crate::carriers::place::Places;
+use crate::carriers::poller::Poller;
+use crate::carriers::receive::Receiving;
+use crate::carriers::seat::Seats;
+use crate::carriers::service_state::Service;
+use abi::{Errno, SigInfo, Signal};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use arch::context::Trapped;
+use arch::{Context, syscall};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::Kernel;
+use sync::Lock;
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// A process: its kernel, and in [`Kernel::m`] all that the machine has of it.
+pub type Process = Kernel<Host>;
+
+/// The machine of a process.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) contexts: Contexts,
+    pub(crate) buffers: StateBuffers,
+    pub(crate) carriers: Carriers,
+    pub(crate) seats: Seats,
+    /// The host CPUs of carriers.
+    pub places: Places,
+    pub(crate) clock: Clock,
+    pub(crate) bounds: Bounds,
+    /// The process's id.
+    pub pid: i32,
+    pub(crate) uid: AtomicU32,
+    pub(crate) ids: IdsFile,
+    pub(crate) identities: Identities,
+    pub(crate) service: Service,
+    pub(crate) receiving: Receiving,
+    /// How long before a real-time thread's sleep ends idle CPUs are awake.
+    pub(crate) ahead: Ahead,
+    /// State that exec must hand on.
+    pub handover: Handover,
+    pub(crate) caught: Caught,
+    /// The blocks of borrowers.
+    pub(crate) lent: Lock<Vec<usize>>,
+    pub(crate) page: Page,
+    pub(crate) poller: Poller,
+    /// The samples and switches that are recorded, if the command asked for them.
+    pub records: Records,
+    pub(crate) settings: Settings,
+    /// The thread whose fault is being handled, plus one, and the signal.
+    pub(crate) faulting: AtomicU64,
+}
+
+/// What the command, or the image, wants of the machine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Seconds without progress after which the process ends; 0: never.
+    pub watchdog: u32,
+    /// Whether the watcher looks for threads that wait unjustly (`order`).
+    pub check_order: bool,
+    /// The longest time before the end of a real-time thread's sleep at which CPUs are awake; `None`: as is best.
+    pub ahead: Option<Nanos>,
+    /// By which the image learns of the life of the process.
+    pub hooks: &'static Hooks,
+}
+
+/// Hooks by which the image learns of the life of the process.
+#[derive(Debug)]
+pub struct Hooks {
+    /// The process ends: the summary.
+    pub at_exit: fn(&Process),
+    /// A forked child begins.
+    pub in_child: fn(),
+    /// Runs its argument with the allocator held, so that a child finds it whole.
+    pub with_allocator_held: fn(&mut dyn FnMut()),
+}
+
+impl Carrier {
+    /// The process that it belongs to.
+    #[inline(always)]
+    pub fn process(&self) -> &'static Process {
+        // SAFETY: set by `found` before the block was made; never freed.
+        unsafe { &*self.process_address().cast() }
+    }
+
+    /// It, the caller, has the seat of `cpu` from now on.
+    pub(crate) fn sit_down(&self, cpu: CpuId) {
+        let k = self.process();
+        self.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        k.m.places.take(&k.m.seats, &k.m.carriers, self, || k.sched.core(cpu));
+    }
+
+    /// The process of the carrier that runs this code: `me().process()` without the wait for `me`.
+    #[inline(always)]
+    pub fn my_process() -> &'static Process {
+        // SAFETY: as above.
+        unsafe { &*Carrier::my_process_address().cast() }
+    }
+}
+
+/// The kernel is complete: it is a process from now on, for ever.
+pub fn found(kernel: Kernel<Host>) -> &'static Process {
+    let k: &'static Process = Box::leak(Box::new(kernel));
+    k.m.carriers.belong_to(core::ptr::from_ref(k).cast());
+    k
+}
+
+impl Host {
+    /// The machine of a program that begins; `runtime` is the user's runtime folder. `None` without memory.
+    pub fn new(cpus: usize, runtime: &[u8], handover: Handover, settings: Settings) -> Option<Host> {
+        let page = Page::new(os::getpid(), cpus, runtime, &handover.loader);
+        let ahead = Ahead::default();
+        if let Some(most) = settings.ahead {
+            ahead.set_most(most);
+        }
+        Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead), handover, settings)
+    }
+
+    /// The machine of a child that has been forked from the process of this one. `None` without memory.
+    pub(crate) fn for_child(&self, cpus: usize) -> Option<Host> {
+        let pid = os::getpid();
+        let inherited =
+            (self.places.for_child(), self.ids.for_child(), self.page.for_child(pid), self.ahead.for_child());
+        Host::with(cpus, inherited, self.handover.clone(), self.settings.clone())
+    }
+
+    fn with(
+        cpus: usize,
+        (places, ids, page, ahead): (Places, IdsFile, Page, Ahead),
+        handover: Handover,
+        settings: Settings,
+    ) -> Option<Host> {
+        let pid = os::getpid();
+        // SAFETY: has no effect.
+        let uid = unsafe { syscall!(nr::GETUID) } as u32;
+        Some(Host {
+            contexts: Contexts::new()?,
+            buffers: StateBuffers::default(),
+            carriers: Carriers::new()?,
+            seats: Seats::new(cpus, pid),
+            places,
+            clock: Clock::new(),
+            bounds: Bounds::default(),
+            pid,
+            uid: AtomicU32::new(uid),
+            ids,
+            identities: Identities::default(),
+            service: Service::new(pid),
+            receiving: Receiving::default(),
+            ahead,
+            handover,
+            caught: Caught::default(),
+            lent: Lock::default(),
+            page,
+            poller: Poller::default(),
+            records: Records::default(),
+            settings,
+            faulting: AtomicU64::new(0),
+        })
+    }
+
+    /// How often a real-time thread's sleep was awaited, and for how long.
+    pub fn awaited(&self) -> (u64, Nanos) {
+        self.ahead.count()
+    }
+
+    /// How many carriers there are.
+    pub fn carriers(&self) -> u32 {
+        self.carriers.count()
+    }
+
+    /// How long the host let our host threads wait for a processor, in all.
+    pub fn stolen(&self) -> Nanos {
+        let tids = (0..self.carriers.count()).map(|i| self.carriers.get(i).tid.load(Relaxed));
+        tids.filter(|&tid| tid != 0).fold(Nanos::ZERO, |sum, tid| sum + task::run_delay(tid))
+    }
+
+    /// The identity of a thread (`identity`).
+    pub(crate) fn identity_of(&self, t: ThreadIdx) -> u32 {
+        // SAFETY: contexts live for ever; only the thread's own carrier writes this word.
+        unsafe { (*self.contexts.get(t)).identity.load(Relaxed) }
+    }
+
+    /// The carrier that is in a host call for `t`, plus one.
+    pub(crate) fn host_carrier(&self, t: ThreadIdx) -> &AtomicU32 {
+        // SAFETY: contexts live for ever; this word is atomic.
+        unsafe { &(*self.contexts.get(t)).host_carrier }
+    }
+
+    /// How often a spare took a CPU over.
+    pub fn takeovers(&self) -> u64 {
+        self.seats.takeovers()
+    }
+
+    /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks
+    /// only for threads that the calling CPU has to itself (current, new, or taken out of a queue), and a reference
+    /// lives no longer than `f`, which asks for no other thread's state but a child's.
+    #[inline(always)]
+    pub(crate) fn with_context<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
+        // SAFETY: as said above; `run` keeps no reference over a call of the kernel.
+        f(unsafe { &mut *self.contexts.get(t) })
+    }
+
+    /// The claim of a thread that may be anybody's.
+    pub(crate) fn claim(&self, t: ThreadIdx) -> &AtomicU32 {
+        // SAFETY: contexts live for ever, and this field is an atomic.
+        unsafe { &(*self.contexts.get(t)).claim }
+    }
+
+    /// The thread faults, and its signal may be fatal.
+    pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo, trapped: Trapped) {
+        self.contexts.set_trapped(t, trapped);
+        self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
+    }
+
+    /// A failed call may come with a signal to the calling host thread: it is the thread's.
+    #[inline]
+    pub(crate) fn accompany(&self, t: ThreadIdx, result: isize) -> isize {
+        if result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret() {
+            self.accompany_slow(t);
+        }
+        result
+    }
+
+    #[cold]
+    pub(crate) fn accompany_slow(&self, t: ThreadIdx) {
+        let set = 1u64 << (Signal::PIPE.raw() - 1) | 1 << (Signal::XFSZ.raw() - 1);
+        let now = [0u64; 2];
+        loop {
+            // SAFETY: set and time are ours.
+            let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+            match Signal::from_raw(r as i32) {
+                Some(signal) if r > 0 => {
+                    let info = SigInfo::user(signal, self.pid, self.uid.load(Relaxed));
+                    Carrier::my_process().host_signal(t, info);
+                }
+                _ => return,
+            }
+        }
+    }
+}

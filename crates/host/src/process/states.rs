@@ -1,0 +1,140 @@
+//! The states of threads that are not running: what is copied, replaced and captured of them.
+
+use crate::base::{report, sites};
+use crate::process::Host;
+use abi::frame::Registers;
+use arch::context::{UNKNOWN_WORDS, reg};
+use arch::{Context, Kind, base, xstate};
+use sync::atomic::Ordering::*;
+
+/// The general registers as the program knows them: it believes to be in its own code.
+pub(crate) fn registers(c: &Context) -> Registers {
+    let r = &c.r;
+    Registers {
+        r8: r[reg::R8],
+        r9: r[reg::R9],
+        r10: r[reg::R10],
+        r11: r[reg::R11],
+        r12: r[reg::R12],
+        r13: r[reg::R13],
+        r14: r[reg::R14],
+        r15: r[reg::R15],
+        rdi: r[reg::RDI],
+        rsi: r[reg::RSI],
+        rbp: r[reg::RBP],
+        rbx: r[reg::RBX],
+        rdx: r[reg::RDX],
+        rax: r[reg::RAX],
+        rcx: r[reg::RCX],
+        rsp: r[reg::RSP],
+        rip: sites::seen(c.rip, r[reg::RCX]),
+        eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
+        ..Registers::default()
+    }
+}
+
+impl Host {
+    /// A child's state: the parent's, as `clone(2)` leaves it. The parent is the calling carrier's current thread.
+    pub(crate) fn copy_state(&self, p: &mut Context, c: &mut Context, stack: u64, tls: Option<u64>) {
+        // Control words, if the parent came by a plain call, are live in the registers.
+        let (mxcsr, fcw) = xstate::control_words();
+        if p.kind == Kind::CallVectors as u32 {
+            // A child inherits vectors, too; where they are live the parent's are saved for both.
+            self.make_full(p);
+        }
+        c.r = p.r;
+        c.rip = p.rip;
+        c.rflags = p.rflags;
+        c.kind = p.kind;
+        c.call = p.call;
+        c.fs_base = tls.unwrap_or_else(base::fs_base);
+        (c.mxcsr, c.fcw) = (mxcsr, fcw);
+        c.r[reg::RAX] = 0;
+        if stack != 0 {
+            c.r[reg::RSP] = stack;
+        }
+        if p.kind == Kind::Full as u32 && !p.xbuf.is_null() {
+            if c.xbuf.is_null() {
+                c.xbuf = self.buffers.take();
+            }
+            // SAFETY: both buffers have the size.
+            unsafe { core::ptr::copy_nonoverlapping(p.xbuf, c.xbuf, xstate::size()) };
+        }
+    }
+
+    /// The thread goes to the common entry once more, as if the site had jumped there.
+    pub(crate) fn restart(&self, c: &mut Context, instead: Option<usize>) {
+        let call = instead.unwrap_or(c.call as usize);
+        let fast = c.kind == Kind::Call as u32;
+        self.reload(c);
+        self.make_full(c);
+        c.r[reg::RAX] = call as u64;
+        c.r[reg::RCX] = c.rip;
+        c.r[reg::R11] = u64::from(c.library);
+        let entry = if fast { arch::entry::entresol_entry_call } else { arch::entry::entresol_entry_vectors };
+        c.rip = entry as *const () as u64;
+    }
+
+    /// Other general registers.
+    pub(crate) fn replace_registers(&self, c: &mut Context, n: &Registers) {
+        self.reload(c);
+        self.make_full(c);
+        c.r = [
+            n.rax, n.rdi, n.rsi, n.rdx, n.r10, n.r8, n.r9, n.rsp, n.rbx, n.rcx, n.rbp, n.r11, n.r12, n.r13, n.r14,
+            n.r15,
+        ];
+        c.rip = sites::real(n.rip);
+        c.rflags = n.eflags | 0x202;
+        #[cfg(feature = "planted")]
+        if crate::carriers::planted::sets_direction_flag() && (1..=64).contains(&n.rdi) {
+            // A handler's first argument is the signal's number.
+            c.rflags |= 0x400;
+        }
+    }
+
+    /// The thread's extended state in its buffer, from which it is loaded when the thread continues.
+    pub(crate) fn extended<'a>(&self, c: &'a mut Context) -> &'a mut [u8] {
+        self.reload(c);
+        self.make_full(c);
+        // SAFETY: the buffer has that size and is this thread's.
+        unsafe { core::slice::from_raw_parts_mut(c.xbuf, xstate::size()) }
+    }
+
+    /// Makes all of the thread's state count at resume, with the extended state in a buffer.
+    pub(crate) fn make_full(&self, c: &mut Context) {
+        if c.kind == Kind::Full as u32 {
+            return;
+        }
+        if c.xbuf.is_null() {
+            c.xbuf = self.buffers.take();
+            if c.xbuf.is_null() {
+                report::fatal(format_args!("no memory for a thread's vector registers"));
+            }
+        }
+        // SAFETY: the buffer is fresh; the vectors are live (or in the block) on this carrier.
+        unsafe {
+            if c.kind == Kind::CallVectors as u32 {
+                xstate::save_trap(c.xbuf, &raw const (*base::gs()).xmm);
+            } else {
+                xstate::save_live(c.xbuf);
+                c.rflags = 0x202;
+            }
+        }
+        c.kind = Kind::Full as u32;
+        // As the instruction leaves them.
+        c.r[reg::RCX] = c.rip;
+        c.r[reg::R11] = c.rflags;
+    }
+
+    /// A thread that was saved for a wait has its control words in the context, not in the
+    /// registers: load them before its extended state is captured from there.
+    fn reload(&self, c: &mut Context) {
+        if c.kind == Kind::Call as u32 && c.claim.load(Relaxed) == 0 {
+            // SAFETY: they were saved from this very thread; the block is this carrier's.
+            unsafe {
+                xstate::set_control_words(c.mxcsr, c.fcw);
+                (*base::gs()).control_words = UNKNOWN_WORDS;
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Borrowers: processes that run in our memory, by `vfork(2)` until they execute a program or end, or by `clone(2)` with
+//! CLONE_VM for as long as they live.
+//!
+//! The host runs a borrower as the process that it is, with an id, descriptors and signal actions of its own, and it is on
+//! none of our CPUs. It has a carrier's block, kernel stack and context of its own before its first instruction, because it
+//! runs the same patched code; nearly all its calls go straight to the host.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `mod` | its beginning, its calls, its end |
+//! | `signals` | its mask, its actions, and handlers that run in it |
+//! | `tracer` | what it sees of our threads by `ptrace(2)` and in `/proc`: LeakSanitizer reads their registers so |
+//! | `words` | futex words that it and our threads wait for |
+
+mod signals;
+mod tracer;
+mod words;
+
+pub(crate) use signals::{again, fault};
+pub(crate) use words::wake_borrowers;
+
+use crate::base::dispositions::{self, CLONING_MASK};
+use crate::base::os::{self, nr};
+use crate::carriers::carrier::Carrier;
+use crate::process::Process;
+use crate::services::exec;
+use crate::serving::away::away;
+use abi::{CloneArgs, Errno, clone_flags as cf};
+use alloc::boxed::Box;
+use arch::context::reg;
+use arch::{Context, Kind, base, entry, syscall, user, xstate};
+use core::cell::UnsafeCell;
+use core::sync::atomic::compiler_fence;
+use ids::ThreadIdx;
+use kernel::{Call, Next};
+use signal::{ProcessSignals, ThreadSignals};
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// A borrower's state besides its carrier's block. Used by its own host thread only, except `tid`.
+pub(crate) struct Borrower {
+    context: UnsafeCell<Context>,
+    /// The thread of ours from which it comes.
+    from: ThreadIdx,
+    process: ProcessSignals,
+    thread: ThreadSignals,
+    /// Written by its handler while the rest may be in use.
+    arrivals: signals::Arrivals,
+    /// The frame by which it continues when a signal must be let in.
+    frame: signals::Frame,
+    /// Memory of ours that its exec needs.
+    lent: exec::Lent,
+    tracer: tracer::Tracer,
+    /// Where it wants its own id, and where it wants a 0 at its end; 0: nowhere.
+    set_tid: u64,
+    clear_tid: u64,
+    /// Its host thread; the host stores 0 when that has left our memory.
+    tid: AtomicU32,
+}
+
+impl core::fmt::Debug for Borrower {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Borrower").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl Borrower {
+    /// The borrower whose block this is: the caller's own, or one that has not begun or has ended.
+    #[allow(clippy::mut_from_ref)]
+    fn of(carrier: &Carrier) -> &mut Borrower {
+        // SAFETY: set before it begins; one host thread uses it, and its handler the parts that are atomic.
+        unsafe { &mut *carrier.borrower_state().cast() }
+    }
+}
+
+/// A thread of ours makes a borrower. With CLONE_VFORK it waits for it as for a host call, and others have the CPU.
+pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
+    let (k, cpu) = (me.process(), me.cpu());
+    let t = k.current(cpu);
+    let signals = k.signals_for_child(t, args.flags);
+    let Some(child) = create(k, t, signals, args) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    if args.flags & cf::VFORK == 0 {
+        // SAFETY: the current thread's context, and a child that nobody has seen.
+        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, args) };
+        me.tracing.is_parent(k.tid(t));
+        return k.process_done(cpu, result);
+    }
+    let busy = k.leave_for_host(cpu, t, 0);
+    away(me, t, busy, |_| {
+        // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.
+        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, args) };
+        me.tracing.is_parent(k.tid(t));
+        result
+    })
+}
+
+/// `start` for a thread of ours, whose timer slack the borrower has.
+///
+/// # Safety
+/// As for `start`.
+unsafe fn start_with_slack(
+    k: &Process,
+    t: ThreadIdx,
+    child: *mut Carrier,
+    xmm: &[u128; 16],
+    args: &CloneArgs,
+) -> isize {
+    os::set_timer_slack(k.thread(t).slacks()[0]);
+    // SAFETY: as the caller promises.
+    let result = unsafe { start(child, k.m.contexts.get(t), xmm, args) };
+    os::set_timer_slack(os::FINEST);
+    result
+}
+
+/// A block for a borrower; `None` without memory.
+fn create(
+    k: &Process,
+    from: ThreadIdx,
+    (thread, process): (ThreadSignals, ProcessSignals),
+    args: &CloneArgs,
+) -> Option<*mut Carrier> {
+    words::sweep(k);
+    let wants = |flag: u64| if args.flags & flag != 0 { args.child_tid } else { 0 };
+    let borrower = Box::new(Borrower {
+        context: UnsafeCell::new(Context::default()),
+        from,
+        process,
+        thread,
+        arrivals: signals::Arrivals::default(),
+        frame: signals::Frame::default(),
+        lent: exec::Lent::default(),
+        tracer: tracer::Tracer::default(),
+        set_tid: wants(cf::CHILD_SETTID),
+        clear_tid: wants(cf::CHILD_CLEARTID),
+        tid: AtomicU32::new(u32::MAX),
+    });
+    let borrower = Box::into_raw(borrower);
+    let child = Carrier::borrowed(&k.m.carriers, borrower.cast());
+    if child.is_none() {
+        // SAFETY: nobody has it.
+        drop(unsafe { Box::from_raw(borrower) });
+    }
+    child
+}
+
+/// Clones the host thread of `child`, which goes on where `parent` stands. With CLONE_VFORK it comes back when the child
+/// has left our memory.
+///
+/// # Safety
+/// `child` must be fresh, `parent` complete but for what is in the caller's registers.
+unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], args: &CloneArgs) -> isize {
+    // The host's part: what a child has of its own at its beginning it takes itself (`begin`), and it has handlers of ours.
+    const OURS: u64 = cf::CHILD_SETTID | cf::CHILD_CLEARTID | cf::SETTLS | cf::SIGHAND | cf::CLEAR_SIGHAND;
+    // SAFETY: as the caller promises.
+    unsafe {
+        let k = (*child).process();
+        let (b, gs) = (Borrower::of(&*child), &raw mut (*child).gs);
+        let (c, parent) = (&mut *b.context.get(), &*parent);
+        c.r = parent.r;
+        (c.rip, c.rflags, c.kind, c.library) = (parent.rip, parent.rflags | 0x202, parent.kind, parent.library);
+        c.r[reg::RAX] = 0;
+        if args.stack != 0 {
+            c.r[reg::RSP] = args.stack + args.stack_size;
+        }
+        c.fs_base = if args.flags & cf::SETTLS != 0 { args.tls } else { base::fs_base() };
+        c.xbuf = Carrier::buffer_of(child);
+        if c.kind == Kind::Full as u32 && !parent.xbuf.is_null() {
+            core::ptr::copy_nonoverlapping(parent.xbuf, c.xbuf, xstate::size());
+        }
+        // No carrier takes it, and its loaded state counts.
+        c.claim(0);
+        (*gs).xmm = *xmm;
+        (*gs).fs_base_due = 1;
+        (*gs).context = c;
+        let (stack, stack_size) = Carrier::kernel_stack_of(child);
+        let raw = CloneArgs { flags: args.flags & !OURS, stack, stack_size, tls: 0, ..*args };
+        words::lent(k, child);
+        let before = os::sigprocmask(2, CLONING_MASK);
+        let result = entry::clone_lent(&raw const raw as u64, size_of::<CloneArgs>(), gs);
+        os::sigprocmask(2, before);
+        if result < 0 {
+            b.tid.store(0, Relaxed);
+        }
+        words::sweep(k);
+        result
+    }
+}
+
+/// The first thing that a borrower does: what the host keeps for each thread is set as the image needs it.
+pub(crate) fn begin(me: &Carrier) -> *mut Context {
+    let b = Borrower::of(me);
+    // SAFETY: the word lives until the host has stored there.
+    let tid = unsafe { syscall!(nr::SET_TID_ADDRESS, b.tid.as_ptr()) };
+    me.use_signal_stack();
+    dispositions::dispatch_on();
+    if b.set_tid != 0 {
+        let _ = user::store_u32(b.set_tid, tid as u32);
+    }
+    signals::begin(b, b.process.actions().caught());
+    b.context.get()
+}
+
+/// A call of a borrower.
+pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
+    let a = &call.args;
+    let b = || Borrower::of(me);
+    let result = match call.nr {
+        nr::EXECVE | nr::EXECVEAT => execute(b(), &call),
+        nr::RT_SIGPROCMASK => signals::set_mask(b(), a),
+        nr::RT_SIGACTION => signals::set_action(b(), a),
+        nr::SIGALTSTACK => signals::set_stack(b(), c, a),
+        nr::RT_SIGRETURN => signals::back(me, c),
+        nr::FORK | nr::VFORK | nr::CLONE | nr::CLONE3 => multiply(me, c, &call),
+        nr::EXIT | nr::EXIT_GROUP => end(me.process(), b(), &call),
+        nr::FUTEX => words::futex(me.process(), b(), &call),
+        nr::PTRACE => tracer::ptrace(me.process(), &mut b().tracer, &call),
+        nr::WAIT4 => tracer::wait(me.process(), &mut b().tracer, &call),
+        nr::GETDENTS | nr::GETDENTS64 => tracer::list(me.process(), &call),
+        _ => os::interruptible(&call),
+    };
+    signals::settle(b(), c, call.nr, result);
+}
+
+/// Its end. Of several words that want to know of it the host knows one.
+fn end(k: &Process, b: &Borrower, call: &Call) -> isize {
+    if b.clear_tid != 0 && user::store_u32(b.clear_tid, 0).is_ok() {
+        words::wake(k, b, b.clear_tid, false, 1);
+    }
+    os::interruptible(call)
+}
+
+fn execute(b: &mut Borrower, call: &Call) -> isize {
+    let (from, mask, ignored) = (b.from, b.thread.blocked(), b.process.actions().ignored());
+    exec::by_borrower(from, mask.0, ignored, &mut b.lent, call)
+}
+
+/// It makes a process itself. One with memory of its own goes on as it does itself, with one thread for good.
+fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
+    let a = &call.args;
+    let vfork = cf::VM | cf::VFORK;
+    let args = match call.nr {
+        nr::FORK => Ok(CloneArgs { exit_signal: SIGCHLD, ..CloneArgs::default() }),
+        nr::VFORK => Ok(CloneArgs { flags: vfork, exit_signal: SIGCHLD, ..CloneArgs::default() }),
+        nr::CLONE => Ok(CloneArgs::from_clone(a[0], a[1], a[2], a[3], a[4])),
+        _ => read_args(a),
+    };
+    let args = match args {
+        Ok(args) if args.flags & cf::THREAD != 0 => return Errno::EAGAIN.to_ret(),
+        Ok(args) => args,
+        Err(e) => return e.to_ret(),
+    };
+    let b = Borrower::of(me);
+    let signals = (b.thread.for_child(args.flags), b.process.for_child(args.flags & cf::CLEAR_SIGHAND != 0));
+    if args.flags & cf::VM != 0 {
+        let Some(child) = create(me.process(), b.from, signals, &args) else { return Errno::ENOMEM.to_ret() };
+        // SAFETY: the caller's own context, complete but for the registers that it goes on with.
+        return unsafe { start(child, c, &me.gs.xmm, &args) };
+    }
+    let raw = CloneArgs { flags: args.flags & !cf::CLEAR_SIGHAND, stack: 0, stack_size: 0, ..args };
+    // SAFETY: the child has a copy of all memory and goes on right here.
+    let result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
+    compiler_fence(SeqCst);
+    if result == 0 {
+        dispositions::dispatch_on();
+        let before = b.process.actions().caught();
+        (b.thread, b.process) = signals;
+        signals::begin(b, before);
+        if args.stack != 0 {
+            c.r[reg::RSP] = args.stack + args.stack_size;
+        }
+    }
+    result
+}
+
+const SIGCHLD: u64 = 17;
+
+fn read_args(a: &[u64; 6]) -> Result<CloneArgs, Errno> {
+    CloneArgs::check_size(a[1] as usize)?;
+    let mut bytes = [0; 4096];
+    let bytes = &mut bytes[..a[1] as usize];
+    user::read(a[0], bytes).map_err(|_| Errno::EFAULT)?;
+    CloneArgs::from_bytes(bytes)
+}
+
+/// A number that is written by a handler.
+type Word = AtomicU64;

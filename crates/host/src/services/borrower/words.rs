@@ -1,0 +1,88 @@
+//! Futex words that borrowers and our threads share.
+//!
+//! A borrower waits in the host's queues, where a private word is the same for all that use the memory, and our threads wait in
+//! ours. So while there are borrowers, what wakes here wakes there as well. That costs our threads nothing at other times: their
+//! `futex(2)` has another entry function meanwhile ([`entry::share_futex_words`]).
+
+use super::Borrower;
+use crate::base::os::{self, nr};
+use crate::carriers::carrier::Carrier;
+use crate::process::Process;
+use abi::futex::*;
+use alloc::boxed::Box;
+use arch::entry;
+use kernel::{Call, WAKES_MAX};
+use sync::atomic::Ordering::*;
+
+/// `child` is about to begin.
+pub(super) fn lent(k: &Process, child: *mut Carrier) {
+    let mut all = k.m.lent.lock();
+    all.push(child as usize);
+    entry::share_futex_words(true);
+}
+
+/// Frees what borrowers had that have left our memory.
+pub(crate) fn sweep(k: &Process) {
+    let mut all = k.m.lent.lock();
+    all.retain(|&child| {
+        let child = child as *mut Carrier;
+        // SAFETY: a borrower's block lives until it is freed here, once the host has stored that nobody uses it.
+        unsafe {
+            let b: *mut Borrower = (*child).borrower_state().cast();
+            let gone = (*b).tid.load(Acquire) == 0;
+            if gone {
+                drop(Box::from_raw(b));
+                Carrier::free_borrowed(child);
+            }
+            !gone
+        }
+    });
+    if all.is_empty() {
+        entry::share_futex_words(false);
+    }
+}
+
+/// Which word a call of ours wakes, as a call for the host.
+pub(crate) fn wake_of(call: &Call) -> Option<Call> {
+    let [addr, op, count, ..] = call.args;
+    let private = op & u64::from(FUTEX_PRIVATE_FLAG);
+    let count = match op as u32 & FUTEX_CMD_MASK {
+        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_WAKE_OP => count,
+        // Those that would be moved find out themselves that they may not go on.
+        FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => i32::MAX as u64,
+        _ => return None,
+    };
+    Some(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE) | private, count, 0, 0, 0] })
+}
+
+/// A thread of ours is about to make this call: borrowers are woken first. More may be woken than the call says, as if they
+/// had woken up by themselves.
+pub(crate) fn wake_borrowers(call: &Call) {
+    if let Some(wake_up) = wake_of(call) {
+        // SAFETY: the host only looks the address up.
+        unsafe { arch::raw::syscall(wake_up.nr, wake_up.args.map(|a| a as usize)) };
+    }
+}
+
+/// A borrower wakes ours, unless it has stopped them: then they hold locks that it would wait for.
+pub(super) fn wake(k: &Process, b: &Borrower, addr: u64, private: bool, count: usize) -> isize {
+    let mut woken = 0;
+    while woken < count && !b.tracer.holds_them() {
+        let round = (count - woken).min(WAKES_MAX);
+        let n = k.wake_from_outside(addr, private, round);
+        woken += n;
+        if n < round {
+            break;
+        }
+    }
+    woken as isize
+}
+
+/// `futex(2)` of a borrower.
+pub(super) fn futex(k: &Process, b: &Borrower, call: &Call) -> isize {
+    let result = os::interruptible(call);
+    let Some(wake_up) = wake_of(call).filter(|_| result >= 0) else { return result };
+    let [addr, op, count, ..] = wake_up.args;
+    let private = op & u64::from(FUTEX_PRIVATE_FLAG) != 0;
+    result + wake(k, b, addr, private, count.clamp(1, i32::MAX as u64) as usize)
+}

@@ -1,0 +1,293 @@
+//! `execve(2)`: the new program comes up as ours, too.
+//!
+//! The program's environment does not show us; at exec the two variables that bring the
+//! image up are added to what the program gave. A file that cannot carry the image (static,
+//! 32-bit, privileged) gets nothing added and runs natively. Pending signals go to the host
+//! (`linux/src/exec.rs`).
+
+use crate::base::dispositions;
+use crate::base::handover::Handover;
+use crate::base::os::{self, nr};
+use crate::carriers::carrier::Carrier;
+use crate::services::caught;
+use abi::{Errno, SigSet};
+use alloc::vec::Vec;
+use arch::context::pending;
+use arch::{syscall, user};
+use ids::ThreadIdx;
+use kernel::{Call, Carried};
+use linux::Linux;
+use patch::program;
+use sync::atomic::Ordering::*;
+
+/// The most bytes of one environment string that are looked at: a name and the image's path.
+const PREFIX_MAX: usize = 512;
+const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
+/// The most strings of an environment.
+const STRINGS_MAX: usize = 1 << 20;
+
+/// The memory that a call needs until it has succeeded or failed.
+#[derive(Debug, Default)]
+pub(crate) struct Lent {
+    options: Vec<u8>,
+    environment: Environment,
+}
+
+/// What a new program inherits.
+struct Inherited {
+    carried: Carried,
+    ignored: SigSet,
+    /// Other threads of the process run until the call succeeds.
+    others_run: bool,
+}
+
+/// Makes the call; returns only if it failed.
+fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
+    let (envp_at, dir, path) = match call.nr {
+        nr::EXECVE => (2, -100, call.args[0]),
+        _ => (3, call.args[0] as i32 as isize, call.args[1]),
+    };
+    let mut args = call.args;
+    let empty_path = call.nr == nr::EXECVEAT && call.args[4] & 0x1000 != 0;
+    let enters = !handover.loader.is_empty() && is_readable(&handover.loader) && !is_privileged();
+    if !enters || !can_carry(dir, path, empty_path, 0) {
+        return host(call, inherited);
+    }
+    lent.options = handover.options_for(&inherited.carried);
+    match environment(handover, &lent.options, args[envp_at]) {
+        Ok(environment) => {
+            lent.environment = environment;
+            args[envp_at] = lent.environment.pointers.as_ptr() as u64;
+            host(&Call { args, ..*call }, inherited)
+        }
+        // The host looks at the path first, and then finds the same.
+        Err(_) => host(call, inherited),
+    }
+}
+
+/// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
+fn host(call: &Call, inherited: &Inherited) -> isize {
+    let handed_back = dispositions::hand_back(inherited.ignored, inherited.others_run);
+    // It returns only on failure, with nothing changed.
+    let result = os::interruptible(call);
+    if handed_back.restore() && !Carrier::is_borrowed() {
+        recover_dropped();
+    }
+    result
+}
+
+/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread. A tick
+/// or a call too many is harmless.
+fn recover_dropped() {
+    let me = Carrier::me();
+    me.alarms.forget();
+    me.gs.pending.fetch_or(pending::TIMER, AcqRel);
+    me.process().m.service.call();
+}
+
+#[derive(Debug, Default)]
+struct Environment {
+    pointers: Vec<u64>,
+    /// Keeps a joined loader string alive until the call.
+    _joined: Option<Vec<u8>>,
+}
+
+/// The program's environment and ours. Strings are not copied, only their addresses.
+fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environment, Errno> {
+    let mut pointers = Vec::new();
+    let mut joined = None;
+    // A program that sets them itself is `entresol run` inside: its options win.
+    let mut own_options = None;
+    let mut own_loader = None;
+    let mut other_loader = None;
+    let name = handover.loader.iter().position(|&b| b == b'=').map_or(0, |i| i + 1);
+    let mut at = envp;
+    loop {
+        if envp == 0 {
+            break;
+        }
+        let string = user::load_u64(at).map_err(|_| Errno::EFAULT)?;
+        if string == 0 {
+            break;
+        }
+        let mut start = [0u8; PREFIX_MAX];
+        let seen = read_prefix(string, &mut start);
+        let start = &start[..seen];
+        if start.starts_with(&handover.loader[..handover.loader.len() - 1]) {
+            own_loader = Some(string);
+        } else if start.starts_with(&handover.loader[..name]) {
+            other_loader = Some(string);
+        } else if start.starts_with(OPTIONS) {
+            own_options = Some(string);
+        } else {
+            pointers.push(string);
+        }
+        if pointers.len() > STRINGS_MAX {
+            return Err(Errno::E2BIG);
+        }
+        at += 8;
+    }
+    if let Some(other) = other_loader {
+        let value = other + name as u64;
+        match own_options.filter(|&options| is_image(value, options)) {
+            Some(_) => own_loader = Some(other),
+            None => joined = Some(join(&handover.loader, value)),
+        }
+    }
+    let ours = joined.as_ref().unwrap_or(&handover.loader).as_ptr() as u64;
+    pointers.push(own_loader.unwrap_or(ours));
+    pointers.push(own_options.filter(|_| own_loader.is_some()).unwrap_or(options.as_ptr() as u64));
+    pointers.push(0);
+    Ok(Environment { pointers, _joined: joined })
+}
+
+fn read_prefix(at: u64, to: &mut [u8]) -> usize {
+    for i in 0..to.len() {
+        if user::read(at + i as u64, &mut to[i..=i]).is_err() || to[i] == 0 {
+            return i;
+        }
+    }
+    to.len()
+}
+
+/// Whether the loader's list begins with the image that these options name: an `entresol run` inside has brought another one.
+fn is_image(list: u64, options: u64) -> bool {
+    let (mut path, mut text) = ([0; PREFIX_MAX], [0; HEAD]);
+    let (in_path, in_text) = (read_prefix(list, &mut path), read_prefix(options, &mut text));
+    let (path, text) = (&path[..in_path], &text[..in_text]);
+    let image = text.split(|&b| b == b';').find_map(|pair| pair.strip_prefix(b"image="));
+    image.is_some_and(|image| !image.is_empty() && path.starts_with(image))
+}
+
+/// Our loader string with the program's own list behind it.
+fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
+    let mut all = loader[..loader.len() - 1].to_vec();
+    all.push(b':');
+    let mut byte = [0];
+    while user::read(rest, &mut byte).is_ok() && byte[0] != 0 && all.len() < 4096 {
+        all.push(byte[0]);
+        rest += 1;
+    }
+    all.push(0);
+    all
+}
+
+/// Whether the caller may read the image that the loader is to be told of. After a change of the user, say, it may not: the loader would
+/// complain on the program's error stream.
+fn is_readable(loader: &[u8]) -> bool {
+    const R_OK: usize = 4;
+    let path = loader.iter().position(|&b| b == b'=').map_or(loader, |i| &loader[i + 1..]);
+    // SAFETY: the path ends with a zero.
+    unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) == 0 }
+}
+
+/// Whether any program that the caller executes runs in secure-execution mode: its effective ids are not its real ones
+/// (`cap_bprm_creds_from_file`). The loader ignores the image then, and our options would be left to the program.
+fn is_privileged() -> bool {
+    let (mut users, mut groups) = ([0u32; 3], [0u32; 3]);
+    // SAFETY: the host fills our words.
+    unsafe {
+        let [real, effective, saved] = users.each_mut().map(|id| &raw mut *id);
+        syscall!(nr::GETRESUID, real, effective, saved);
+        let [real, effective, saved] = groups.each_mut().map(|id| &raw mut *id);
+        syscall!(nr::GETRESGID, real, effective, saved);
+    }
+    users[0] != users[1] || groups[0] != groups[1]
+}
+
+/// Whether a file gives rights to the one that executes it: by its mode, or by capabilities of its own (`capabilities(7)`).
+fn gives_rights(fd: i32, mode: u32) -> bool {
+    const SET_ID: u32 = 0o6000;
+    // SAFETY: a string of ours; the value's size is asked for only.
+    mode & SET_ID != 0 || unsafe { syscall!(nr::FGETXATTR, fd, c"security.capability".as_ptr(), 0, 0) } > 0
+}
+
+/// The most bytes of our options that are looked at.
+const HEAD: usize = 4096;
+
+/// Whether the image can come up in the file: a program that it can enter ([`program::inspect`]), or a script whose
+/// interpreter is one. The host decides about unreadable files.
+fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
+    // A FIFO is not waited for, and no terminal becomes the session's.
+    const FLAGS: usize = 0o2004400; // O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
+    // SAFETY: the path is the program's; the descriptor is closed below.
+    let fd = if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, FLAGS, 0) } };
+    if fd < 0 {
+        return true;
+    }
+    let mut read = |at: u64, to: &mut [u8]| {
+        // SAFETY: the buffer is ours and as long as said.
+        let n = unsafe { syscall!(nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
+        usize::try_from(n).unwrap_or(0)
+    };
+    let mode = os::status(fd as i32).map_or(0, |stat| stat[3] as u32);
+    let mut interpreter = None;
+    let mut carries = false;
+    if !gives_rights(fd as i32, mode) {
+        let mut head = [0; program::HEAD_LEN];
+        let len = read(0, &mut head);
+        match program::content(&head[..len]) {
+            program::Content::Elf => carries = program::inspect(&mut read).is_ok(),
+            program::Content::Script(name) => interpreter = Some([name, &[0]].concat()),
+            program::Content::Other => {}
+        }
+    }
+    if !empty_path {
+        // SAFETY: it was opened above.
+        unsafe { syscall!(nr::CLOSE, fd) };
+    }
+    match interpreter {
+        Some(path) if depth < program::SCRIPT_DEPTH_MAX => can_carry(-100, path.as_ptr() as u64, false, depth + 1),
+        _ => carries,
+    }
+}
+
+/// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
+pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
+    let me = Carrier::me();
+    let k = me.process();
+    Linux(k).hand_on_times(false);
+    let mask = k.blocked(t);
+    me.refuse_kicks();
+    let mut signals = None;
+    os::set_timer_slack(k.thread(t).slacks()[0]);
+    let result = caught::with_handlers_caught(me, || {
+        with_mask(me, mask.0, || {
+            signals = Some(Linux(k).hand_on_signals(t));
+            let (carried, ignored, others_run) = (k.carried(t), k.ignored(), k.threads().live() > 1);
+            exec(handover, call, &Inherited { carried, ignored, others_run }, &mut Lent::default())
+        })
+    });
+    os::set_timer_slack(os::FINEST);
+    me.accept_kicks();
+    if let Some(signals) = signals {
+        Linux(k).take_signals_back(me.cpu(), t, signals);
+    }
+    caught::hand_in(me);
+    Linux(k).keep_times();
+    // If a signal has come before the call, its handler comes first, and then the call.
+    result
+}
+
+/// A borrower that comes from thread `from` does. If it succeeds, nobody comes back to what it has been lent: that is freed
+/// with the borrower. It has no CPU timers.
+pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mut Lent, call: &Call) -> isize {
+    let me = Carrier::me();
+    let k = me.process();
+    Linux(k).hand_on_times(true);
+    let carried = k.carried(from).by_child();
+    with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, others_run: false }, lent))
+}
+
+/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
+fn with_mask<T>(me: &Carrier, mask: u64, call: impl FnOnce() -> T) -> T {
+    let (k, before) = (me.process(), os::sigprocmask(2, mask));
+    k.m.places.release();
+    let result = call();
+    if me.gs.borrowed == 0 && me.cpu.load(Relaxed) != 0 {
+        me.placed.store(0, Relaxed);
+        k.m.places.take(&k.m.seats, &k.m.carriers, me, || k.sched.core(me.cpu()));
+    }
+    os::sigprocmask(2, before);
+    result
+}

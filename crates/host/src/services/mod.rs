@@ -1,0 +1,11 @@
+//! What a process does beside running its threads: it begins, forks, executes, lends its memory, receives signals, watches
+//! its CPUs and stops.
+
+pub(crate) mod borrower;
+pub(crate) mod caught;
+pub mod exec;
+pub(crate) mod fork;
+pub(crate) mod service;
+pub mod start;
+pub(crate) mod stops;
+pub(crate) mod watch;

@@ -1,0 +1,259 @@
+//! The service thread: the one host thread that takes the program's asynchronous signals.
+//!
+//! It blocks them and asks for them with `rt_sigtimedwait`, so no handler is needed, no call
+//! of a carrier is ever interrupted by one, and the host's dispositions stay as the
+//! program wants its children to find them. It is asleep unless a signal arrives.
+
+use crate::base::dispositions::{FAULTS, SERVICE_SET, is_ours};
+use crate::base::os::{self, nr};
+use crate::base::page::Publisher;
+use crate::base::{neighbour, report, request};
+use crate::carriers::carrier::{Carrier, NO_IDENTITY, SERVICE};
+use crate::carriers::receive::STANDARD;
+use crate::carriers::service_state::{CALL, CALL_NO_ROOM};
+use crate::carriers::{alarms, outside};
+use crate::process::Process;
+use crate::services::stops;
+use crate::services::watch::Watch;
+use crate::serving::{identity, takeover};
+use abi::{Errno, SigInfo, SigSet, Signal, si_code};
+use arch::syscall;
+use ids::{CpuId, Nanos};
+use linux::{Linux, left};
+use sync::atomic::Ordering::*;
+
+/// Starts it, as the second host thread of the process.
+///
+/// Where the host allows no second one (RLIMIT_NPROC, `pids.max`, memory), the program has one thread: others are refused with
+/// EAGAIN, as the host would refuse them, for nobody would watch over them. Its carrier takes signals when it is idle
+/// (`stand_in`), and a later attempt may succeed.
+pub(crate) fn start(k: &Process) {
+    takeover::prepare();
+    if let Err(error) = try_to_start(k) {
+        k.m.service.missing.store(true, Relaxed);
+        report::say(format_args!(
+            "no service thread (error {error}): threads are refused, and signals from outside arrive when the program sleeps"
+        ));
+    }
+}
+
+/// Whether there is one, after another attempt if need be. The caller serves the process's only thread.
+#[cold]
+pub(crate) fn start_again(k: &Process) -> bool {
+    let there = try_to_start(k).is_ok();
+    k.m.service.missing.store(!there, Relaxed);
+    there
+}
+
+/// Its block is a carrier's that never gets a seat.
+fn try_to_start(k: &Process) -> Result<(), isize> {
+    let carriers = &k.m.carriers;
+    let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
+    carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
+    // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
+    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
+    let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
+    // Blocked from the beginning: a call that came before it asks would go to a handler and be lost.
+    let before = os::sigprocmask(2, !FAULTS);
+    // SAFETY: nobody else uses the block; 2 marks it as the service thread's.
+    let r = unsafe {
+        (*gs).borrowed = SERVICE;
+        arch::entry::clone_carrier(FLAGS, gs, k.m.service.tid.as_ptr())
+    };
+    os::sigprocmask(2, before);
+    if r > 0 {
+        return Ok(());
+    }
+    // There is no host thread that could ever follow a change of rights.
+    carrier.identity.store(NO_IDENTITY, Relaxed);
+    // SAFETY: as above.
+    unsafe { (*gs).borrowed = 0 };
+    carriers.give_ended(carrier);
+    Err(-r)
+}
+
+/// The time between two looks of [`stand_in`].
+pub(crate) const STAND_IN: Nanos = Nanos::from_millis(10);
+
+/// The carrier of a process without a service thread takes a signal that has arrived; false if there is none.
+#[cold]
+pub(crate) fn stand_in(k: &Process) -> bool {
+    outside::serve(|info| deliver(k, info));
+    let mut info = [0u8; 128];
+    let set = SERVICE_SET & !k.m.service.left.load(SeqCst);
+    let there = take(set, Some(Nanos::ZERO), &mut info) > 0;
+    if there {
+        let _ = SigInfo::from_bytes(&info).map(|info| deliver(k, info));
+    }
+    there
+}
+
+/// The service thread's loop.
+pub(crate) fn run(me: &'static Carrier) -> ! {
+    let k = me.process();
+    let (m, service) = (&k.m, &k.m.service);
+    m.places.release();
+    let mut watch = Watch::new(k.config().cpus);
+    let mut page = Publisher::default();
+    // A signal that did not fit. Until it does, others of its kind stay at the host, where their senders meet the
+    // host's limit.
+    let mut held: Option<SigInfo> = None;
+    let mut order = Order::default();
+    let rounds = &m.receiving.rounds;
+    loop {
+        held = held.and_then(|info| deliver(k, info));
+        outside::serve(|info| deliver(k, info));
+        let left = service.left.load(SeqCst);
+        service.heeded.store(left, SeqCst);
+        stops::serve(k, left);
+        let simple = stops::adopt(k, left);
+        let queueing = if held.is_some() { REAL_TIME } else { 0 };
+        let called = outside::SIGNALS | 1 << (CALL - 1) | u64::from(service.called.load(SeqCst)) << (CALL_NO_ROOM - 1);
+        let set = SERVICE_SET & !left & !queueing & !simple | called;
+        let patience = held.is_some().then_some(PATIENCE);
+        let sleep =
+            [m.records.sooner(k.config(), watch.sleep()), page.sleep(), alarms::sleep(service, &m.carriers), patience];
+        let sleep = sleep.into_iter().flatten().min();
+        let mut info = [0u8; 128];
+        rounds.begin(set);
+        let r = order.next(set, sleep, &mut info);
+        rounds.deliver();
+        if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && is_ours(&info, m.pid) {
+            service.called.store(false, SeqCst);
+            follow(me, &mut page);
+            watch.begin();
+        } else if r > 0
+            && let Ok(info) = SigInfo::from_bytes(&info)
+        {
+            if Publisher::is_request(&info) {
+                page.ask();
+            } else {
+                // Only a real-time signal is ever refused, and there is none in hand if one comes.
+                held = deliver(k, info).or(held);
+            }
+        }
+        rounds.end();
+        alarms::ring(service, &m.carriers);
+        watch.look(k);
+        m.records.look(k, &m.contexts);
+        page.look(k, &m.page, service.tid());
+    }
+}
+
+/// Does what the table of identities wants of the service thread. When it has other rights than before, the page is no
+/// longer mapped: so it is before the call that changes them answers, which waits for this.
+fn follow(me: &Carrier, page: &mut Publisher) {
+    let m = &me.process().m;
+    if identity::serve(me, || page.withdraw(&m.page)) {
+        m.page.announce(m.service.tid());
+    }
+}
+
+/// In which order real-time signals are taken.
+///
+/// The host's queue is one list, and it looks through that for the signal which it is to give and for another of the
+/// same number (`collect_signal`). To be given the lowest first means to go past all others each time: with some
+/// thousand of eight numbers in the queue one took a millisecond. By turns, what is wanted lies at the
+/// list's beginning, whatever there is. Which of those that are queued *here* is delivered first, is decided here.
+#[derive(Default)]
+struct Order {
+    /// The last real-time signal.
+    last: u32,
+    /// Different numbers came one after the other.
+    mixed: bool,
+}
+
+impl Order {
+    /// The next signal of the set; 0 or less if there was none in this time.
+    fn next(&mut self, set: u64, patience: Option<Nanos>, info: &mut [u8; 128]) -> isize {
+        let above = set & (!REAL_TIME | 1 << (CALL - 1) | (!0u64).checked_shl(self.last).unwrap_or(0));
+        let mut r = if self.mixed { take(above, Some(Nanos::ZERO), info) } else { 0 };
+        if r <= 0 {
+            r = take(set, patience, info);
+        }
+        if let Ok(signal @ 34..) = u32::try_from(r) {
+            self.mixed = signal != self.last;
+            self.last = signal;
+        }
+        r
+    }
+}
+
+/// `rt_sigtimedwait`.
+fn take(set: u64, patience: Option<Nanos>, info: &mut [u8; 128]) -> isize {
+    let time = patience.map(|t| [t.0 / 1_000_000_000, t.0 % 1_000_000_000]);
+    let time = time.as_ref().map_or(core::ptr::null(), |t| t.as_ptr());
+    // SAFETY: all three are ours.
+    unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), time, 8) }
+}
+
+/// Signals that queue.
+const REAL_TIME: u64 = !0 << 31;
+/// The pause before checking again whether a signal fits.
+const PATIENCE: Nanos = Nanos(1_000_000);
+
+/// Whether a signal of that number is one of ours.
+fn is_call(info: &[u8; 128]) -> bool {
+    [os::COOKIE, os::IDENTITY_COOKIE].iter().any(|cookie| info[24..32] == cookie.to_ne_bytes())
+}
+
+/// Leaves the signals of this set pending from now on, and receives all others.
+///
+/// When it returns, none of the set is received any more: the service thread, which may be asking for some of them,
+/// has been called and has started over. Otherwise it would receive a signal that the caller queues next, and a
+/// program that reads its descriptor at once would find nothing there.
+///
+/// The service thread itself calls this between two rounds, when it asks for none. The caller holds no lock, so that
+/// the round can finish.
+pub(crate) fn leave(k: &Process, set: u64) {
+    let service = &k.m.service;
+    if service.left.swap(set, SeqCst) == set || !service.call() || Carrier::me().gs.borrowed == SERVICE {
+        return;
+    }
+    // Signals that other threads claim back meanwhile are not waited for.
+    for round in 0.. {
+        if set & service.left.load(SeqCst) & !service.heeded.load(SeqCst) == 0 {
+            return;
+        }
+        os::relax(round);
+    }
+}
+
+/// Returns the signal if there is no room for it.
+fn deliver(k: &Process, info: SigInfo) -> Option<SigInfo> {
+    if request::serve(k, &info) || neighbour::serve(k, &info) {
+        return None;
+    }
+    // It has no CPU: every CPU that must look is kicked.
+    let refused = Linux(k).signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
+    (refused && info.code() != si_code::TIMER).then_some(info)
+}
+
+/// See [`kernel::Machine::receive`].
+pub(crate) fn settle(k: &Process, awaited: Option<Signal>) {
+    let receiving = &k.m.receiving;
+    if k.m.service.tid() == 0 {
+        let _turn = receiving.turn.lock();
+        while stand_in(k) {}
+        return;
+    }
+    let taken = {
+        let _turn = receiving.turn.lock();
+        receive(k, STANDARD & receiving.rounds.asked.load(SeqCst))
+    };
+    if !awaited.is_some_and(|signal| taken.contains(signal)) {
+        receiving.rounds.settle(&k.m, &k.m.service);
+    }
+}
+
+/// Takes all signals of the set to the kernel: which there were. One that a descriptor is to read goes back to the host, and
+/// is left there from then on.
+fn receive(k: &Process, set: u64) -> SigSet {
+    let mut taken = SigSet::EMPTY;
+    while let Some(info) = left::take(&k.m, SigSet(set & !k.m.service.left.load(SeqCst))) {
+        // A standard signal is never refused.
+        let _ = Linux(k).signal_from_host(Carrier::me().cpu(), info);
+        taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);
+    }
+    taken
+}

@@ -1,0 +1,80 @@
+//! The beginning of a process, also of a forked child.
+
+use crate::base::os::{self, nr};
+use crate::base::report;
+use crate::process::Process;
+use crate::process::debugger;
+use crate::services::service;
+use arch::{base, syscall};
+use ids::CpuId;
+use sync::atomic::Ordering::*;
+
+/// Makes the calling host thread the first carrier, on the first CPU, and its user thread
+/// the main thread.
+pub fn begin(k: &'static Process) -> ids::ThreadIdx {
+    let Some(me) = k.m.carriers.create() else { report::fatal(format_args!("no memory for a carrier")) };
+    // SAFETY: from now on this host thread is that carrier.
+    unsafe { base::set_gs_base(&raw const me.gs) };
+    me.tid.store(k.m.pid as u32, Release);
+    // All begin with the rights of this one.
+    me.identity.store(0, Relaxed);
+    let cpu = CpuId(0);
+    k.m.seats.take_first(cpu, me);
+    let Some(t) = k.adopt_main(cpu) else { report::fatal(format_args!("no memory for the main thread")) };
+    // A forked child has it from its parent, and a program that exec has brought from the one before.
+    k.thread(t).set_slacks(os::reset_timer_slack());
+    let context = k.m.contexts.get(t);
+    // SAFETY: the thread runs here and now; its block is ours alone.
+    unsafe {
+        let gs = core::ptr::from_ref(&me.gs).cast_mut();
+        (*gs).context = context;
+        (*context).claim(me.number);
+    }
+    me.settle(&k.m.buffers);
+    debugger::publish(k);
+    t
+}
+
+/// From now on signals from outside arrive: mask and dispositions are the program's.
+pub fn open(k: &Process) {
+    service::start(k);
+    k.m.page.announce(k.m.service.tid());
+}
+
+/// Registrations that the loader made with the host for the main thread before we came: they are ours from now on.
+/// `rseq_offset` is the distance of the rseq area from the FS base.
+pub fn adopt_registrations(k: &Process, t: ids::ThreadIdx, rseq_offset: Option<i64>) {
+    const PR_GET_NAME: usize = 16;
+    const PR_GET_TID_ADDRESS: usize = 40;
+    let thread = k.thread(t);
+    let (mut head, mut len, mut word) = (0u64, 0u64, 0u64);
+    let mut name = [0u8; 16];
+    // SAFETY: the host fills the words.
+    unsafe {
+        if syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) == 0 {
+            thread.set_name(&name);
+            k.begin_groups(t);
+        }
+        if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
+            // It stays with the host, too, for the case that the process is killed.
+            thread.robust_list.store(head, Relaxed);
+        }
+        if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {
+            thread.clear_child_tid.store(word, Relaxed);
+            syscall!(nr::SET_TID_ADDRESS, 0);
+        }
+    }
+    if let Some(offset) = rseq_offset {
+        let area = base::fs_base().wrapping_add_signed(offset);
+        // SAFETY: the host checks that this is what was registered.
+        let gone = unsafe { syscall!(nr::RSEQ, area, 32, 1, RSEQ_SIGNATURE) } == 0;
+        if gone {
+            thread.rseq.store(area, Relaxed);
+            thread.rseq_signature.store(RSEQ_SIGNATURE, Relaxed);
+            thread.rseq_cpu.store(0, Relaxed);
+        }
+    }
+}
+
+/// The signature that glibc registers on x86-64 (`RSEQ_SIG`).
+const RSEQ_SIGNATURE: u32 = 0x5305_3053;

@@ -1,0 +1,123 @@
+//! The process stops as the host stops it.
+//!
+//! **Simply**, where it can: a stop signal of job control that nobody handles and some thread lets through is blocked
+//! by all host threads but the service thread, which does not ask for it either. So the host stops the process by
+//! itself, in the order in which stops and SIGCONT are sent.
+//!
+//! **By a signal to itself**, if a thread finds the stop in its queue: sent inside, or blocked until then. SIGCONT
+//! voids every stop that was chosen before it, and a stop signal that is sent wipes out a SIGCONT that is pending at
+//! the host. So the thread that takes signals from the host does both: when it sends itself the stop, no SIGCONT
+//! is on its way between the host and the kernel, and none was pending at the host a moment ago.
+//!
+//! **By a signal of the thread's carrier to itself**, under a tracer, which waits for the stop of that one.
+
+use crate::base::{dispositions, os, report, task};
+use crate::process::Process;
+use crate::process::end;
+use abi::{SigInfo, Signal};
+use kernel::Fatal;
+use linux::left;
+use sync::atomic::{AtomicI32, Ordering::*};
+
+/// By the service thread, which blocks everything else, before it asks the host for a signal: which stops the host shall make.
+pub(crate) fn adopt(k: &Process, left: u64) -> u64 {
+    let simple = k.simple_stops().0 & !left;
+    let now = &k.m.service.simple_stops;
+    if simple != now.load(Relaxed) {
+        os::sigprocmask(2, !dispositions::FAULTS & !simple);
+        now.store(simple, SeqCst);
+    }
+    simple
+}
+
+/// The service thread may let too much through now: waits until it does not.
+pub(crate) fn changed(k: &Process) {
+    if !k.m.service.call() {
+        return;
+    }
+    for round in 0.. {
+        if k.m.service.simple_stops.load(SeqCst) & !k.simple_stops().0 == 0 {
+            return;
+        }
+        os::relax(round);
+    }
+}
+
+/// Stops the process, unless it has been continued since. Returns when it continues.
+pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
+    let asked = &k.m.service.stop;
+    if is_traced() {
+        // A tracer waits for a stop of this very host thread.
+        return end::suffer(k, signal, Fatal::Stop { continued });
+    }
+    let word = u64::from(continued) << 32 | signal as u64;
+    for round in 0.. {
+        if k.continued() != continued {
+            return;
+        }
+        match asked.compare_exchange(0, word, AcqRel, Acquire) {
+            Ok(_) => break,
+            // Another thread's stop comes first.
+            Err(_) => os::relax(round),
+        }
+    }
+    if !k.m.service.call() {
+        asked.store(0, Release);
+        return end::suffer(k, signal, Fatal::Stop { continued });
+    }
+    for round in 0.. {
+        if asked.load(Acquire) != word {
+            return;
+        }
+        os::relax(round);
+    }
+}
+
+/// The last signal that a tracer let through.
+static SHOWN: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn on_shown(signal: i32) {
+    SHOWN.store(signal, Relaxed);
+}
+
+/// Sends the calling carrier a signal of the program's, so that its tracer sees it: whether it came through. The signals of
+/// faults must keep their handler.
+pub(crate) fn show(info: &SigInfo) -> bool {
+    let bit = 1 << (info.signo() - 1);
+    if dispositions::SERVICE_SET & bit == 0 || !is_traced() {
+        return true;
+    }
+    let before = report::sigaction(info.signo(), Some(&dispositions::action(on_shown as *const () as u64, 0)));
+    SHOWN.store(0, Relaxed);
+    os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
+    let mask = os::sigprocmask(1, bit);
+    os::sigprocmask(2, mask);
+    report::sigaction(info.signo(), Some(&before));
+    SHOWN.load(Relaxed) != 0
+}
+
+/// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.
+fn is_traced() -> bool {
+    let mut bytes = [0; 1024];
+    let status = task::read(os::gettid() as u32, "status", &mut bytes);
+    task::labelled(status, "TracerPid:").is_some_and(|tracer| tracer != "0")
+}
+
+/// By the service thread, before it asks the host for a signal; `left` is what it does not ask for.
+pub(crate) fn serve(k: &Process, left: u64) {
+    let asked = &k.m.service.stop;
+    let word = asked.load(Acquire);
+    if word == 0 {
+        return;
+    }
+    let (signal, continued) = (word as i32 & 0xff, (word >> 32) as u32);
+    if k.continued() == continued {
+        let cont = 1 << Signal::CONT.index();
+        if left & cont == 0 && left::pending(&k.m).0 & cont != 0 {
+            // It is taken next, and then the stop is void.
+            return;
+        }
+        end::suffer(k, signal, Fatal::Stop { continued });
+    }
+    asked.store(0, Release);
+}

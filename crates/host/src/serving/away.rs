@@ -1,0 +1,125 @@
+//! Carriers in the host: they leave a CPU for a call that waits, come back, and wait for a seat.
+
+use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
+use crate::base::os;
+use crate::carriers::carrier::{CALL, Carrier, END, NO_IDENTITY, RETIRE};
+use crate::serving::{delegate, identity};
+use ids::{CpuId, ThreadIdx};
+use kernel::{Call, Next, Trap};
+use sched::Idle;
+use sync::atomic::Ordering::*;
+
+/// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
+/// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
+///
+/// `wait` is told whether it keeps a CPU that others want, because there is no spare and the host gives us no carrier.
+pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce(bool) -> isize) -> Next {
+    let k = me.process();
+    let cpu = me.cpu();
+    let (mut seated, mut kept) = (!busy, false);
+    if seated {
+        k.m.seats.leave_for_host(cpu, me);
+        let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
+        if wanted && k.m.seats.return_from_host(cpu, me) {
+            kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
+            seated = kept;
+        }
+    } else {
+        kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
+        seated = kept;
+    }
+    // Without a service thread, its carrier is to be found idle.
+    let result = wait(kept || k.m.service.is_missing());
+    if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
+        return k.trap(cpu, Trap::HostReturn { thread: t, result });
+    }
+    come_back(me, cpu, t, result)
+}
+
+/// A carrier returns from the host without a seat. It takes `cpu` back if nobody needs it there;
+/// else it becomes a spare.
+pub(crate) fn come_back(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
+    deliver(me, cpu, t, result).unwrap_or_else(|| wait_for_seat(me))
+}
+
+/// The same, but a spare does not wait here: `None`.
+pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Option<Next> {
+    let k = me.process();
+    if k.m.seats.take_parked(cpu, me, &k.m.carriers) {
+        me.sit_down(cpu);
+        k.sched.idle_state(cpu, Idle::Spinning);
+        k.seat_changed(cpu);
+        return Some(k.trap(cpu, Trap::HostReturn { thread: t, result }));
+    }
+    me.cpu.store(0, Relaxed);
+    me.gs.pending.store(0, Relaxed);
+    k.m.carriers.give_spare(me);
+    k.host_returned(cpu, t, result);
+    None
+}
+
+/// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
+/// take ends it early.
+pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
+    let k = me.process();
+    let host_carrier = k.m.host_carrier(t);
+    host_carrier.store(me.number + 1, SeqCst);
+    os::sigprocmask(2, WAITING_MASK);
+    me.begin_waiting();
+    let result = loop {
+        if k.host_interrupted(t) {
+            break abi::Errno::EINTR.to_ret();
+        }
+        let r = match os::interruptible(&call) {
+            r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
+            r => r,
+        };
+        me.gs.interrupt.store(0, SeqCst);
+        // An interrupt meant for an earlier call of this carrier is no reason to return.
+        if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
+            break r;
+        }
+        if me.is_recalled() {
+            break linux::TRY_AGAIN;
+        }
+    };
+    me.end_waiting();
+    host_carrier.store(0, SeqCst);
+    me.gs.interrupt.store(0, SeqCst);
+    os::sigprocmask(2, CARRIER_MASK);
+    k.m.accompany(t, result)
+}
+
+/// Sleeps until somebody assigns a seat or gives it a host call to make. The caller has put itself on the list of
+/// spares, or somebody who took its seat has.
+pub(crate) fn wait_for_seat(me: &'static Carrier) -> Next {
+    let k = me.process();
+    loop {
+        let assigned = me.assigned.swap(0, SeqCst);
+        if assigned == END || assigned == RETIRE && !identity::keep(me) {
+            me.leave(&k.m.carriers);
+        }
+        if assigned == RETIRE {
+            continue;
+        }
+        if assigned == CALL {
+            match delegate::carry_out(me) {
+                Some(next) => return next,
+                None => continue,
+            }
+        }
+        if assigned != 0 {
+            let wanted = me.wanted.swap(NO_IDENTITY, SeqCst);
+            if wanted != NO_IDENTITY {
+                identity::become_wanted(me, wanted);
+            }
+            let cpu = CpuId((assigned - 1) as u16);
+            me.sit_down(cpu);
+            return k.trap(cpu, Trap::Seated);
+        }
+        me.park.store(0, SeqCst);
+        if me.assigned.load(SeqCst) == 0 {
+            os::futex_wait(&me.park, 0, None);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Which carrier serves which CPU: when a thread waits in the host, when the host keeps a carrier or gives us too few of
+//! them, and when threads have different rights.
+
+pub(crate) mod away;
+pub(crate) mod delegate;
+pub(crate) mod identity;
+pub(crate) mod scarce;
+pub(crate) mod takeover;

@@ -1,0 +1,258 @@
+//! The host's signals.
+//!
+//! Every handler runs on the carrier's signal stack with all signals blocked, checks where the carrier was, and does
+//! one of three things: it leaves a mark (the carrier is in the kernel and will check), changes where the carrier
+//! continues (the entry, a fixup, the kernel stack), or reports and ends the process.
+
+use crate::base::dispositions::*;
+use crate::base::{os, report, sites};
+use crate::carriers::carrier::{BORROWED, Carrier};
+use crate::carriers::outside;
+use crate::process::end;
+use crate::services::borrower;
+use crate::serving::identity;
+use crate::traps::run;
+use arch::context::{flag, pending, reg};
+use arch::frame::HostFrame;
+use arch::{entry, user};
+use sync::atomic::Ordering::*;
+
+const SI_TIMER: i32 = -2;
+const SYS_USER_DISPATCH: i32 = 2;
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+
+/// Installs the handlers of the process.
+pub fn install() {
+    end::prepare();
+    run::set_up();
+    let action = |handler: u64| action(handler, 0);
+    report::sigaction(os::SIGNAL_TICK, Some(&action(on_tick as *const () as u64)));
+    report::sigaction(os::SIGNAL_INTERRUPT, Some(&action(on_interrupt as *const () as u64)));
+    report::sigaction(SIGSYS, Some(&action(on_dispatch as *const () as u64)));
+    for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV] {
+        report::sigaction(signal, Some(&action(on_fault as *const () as u64)));
+    }
+}
+
+/// Of a SIGBUS: an access that is not aligned, with EFLAGS.AC set.
+const BUS_ADRALN: i32 = 1;
+/// Of a SIGTRAP: a single step.
+const TRAP_TRACE: i32 = 2;
+
+/// It stands for kick and interrupt, and does what either would.
+fn without_room(me: &Carrier, frame: &mut HostFrame) {
+    identity::called(me);
+    me.called_in_poller();
+    me.gs.pending.fetch_or(kicked(me), AcqRel);
+    match entry::interrupted(frame.rip()) {
+        Some(to) if me.gs.interrupt.load(SeqCst) != 0 => frame.set_rip(to),
+        _ => look(me, frame),
+    }
+}
+
+/// The message of the kick that has arrived.
+fn kicked(me: &Carrier) -> u32 {
+    me.kicked.store(false, Release);
+    pending::KICK | if me.alarms.was_rung() { pending::TIMER } else { 0 }
+}
+
+/// The carrier looks at what is pending, from wherever it is.
+fn look(me: &Carrier, frame: &mut HostFrame) {
+    let rip = frame.rip();
+    if !in_image(rip) {
+        preempt(me, frame);
+    } else if (entry::resume_start()..entry::resume_end()).contains(&rip) {
+        frame.divert(entry::again(), me.gs.kernel_stack);
+    }
+}
+
+/// Tick and kick.
+unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.value() != os::COOKIE {
+        return note(info);
+    }
+    if !arch::base::has_gs() {
+        return;
+    }
+    let me = Carrier::me();
+    let bits = if info.code == SI_TIMER {
+        me.alarms.went_off(info.timer());
+        pending::TIMER
+    } else {
+        kicked(me)
+    };
+    me.gs.pending.fetch_or(bits, AcqRel);
+    look(me, frame);
+}
+
+/// Takes the thread's state out of the frame; the carrier continues in the kernel. False without memory for it: the
+/// thread continues, and the next tick tries again.
+fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
+    // SAFETY: the carrier is in user code, so it has a current thread, whose context is its own.
+    let context = unsafe { &mut *me.gs.context };
+    let mut buffer = context.xbuf;
+    if buffer.is_null() {
+        buffer = me.buffer.swap(core::ptr::null_mut(), Relaxed);
+        if buffer.is_null() {
+            return false;
+        }
+    }
+    // SAFETY: the frame is the host's, the buffer one of ours.
+    unsafe { frame.copy_out(context, buffer) };
+    frame.land(entry::entresol_entry_preempt as *const () as u64, me.gs.kernel_stack);
+    true
+}
+
+/// Ends a host call.
+unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.value() == os::IDENTITY_COOKIE {
+        if arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
+            identity::called(Carrier::me());
+        }
+        return;
+    }
+    if info.value() != os::COOKIE {
+        return note(info);
+    }
+    if arch::base::has_gs() {
+        Carrier::me().called_in_poller();
+    }
+    if let Some(to) = entry::interrupted(frame.rip()) {
+        frame.set_rip(to);
+    }
+}
+
+/// A signal that somebody else has sent.
+fn note(info: &HostInfo) {
+    let me = arch::base::has_gs().then(Carrier::me);
+    match me {
+        Some(me) if me.gs.borrowed == BORROWED => outside::suffer(&info_bytes(info)),
+        _ => outside::note(me.map(|me| &me.process().m.service), &info_bytes(info)),
+    }
+}
+
+/// A system call from a place that is not patched.
+unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if info.code != SYS_USER_DISPATCH {
+        return sent_or_fault(info, frame);
+    }
+    if info.architecture() != AUDIT_ARCH_X86_64 {
+        // By `int $0x80`: its numbers are those of another table. As a host without it would answer.
+        return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
+    }
+    let rip = frame.rip();
+    if frame.flags() & (flag::TF | flag::AC) != 0 && copy_call(frame, rip, run::DISPATCHED) {
+        return;
+    }
+    frame.set_reg(reg::RCX, rip);
+    frame.set_reg(reg::R11, u64::from(run::DISPATCHED));
+    frame.set_rip(entry::entresol_entry_vectors as *const () as u64);
+    frame.clear_flags(flag::TF);
+}
+
+/// The thread makes a system call with flags that the entries do not keep: all of its state is copied out, as for a
+/// preemption, and the flags come back with that. False in a vfork child, which has no kernel to enter, or without memory.
+fn copy_call(frame: &mut HostFrame, rip: u64, library: u32) -> bool {
+    if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 || !preempt(Carrier::me(), frame) {
+        return false;
+    }
+    // SAFETY: as in `preempt`, which has filled it.
+    let context = unsafe { &mut *Carrier::me().gs.context };
+    context.rip = rip;
+    context.call = context.r[reg::RAX] as u32;
+    context.library = library;
+    // As the instruction leaves them.
+    context.r[reg::RCX] = rip;
+    context.r[reg::R11] = context.rflags;
+    frame.set_rip(entry::entresol_entry_copied as *const () as u64);
+    true
+}
+
+/// Faults, and those signals sent by somebody.
+unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    let no_room = info.signal == os::SIGNAL_NO_ROOM && is_ours(&info_bytes(info), os::getpid());
+    if no_room && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
+        return without_room(Carrier::me(), frame);
+    }
+    sent_or_fault(info, frame);
+}
+
+fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
+    if info.code <= 0 {
+        return note(info);
+    }
+    fault(info, frame);
+}
+
+/// A flag of the program's that traps in the image. False if the trap is for another reason.
+fn trapped_by_flag(info: &HostInfo, frame: &mut HostFrame) -> bool {
+    let flag = match (info.signal, info.code) {
+        (SIGTRAP, TRAP_TRACE) => flag::TF,
+        (SIGBUS, BUS_ADRALN) => flag::AC,
+        _ => return false,
+    };
+    if frame.flags() & flag == 0 {
+        return false;
+    }
+    let (rip, back, library) = (frame.rip(), frame.reg(reg::RCX), frame.reg(reg::R11) as u32);
+    if !entry::begins_call(rip) || !copy_call(frame, back, library) {
+        frame.clear_flags(flag);
+    }
+    true
+}
+
+fn fault(info: &HostInfo, frame: &mut HostFrame) {
+    let rip = frame.rip();
+    if let Some(offset) = offset_in_image(rip) {
+        if trapped_by_flag(info, frame) {
+            return;
+        }
+        if let Some(to) = user::fixup(rip) {
+            return frame.set_rip(to);
+        }
+        report::fatal(format_args!(
+            "internal fault: signal {} at {:#x} (image + {:#x}), address {:#x}, stack {:#x}",
+            info.signal,
+            rip,
+            offset,
+            info.fields[0],
+            frame.reg(reg::RSP)
+        ));
+    }
+    if (info.signal, info.code) == (SIGTRAP, TRAP_TRACE) && sites::is_within(rip, frame.reg(reg::RCX)) {
+        // The program knows of one instruction there, which has not been made yet.
+        return;
+    }
+    if !arch::base::has_gs() {
+        return die_again(info.signal);
+    }
+    if Carrier::me().gs.borrowed == BORROWED {
+        return borrower::fault(info, frame);
+    }
+    let me = Carrier::me();
+    let trapped = frame.trapped();
+    #[cfg(feature = "planted")]
+    let trapped = if crate::carriers::planted::forgets_trap() { Default::default() } else { trapped };
+    if !preempt(me, frame) {
+        report::fatal(format_args!("no memory to handle signal {} at {rip:#x}", info.signal));
+    }
+    // SAFETY: only this carrier uses it, and it is not pending now.
+    unsafe {
+        (*me.fault.info.get()).as_mut_ptr().cast::<HostInfo>().write(*info);
+        *me.fault.trapped.get() = trapped;
+    }
+    me.fault.pending.store(true, Relaxed);
+    me.gs.pending.fetch_or(pending::KICK, AcqRel);
+}

@@ -1,0 +1,389 @@
+//! `trait Machine` on Linux.
+
+use crate::base::dispositions::die_again;
+use crate::base::{ids_file, os, report, sites};
+use crate::carriers::carrier::Carrier;
+use crate::carriers::seat::Seat;
+use crate::process::Host;
+use crate::process::{end, states, survey};
+use crate::services::{service, stops};
+use crate::serving::{identity, takeover};
+use abi::frame::Registers;
+use abi::{Errno, SigInfo, SigSet, Signal};
+use arch::context::{UNKNOWN_WORDS, reg};
+use arch::{Kind, base, user, xstate};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
+use linux::Arg;
+use record::write::Place;
+use signal::frame::{ExtendedState, Restorable};
+use sync::atomic::Ordering::*;
+
+impl linux::Host for Host {
+    fn poller(&self, make: bool) -> Option<u32> {
+        if make { self.poller.get_or_make().map(|fd| fd as u32) } else { self.poller.descriptor() }
+    }
+
+    fn move_poller(&self) {
+        self.poller.move_away();
+    }
+
+    fn is_polled(&self) -> bool {
+        self.poller.is_used()
+    }
+
+    #[inline(always)]
+    fn host(&self, call: Call) -> isize {
+        // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
+        let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
+        if (r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret())
+            && let Some(t) = Carrier::my_process().sched.current(Carrier::my_cpu())
+        {
+            self.accompany_slow(t);
+        }
+        r
+    }
+
+    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        let mut words = [0; 6];
+        for (word, arg) in words.iter_mut().zip(args) {
+            *word = arg.word();
+        }
+        self.host(Call { nr, args: words })
+    }
+
+    fn may_be_gone(&self, tid: u32) -> bool {
+        ids_file::is_ours(tid)
+    }
+
+    fn is_gone(&self, tid: u32) -> bool {
+        self.ids.is_gone(tid, self.uid.load(Relaxed))
+    }
+
+    fn leave_signals(&self, set: SigSet) {
+        service::leave(Carrier::my_process(), set.0);
+    }
+
+    fn barrier(&self) -> Option<sync::rcu::Barrier> {
+        Some(takeover::barrier)
+    }
+}
+
+impl Machine for Host {
+    type Personality = linux::State;
+
+    #[inline(always)]
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn clock(&self, clock: Clock) -> Nanos {
+        os::clock_gettime(match clock {
+            Clock::Realtime => 0,
+            Clock::Monotonic => 1,
+            Clock::Boottime => 7,
+            Clock::Tai => 11,
+        })
+    }
+
+    #[inline]
+    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
+        self.bounds.read(|ticks| self.clock.span(ticks))
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        let k = Carrier::my_process();
+        if k.sched.is_limited()
+            && let Some(core) = k.sched.core(cpu)
+            && let (Seat::Parked, carrier) = self.seats.look(cpu)
+        {
+            self.places.prepare(self.carriers.get(carrier), core);
+        }
+        self.seats.kick(cpu, &self.carriers);
+        self.want_watch(cpu);
+    }
+
+    fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>) {
+        self.want_watch(cpu);
+        self.clock.keep();
+        let me = Carrier::me();
+        me.alarms.set(&self.service, me.tid.load(Relaxed), at, then);
+    }
+
+    fn carrier_time(&self) -> Option<Nanos> {
+        const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+        Some(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID))
+    }
+
+    fn claim_ids(&self, n: i32) -> Option<i32> {
+        self.ids.claim(n, self.uid())
+    }
+
+    #[inline(always)]
+    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
+        user::load_u32(addr).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
+        user::store_u32(addr, value).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        user::cas_u32(addr, old, new).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
+        user::load_u64(addr).map_err(|_| Fault)
+    }
+    #[inline(always)]
+    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
+        user::store_u64(addr, value).map_err(|_| Fault)
+    }
+    fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
+        user::read(addr, to).map_err(|_| Fault)
+    }
+    fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault> {
+        user::write(addr, from).map_err(|_| Fault)
+    }
+
+    fn observe(&self, event: Event<'_>) {
+        let k = Carrier::my_process;
+        let must_call = match event {
+            Event::Sample(cpu, t, value) => {
+                let r = self.registers(t);
+                self.records.sample(k(), cpu, t, value, Place { rip: r.rip, rsp: r.rsp, rbp: r.rbp })
+            }
+            Event::Unsampled(cpu, t, value) => {
+                self.records.unsampled(cpu, k().tid(t), value);
+                false
+            }
+            Event::Switched { cpu, to, preempted, at } => self.records.switched(k(), cpu, to, preempted, at),
+            Event::Serves(_, core) => {
+                self.places.share(Carrier::me(), core);
+                false
+            }
+            Event::Message(message) => {
+                report::say(message);
+                false
+            }
+        };
+        if must_call {
+            self.service.call();
+        }
+    }
+
+    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
+        if self.service.is_missing() && !service::start_again(Carrier::my_process()) {
+            return Err(NoMemory);
+        }
+        self.contexts.reserve(t, &self.buffers).ok_or(NoMemory)
+    }
+
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
+        self.with_context(parent, |parent| {
+            self.with_context(child, |child| self.copy_state(parent, child, stack, tls));
+        });
+        // SAFETY: the parent is the caller's current thread.
+        self.contexts.set_trapped(child, unsafe { *self.contexts.trapped(parent) });
+        identity::inherit(Carrier::my_process(), parent, child);
+        self.with_context(child, |child| child.free());
+    }
+
+    #[inline(always)]
+    fn save(&self, t: ThreadIdx) {
+        self.with_context(t, |c| {
+            // Not what is loaded here, but what the kernel says: were they not the same, the claim would tell.
+            // SAFETY: this carrier's own block.
+            if unsafe { (*base::gs()).fs_base_due } == 0 {
+                c.fs_base = base::fs_base();
+            }
+            // SAFETY: this carrier's own block.
+            let words = unsafe { &mut (*base::gs()).control_words };
+            if c.kind == Kind::Call as u32 {
+                *words = xstate::store_control_words(&mut c.mxcsr, &mut c.fcw);
+            } else {
+                *words = UNKNOWN_WORDS;
+                if c.kind == Kind::CallVectors as u32 {
+                    self.make_full(c);
+                }
+            }
+            let me = Carrier::me();
+            if let Err(owner) = c.release(me.number) {
+                survey::resumed_elsewhere(me, t, owner);
+            }
+        });
+    }
+
+    fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
+        let me = Carrier::me();
+        if !self.with_context(t, |c| c.claim(me.number)) {
+            survey::resumed_elsewhere(me, t, self.claim(t).load(Relaxed));
+        }
+    }
+
+    #[inline(always)]
+    fn set_result(&self, t: ThreadIdx, value: isize) {
+        self.with_context(t, |c| c.r[reg::RAX] = value as u64);
+    }
+
+    #[inline(always)]
+    fn answer(&self, _: ThreadIdx, value: isize) {
+        // SAFETY: the context that this carrier has loaded last, without a look into the table.
+        unsafe { (*(*base::gs()).context).r[reg::RAX] = value as u64 };
+    }
+
+    fn result(&self, t: ThreadIdx) -> u64 {
+        self.with_context(t, |c| c.r[reg::RAX])
+    }
+
+    /// The thread goes to the common entry once more, as if the site had jumped there.
+    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        #[cfg(feature = "planted")]
+        if crate::carriers::planted::never_restarts() {
+            return self.set_result(t, Errno::EINTR.to_ret());
+        }
+        self.with_context(t, |c| self.restart(c, instead));
+    }
+
+    fn fs_base(&self, _t: ThreadIdx) -> u64 {
+        base::fs_base()
+    }
+
+    fn set_fs_base(&self, t: ThreadIdx, value: u64) {
+        self.with_context(t, |c| c.fs_base = value);
+        // SAFETY: the current thread's own choice.
+        unsafe { base::set_fs_base(value) };
+    }
+
+    fn registers(&self, t: ThreadIdx) -> Registers {
+        // SAFETY: as for the context.
+        let trapped = unsafe { *self.contexts.trapped(t) };
+        Registers {
+            trapno: trapped.number,
+            err: trapped.error,
+            cr2: trapped.address,
+            ..self.with_context(t, |c| states::registers(c))
+        }
+    }
+
+    fn set_registers(&self, t: ThreadIdx, n: &Registers) {
+        self.with_context(t, |c| self.replace_registers(c, n));
+    }
+
+    fn extended_state(&self) -> ExtendedState {
+        ExtendedState::Xsave { size: xstate::size() as u32, features: xstate::features() }
+    }
+
+    fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault> {
+        self.with_context(t, |c| self.write(addr, self.extended(c)))
+    }
+
+    fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault> {
+        self.with_context(t, |c| {
+            let bytes = self.extended(c);
+            xstate::init(bytes);
+            let copied = match from {
+                None => Ok(()),
+                Some((at, Restorable::Fxsave)) => {
+                    self.read(at, &mut bytes[..512]).map(|()| xstate::claim_components(bytes, 3))
+                }
+                Some((at, Restorable::Xsave { size, features })) => {
+                    let n = (size as usize).min(bytes.len());
+                    self.read(at, &mut bytes[..n]).map(|()| {
+                        let used = xstate::components(bytes) & features;
+                        xstate::claim_components(bytes, used);
+                    })
+                }
+            };
+            // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
+            if copied.is_err() {
+                xstate::init(bytes);
+            }
+            #[cfg(feature = "planted")]
+            if crate::carriers::planted::loses_vectors() {
+                xstate::init(bytes);
+            }
+            xstate::sanitize(bytes);
+            copied
+        })
+    }
+
+    fn interrupt(&self, t: ThreadIdx) {
+        let carrier = self.host_carrier(t).load(SeqCst);
+        if carrier == 0 {
+            return;
+        }
+        let carrier = self.carriers.get(carrier - 1);
+        carrier.gs.interrupt.store(1, SeqCst);
+        os::signal_thread(self.pid, carrier.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
+    }
+
+    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
+        let signal = info.signo();
+        let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
+        // One that a handler took may have been noted before this one was sent.
+        let fault = noted && info.code() > 0;
+        // A breakpoint is reported behind its instruction: that one would not come again.
+        const SIGTRAP: i32 = 5;
+        if fault && action == Fatal::Terminate && signal != SIGTRAP {
+            // The instruction faults again, and the host sees the program's own state.
+            return die_again(signal);
+        }
+        match action {
+            Fatal::Terminate => end::suffer(Carrier::my_process(), signal, action),
+            Fatal::Stop { continued } => stops::ask(Carrier::my_process(), signal, continued),
+        }
+    }
+
+    fn stops_changed(&self) {
+        stops::changed(Carrier::my_process());
+    }
+
+    fn uid(&self) -> u32 {
+        self.uid.load(Relaxed)
+    }
+
+    fn parked(&self, t: ThreadIdx) -> [u64; 3] {
+        let c = self.contexts.get(t);
+        // SAFETY: contexts live for ever; the words may be written meanwhile, and mean nothing then.
+        let [ip, cx, sp, bp] = unsafe {
+            let r = (&raw const (*c).r).cast::<u64>();
+            let words = [&raw const (*c).rip, r.add(reg::RCX), r.add(reg::RSP), r.add(reg::RBP)];
+            words.map(|word| word.read_volatile())
+        };
+        [sites::seen(ip, cx), sp, bp]
+    }
+
+    fn identity(&self, t: ThreadIdx) -> u32 {
+        self.identity_of(t)
+    }
+
+    fn thread_gone(&self, identity: u32) {
+        identity::gone(Carrier::my_process(), identity);
+    }
+
+    fn show_to_tracer(&self, info: &SigInfo) -> bool {
+        stops::show(info)
+    }
+
+    fn receive(&self, awaited: Option<Signal>) {
+        service::settle(Carrier::my_process(), awaited);
+    }
+}
+
+impl Host {
+    /// On the path that ensures that threads queued on `cpu` get their turn: the CPUs are watched if there are any.
+    #[inline]
+    fn want_watch(&self, cpu: CpuId) {
+        if !self.service.watches.load(Relaxed) && Carrier::my_process().sched.queued(cpu) > 0 {
+            self.service.watch();
+        }
+    }
+
+    /// Saves the thread's state that is still in this carrier's registers, for another carrier to continue with.
+    pub(crate) fn leave_behind(&self, t: ThreadIdx) {
+        if self.claim(t).load(Relaxed) == Carrier::me().number + 1 {
+            self.save(t);
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! From a trap to the kernel, and from the kernel's decision to a resumed thread.
+//!
+//! All of this runs on the carrier's kernel stack, which is empty at every entry. Nothing
+//! here waits but [`idle`] and what [`away`] is for.
+
+use crate::base::{os, report};
+use crate::carriers::ahead::Seen;
+use crate::carriers::carrier::{Carrier, IDLE_LOOKS, SERVICE};
+use crate::carriers::poller::EVENTS;
+use crate::process::Host;
+use crate::process::{end, survey};
+use crate::services::exec;
+use crate::services::{borrower, fork, service};
+use crate::serving::away::{away, wait_for_seat, waiting_call};
+use crate::serving::identity::seats::{carry_out_change, leave_idle, pass_on};
+use crate::serving::identity::tracer::to_first;
+use crate::serving::{delegate, scarce, takeover};
+use abi::SigInfo;
+use arch::context::{UNKNOWN_WORDS, pending};
+use arch::{Context, Gs, Kind, base, entry, xstate};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Brief, Call, Chosen, Here, Machine, Next, Process, Trap};
+use linux::Linux;
+use sched::Idle;
+use sync::atomic::Ordering::*;
+
+/// The library number of calls that came by dispatch.
+pub const DISPATCHED: u32 = 0;
+
+/// How often an idle CPU looks around before its carrier sleeps, at least, where the most is [`IDLE_LOOKS`]: after sleeps that were all longer than it would have looked around.
+const IDLE_LOOKS_MIN: u32 = 20;
+/// How long a look takes, about.
+const LOOK_NS: u64 = 66;
+
+/// Tells the entries where to go on.
+pub(crate) fn set_up() {
+    entry::set_handlers(&entry::Handlers {
+        call: on_other,
+        sched_yield: on_yield,
+        futex: on_futex,
+        shared_futex: on_futex_beside_borrowers,
+        copied: on_copied,
+        preempt: on_preempt,
+        carrier: on_carrier,
+        again: on_again,
+    });
+}
+
+const _: () = assert!(entry::SCHED_YIELD == abi::nr::SCHED_YIELD && entry::FUTEX == abi::nr::FUTEX);
+
+/// The beginning of every call; `None` if it is not for the kernel.
+#[inline(always)]
+fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
+    if Carrier::is_borrowed() {
+        return None;
+    }
+    // SAFETY: the entry filled it for this carrier; the kernel has not been called yet.
+    let c = unsafe { &mut *context };
+    let here = Carrier::my_process().here(Carrier::my_cpu());
+    here.count_call(c.library);
+    if !c.xbuf.is_null() {
+        release_buffer(Carrier::me(), c);
+    }
+    Some(here)
+}
+
+/// The call of a context: a copy, as the kernel writes the registers while it handles the call. It is made word by
+/// word: loads wider than the entry's stores just before would stall.
+#[inline(always)]
+fn call_of(context: *const Context) -> Call {
+    use arch::context::reg;
+    // SAFETY: the entry filled it for this carrier.
+    let word = |register: usize| unsafe { (&raw const (*context).r[register]).read_volatile() };
+    let args = [reg::RDI, reg::RSI, reg::RDX, reg::R10, reg::R8, reg::R9].map(word);
+    Call { nr: word(reg::RAX) as usize, args }
+}
+
+/// `sched_yield(2)`: from [`entry::entresol_entry_call`] and its twin, as the next two.
+///
+/// The commonest calls each have a function and so a stack frame of their own: what one of them needs to keep in
+/// memory is no matter to the others.
+extern "C" fn on_yield(context: *mut Context) -> ! {
+    leave(match enter(context) {
+        None => borrowed_call(context),
+        Some(here) => match here.sched_yield() {
+            Chosen::Run(t) => load(Carrier::me(), t),
+            chosen => follow_long(context, Brief::Chosen(chosen)),
+        },
+    })
+}
+
+/// `futex(2)`.
+extern "C" fn on_futex(context: *mut Context) -> ! {
+    leave(match enter(context) {
+        None => borrowed_call(context),
+        Some(here) => match here.futex(&call_of(context)) {
+            Brief::Chosen(Chosen::Run(t)) => load(Carrier::me(), t),
+            brief => follow_long(context, brief),
+        },
+    })
+}
+
+/// The same while there are borrowers, which wait for words of ours at the host.
+extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
+    if !Carrier::is_borrowed() {
+        borrower::wake_borrowers(&call_of(context));
+    }
+    on_futex(context)
+}
+
+/// Ends a system call.
+#[inline(always)]
+fn leave(context: *mut Context) -> ! {
+    // SAFETY: `load` has claimed and loaded it, or it was not given away; the functions for calls keep nothing to drop.
+    unsafe { entry::resume(context) }
+}
+
+/// Any other call.
+#[inline(never)]
+extern "C" fn on_other(context: *mut Context) -> ! {
+    let Some(here) = enter(context) else { leave(borrowed_call(context)) };
+    let call = call_of(context);
+    if let Some(result) = linux::call_at_once(here, &call) {
+        // SAFETY: the entry filled it for this carrier.
+        unsafe { (*context).r[arch::context::reg::RAX] = result as u64 };
+        leave(context);
+    }
+    let me = Carrier::me();
+    leave(follow(me, me.process().call_other(me.cpu(), &call)))
+}
+
+/// Any call, all of whose state the handler of a host signal has put into the context.
+extern "C" fn on_copied(context: *mut Context) -> ! {
+    let me = Carrier::me();
+    let k = me.process();
+    me.refill(&k.m.buffers);
+    // SAFETY: the handler filled it for this carrier.
+    k.here(me.cpu()).count_call(unsafe { (*context).library });
+    leave(follow(me, k.trap(me.cpu(), Trap::Call(call_of(context)))))
+}
+
+#[inline(never)]
+fn follow_long(context: *const Context, brief: Brief) -> *mut Context {
+    let me = Carrier::me();
+    follow(me, me.process().next(me.cpu(), &call_of(context), brief))
+}
+
+#[cold]
+#[inline(never)]
+fn borrowed_call(context: *mut Context) -> *mut Context {
+    let call = call_of(context);
+    // SAFETY: the entry filled it for this carrier.
+    let c = unsafe { &mut *context };
+    borrower::call(Carrier::me(), c, call);
+    context
+}
+
+/// The buffer of a preemption that the thread has come back from.
+#[cold]
+fn release_buffer(me: &Carrier, c: &mut Context) {
+    let buffer = core::mem::replace(&mut c.xbuf, core::ptr::null_mut());
+    if me.buffer.load(Relaxed).is_null() {
+        me.buffer.store(buffer, Relaxed);
+    } else {
+        me.process().m.buffers.give(buffer);
+    }
+}
+
+/// A host signal found user code: from [`entry::entresol_entry_preempt`].
+extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
+    let k = me.process();
+    me.refill(&k.m.buffers);
+    if me.fault.pending.swap(false, Relaxed) {
+        // SAFETY: written by the handler on this carrier just now; plain data.
+        let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
+        let t = k.current(me.cpu());
+        let info = SigInfo::from_bytes(&bytes).unwrap_or_else(|_| {
+            report::fatal(format_args!("the host gave an unreadable siginfo"));
+        });
+        // SAFETY: as above.
+        k.m.note_fault(t, &info, unsafe { *me.fault.trapped.get() });
+        k.fault(t, info);
+    }
+    let next = interrupted(me);
+    follow(me, scarce::look(me, next))
+}
+
+/// A mark was left while the thread was on its way out: from `entresol_again`.
+extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
+    if Carrier::is_borrowed() {
+        borrower::again(me);
+    }
+    if me.gs.pending.load(Relaxed) & pending::TIMER != 0 {
+        me.process().cpu(me.cpu()).tick_hit_kernel();
+    }
+    // SAFETY: the current thread's context.
+    if unsafe { (*context).kind } == Kind::Full as u32 {
+        // Its x87 registers may be loaded already; a thread that is resumed from a plain
+        // call instead must find the x87 stack empty.
+        xstate::empty_x87();
+    }
+    let next = interrupted(me);
+    follow(me, scarce::look(me, next))
+}
+
+fn interrupted(me: &Carrier) -> Next {
+    let bits = me.gs.pending.swap(0, AcqRel);
+    let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
+    me.process().trap(me.cpu(), trap)
+}
+
+/// A new carrier begins: from `entresol_entry_carrier`.
+extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
+    let me = Carrier::me();
+    match me.gs.borrowed {
+        0 => {}
+        SERVICE => service::run(me),
+        _ => return borrower::begin(me),
+    }
+    me.settle(&me.process().m.buffers);
+    follow(me, wait_for_seat(me))
+}
+
+/// Does what the kernel decided until a thread can be resumed.
+#[inline(always)]
+fn follow(me: &'static Carrier, next: Next) -> *mut Context {
+    match next {
+        Next::Run(t) => load(me, t),
+        other => follow_slow(me, other),
+    }
+}
+
+#[inline(never)]
+fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
+    loop {
+        next = match next {
+            Next::Run(t) if fits(me, t) => return load(me, t),
+            Next::Run(t) => pass_on(me, t),
+            Next::Idle { until } => idle(me, until),
+            Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
+                me.process().go_on(me.cpu())
+            }
+            Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
+                true if Linux(me.process()).would_wait(&call) => linux::TRY_AGAIN,
+                true => {
+                    me.process().m.service.watch();
+                    waiting_call(me, thread, call)
+                }
+                false => waiting_call(me, thread, call),
+            }),
+            Next::Inline { thread, call } => takeover::call(me, thread, call),
+            Next::Process(what) => {
+                let next = carry_out(me, what);
+                // A forked child continues here on the first carrier of its own kernel.
+                me = Carrier::me();
+                next
+            }
+        };
+    }
+}
+
+/// Carries out what the kernel leaves to the machine.
+fn carry_out(me: &'static Carrier, what: Process) -> Next {
+    let k = me.process();
+    let result = match what {
+        Process::Exit(status) => end::exit(k, status),
+        Process::Exec(call) => {
+            let t = k.current(me.cpu());
+            if let Some(next) = to_first(me, t) {
+                return next;
+            }
+            k.m.records.flush();
+            exec::by_thread(&k.m.handover, t, &call)
+        }
+        Process::Rights(call) => return carry_out_change(me, k.current(me.cpu()), &call),
+        Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => return borrower::lend(me, &args),
+        Process::Clone(args) => return fork::fork(me, &args),
+    };
+    k.process_done(me.cpu(), result)
+}
+
+/// Makes `t` the thread of this carrier (law 2: by an atomic claim).
+#[inline(always)]
+fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
+    load_here(me, t).unwrap_or_else(|| load_elsewhere(t))
+}
+
+/// The same; `None` if the thread has other rights than this carrier.
+#[inline(always)]
+fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
+    #[cfg(feature = "planted")]
+    let t = crate::traps::twist::twist(me, t);
+    let context = Carrier::my_process().m.contexts.get(t);
+    // SAFETY: contexts live for ever; the claim decides who may touch the rest.
+    let c = unsafe { &mut *context };
+    let owner = c.claim.load(Acquire);
+    if owner == me.number + 1 {
+        return Some(context);
+    }
+    if c.identity.load(Relaxed) != me.identity.load(Relaxed) {
+        return None;
+    }
+    if owner != 0 {
+        resumed_twice(me, t, owner);
+    }
+    c.take(me.number);
+    // SAFETY: the thread is ours now; what was saved of it is loaded.
+    unsafe {
+        let gs = base::gs();
+        (*gs).fs_base_due = 1;
+        let words = c.control_words();
+        if c.kind == Kind::Full as u32 {
+            (*gs).control_words = UNKNOWN_WORDS;
+        } else if (*gs).control_words != words {
+            xstate::set_control_words(c.mxcsr, c.fcw);
+            (*gs).control_words = words;
+        }
+        (*gs).context = context;
+    }
+    Some(context)
+}
+
+/// Whether `t` may run on this carrier, as far as its rights go.
+fn fits(me: &Carrier, t: ThreadIdx) -> bool {
+    me.process().m.identity_of(t) == me.identity.load(Relaxed)
+}
+
+/// The thread has other rights than this carrier. Comes back with the thread that this carrier is
+/// to run some time later.
+#[cold]
+fn load_elsewhere(t: ThreadIdx) -> *mut Context {
+    let me = Carrier::me();
+    let next = pass_on(me, t);
+    follow_slow(me, next)
+}
+
+#[cold]
+fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
+    report::say(format_args!(
+        "thread {} ({t:?}) was to be resumed on {:?} by carrier {}, but carrier {} has it; the process ends \
+         before it is corrupted",
+        me.process().tid(t).0,
+        me.cpu(),
+        me.number,
+        owner.wrapping_sub(1)
+    ));
+    survey::end(me.process())
+}
+
+/// Nothing to run: look around for a while, then sleep until kicked or until the time.
+fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
+    let next = leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
+    next.unwrap_or_else(|| sleep(me, until))
+}
+
+/// Looks whether there is something to do, as often as it was of use the last times.
+fn look_around(me: &'static Carrier) -> Option<Next> {
+    (0..me.idle_looks.load(Relaxed)).find_map(|_| look_once(me))
+}
+
+#[inline(always)]
+fn look_once(me: &'static Carrier) -> Option<Next> {
+    let (k, cpu) = (me.process(), me.cpu());
+    if me.gs.pending.load(Relaxed) != 0 || k.sched.need_resched(cpu) {
+        return Some(interrupted(me));
+    }
+    let next = k.idle_look(cpu);
+    if next.is_none() {
+        (0..8).for_each(|_| sync::atomic::spin_hint());
+    }
+    next
+}
+
+/// The same while a real-time thread's sleep is about to end.
+fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
+    let k = me.process();
+    match k.m.ahead.look(k, me.cpu(), until, || look_once(me)) {
+        Seen::Nothing => None,
+        Seen::Due => Some(k.trap(me.cpu(), Trap::Interrupt { timer: true, kick: true })),
+        Seen::Found(next) => Some(next),
+    }
+}
+
+/// Sleeps until kicked or until the time, or a little before it.
+fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
+    let (k, cpu) = (me.process(), me.cpu());
+    let wake_up_at = until.map(|at| k.m.ahead.wake_up_at(k, cpu, at));
+    me.park.store(0, SeqCst);
+    k.sched.idle_state(cpu, Idle::Parked);
+    k.m.seats.park(cpu, me);
+    let due = || wake_up_at.map(|at| at.since(os::clock_gettime(1)));
+    let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
+    let mut left = due();
+    let asleep = k.m.now();
+    let (mut events, mut found) = ([abi::epoll::Readiness::default(); EVENTS], 0);
+    while !look
+        && found == 0
+        && left != Some(Nanos::ZERO)
+        && me.park.load(SeqCst) == 0
+        && me.gs.pending.load(SeqCst) == 0
+    {
+        if k.m.service.is_missing() && !service::start_again(k) {
+            service::stand_in(k);
+            left = Some(left.map_or(service::STAND_IN, |left| left.min(service::STAND_IN)));
+        }
+        if k.parked.is_any() {
+            found = k.m.poller.wait(me, left, &mut events);
+        } else {
+            os::futex_wait(&me.park, 0, left);
+        }
+        left = due();
+    }
+    let woken = k.m.now();
+    let looks = me.idle_looks.load(Relaxed);
+    me.idle_looks.store(looks_after(looks, woken.since(asleep)), Relaxed);
+    let early = match (wake_up_at, until) {
+        (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => {
+            k.m.ahead.woke(k, (&k.m.seats, &k.m.carriers), cpu, [at, woken, until])
+        }
+        _ => false,
+    };
+    let seated = k.m.seats.unpark(cpu, me);
+    Linux(k).descriptors_ready(if seated { cpu } else { CpuId::NONE }, &events[..found]);
+    if seated {
+        k.sched.idle_state(cpu, Idle::Spinning);
+        let due = left == Some(Nanos::ZERO) && !early;
+        let timer = due || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
+        let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });
+        return scarce::look(me, next);
+    }
+    // A carrier that came back from a host call has the seat; this one is a spare.
+    me.gs.pending.store(0, Relaxed);
+    wait_for_seat(me)
+}
+
+/// How often a carrier that looked around so often and then slept for so long shall look around the next time.
+///
+/// Where looking around spares no sleep, the host takes a carrier that does nothing else for one that computes, and
+/// who could run instead waits for it: so it is done for as long as it would have spared the last ones (the haltpoll
+/// governor of Linux's cpuidle).
+fn looks_after(looks: u32, slept: Nanos) -> u32 {
+    let idle = slept.0 + u64::from(looks) * LOOK_NS;
+    let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
+    if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) }
+}
