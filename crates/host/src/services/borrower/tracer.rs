@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::process::states;
 use abi::Errno;
 use abi::frame::Registers;
-use arch::context::reg;
+use arch::context::{flag, reg};
 use arch::{Context, Kind, entry, syscall, user, xstate};
 use core::fmt::Write;
 use ids::{THREADS_MAX, ThreadIdx, Tid};
@@ -36,6 +36,7 @@ const NT_PRSTATUS: u64 = 1;
 const NT_X86_XSTATE: u64 = 0x202;
 const WALL: usize = 0x4000_0000;
 const WNOHANG: u64 = 1;
+const SIGTRAP: i32 = 5;
 const SIGSTOP: i32 = 19;
 /// "Stopped by SIGSTOP", as `wait4(2)` says it.
 const STOPPED: u32 = 0x137f;
@@ -159,16 +160,32 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
         }
     }
     // Some thousand instructions are more than any of these ways takes.
+    let mut signal = 0;
     for _ in 0..20_000 {
-        if !registers_of(task).is_some_and(|r| is_between(all, task, &r)) {
-            break;
+        let Some(r) = registers_of(task).filter(|r| signal != 0 || is_between(all, task, r)) else { break };
+        trace(PTRACE_SINGLESTEP, task, 0, signal as u64);
+        match stopped_by(task) {
+            None => return Ok(false),
+            Some(SIGTRAP) => signal = 0,
+            // A tick or a kick: its handler runs first.
+            Some(other) => signal = other,
         }
-        trace(PTRACE_SINGLESTEP, task, 0, 0);
-        if stopped_by(task).is_none() {
-            return Ok(false);
-        }
+        hide_trap_flag(task, &r);
     }
     Ok(true)
+}
+
+/// A single step over `pushfq` has stored the flags with the trap flag, which is the tracer's. Restored from there, it would
+/// be the thread's own, and would stay when it is let go.
+fn hide_trap_flag(task: i32, before: &HostRegisters) {
+    const PUSHF: u32 = 0x9c;
+    let is_pushf = user::load_u32(before.rip()).is_ok_and(|word| word & 0xff == PUSHF);
+    if let Some(now) = registers_of(task).filter(|now| is_pushf && now.rip() == before.rip() + 1)
+        && let Ok(flags) = user::load_u64(now.rsp())
+    {
+        // What has just been written can be written again.
+        let _ = user::store_u64(now.rsp(), flags & !flag::TF);
+    }
 }
 
 /// The signal by which the host thread has stopped; `None` if it has ended.
