@@ -29,6 +29,7 @@ const PTRACE_PEEKDATA: u64 = 2;
 const PTRACE_CONT: u64 = 7;
 const PTRACE_SINGLESTEP: u64 = 9;
 const PTRACE_GETREGS: u64 = 12;
+const PTRACE_SETREGS: u64 = 13;
 const PTRACE_ATTACH: u64 = 16;
 const PTRACE_DETACH: u64 = 17;
 const PTRACE_GETREGSET: u64 = 0x4204;
@@ -159,6 +160,7 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
             None => return Ok(false),
         }
     }
+    let stepped_by_itself = registers_of(task).is_some_and(|r| r.flags() & flag::TF != 0);
     // Some thousand instructions are more than any of these ways takes.
     let mut signal = 0;
     for _ in 0..20_000 {
@@ -172,7 +174,19 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
         }
         hide_trap_flag(task, &r);
     }
+    if !stepped_by_itself {
+        clear_trap_flag(task);
+    }
     Ok(true)
+}
+
+/// After a step over `popfq` Linux takes the trap flag of all later steps for the thread's own, and leaves it when it lets the
+/// thread go (`enable_single_step` in arch/x86/kernel/step.c).
+fn clear_trap_flag(task: i32) {
+    if let Some(mut r) = registers_of(task).filter(|r| r.flags() & flag::TF != 0) {
+        r.0[HostRegisters::FLAGS] &= !flag::TF;
+        trace(PTRACE_SETREGS, task, 0, r.0.as_ptr() as u64);
+    }
 }
 
 /// A single step over `pushfq` has stored the flags with the trap flag, which is the tracer's. Restored from there, it would
@@ -217,10 +231,15 @@ struct HostRegisters([u64; 27]);
 
 impl HostRegisters {
     const RIP: usize = 16;
+    const FLAGS: usize = 18;
     const RSP: usize = 19;
 
     fn rip(&self) -> u64 {
         self.0[Self::RIP]
+    }
+
+    fn flags(&self) -> u64 {
+        self.0[Self::FLAGS]
     }
 
     fn rsp(&self) -> u64 {
