@@ -140,7 +140,6 @@ impl<M: Host> Linux<'_, M> {
 
     /// A parked thread has been chosen: whether it can go on. If not, it is marked as waiting again.
     pub(crate) fn is_unparked(&self, t: ThreadIdx) -> bool {
-        let mut call = self.parked_call(t);
         let mut changed = self.has_reason(t);
         loop {
             if !changed {
@@ -152,6 +151,8 @@ impl<M: Host> Linux<'_, M> {
                 }
                 self.sched.cancel_block(t);
             }
+            // Anew in each round: a part may have been done in the one before.
+            let mut call = self.parked_call(t);
             let taken = self.places(t).fold(false, |taken, place| !self.leave_queue(t, place) | taken);
             self.turn_to_stand_in(t, &mut call);
             let seen = self.present_generations(t);
