@@ -60,7 +60,6 @@ impl Setup {
     pub fn main(self, program: Box<dyn Program>) -> World {
         let Setup { machine, config } = self;
         let seed = Rng::new(config.seed);
-        machine.inner.lock().linux.plant = config.plant;
         let stack = machine.inner.lock().memory.allocate(STACK);
         let how = kernel::Config {
             cpus: config.cpus,
@@ -150,7 +149,6 @@ impl World {
             last_cpu: CpuId::NONE,
             host: None,
             host_generation: 0,
-            waiting: None,
         });
     }
 }
