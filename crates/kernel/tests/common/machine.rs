@@ -56,6 +56,10 @@ pub struct State {
     pub at_work: u16,
     /// What every resource is limited to, if not to a mebi.
     pub soft_limit: Option<u64>,
+    /// It has a poller.
+    pub polls: bool,
+    /// What happens elsewhere while the host answers the next `fcntl(2)`.
+    pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
     next_id: i32,
 }
 
@@ -101,13 +105,24 @@ impl TestMachine {
 
 impl linux::Host for TestMachine {
     fn host(&self, call: Call) -> isize {
-        let mut s = self.state();
-        s.host_calls.push(call);
-        s.host_answers.pop().unwrap_or(0)
+        let meanwhile = {
+            let mut s = self.state();
+            s.host_calls.push(call);
+            if call.nr == abi::nr::FCNTL { s.meanwhile.take() } else { None }
+        };
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        self.state().host_answers.pop().unwrap_or(0)
+    }
+
+    fn poller(&self, _: bool) -> Option<u32> {
+        self.state().polls.then_some(1000)
     }
 
     fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
         match (nr, args) {
+            (abi::nr::EPOLL_CTL, _) => {}
             // Every capability.
             (abi::nr::CAPGET, [_, Arg::Out(data)]) => data.fill(u8::MAX),
             (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {

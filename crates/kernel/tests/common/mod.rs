@@ -10,6 +10,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx};
 use linux::Host;
 use machine::{AFTER, CALL, HANDLER, TestMachine};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Memory that every test has: words from here on.
 pub const WORDS: u64 = 0x10_0000;
@@ -33,7 +34,7 @@ struct Script {
 }
 
 pub struct World {
-    pub kernel: Kernel<TestMachine>,
+    pub kernel: Arc<Kernel<TestMachine>>,
     cpus: usize,
     running: Vec<Option<ThreadIdx>>,
     scripts: BTreeMap<u32, Script>,
@@ -71,7 +72,7 @@ impl World {
             tracing: false,
         };
         change(&mut config);
-        let kernel = Kernel::new(TestMachine::default(), config).unwrap();
+        let kernel = Arc::new(Kernel::new(TestMachine::default(), config).unwrap());
         {
             let mut s = kernel.m.state();
             s.now = 1_000_000_000;

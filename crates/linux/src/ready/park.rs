@@ -133,16 +133,20 @@ impl<M: Host> Linux<'_, M> {
         self.places(t).any(|place| !self.is_queued(t, place))
     }
 
+    /// An event came after the last try, but before it was in the queues.
+    fn has_missed(&self, t: ThreadIdx) -> bool {
+        self.present_generations(t) != self.thread(t).parked.seen.load(Relaxed)
+    }
+
     /// Whether there is a reason to try again, or to give up.
     fn has_reason(&self, t: ThreadIdx) -> bool {
-        self.is_taken(t) || self.thread(t).wait.timed_out() || self.interrupted(t)
+        self.is_taken(t) || self.has_missed(t) || self.thread(t).wait.timed_out() || self.interrupted(t)
     }
 
     /// A parked thread has been chosen: whether it can go on. If not, it is marked as waiting again.
     pub(crate) fn is_unparked(&self, t: ThreadIdx) -> bool {
-        let mut changed = self.has_reason(t);
         loop {
-            if !changed {
+            if !self.has_reason(t) {
                 // Mark first, look again, and only then let go, as in `ready_slow`.
                 self.sched.prepare_block(t);
                 fence(SeqCst);
@@ -155,14 +159,13 @@ impl<M: Host> Linux<'_, M> {
             let mut call = self.parked_call(t);
             let taken = self.places(t).fold(false, |taken, place| !self.leave_queue(t, place) | taken);
             self.turn_to_stand_in(t, &mut call);
-            let seen = self.present_generations(t);
+            self.thread(t).parked.seen.store(self.present_generations(t), Relaxed);
             let result = self.try_parked(t, &call).or_else(|| self.is_ended(t, &call));
             if let Some(result) = result {
                 self.unpark(t, taken, &call, result);
                 return true;
             }
             self.rejoin_queues(t);
-            changed = self.present_generations(t) != seen;
         }
     }
 
