@@ -1,6 +1,6 @@
 //! Which function answers a call. What is not listed is the host's business and is passed on as it is.
 
-use crate::{Host, Linux, arrivals, host_call};
+use crate::{Host, Linux, arrivals, kinds};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 use kernel::cpu::bump;
@@ -156,9 +156,9 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn pass(&self, cpu: CpuId, call: &Call) -> Out {
         bump(&self.cpu(cpu).count.passed);
         self.expect_of_descriptors(cpu);
-        if host_call::may_wait(call.nr) {
+        if kinds::may_wait(call.nr) {
             self.try_host(cpu, call)
-        } else if host_call::may_last(call.nr) {
+        } else if kinds::may_last(call.nr) {
             Out::Inline(*call)
         } else {
             self.host_at_once(call)

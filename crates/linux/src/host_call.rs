@@ -4,59 +4,26 @@
 //! wait, its thread leaves the CPU as for any other wait, and the machine makes the call
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
+use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
 use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
-use abi::{Errno, SigInfo, Signal, nr};
-use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::futex::mixed_nodes;
+use abi::{Errno, Signal, nr};
+use ids::{CpuId, ThreadIdx};
+use kernel::Here;
 use kernel::machine::Call;
 use kernel::trap::Out;
-use kernel::{FOR_EVER, Here};
 use sync::atomic::{AtomicBool, Ordering::*};
 
 const RWF_NOWAIT: u64 = 8;
 const MSG_DONTWAIT: u64 = 0x40;
 const MSG_ERRQUEUE: u64 = 0x2000;
-const WNOHANG: u64 = 1;
+pub(crate) const WNOHANG: u64 = 1;
 const LOCK_NB: u64 = 4;
 const IPC_NOWAIT: u64 = 0o4000;
 const SEEK_CUR: u64 = 1;
 /// The offset that means "the file's own position" to `preadv2(2)`.
 const CURRENT: u64 = u64::MAX;
-
-/// The result of a host call that was given up because its CPU was wanted and the host had no other thread for us
-/// (RLIMIT_NPROC, memory): it is made again (`put_off`).
-pub const TRY_AGAIN: isize = Errno::ERESTARTNOINTR.to_ret();
-
-/// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
-/// signal, and nothing of ours depends on it.
-#[inline(always)]
-pub(crate) fn is_answered_at_once(nr: usize) -> bool {
-    /// A bit for each call below 128.
-    const SET: u128 = {
-        let all = [
-            nr::GETPID,
-            nr::GETPPID,
-            nr::GETUID,
-            nr::GETGID,
-            nr::GETEUID,
-            nr::GETEGID,
-            nr::GETRESUID,
-            nr::GETRESGID,
-            nr::GETPGRP,
-            nr::UNAME,
-            nr::UMASK,
-        ];
-        let (mut set, mut i) = (0, 0);
-        while i < all.len() {
-            set |= 1 << all[i];
-            i += 1;
-        }
-        set
-    };
-    nr < 128 && SET >> nr & 1 != 0
-}
 
 /// Makes a call of the current thread if it is one that the host answers at once, whatever its arguments are and
 /// whatever state the process is in: the result.
@@ -70,136 +37,6 @@ pub fn call_at_once<M: Host>(here: Here<'_, M>, call: &Call) -> Option<isize> {
     }
     here.count_passed();
     Some(here.machine().host(*call))
-}
-
-/// Whether the host may let this call wait for something that is not a disk.
-pub(crate) fn may_wait(nr: usize) -> bool {
-    matches!(
-        nr,
-        nr::READ
-            | nr::WRITE
-            | nr::READV
-            | nr::WRITEV
-            | nr::PREADV
-            | nr::PWRITEV
-            | nr::PREADV2
-            | nr::PWRITEV2
-            | nr::OPEN
-            | nr::OPENAT
-            | nr::OPENAT2
-            | nr::CREAT
-            | nr::POLL
-            | nr::PPOLL
-            | nr::SELECT
-            | nr::PSELECT6
-            | nr::EPOLL_WAIT
-            | nr::EPOLL_PWAIT
-            | nr::EPOLL_PWAIT2
-            | nr::ACCEPT
-            | nr::ACCEPT4
-            | nr::CONNECT
-            | nr::RECVFROM
-            | nr::SENDTO
-            | nr::RECVMSG
-            | nr::SENDMSG
-            | nr::RECVMMSG
-            | nr::SENDMMSG
-            | nr::WAIT4
-            | nr::WAITID
-            | nr::FLOCK
-            | nr::FCNTL
-            | nr::IOCTL
-            | nr::SEMOP
-            | nr::SEMTIMEDOP
-            | nr::MSGSND
-            | nr::MSGRCV
-            | nr::MQ_TIMEDSEND
-            | nr::MQ_TIMEDRECEIVE
-            | nr::FSYNC
-            | nr::FDATASYNC
-            | nr::SYNC
-            | nr::SYNCFS
-            | nr::MSYNC
-            | nr::SENDFILE
-            | nr::SPLICE
-            | nr::TEE
-            | nr::VMSPLICE
-            | nr::COPY_FILE_RANGE
-            | nr::IO_GETEVENTS
-            | nr::IO_PGETEVENTS
-            | nr::IO_URING_ENTER
-            | nr::GETRANDOM
-            | nr::CLOCK_NANOSLEEP
-            | nr::RT_SIGTIMEDWAIT
-            | nr::CLOSE
-            | nr::SHUTDOWN
-            | nr::FUTEX
-    )
-}
-
-/// Whether the host may take its time for this call, for a disk, another machine or much memory,
-/// though it waits for nobody. While it lasts, the thread keeps its CPU unless others want it.
-pub(crate) fn may_last(nr: usize) -> bool {
-    matches!(
-        nr,
-        nr::STAT
-            | nr::LSTAT
-            | nr::FSTAT
-            | nr::NEWFSTATAT
-            | nr::STATX
-            | nr::STATFS
-            | nr::FSTATFS
-            | nr::ACCESS
-            | nr::FACCESSAT
-            | nr::FACCESSAT2
-            | nr::READLINK
-            | nr::READLINKAT
-            | nr::GETDENTS
-            | nr::GETDENTS64
-            | nr::PREAD64
-            | nr::PWRITE64
-            | nr::TRUNCATE
-            | nr::FTRUNCATE
-            | nr::FALLOCATE
-            | nr::RENAME
-            | nr::RENAMEAT
-            | nr::RENAMEAT2
-            | nr::MKDIR
-            | nr::MKDIRAT
-            | nr::RMDIR
-            | nr::LINK
-            | nr::LINKAT
-            | nr::SYMLINK
-            | nr::SYMLINKAT
-            | nr::UNLINK
-            | nr::UNLINKAT
-            | nr::MKNOD
-            | nr::MKNODAT
-            | nr::CHMOD
-            | nr::FCHMOD
-            | nr::FCHMODAT
-            | nr::CHOWN
-            | nr::FCHOWN
-            | nr::LCHOWN
-            | nr::FCHOWNAT
-            | nr::UTIMENSAT
-            | nr::CHDIR
-            | nr::FCHDIR
-            | nr::SYNC_FILE_RANGE
-            | nr::FADVISE64
-            | nr::READAHEAD
-            | nr::MADVISE
-            | nr::MLOCK
-            | nr::MLOCK2
-            | nr::MLOCKALL
-            | nr::MIGRATE_PAGES
-            | nr::MOVE_PAGES
-            | nr::MBIND
-            | nr::PROCESS_VM_READV
-            | nr::PROCESS_VM_WRITEV
-            | nr::MOUNT
-            | nr::UMOUNT2
-    )
 }
 
 /// Sockets of the program that wait until there is enough to receive (SO_RCVLOWAT): asked in a form that does not wait,
@@ -252,28 +89,6 @@ pub(crate) enum Attempt {
     Part(isize),
     /// It would wait.
     Wait,
-}
-
-/// Whether it sends pieces of memory.
-pub(crate) fn is_of_pieces(nr: usize) -> bool {
-    matches!(nr, nr::WRITEV | nr::SENDMSG)
-}
-
-/// Whether a thread that makes this call can be parked for it.
-fn is_parkable(nr: usize) -> bool {
-    matches!(
-        nr,
-        nr::READ
-            | nr::READV
-            | nr::WRITE
-            | nr::WRITEV
-            | nr::RECVFROM
-            | nr::RECVMSG
-            | nr::SENDTO
-            | nr::SENDMSG
-            | nr::POLL
-            | nr::EPOLL_WAIT
-    )
 }
 
 impl<M: Host> Linux<'_, M> {
@@ -514,119 +329,6 @@ impl<M: Host> Linux<'_, M> {
             },
         }
     }
-
-    /// The host's result; after a part that was done at once, the sum, or the part alone if
-    /// the rest failed, as a write that was cut short says.
-    pub(crate) fn host_finished(&self, t: ThreadIdx) -> Option<isize> {
-        let wait = &self.thread(t).wait;
-        let call = wait.call.load(Relaxed) as usize;
-        let result = if !wait.done() {
-            if self.mixed_woken(t) {
-                self.m.interrupt(t);
-                return None;
-            }
-            wait.armed()?;
-            self.put_off_finished(t)?
-        } else {
-            self.charge_host_call(t);
-            match wait.value.load(Relaxed) as isize {
-                TRY_AGAIN => self.put_off(t, call)?,
-                result => result,
-            }
-        };
-        Some(self.outcome(t, call, result))
-    }
-
-    /// What the program is told of a call that has waited.
-    pub(crate) fn outcome(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
-        let part = if call == nr::POLL { 0 } else { self.thread(t).wait.a.load(Relaxed) as isize };
-        if let Some(first) = mixed_nodes(part) {
-            return self.mixed_ended(first, result);
-        }
-        match result {
-            r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
-            r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
-            r if part > 0 && r < 0 => part,
-            r if r == Errno::EINTR.to_ret() => match self.child_after_all(t, call) {
-                Some(result) => result,
-                None => self.cut_short(t, call).to_ret(),
-            },
-            r => part + r,
-        }
-    }
-}
-
-impl<M: Host> Linux<'_, M> {
-    /// The result of a call that a signal has ended before it did anything (`signal(7)`).
-    pub(crate) fn cut_short(&self, t: ThreadIdx, call: usize) -> Errno {
-        match restarts(call) {
-            // A call on a socket with a timeout is not restarted (`sock_intr_errno`).
-            Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
-            error => error,
-        }
-    }
-
-    /// A wait for children was interrupted: a child that has something to tell comes first, because `do_wait` looks at the
-    /// children before it looks at the signals. Its own SIGCHLD may have interrupted the call just before it was made.
-    #[cold]
-    fn child_after_all(&self, t: ThreadIdx, call: usize) -> Option<isize> {
-        let r = self.m.registers(t);
-        let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, 0];
-        match call {
-            nr::WAIT4 => {
-                let result = self.m.host(Call { nr: call, args: with(&args, 2, r.rdx | WNOHANG) });
-                (result != 0).then_some(result)
-            }
-            nr::WAITID => self.child_for_waitid(&args),
-            _ => None,
-        }
-    }
-
-    /// `waitid(2)` says whether there is a child in what it writes, and an interrupted one writes nothing.
-    fn child_for_waitid(&self, args: &[u64; 6]) -> Option<isize> {
-        let infop = args[2];
-        let mut before = [0; 128];
-        self.m.read(infop, &mut before).ok()?;
-        let result = self.m.host(Call { nr: nr::WAITID, args: with(args, 3, args[3] | WNOHANG) });
-        let mut now = [0; 128];
-        self.m.read(infop, &mut now).ok()?;
-        let found = SigInfo::from_bytes(&now).is_ok_and(|info| info.pid() != 0);
-        if result != 0 || found {
-            return Some(result);
-        }
-        let _ = self.m.write(infop, &before);
-        None
-    }
-
-    /// Whether the call is on a socket that gives up after a time.
-    pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
-        let r = self.m.registers(t);
-        let limited = |fd, sending| facts::socket_time_limit(&self.m, fd, sending).is_some();
-        match call {
-            nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(r.rdi, false),
-            nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(r.rdi, false),
-            nr::WRITE | nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDFILE => limited(r.rdi, true),
-            nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => limited(r.rdi, true),
-            nr::SPLICE => limited(r.rdi, false) || limited(r.rdx, true),
-            _ => false,
-        }
-    }
-
-    /// Continues a `poll(2)` that a signal without a handler interrupted (`do_restart_poll`).
-    pub(crate) fn poll_again(&self, t: ThreadIdx) -> Out {
-        let (r, end) = (self.m.registers(t), self.thread(t).wait.a.load(Relaxed));
-        let call = |ms: i32| Call { nr: nr::POLL, args: [r.rdi, r.rsi, ms as u32 as u64, 0, 0, 0] };
-        if end == FOR_EVER {
-            return Out::Host(call(-1), end as isize);
-        }
-        // This clock may be ahead of the host's by a few parts in a million: never early.
-        let left = Nanos(end).since(self.m.now());
-        let left = left.0 + (Nanos::from_millis(r.rdx).since(left).0 >> 10);
-        match left.div_ceil(1_000_000) {
-            0 => self.host_at_once(&call(0)),
-            ms => Out::Host(call(ms.min(i32::MAX as u64) as i32), end as isize),
-        }
-    }
 }
 
 /// The host's answer to a call that was made with tick and kick open.
@@ -639,32 +341,8 @@ fn answered(call: &Call, result: isize) -> Out {
     if result == Errno::EINTR.to_ret() { Out::Host(*call, 0) } else { Out::Done(result) }
 }
 
-/// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
-pub fn restarts(call: usize) -> Errno {
-    match call {
-        // Its timeout keeps running if there is no handler.
-        nr::POLL => Errno::ERESTART_RESTARTBLOCK,
-        // The host calls of a borrower; our threads wait for time and signals themselves.
-        nr::NANOSLEEP => Errno::ERESTART_RESTARTBLOCK,
-        nr::PAUSE | nr::RT_SIGSUSPEND => Errno::ERESTARTNOHAND,
-        // If there is no handler. The host has written how much of its time is left.
-        nr::SELECT | nr::PPOLL | nr::PSELECT6 | nr::IO_PGETEVENTS | nr::MSGSND | nr::MSGRCV => Errno::ERESTARTNOHAND,
-        // Not even then; of the first, the descriptor is gone after the first time.
-        nr::CLOSE
-        | nr::EPOLL_WAIT
-        | nr::EPOLL_PWAIT
-        | nr::EPOLL_PWAIT2
-        | nr::SEMOP
-        | nr::SEMTIMEDOP
-        | nr::IO_GETEVENTS
-        | nr::IO_URING_ENTER
-        | nr::RT_SIGTIMEDWAIT
-        | nr::CLOCK_NANOSLEEP => Errno::EINTR,
-        _ => Errno::ERESTARTSYS,
-    }
-}
-
-fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
+/// The arguments with another value in place of one.
+pub(crate) fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
     let mut b = *a;
     b[i] = v;
     b
@@ -673,19 +351,4 @@ fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
 fn waits_for_all(flags: u64) -> bool {
     const MSG_WAITALL: u64 = 0x100;
     flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL
-}
-
-fn fcntl_waits(cmd: u64) -> bool {
-    const F_SETLKW: u64 = 7;
-    const F_OFD_SETLKW: u64 = 38;
-    cmd == F_SETLKW || cmd == F_OFD_SETLKW
-}
-
-/// Terminal controls that wait for output to drain; all else is taken to be quick.
-fn ioctl_waits(request: u64) -> bool {
-    const TCSBRK: u64 = 0x5409;
-    const TCSETSW: u64 = 0x5403;
-    const TCSETSF: u64 = 0x5404;
-    const TCSBRKP: u64 = 0x5425;
-    matches!(request, TCSBRK | TCSETSW | TCSETSF | TCSBRKP)
 }

@@ -6,12 +6,13 @@
 //!
 //! **May touch:** what [`Host`] offers, and the kernel's public functions. No unsafe code.
 //!
-//! **Start reading at** [`Linux::call`] in `calls.rs`, then `host_call` (which calls wait).
+//! **Start reading at** [`Linux::call`] in `calls.rs`, then `kinds` (which calls wait).
 //!
 //! | module | subject |
 //! |---|---|
 //! | `calls` | which function answers which call |
-//! | `host_call`, `masked`, `put_off` | calls that may wait, in a form that does not; with a signal mask; for want of a carrier |
+//! | `kinds`, `host_call`, `finish` | which calls may wait; how they are tried in a form that does not; how they end |
+//! | `masked`, `put_off` | calls with a signal mask of their own; calls that have no carrier to wait on |
 //! | `ready`, `vectors` | waiting for descriptors without a host thread; sends that a stream may take in parts |
 //! | `memory` | thread stacks and shared mappings |
 //! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
@@ -31,9 +32,11 @@ mod calls;
 mod confine;
 mod exec;
 pub mod facts;
+mod finish;
 mod host_call;
 mod host_times;
 mod inherit;
+mod kinds;
 pub mod left;
 mod machine;
 mod masked;
@@ -55,8 +58,10 @@ use kernel::Kernel;
 use sync::atomic::AtomicU32;
 
 pub use exec::HandedOn;
-pub use host_call::{TRY_AGAIN, call_at_once, restarts};
+pub use finish::TRY_AGAIN;
+pub use host_call::call_at_once;
 pub use inherit::Inheritance;
+pub use kinds::restarts;
 pub use machine::{Arg, Host};
 
 /// What the personality knows of a process.

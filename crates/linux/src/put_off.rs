@@ -10,7 +10,7 @@
 //!   [`crate::TRY_AGAIN`]), and sleeps longer the more threads are put off, so they hold the CPU at most half of the time.
 //!   A call with a timeout of its own then answers EINTR.
 
-use crate::host_call::restarts;
+use crate::kinds::restarts;
 use crate::{Host, Linux, facts};
 use abi::{Errno, nr};
 use ids::{Nanos, ThreadIdx};

@@ -13,8 +13,8 @@
 //! All words here are hints. A carrier that is woken early or late by one of them still checks the run queue and the
 //! time.
 
-use crate::carriers::carrier::Carriers;
 use crate::carriers::seat::{Seat, Seats};
+use crate::carriers::table::Carriers;
 use ids::{CpuId, Nanos};
 use kernel::{Kernel, Machine};
 use sync::atomic::{AtomicU64, Ordering::*};

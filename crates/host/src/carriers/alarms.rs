@@ -19,8 +19,9 @@
 
 use crate::base::os::{self, nr};
 use crate::base::report;
-use crate::carriers::carrier::{Carrier, Carriers};
+use crate::carriers::carrier::Carrier;
 use crate::carriers::service_state::Service;
+use crate::carriers::table::Carriers;
 use abi::Errno;
 use arch::syscall;
 use ids::Nanos;

@@ -16,3 +16,6 @@ pub(crate) mod poller;
 pub(crate) mod receive;
 pub mod seat;
 pub(crate) mod service_state;
+pub mod table;
+mod thread;
+mod wake;

@@ -14,8 +14,9 @@
 //! mask.
 
 use crate::base::os::{self, CpuSet, nr};
-use crate::carriers::carrier::{Carrier, Carriers};
+use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::{Seat, Seats};
+use crate::carriers::table::Carriers;
 use arch::syscall;
 use ids::CpuId;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};

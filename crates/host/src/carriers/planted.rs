@@ -2,8 +2,9 @@
 //! with the feature `planted`.
 
 use crate::base::os;
-use crate::carriers::carrier::{Carrier, Carriers, NO_IDENTITY, SERVICE};
+use crate::carriers::carrier::{Carrier, NO_IDENTITY, SERVICE};
 use crate::carriers::service_state::Service;
+use crate::carriers::table::Carriers;
 use arch::planted::Twist;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 

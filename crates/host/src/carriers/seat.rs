@@ -17,7 +17,8 @@
 //! is looked at as the last act before user code, and before sleeping.
 
 use crate::base::os;
-use crate::carriers::carrier::{Carrier, Carriers};
+use crate::carriers::carrier::Carrier;
+use crate::carriers::table::Carriers;
 use ids::CpuId;
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};

@@ -1,7 +1,8 @@
 //! A thread parks, is woken and tries again.
 
 use super::points::{Point, Points, time_left_at, time_limit};
-use crate::host_call::{Attempt, is_of_pieces};
+use crate::host_call::Attempt;
+use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::{Host, Linux, facts};
 use abi::epoll::Readiness;

@@ -134,7 +134,7 @@ fn create(
         tid: AtomicU32::new(u32::MAX),
     });
     let borrower = Box::into_raw(borrower);
-    let child = Carrier::borrowed(&k.m.carriers, borrower.cast());
+    let child = Carrier::borrowed(k.m.carriers.process(), borrower.cast());
     if child.is_none() {
         // SAFETY: nobody has it.
         drop(unsafe { Box::from_raw(borrower) });

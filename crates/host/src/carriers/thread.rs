@@ -1,0 +1,91 @@
+//! The host thread of a carrier: how it is cloned, what it sets up first, how it ends.
+
+use crate::base::contexts::StateBuffers;
+use crate::base::dispositions::{self, CARRIER_MASK, CLONING_MASK};
+use crate::base::os::{self, nr};
+use crate::carriers::carrier::{Carrier, NO_IDENTITY};
+use crate::carriers::table::Carriers;
+use arch::syscall;
+use sync::atomic::Ordering::*;
+
+impl Carrier {
+    /// Clones the host thread. It begins as a spare.
+    pub(super) fn start(&'static self, all: &Carriers) -> bool {
+        // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
+        const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
+        let gs = core::ptr::from_ref(&self.gs).cast_mut();
+        // Until it has its GS base, it has its maker's: a kick in between would be taken for the
+        // maker's, and its own would count as on its way for ever. It is open from `settle` on.
+        // And its maker's identity must not change before it has it (`identity/adopt.rs`).
+        #[cfg(feature = "planted")]
+        crate::carriers::planted::begin_to_make();
+        let before = os::sigprocmask(2, CLONING_MASK);
+        let started = {
+            let _guard = all.lock_cloning();
+            self.identity.store(Carrier::me().identity_for_new(), SeqCst);
+            #[cfg(feature = "planted")]
+            let refused = crate::carriers::planted::refuses_carrier(all);
+            #[cfg(not(feature = "planted"))]
+            let refused = false;
+            // SAFETY: the block is complete and never freed.
+            let started = !refused && unsafe { arch::entry::clone_carrier(FLAGS, gs, self.tid.as_ptr()) > 0 };
+            if !started {
+                self.identity.store(NO_IDENTITY, SeqCst);
+            }
+            started
+        };
+        os::sigprocmask(2, before);
+        started
+    }
+
+    /// The identity of a carrier that this one, the caller, clones: its own, except for a tie. Takes no lock, because the
+    /// service thread clones carriers, too. It cannot change while the caller has signals blocked, or a tie.
+    pub(crate) fn identity_for_new(&self) -> u32 {
+        match self.untied.load(SeqCst) {
+            NO_IDENTITY => self.identity.load(SeqCst),
+            untied => untied,
+        }
+    }
+
+    /// The first steps of every carrier on its host thread: mask, signal stack, dispatch.
+    pub fn settle(&self, buffers: &StateBuffers) {
+        // A kick may have been meant for the host thread that had this block before.
+        self.kicked.store(false, Release);
+        self.tid.store(os::gettid() as u32, Release);
+        os::sigprocmask(2, CARRIER_MASK);
+        self.use_signal_stack();
+        os::set_timer_slack(os::FINEST);
+        dispositions::dispatch_on();
+        self.refill(buffers);
+    }
+
+    /// The host's handlers run on it from now on, for the calling host thread.
+    pub(crate) fn use_signal_stack(&self) {
+        let stack = self.signal_stack();
+        // SAFETY: the stack is this carrier's own.
+        unsafe { syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0) };
+    }
+
+    /// Makes it end: a spare, out of the list, that nobody will give a seat.
+    pub(super) fn end(&self, how: u32) {
+        self.assigned.store(how, SeqCst);
+        self.wake();
+    }
+
+    /// The host thread ends, and the block is free for another.
+    pub(crate) fn leave(&self, all: &Carriers) -> ! {
+        assert!(!self.is_first(), "the first host thread must outlive the others");
+        self.alarms.delete();
+        self.placed.store(0, Relaxed);
+        self.tracing.forget();
+        self.identity.store(NO_IDENTITY, SeqCst);
+        // SAFETY: the host clears the word as the last use of the stack.
+        unsafe {
+            syscall!(nr::SET_TID_ADDRESS, self.tid.as_ptr());
+            all.give_ended(self);
+            loop {
+                syscall!(nr::EXIT, 0);
+            }
+        }
+    }
+}

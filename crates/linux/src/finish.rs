@@ -1,0 +1,129 @@
+//! The end of a host call that waited: its result, and what the program is told if a signal cut it short.
+
+use crate::host_call::{WNOHANG, with};
+use crate::kinds::restarts;
+use crate::{Host, Linux, facts};
+use abi::{Errno, SigInfo, nr};
+use ids::{Nanos, ThreadIdx};
+use kernel::FOR_EVER;
+use kernel::futex::mixed_nodes;
+use kernel::machine::Call;
+use kernel::trap::Out;
+use sync::atomic::Ordering::*;
+
+/// The result of a host call that was given up because its CPU was wanted and the host had no other thread for us
+/// (RLIMIT_NPROC, memory): it is made again (`put_off`).
+pub const TRY_AGAIN: isize = Errno::ERESTARTNOINTR.to_ret();
+
+impl<M: Host> Linux<'_, M> {
+    /// The host's result; after a part that was done at once, the sum, or the part alone if
+    /// the rest failed, as a write that was cut short says.
+    pub(crate) fn host_finished(&self, t: ThreadIdx) -> Option<isize> {
+        let wait = &self.thread(t).wait;
+        let call = wait.call.load(Relaxed) as usize;
+        let result = if !wait.done() {
+            if self.mixed_woken(t) {
+                self.m.interrupt(t);
+                return None;
+            }
+            wait.armed()?;
+            self.put_off_finished(t)?
+        } else {
+            self.charge_host_call(t);
+            match wait.value.load(Relaxed) as isize {
+                TRY_AGAIN => self.put_off(t, call)?,
+                result => result,
+            }
+        };
+        Some(self.outcome(t, call, result))
+    }
+
+    /// What the program is told of a call that has waited.
+    pub(crate) fn outcome(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
+        let part = if call == nr::POLL { 0 } else { self.thread(t).wait.a.load(Relaxed) as isize };
+        if let Some(first) = mixed_nodes(part) {
+            return self.mixed_ended(first, result);
+        }
+        match result {
+            r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
+            r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
+            r if part > 0 && r < 0 => part,
+            r if r == Errno::EINTR.to_ret() => match self.child_after_all(t, call) {
+                Some(result) => result,
+                None => self.cut_short(t, call).to_ret(),
+            },
+            r => part + r,
+        }
+    }
+
+    /// The result of a call that a signal has ended before it did anything (`signal(7)`).
+    pub(crate) fn cut_short(&self, t: ThreadIdx, call: usize) -> Errno {
+        match restarts(call) {
+            // A call on a socket with a timeout is not restarted (`sock_intr_errno`).
+            Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
+            error => error,
+        }
+    }
+
+    /// A wait for children was interrupted: a child that has something to tell comes first, because `do_wait` looks at the
+    /// children before it looks at the signals. Its own SIGCHLD may have interrupted the call just before it was made.
+    #[cold]
+    fn child_after_all(&self, t: ThreadIdx, call: usize) -> Option<isize> {
+        let r = self.m.registers(t);
+        let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, 0];
+        match call {
+            nr::WAIT4 => {
+                let result = self.m.host(Call { nr: call, args: with(&args, 2, r.rdx | WNOHANG) });
+                (result != 0).then_some(result)
+            }
+            nr::WAITID => self.child_for_waitid(&args),
+            _ => None,
+        }
+    }
+
+    /// `waitid(2)` says whether there is a child in what it writes, and an interrupted one writes nothing.
+    fn child_for_waitid(&self, args: &[u64; 6]) -> Option<isize> {
+        let infop = args[2];
+        let mut before = [0; 128];
+        self.m.read(infop, &mut before).ok()?;
+        let result = self.m.host(Call { nr: nr::WAITID, args: with(args, 3, args[3] | WNOHANG) });
+        let mut now = [0; 128];
+        self.m.read(infop, &mut now).ok()?;
+        let found = SigInfo::from_bytes(&now).is_ok_and(|info| info.pid() != 0);
+        if result != 0 || found {
+            return Some(result);
+        }
+        let _ = self.m.write(infop, &before);
+        None
+    }
+
+    /// Whether the call is on a socket that gives up after a time.
+    pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
+        let r = self.m.registers(t);
+        let limited = |fd, sending| facts::socket_time_limit(&self.m, fd, sending).is_some();
+        match call {
+            nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(r.rdi, false),
+            nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(r.rdi, false),
+            nr::WRITE | nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDFILE => limited(r.rdi, true),
+            nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => limited(r.rdi, true),
+            nr::SPLICE => limited(r.rdi, false) || limited(r.rdx, true),
+            _ => false,
+        }
+    }
+
+    /// Continues a `poll(2)` that a signal without a handler interrupted (`do_restart_poll`).
+    pub(crate) fn poll_again(&self, t: ThreadIdx) -> Out {
+        let (r, end) = (self.m.registers(t), self.thread(t).wait.a.load(Relaxed));
+        let call = |ms: i32| Call { nr: nr::POLL, args: [r.rdi, r.rsi, ms as u32 as u64, 0, 0, 0] };
+        if end == FOR_EVER {
+            return Out::Host(call(-1), end as isize);
+        }
+        // This clock may be ahead of the host's by a few parts in a million: never early.
+        let left = Nanos(end).since(self.m.now());
+        let left = left.0 + (Nanos::from_millis(r.rdx).since(left).0 >> 10);
+        match left.div_ceil(1_000_000) {
+            0 => self.host_at_once(&call(0)),
+            ms => Out::Host(call(ms.min(i32::MAX as u64) as i32), end as isize),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Kinds of host calls: which of them may wait, last, be parked or start over.
+
+use abi::{Errno, nr};
+
+/// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
+/// signal, and nothing of ours depends on it.
+#[inline(always)]
+pub(crate) fn is_answered_at_once(nr: usize) -> bool {
+    /// A bit for each call below 128.
+    const SET: u128 = {
+        let all = [
+            nr::GETPID,
+            nr::GETPPID,
+            nr::GETUID,
+            nr::GETGID,
+            nr::GETEUID,
+            nr::GETEGID,
+            nr::GETRESUID,
+            nr::GETRESGID,
+            nr::GETPGRP,
+            nr::UNAME,
+            nr::UMASK,
+        ];
+        let (mut set, mut i) = (0, 0);
+        while i < all.len() {
+            set |= 1 << all[i];
+            i += 1;
+        }
+        set
+    };
+    nr < 128 && SET >> nr & 1 != 0
+}
+
+/// Whether the host may let this call wait for something that is not a disk.
+pub(crate) fn may_wait(nr: usize) -> bool {
+    matches!(
+        nr,
+        nr::READ
+            | nr::WRITE
+            | nr::READV
+            | nr::WRITEV
+            | nr::PREADV
+            | nr::PWRITEV
+            | nr::PREADV2
+            | nr::PWRITEV2
+            | nr::OPEN
+            | nr::OPENAT
+            | nr::OPENAT2
+            | nr::CREAT
+            | nr::POLL
+            | nr::PPOLL
+            | nr::SELECT
+            | nr::PSELECT6
+            | nr::EPOLL_WAIT
+            | nr::EPOLL_PWAIT
+            | nr::EPOLL_PWAIT2
+            | nr::ACCEPT
+            | nr::ACCEPT4
+            | nr::CONNECT
+            | nr::RECVFROM
+            | nr::SENDTO
+            | nr::RECVMSG
+            | nr::SENDMSG
+            | nr::RECVMMSG
+            | nr::SENDMMSG
+            | nr::WAIT4
+            | nr::WAITID
+            | nr::FLOCK
+            | nr::FCNTL
+            | nr::IOCTL
+            | nr::SEMOP
+            | nr::SEMTIMEDOP
+            | nr::MSGSND
+            | nr::MSGRCV
+            | nr::MQ_TIMEDSEND
+            | nr::MQ_TIMEDRECEIVE
+            | nr::FSYNC
+            | nr::FDATASYNC
+            | nr::SYNC
+            | nr::SYNCFS
+            | nr::MSYNC
+            | nr::SENDFILE
+            | nr::SPLICE
+            | nr::TEE
+            | nr::VMSPLICE
+            | nr::COPY_FILE_RANGE
+            | nr::IO_GETEVENTS
+            | nr::IO_PGETEVENTS
+            | nr::IO_URING_ENTER
+            | nr::GETRANDOM
+            | nr::CLOCK_NANOSLEEP
+            | nr::RT_SIGTIMEDWAIT
+            | nr::CLOSE
+            | nr::SHUTDOWN
+            | nr::FUTEX
+    )
+}
+
+/// Whether the host may take its time for this call, for a disk, another machine or much memory,
+/// though it waits for nobody. While it lasts, the thread keeps its CPU unless others want it.
+pub(crate) fn may_last(nr: usize) -> bool {
+    matches!(
+        nr,
+        nr::STAT
+            | nr::LSTAT
+            | nr::FSTAT
+            | nr::NEWFSTATAT
+            | nr::STATX
+            | nr::STATFS
+            | nr::FSTATFS
+            | nr::ACCESS
+            | nr::FACCESSAT
+            | nr::FACCESSAT2
+            | nr::READLINK
+            | nr::READLINKAT
+            | nr::GETDENTS
+            | nr::GETDENTS64
+            | nr::PREAD64
+            | nr::PWRITE64
+            | nr::TRUNCATE
+            | nr::FTRUNCATE
+            | nr::FALLOCATE
+            | nr::RENAME
+            | nr::RENAMEAT
+            | nr::RENAMEAT2
+            | nr::MKDIR
+            | nr::MKDIRAT
+            | nr::RMDIR
+            | nr::LINK
+            | nr::LINKAT
+            | nr::SYMLINK
+            | nr::SYMLINKAT
+            | nr::UNLINK
+            | nr::UNLINKAT
+            | nr::MKNOD
+            | nr::MKNODAT
+            | nr::CHMOD
+            | nr::FCHMOD
+            | nr::FCHMODAT
+            | nr::CHOWN
+            | nr::FCHOWN
+            | nr::LCHOWN
+            | nr::FCHOWNAT
+            | nr::UTIMENSAT
+            | nr::CHDIR
+            | nr::FCHDIR
+            | nr::SYNC_FILE_RANGE
+            | nr::FADVISE64
+            | nr::READAHEAD
+            | nr::MADVISE
+            | nr::MLOCK
+            | nr::MLOCK2
+            | nr::MLOCKALL
+            | nr::MIGRATE_PAGES
+            | nr::MOVE_PAGES
+            | nr::MBIND
+            | nr::PROCESS_VM_READV
+            | nr::PROCESS_VM_WRITEV
+            | nr::MOUNT
+            | nr::UMOUNT2
+    )
+}
+
+/// Whether it sends pieces of memory.
+pub(crate) fn is_of_pieces(nr: usize) -> bool {
+    matches!(nr, nr::WRITEV | nr::SENDMSG)
+}
+
+/// Whether a thread that makes this call can be parked for it.
+pub(crate) fn is_parkable(nr: usize) -> bool {
+    matches!(
+        nr,
+        nr::READ
+            | nr::READV
+            | nr::WRITE
+            | nr::WRITEV
+            | nr::RECVFROM
+            | nr::RECVMSG
+            | nr::SENDTO
+            | nr::SENDMSG
+            | nr::POLL
+            | nr::EPOLL_WAIT
+    )
+}
+
+/// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
+pub fn restarts(call: usize) -> Errno {
+    match call {
+        // Its timeout keeps running if there is no handler.
+        nr::POLL => Errno::ERESTART_RESTARTBLOCK,
+        // The host calls of a borrower; our threads wait for time and signals themselves.
+        nr::NANOSLEEP => Errno::ERESTART_RESTARTBLOCK,
+        nr::PAUSE | nr::RT_SIGSUSPEND => Errno::ERESTARTNOHAND,
+        // If there is no handler. The host has written how much of its time is left.
+        nr::SELECT | nr::PPOLL | nr::PSELECT6 | nr::IO_PGETEVENTS | nr::MSGSND | nr::MSGRCV => Errno::ERESTARTNOHAND,
+        // Not even then; of the first, the descriptor is gone after the first time.
+        nr::CLOSE
+        | nr::EPOLL_WAIT
+        | nr::EPOLL_PWAIT
+        | nr::EPOLL_PWAIT2
+        | nr::SEMOP
+        | nr::SEMTIMEDOP
+        | nr::IO_GETEVENTS
+        | nr::IO_URING_ENTER
+        | nr::RT_SIGTIMEDWAIT
+        | nr::CLOCK_NANOSLEEP => Errno::EINTR,
+        _ => Errno::ERESTARTSYS,
+    }
+}
+
+/// Whether a command of `fcntl(2)` waits for a lock.
+pub(crate) fn fcntl_waits(cmd: u64) -> bool {
+    const F_SETLKW: u64 = 7;
+    const F_OFD_SETLKW: u64 = 38;
+    cmd == F_SETLKW || cmd == F_OFD_SETLKW
+}
+
+/// Terminal controls that wait for output to drain; all else is taken to be quick.
+pub(crate) fn ioctl_waits(request: u64) -> bool {
+    const TCSBRK: u64 = 0x5409;
+    const TCSETSW: u64 = 0x5403;
+    const TCSETSF: u64 = 0x5404;
+    const TCSBRKP: u64 = 0x5425;
+    matches!(request, TCSBRK | TCSETSW | TCSETSF | TCSBRKP)
+}
