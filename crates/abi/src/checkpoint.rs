@@ -1,4 +1,4 @@
-//! What programs see of time beyond Linux: private system calls and the records they carry. Outside Entresol the
+//! Private system calls about time beyond Linux, and the records they carry. Outside Entresol the
 //! calls answer ENOSYS, like all unknown numbers.
 //!
 //! Records are words of 64 bits, two halves in one where noted (the lower first). `docs/CHECKPOINT.md` has the JSON

@@ -1,12 +1,12 @@
 //! `epoll(7)`.
 
-/// What `epoll_wait(2)` reports of one descriptor (`struct epoll_event`).
+/// An event of one descriptor (`struct epoll_event`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, packed)]
 pub struct Readiness {
-    /// What has happened: bits below.
+    /// The events: bits below.
     pub events: u32,
-    /// What the registration said.
+    /// The token given at registration.
     pub token: u64,
 }
 
@@ -22,7 +22,7 @@ impl Readiness {
         bytes
     }
 
-    /// What `epoll_wait(2)` has written.
+    /// Reads an event that `epoll_wait(2)` has written.
     pub fn from_bytes(bytes: &[u8; Readiness::SIZE]) -> Readiness {
         Readiness { events: crate::bytes::get_u32(bytes, 0), token: crate::bytes::get_u64(bytes, 4) }
     }
@@ -41,10 +41,10 @@ impl Readiness {
     pub const PEER_CLOSED: u32 = 0x2000;
     /// Changes are reported rather than states (EPOLLET).
     pub const EDGES: u32 = 1 << 31;
-    /// What may end a wait for something to read.
+    /// Events that concern readers: data, an error or the end of the stream.
     pub const FOR_READERS: u32 =
         Readiness::IN | Readiness::URGENT | Readiness::ERROR | Readiness::CLOSED | Readiness::PEER_CLOSED;
-    /// What may end a wait for room to write.
+    /// Events that concern writers: room, or an error.
     pub const FOR_WRITERS: u32 = Readiness::OUT | Readiness::ERROR | Readiness::CLOSED;
     /// The bits of `poll(2)` that ask for room to write (POLLOUT, POLLWRNORM, POLLWRBAND).
     pub const POLL_OUT: u16 = 4 | 0x100 | 0x200;

@@ -1,6 +1,6 @@
 //! How one process under Entresol makes a call about a thread of another one: the signal of [`crate::checkpoint::request`],
 //! with a value of its own, names a socket at which the asker listens. The process connects, is told the call and answers.
-//! What the call's pointer points to travels with it.
+//! The memory behind the call's pointer travels with it.
 
 use crate::bytes::{get_i64, get_u64, put_i64, put_u64};
 use crate::nr;
@@ -8,7 +8,7 @@ use crate::nr;
 /// The signal that asks: SIGURG, which is ignored by default.
 pub const SIGNAL: i32 = crate::checkpoint::request::SIGNAL;
 const COOKIE: u64 = 0x454e_5443;
-/// What travels of the bytes at a pointer, at most: a mask of 4,096 CPUs.
+/// The most bytes behind a pointer that travel: a mask of 4,096 CPUs.
 pub const ROOM: usize = 512;
 /// Bytes of a socket's name.
 pub const NAME: usize = 23;
@@ -99,7 +99,7 @@ impl Question {
     }
 }
 
-/// What comes back.
+/// The answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// The call's result.

@@ -11,7 +11,7 @@
 //! let error = restart::exec(&mut std::process::Command::new("/proc/self/exe"));
 //! eprintln!("no restart: {error}");
 //! ```
-//! What is delivered before [`save`] is the old program's business, everything after it the new one's: block the
+//! Signals delivered before [`save`] belong to the old program, later ones to the new one: block the
 //! timers' signals before, and set the new handlers up before [`restore`]. Timers that another thread makes
 //! meanwhile are lost with the old program.
 

@@ -154,7 +154,7 @@ impl Context {
     /// Gives the thread back: everything is saved.
     ///
     /// # Errors
-    /// What the claim was, if the carrier does not have it (any more).
+    /// The claim, if the carrier does not have it (any more).
     #[inline(always)]
     pub fn release(&self, carrier: u32) -> Result<(), u32> {
         let owner = self.claim.load(Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl Context {
     }
 }
 
-/// What `%gs` points to: the part of a carrier that assembly reaches by fixed offsets.
+/// The target of `%gs`: the part of a carrier that assembly reaches by fixed offsets.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Gs {
@@ -210,7 +210,7 @@ pub struct Gs {
 /// No pair of control words is like this.
 pub const UNKNOWN_WORDS: u64 = u64::MAX;
 
-/// What arrived while the kernel ran ([`Gs::pending`]).
+/// Signals that arrived while the kernel ran ([`Gs::pending`]).
 pub mod pending {
     /// The tick or another timer of this CPU.
     pub const TIMER: u32 = 1;

@@ -352,7 +352,7 @@ pub const FUTEX: usize = 202;
 /// are both handlers of futex calls, of which the one in force is copied to its place.
 static HANDLERS: [AtomicPtr<()>; 9] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 9];
 
-/// What the entries hand over to. Those of system calls leave by [`resume`], the others answer with the context to resume.
+/// The functions that the entries call. Those of system calls leave by [`resume`], the others return the context to resume.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
     /// A system call that is none of the two below: the thread's context.

@@ -45,7 +45,7 @@ impl Side {
     }
 }
 
-/// What came of a measuring process.
+/// The outcome of a measuring process.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// Figures by name.

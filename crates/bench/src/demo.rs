@@ -19,7 +19,7 @@ use tool::{machine, style};
 struct Act {
     probe: Probe,
     about: &'static str,
-    /// What it prints: name, words for it, unit.
+    /// The figures it prints: name, description, unit.
     figures: &'static [(&'static str, &'static str, &'static str)],
 }
 

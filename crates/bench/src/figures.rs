@@ -28,7 +28,7 @@ impl Spread {
 /// One line of the table, one element of the file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What was measured.
+    /// The measured figures.
     pub name: String,
     /// In what.
     pub unit: String,
@@ -46,7 +46,7 @@ pub struct Figure {
     /// Both sides said the same why they have no figure: this machine has none to give.
     #[serde(skip)]
     pub refused: bool,
-    /// What the sides without a figure said.
+    /// The messages of the sides without a figure.
     #[serde(skip)]
     pub complaints: Vec<String>,
 }

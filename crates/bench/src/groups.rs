@@ -1,4 +1,4 @@
-//! What can be measured: groups of tasks, each of which gives one or more figures.
+//! Groups of measurements: each task gives one or more figures.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::probe::Probe;
 pub struct Group {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What is measured.
+    /// The measurement.
     pub tasks: &'static [Task],
     /// Takes minutes and more: measured when it is named, three times.
     pub long: bool,
@@ -35,7 +35,7 @@ impl Group {
 
 /// One process to run on each side.
 pub struct Task {
-    /// What it does, for the progress line.
+    /// A description for the progress line.
     pub about: &'static str,
     /// The figures that it gives.
     pub figures: &'static [&'static str],

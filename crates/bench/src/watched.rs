@@ -1,4 +1,4 @@
-//! What a program loses while others look at its threads.
+//! The slowdown of a program while others look at its threads.
 //!
 //! **How CPUs are kept apart.** The program starts with the first host CPU of our mask alone, so that everything of it is
 //! there: its threads, our carriers, the service thread that makes snapshots. The watchers run on the last host CPU
@@ -23,7 +23,7 @@ use watch::fetch;
 /// Watchers, each in a loop without pauses.
 const WATCHERS: usize = 4;
 
-/// What the program does in a span while it is watched, in parts of what it does alone: spans by turns.
+/// Throughput while watched as a fraction of throughput alone, in alternating spans.
 pub(super) fn run(side: Side, quick: bool) -> anyhow::Result<Outcome> {
     let cpus = cpus();
     let [first, .., last] = cpus[..] else { return Ok(Outcome::Refused("it takes two host CPUs".to_owned())) };

@@ -168,7 +168,7 @@ pub struct Sampling {
     pub wall: bool,
 }
 
-/// What is sampled by.
+/// The clock that samples are taken by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SamplingClock {
     /// CPU time
@@ -177,7 +177,7 @@ pub enum SamplingClock {
     Wall,
 }
 
-/// Whose rules decide about real-time policies.
+/// The rules that decide about real-time policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RealTime {
     /// Every thread may use them: they order threads inside the program only
@@ -215,7 +215,7 @@ pub enum PendingSignals {
     Unlimited,
 }
 
-/// What becomes of a program that Entresol cannot run.
+/// How a program that Entresol cannot run is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fallback {
     /// Run it without Entresol and say so

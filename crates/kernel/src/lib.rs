@@ -148,7 +148,7 @@ pub struct Kernel<M: Machine> {
     pub shared: Shared,
     /// Threads that wait for descriptors.
     pub parked: parked::Parked,
-    /// What the personality knows of the process.
+    /// The personality's state of the process.
     pub personality: M::Personality,
     posix: posix_timers::PosixRoom,
     timeout_room: sync::Lock<usize>,

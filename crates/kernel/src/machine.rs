@@ -1,4 +1,4 @@
-//! What the kernel stands on: the host, or a simulated machine (law 1: this trait is the whole seam).
+//! The machine below the kernel: the host, or a simulation (law 1: this trait is the whole seam).
 
 use crate::Personality;
 use abi::frame::Registers;
@@ -80,7 +80,7 @@ pub enum Event<'a> {
 /// The machine. Every method may be called on any CPU unless it says otherwise, with no
 /// lock held unless it says otherwise; none of them waits.
 pub trait Machine: Sync + Sized {
-    /// What answers the calls that are not the kernel's.
+    /// The side that answers calls which are not the kernel's.
     type Personality: Personality<Self>;
 
     /// Scheduling time in nanoseconds: monotonic on each CPU, cheap.

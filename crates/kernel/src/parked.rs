@@ -49,7 +49,7 @@ impl Parked {
 pub struct ThreadParked {
     /// The sum of the generations of what it waits for, before its call was tried last.
     pub seen: AtomicU32,
-    /// Its places in queues; 0 if it is not parked.
+    /// Its nodes in queues (values in the personality's `ready::park`); 0 if it is not parked.
     pub nodes: AtomicU32,
     /// Its descriptor was closed, and it waits for this duplicate, plus one.
     pub stand_in: AtomicU32,

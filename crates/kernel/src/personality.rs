@@ -1,4 +1,4 @@
-//! What the kernel asks of the personality: the side that answers, with the host's help, all that is not about threads.
+//! Requests of the kernel to the personality, which answers, with the host's help, all that is not about threads.
 
 use crate::trap::{Out, Process};
 use crate::wait::Wait;

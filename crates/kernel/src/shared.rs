@@ -32,7 +32,7 @@ impl Shared {
         self.is_any.store(true, Relaxed);
     }
 
-    /// What was mapped there is shared no longer.
+    /// Unmaps a range: shared mappings in it are gone.
     pub fn remove(&self, from: u64, to: u64) {
         if !self.is_any.load(Relaxed) {
             return;

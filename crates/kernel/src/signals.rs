@@ -24,7 +24,7 @@ pub struct ProcessState {
     exit_status: AtomicI32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
-    /// What other processes may share with this one, by the flags of `clone(2)`: descriptors, folders, semaphore undo lists.
+    /// Resources that other processes may share with this one, as flags of `clone(2)`: descriptors, folders, semaphore undo lists.
     pub shares: AtomicU64,
 }
 

@@ -12,9 +12,9 @@ use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*, fence};
 /// One thread. Its words belong to whoever runs it, unless they say otherwise.
 #[derive(Debug, Default)]
 pub struct Thread {
-    /// What programs call it; 0 while the slot is free. Anybody may read it.
+    /// The id that programs see; 0 while the slot is free. Readable by any CPU.
     pub tid: AtomicI32,
-    /// What it waits for.
+    /// Its wait.
     pub wait: WaitState,
     /// Its place in a futex queue: guarded by that queue's lock.
     pub node: Node,
@@ -47,7 +47,7 @@ pub struct Thread {
     pub(crate) time: crate::cputime::ThreadTime,
     /// Its place among the waiters for descriptors.
     pub parked: crate::parked::ThreadParked,
-    /// What it may consume.
+    /// Its limits.
     pub(crate) limits: crate::limits::ThreadLimits,
 }
 
@@ -92,7 +92,7 @@ pub struct TableLayout {
     pub tid: u64,
     /// Its name: 16 bytes.
     pub name: u64,
-    /// What it waits for: 4 bytes, [`Wait`](crate::wait::Wait).
+    /// The kind of its wait: 4 bytes, [`Wait`](crate::wait::Wait).
     pub wait: u64,
 }
 

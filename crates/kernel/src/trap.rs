@@ -16,7 +16,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
-/// What brought a carrier into the kernel.
+/// The reason why a carrier enters the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trap {
     /// The current thread makes a system call.
@@ -30,16 +30,16 @@ pub enum Trap {
     },
     /// A host call that had to wait has returned, and this carrier still has the CPU.
     HostReturn {
-        /// Whose call it was.
+        /// The thread that made the call.
         thread: ThreadIdx,
-        /// What the host said.
+        /// The host's result.
         result: isize,
     },
     /// The CPU has just got this carrier.
     Seated,
 }
 
-/// What the carrier does next.
+/// The decision of a trap: the carrier's next step.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
@@ -73,7 +73,7 @@ pub enum Next {
     Process(Process),
 }
 
-/// What concerns the whole process.
+/// A request that concerns the whole process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Process {
     /// `exit_group(2)` with this status.
@@ -87,7 +87,7 @@ pub enum Process {
     Rights(Call),
 }
 
-/// What a system call came to.
+/// The outcome of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Out {
     /// Done, with this result.
@@ -219,7 +219,7 @@ impl<M: Machine> Kernel<M> {
         self.go_on(cpu)
     }
 
-    /// Whoever is current on `cpu` was chosen and has not been loaded: so is a thread whose CPU goes on while another
+    /// The thread that is current on `cpu` was chosen and has not been loaded, such as one whose CPU goes on while another
     /// carrier makes the host call of [`Next::Host`].
     pub fn go_on(&self, cpu: CpuId) -> Next {
         match self.sched.current(cpu) {

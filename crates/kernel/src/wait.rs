@@ -26,7 +26,7 @@ use crate::{Kernel, Now};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
-/// What a thread waits for.
+/// The reason for a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Wait {
@@ -100,9 +100,9 @@ pub struct WaitState {
     pub clock: AtomicU32,
     /// The result of a host call, or what the kind needs.
     pub value: AtomicI64,
-    /// What the kind needs.
+    /// A word whose meaning depends on the kind.
     pub a: AtomicU64,
-    /// What the kind needs.
+    /// A word whose meaning depends on the kind.
     pub b: AtomicU64,
     /// The system call's number, for restarts.
     pub call: AtomicU32,
@@ -133,7 +133,7 @@ impl WaitState {
         self.generation().wrapping_sub(self.first.load(Relaxed))
     }
 
-    /// What the thread waits for.
+    /// The kind of the wait.
     #[inline(always)]
     pub fn kind(&self) -> Wait {
         let raw = self.kind.load(Relaxed);

@@ -1,4 +1,4 @@
-//! What can be asked of the laboratory.
+//! Arguments of `entresol lab`.
 
 use std::path::PathBuf;
 

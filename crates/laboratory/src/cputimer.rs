@@ -15,7 +15,7 @@ use bench::child::Outcome;
 use bench::probe::Probe;
 use tool::{machine, style};
 
-/// What the message of 28 April 2015 says.
+/// The figures of the message of 28 April 2015.
 const SEED: [&str; 4] = [
     "\"On larger systems (such as a 16 socket machine), this caused more than 30% of total time",
     "spent trying to obtain this kernel lock to update these group timer stats.\"",
@@ -104,7 +104,7 @@ fn generations(cpus: usize) -> anyhow::Result<Vec<Box<dyn Accounting>>> {
     Ok(all)
 }
 
-/// What a tick does, and reading the sum alone, on real CPUs.
+/// The work of a tick, and reading the sum alone, on real CPUs.
 fn raced(cpus: &[usize]) -> anyhow::Result<Table> {
     const PARTS: [(&str, &str); 3] = [("account", "account_ns"), ("snapshot", "snapshot_ns"), ("tick", "tick_ns")];
     let mut rows: Vec<Row> = Vec::new();

@@ -9,7 +9,7 @@ use super::page::{Cell, Curve, Page, Part, Plot, Point, Row, Table, Verdict, quo
 use super::text::whole;
 use tool::{machine, style};
 
-/// What the message of 14 September 2008 says.
+/// The figures of the message of 14 September 2008.
 const SEED: [&str; 6] = [
     "\"The problem we ran into … has to do with using a profiling timer in a process with a large number of threads.",
     "It appears that the performance of the old implementation of run_posix_cpu_timers() was at least O(n*3) … or",

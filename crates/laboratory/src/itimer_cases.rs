@@ -35,7 +35,7 @@ struct Case {
     after: Told,
 }
 
-/// What the message says, in seconds; mostly little.
+/// The message's figures, in seconds.
 #[derive(Clone, Copy, Default)]
 struct Told {
     wall: Option<f64>,
@@ -238,7 +238,7 @@ impl Told {
     }
 }
 
-/// What came of a program.
+/// The outcome of a program.
 #[derive(Debug)]
 struct Ran {
     wall_s: f64,
@@ -247,7 +247,7 @@ struct Ran {
     switches: f64,
     /// SIGPROF, SIGXCPU, threads that are through, primes.
     counts: [u64; COUNTS],
-    /// What other programs took from the process's host threads, if it came to tell.
+    /// Time that other programs took from the process's host threads, if it was reported.
     stolen_s: Option<f64>,
     end: String,
     refused: Option<String>,
@@ -280,7 +280,7 @@ impl Ran {
     }
 }
 
-/// What is told of a run while it lasts.
+/// Progress of a run.
 struct Watch {
     what: String,
     threads: u32,

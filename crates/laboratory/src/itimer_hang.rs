@@ -18,7 +18,7 @@ use bench::probe::primes::primes_up_to;
 
 /// A thousand ticks a second.
 const TICK: Duration = Duration::from_millis(1);
-/// What the program asks of ITIMER_PROF.
+/// The program's setting of ITIMER_PROF.
 const INTERVAL: Nanos = Nanos(10_000_000);
 /// Work between two looks at the clock: some ten microseconds, many times what a look costs.
 const CHUNK_UPTO: u64 = 3_000;
@@ -27,7 +27,7 @@ const WATCHED: Duration = Duration::from_millis(150);
 /// How many threads there are.
 pub(super) const THREADS: [usize; 6] = [8, 1_000, 4_000, 20_000, 100_000, 300_000];
 
-/// What became of the program.
+/// The outcome of the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     /// Of the CPUs' time, what it computed in.
@@ -80,7 +80,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// What one CPU does; answers how long it computed, and how long it was watched.
+    /// Runs one CPU; returns how long it computed, and how long it was watched.
     fn run(&self, cpu: CpuId) -> (Duration, Duration) {
         let start = race::consumed();
         let now = || race::consumed() - start;
@@ -104,7 +104,7 @@ impl Program<'_> {
         (computed, at)
     }
 
-    /// What the timer's interrupt does.
+    /// The timer's interrupt.
     fn tick(&self, cpu: CpuId, thread: usize) {
         let span = Nanos(TICK.as_nanos() as u64);
         self.design.account(cpu, thread, Kind::Exec, span);

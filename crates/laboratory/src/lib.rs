@@ -25,7 +25,7 @@ use anyhow::Context;
 
 use args::{LabArguments, LabTask};
 
-/// What documents can cite: a page's designs, by the words after `entresol lab`; those of real-time balancing, the
+/// Rows that documents can cite: a page's designs, by the words after `entresol lab`; those of real-time balancing, the
 /// oldest page, by their names alone.
 #[must_use]
 pub fn rows() -> Vec<String> {

@@ -11,12 +11,12 @@ use bench::table::number;
 /// The page.
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
-    /// What it is about.
+    /// Its subject.
     pub title: &'static str,
     /// How to read it.
     pub notes: Vec<String>,
     pub parts: Vec<Part>,
-    /// What broke a rule that must hold: the command then fails. Live latencies are not judged, because the host takes
+    /// Violations of rules that must hold: the command then fails. Live latencies are not judged, because the host takes
     /// its part of them.
     pub faults: Vec<String>,
 }
@@ -35,11 +35,11 @@ pub(super) enum Part {
 pub(super) struct Lines {
     pub title: String,
     pub lines: Vec<String>,
-    /// What repeats them; `None`: they are quoted.
+    /// The command that repeats them; `None`: they are quoted.
     pub command: Option<String>,
     /// The program's own verdict.
     pub passed: Option<bool>,
-    /// What else is known of it, for programs.
+    /// Further facts, for programs.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, f64>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Table {
     /// Heads of the cells' columns.
     pub heads: Vec<String>,
     pub rows: Vec<Row>,
-    /// What a reader must know of it.
+    /// A note to the reader.
     pub notes: Vec<String>,
 }
 
@@ -67,13 +67,13 @@ pub(super) struct Row {
 /// One place of a table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Cell {
-    /// What is shown.
+    /// The text shown.
     pub text: String,
-    /// What it was made of, unrounded, each by a name that has its unit.
+    /// The unrounded values it was made of, each by a name that has its unit.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, f64>,
     pub verdict: Verdict,
-    /// What repeats it.
+    /// The command that repeats it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -93,9 +93,9 @@ pub(super) enum Verdict {
 #[derive(Debug, Serialize)]
 pub(super) struct Plot {
     pub title: String,
-    /// What grows to the right.
+    /// The horizontal axis.
     pub across: &'static str,
-    /// What grows upwards, and in what unit.
+    /// The vertical axis, with its unit.
     pub up: &'static str,
     pub unit: &'static str,
     pub curves: Vec<Curve>,

@@ -18,7 +18,7 @@ use bench::probe::Probe;
 use bench::table::number;
 use tool::{machine, style};
 
-/// What the message of 24 February 2025 says.
+/// The figures of the message of 24 February 2025.
 const SEED: [&str; 8] = [
     "\"Eric submitted a series a few days ago, which tries to lower the overhead of the global hash table and the hash",
     "lock contention … Unfortunately the approach does not solve the underlying problem.\"",
@@ -147,7 +147,7 @@ fn modelled(faults: &mut Vec<String>) -> Table {
     }
 }
 
-/// What is done here, and how much of it.
+/// The steps measured here, and how many of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     /// One thread creates so many and asks for each.
@@ -196,7 +196,7 @@ impl Work {
         }
     }
 
-    /// What the probe is told; on Linux as many timers as its limit allows.
+    /// The probe's parameters; on Linux as many timers as its limit allows.
     fn parameters(self, side: Side, allowed: usize) -> Vec<String> {
         let most = |owners: usize, each: usize| match side {
             Side::Native => each.min(allowed / owners),
@@ -269,7 +269,7 @@ impl Work {
     }
 }
 
-/// What one step of a race took, in milliseconds of a CPU for each owner, and how often each did it.
+/// The cost of one step of a race, in milliseconds of a CPU for each owner, and how often each did it.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     ms: f64,
@@ -377,7 +377,7 @@ fn live_columns(work: Work, allowed: usize) -> anyhow::Result<Vec<Vec<Cell>>> {
     Ok(live::SIDES.into_iter().zip(&parameters).zip(&outcomes).map(column).collect())
 }
 
-/// What the first row of a test for one thread says of each column, for a plot.
+/// The columns of the first row of a test for one thread, for a plot.
 fn note_points(curves: &mut Vec<Curve>, columns: &[Vec<Cell>], timers: usize) {
     let names = DESIGNS.map(|(_, name)| (name.to_owned(), false)).into_iter();
     let live = live::SIDES.map(|side| (live::name(side), matches!(side, Side::Entresol { .. })));

@@ -10,7 +10,7 @@ use super::args::ProcfsArguments;
 use super::page::{Cell, Curve, Page, Part, Plot, Point, Row, Table, Verdict, quoted};
 use tool::{machine, style};
 
-/// What the message of 4 October 2021 says.
+/// The figures of the message of 4 October 2021.
 const SEED: [&str; 5] = [
     "\"When running running ~128 parallel instances of \"TZ=/etc/localtime ps -fe >/dev/null\" on a 128CPU machine, the %sys",
     "utilization reaches 97%\"",

@@ -13,7 +13,7 @@ const PROGRAM: &str = "rt-migrate-test";
 /// Lines of rounds that are shown.
 const LINES_SHOWN: usize = 6;
 
-/// What came of a live run.
+/// The outcome of a live run.
 #[derive(Debug, Default)]
 struct Live {
     /// Where it ran.
@@ -28,7 +28,7 @@ struct Live {
     /// When the top threads began, from the parent's time.
     mean_us: Option<f64>,
     worst_us: Option<f64>,
-    /// What the host took from the carriers meanwhile.
+    /// Time that the host took from the carriers meanwhile.
     stolen: Option<String>,
 }
 

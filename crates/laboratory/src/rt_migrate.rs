@@ -17,7 +17,7 @@ const CPUS_JUDGED: usize = 16;
 /// The cost profiles: the machine of the message, and the one at hand.
 const PROFILES: [&str; 2] = ["smp2007", "host"];
 
-/// What the message of 22 October 2007 prints: a round before the patch, two after it.
+/// The output in the message of 22 October 2007: a round before the patch, two after it.
 const SEED_BEFORE: [&str; 3] = [
     "   1:       36      33   20041      39      33",
     " len:    20036   20033   40041   20039   20033",

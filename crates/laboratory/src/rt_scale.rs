@@ -71,7 +71,7 @@ fn storm(policy: Policy, costs: &str, cpus: usize, seed: u64) -> anyhow::Result<
     Ok(cell.shown(format!("{} / {}{in_words}", number(half), number(p99))).repeated_by(command))
 }
 
-/// What one decision takes, timed here.
+/// The duration of one decision, timed here.
 pub(super) fn decisions() -> Part {
     let rows = ACTS.map(|(name, act)| {
         let cells = SIZES.iter().map(|&cpus| {
@@ -92,7 +92,7 @@ pub(super) fn decisions() -> Part {
     })
 }
 
-/// What is timed: does it once, answers how long that took, and leaves everything so that it can be done again.
+/// A timed step: runs once, returns its duration, and restores the state so that it can run again.
 type Act = fn(&mut Machine) -> u64;
 
 const ACTS: [(&str, Act); 4] = [
@@ -180,7 +180,7 @@ impl Machine {
         self.s.wake(t, FIRST, Nanos(self.now), &mut NoKick);
     }
 
-    /// Who runs there waits.
+    /// The thread running there begins to wait.
     fn block(&mut self, cpu: CpuId) {
         self.s.prepare_block(self.s.current(cpu).expect("somebody runs there"));
         self.schedule(cpu, Prev::Block);

@@ -1,4 +1,4 @@
-//! Which function answers a call. What is not listed is the host's business and is passed on as it is.
+//! The function that answers each call. Calls that are not listed are passed on to the host as they are.
 
 use crate::{Host, Linux, arrivals, kinds};
 use abi::nr;

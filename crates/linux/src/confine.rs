@@ -1,4 +1,4 @@
-//! What confines a host thread (`seccomp(2)`, `unshare(2)`, `setns(2)`).
+//! Confinement of host threads (`seccomp(2)`, `unshare(2)`, `setns(2)`).
 
 use crate::{Host, Linux};
 use abi::{Errno, nr};
@@ -9,7 +9,7 @@ const SECCOMP_GET_ACTION_AVAIL: u64 = 2;
 const SECCOMP_GET_NOTIF_SIZES: u64 = 3;
 
 impl<M: Host> Linux<'_, M> {
-    /// What confines one host thread and cannot be repeated on the others is refused, as a host
+    /// Confinement of one host thread that cannot be repeated on the others is refused, as a host
     /// does that was built without it: a sandbox that is not there must not seem to be.
     pub(crate) fn sys_confine(&self, call: &Call) -> Out {
         let a = &call.args;

@@ -1,4 +1,4 @@
-//! What the host says when it is asked about this process and its files.
+//! Questions to the host about this process and its files.
 
 use crate::Host;
 use crate::machine::Arg;

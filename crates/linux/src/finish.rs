@@ -38,7 +38,7 @@ impl<M: Host> Linux<'_, M> {
         Some(self.outcome(t, call, result))
     }
 
-    /// What the program is told of a call that has waited.
+    /// The result that the program gets from a call that has waited.
     pub(crate) fn outcome(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
         let part = if call == nr::POLL { 0 } else { self.thread(t).wait.a.load(Relaxed) as isize };
         if let Some(first) = mixed_nodes(part) {

@@ -1,11 +1,11 @@
-//! What a forked child has of its parent.
+//! The state that a forked child takes over from its parent.
 
 use crate::memory::stacks::Arena;
 use crate::{Host, Linux};
 use abi::SigSet;
 use ids::ThreadIdx;
 
-/// What a forked child has of its parent.
+/// The state that a forked child takes over from its parent.
 pub struct Inheritance {
     kernel: kernel::syscall::clone::Inheritance,
     stacks: Arena,
@@ -16,7 +16,7 @@ pub struct Inheritance {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// What a child of `t` has of its parent, taken before the fork with these flags, until which stacks stay as they are.
+    /// The state that a child of `t` takes over, read before the fork with these flags; until then stacks stay as they are.
     pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
         let state = self.state();
         Inheritance {

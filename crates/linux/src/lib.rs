@@ -64,7 +64,7 @@ pub use inherit::Inheritance;
 pub use kinds::restarts;
 pub use machine::{Arg, Host};
 
-/// What the personality knows of a process.
+/// The personality's state of a process.
 #[derive(Debug, Default)]
 pub struct State {
     memory: memory::Memory,

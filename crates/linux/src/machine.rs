@@ -1,4 +1,4 @@
-//! What the personality stands on.
+//! The machine below the personality.
 
 use crate::State;
 use abi::SigSet;

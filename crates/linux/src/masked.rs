@@ -17,7 +17,7 @@ const SET_MAX: usize = 128;
 
 /// One such call, with its arguments checked in Linux's order.
 struct Masked {
-    /// What waits in the host: the same without a mask.
+    /// The call that waits in the host: the same without a mask.
     call: Call,
     mask: Option<SigSet>,
     /// Its time limit is zero: it shall not wait at all.
@@ -97,7 +97,7 @@ impl<M: Host> Linux<'_, M> {
         Ok(Masked { call: bare, mask, at_once })
     }
 
-    /// What the call says without waiting; `None` if it cannot be asked so. Nothing ready is the end of a call that shall
+    /// The call's result without waiting; `None` if it has no such form. Nothing ready is the end of a call that shall
     /// not wait, unless a signal interrupts it.
     pub(crate) fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
         let a = &call.args;

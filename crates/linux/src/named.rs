@@ -35,7 +35,7 @@ impl<M: Host> Linux<'_, M> {
         call
     }
 
-    /// What is the process's, or is not told apart by thread.
+    /// Calls about the process, or in which threads make no difference.
     pub(crate) fn sys_named(&self, cpu: CpuId, call: &Call) -> Out {
         self.pass(cpu, &self.with_host_ids(call))
     }

@@ -20,7 +20,7 @@ use kernel::futex::wake_op::CAS_TRIES_MAX;
 use kernel::machine::Call;
 use kernel::trap::Out;
 
-// What [`Out::Host`] says in place of a part that is done.
+// Values of [`Out::Host`] in place of a part that is done.
 /// The wait of a lock with inheritance: when it ends, the lock is tried again.
 const TRY_AGAIN: isize = -1;
 /// The same, but its timeout is the program's.
@@ -28,7 +28,7 @@ const TRY_AGAIN_UNTIL: isize = -2;
 /// A plain wait with our timeout, to look for the owner.
 const LOOK_AGAIN: isize = -3;
 
-/// What the end of such a wait means.
+/// The result that the end of such a wait has.
 pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
     let is = |e: Errno| result == e.to_ret();
     let again = match kind {

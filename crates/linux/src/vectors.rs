@@ -14,14 +14,14 @@ const PIECES_MAX: u64 = 1024;
 /// The most pieces of a rest that are sent at once.
 const AT_ONCE: usize = 16;
 
-/// What a call sends: pieces of memory, each an address and a length.
+/// The pieces of memory that a call sends, each an address and a length.
 #[derive(Clone, Copy)]
 struct Pieces {
     at: u64,
     count: u64,
 }
 
-/// What came of it.
+/// The outcome of a try.
 pub(crate) enum Sent {
     /// This result.
     Done(isize),
@@ -76,7 +76,7 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
-    /// What is left after `part` bytes, or the beginning of it. What comes beside the bytes went with the first part.
+    /// Sends the rest after `part` bytes, or its first pieces. Control data went with the first part.
     fn send_rest(&self, call: &Call, pieces: Pieces, part: u64) -> isize {
         let (mut rest, mut n, mut skip) = ([[0; 2]; AT_ONCE], 0, part);
         for i in 0..pieces.count {

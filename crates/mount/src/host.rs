@@ -101,7 +101,7 @@ impl Host {
         }
     }
 
-    /// What `stat(2)` says, of a link itself.
+    /// The result of `lstat(2)`.
     ///
     /// # Errors
     /// As [`Host::at`].
@@ -134,7 +134,7 @@ impl Host {
     }
 }
 
-/// What `stat(2)` says, of a link itself.
+/// The result of `lstat(2)`.
 ///
 /// # Errors
 /// The host's.
@@ -177,7 +177,7 @@ pub fn read(folder: BorrowedFd<'_>, path: &Path) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// What is in a directory, in the host's order.
+/// The entries of a directory, in the host's order.
 ///
 /// # Errors
 /// The host's.

@@ -152,7 +152,7 @@ impl Tree {
         self.host.at(process, &path, |folder, path| self.lend(asker, || ask(folder, path)))
     }
 
-    /// What `stat(2)` says.
+    /// The result of `stat(2)`.
     ///
     /// # Errors
     /// As [`Tree::find`].

@@ -56,7 +56,7 @@ pub enum Content<'a> {
     Other,
 }
 
-/// What the first [`HEAD_LEN`] bytes of a file say (`load_script` in fs/binfmt_script.c).
+/// The kind of a file by its first [`HEAD_LEN`] bytes (`load_script` in fs/binfmt_script.c).
 #[must_use]
 pub fn content(head: &[u8]) -> Content<'_> {
     if head.starts_with(b"\x7fELF") {

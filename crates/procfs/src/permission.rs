@@ -5,7 +5,7 @@ use crate::node::{Dir, Node};
 use crate::{ThreadId, Threads};
 use abi::Errno;
 
-/// What a mount hides of processes that the reader may not trace (`hidepid=`).
+/// How much a mount hides of processes that the reader may not trace (`hidepid=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HidePid {
     /// 0, off: nothing.

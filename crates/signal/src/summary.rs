@@ -2,7 +2,7 @@ use crate::{ProcessSignals, ThreadSignals};
 use abi::SigSet;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a CPU must know of a thread's signals at every trap, readable without the lock:
+/// A summary of a thread's signals for every trap, readable without the lock:
 /// "is there anything to deliver?".
 ///
 /// Published under the lock, read relaxed without it:

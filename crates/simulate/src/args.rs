@@ -1,4 +1,4 @@
-//! What can be asked of the simulator.
+//! Arguments of `entresol sim`.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub enum SimTask {
     Calibrate(CalibrateArguments),
 }
 
-/// What is run, on what machine.
+/// The workload, and the machine it runs on.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Choice {
     /// Simulated CPUs [default: 4]

@@ -1,4 +1,4 @@
-//! What things cost on the machine at hand, measured natively by ordinary threads. Nanoseconds throughout.
+//! Costs on the machine at hand, measured natively by ordinary threads. Nanoseconds throughout.
 //!
 //! Figures of two threads need two CPUs; on a machine of one they are `None`.
 
@@ -86,7 +86,7 @@ pub(super) fn line(batches: usize) -> Option<f64> {
     }))
 }
 
-/// What a thread pays for lines that another CPU has written since: a working set of 16 KiB.
+/// The cost of lines that another CPU has written since: a working set of 16 KiB.
 pub(super) fn migration(batches: usize) -> Option<f64> {
     const LINES: usize = 128;
     let (here, there) = two_cpus()?;

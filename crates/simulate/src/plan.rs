@@ -14,7 +14,7 @@ const CPUS: usize = 4;
 /// Why others refuse a historic policy.
 const HISTORIC: &str = "of 2007 can run the scenario 'rt-migrate' only";
 
-/// What is run.
+/// The workload.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// One of the scenarios with names.
@@ -23,13 +23,13 @@ pub(super) enum What {
     File {
         /// Its path, as it was given.
         name: String,
-        /// What stands in it.
+        /// Its content.
         text: String,
         workload: Workload,
     },
 }
 
-/// What is run, on what.
+/// The workload, and the machine it runs on.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub what: What,
@@ -64,7 +64,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         match &self.what {
             What::Named(scenario) => scenario.name,

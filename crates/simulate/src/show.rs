@@ -8,7 +8,7 @@ use sim::{Cost, Report, Violation};
 
 use bench::table::number;
 
-/// What there is to run; answers the exit status.
+/// Lists the workloads; returns the exit status.
 pub(super) fn list() -> anyhow::Result<i32> {
     for s in sim::scenarios() {
         println!("{}\n    {}.", s.name, s.about.trim_end_matches('.'));
@@ -62,7 +62,7 @@ pub(super) fn report(report: &Report) -> String {
     text
 }
 
-/// Who was where when an invariant broke, and what happened before.
+/// The state of all CPUs when an invariant broke, and the events before.
 pub(super) fn scene(violation: &Violation) -> String {
     let mut text = String::new();
     if !violation.scene.is_empty() {

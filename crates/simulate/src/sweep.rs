@@ -19,7 +19,7 @@ const TOLD_MOST: usize = 10;
 /// Each so many seeds one is run twice.
 const TWICE_EVERY: u64 = 100;
 
-/// What the workers found.
+/// The workers' findings.
 #[derive(Default)]
 struct Found {
     events: u64,

@@ -8,7 +8,7 @@ use super::{Measured, report};
 
 const BATCHES: usize = 21;
 
-/// Whose turn it is, under the C library's own lock (Rust's uses futexes directly).
+/// The number of the thread whose turn it is, under the C library's own lock (Rust's uses futexes directly).
 struct Turn {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     changed: UnsafeCell<libc::pthread_cond_t>,

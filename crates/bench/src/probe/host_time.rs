@@ -15,7 +15,7 @@ pub(super) const LIMIT_PARAMETERS: &[&str] = &["threads"];
 /// How many `seconds`.
 pub(super) const SUM_PARAMETERS: &[&str] = &["seconds"];
 
-/// What the child tells, in nanoseconds by its own clock of the process.
+/// The child's report, in nanoseconds by its own process clock.
 #[repr(C)]
 struct Told {
     /// When the soft limit's signal came.

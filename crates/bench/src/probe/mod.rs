@@ -119,7 +119,7 @@ impl Probe {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// What it can be told.
+    /// Its parameters.
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Probe::Primes => primes::PARAMETERS,

@@ -1,4 +1,4 @@
-//! What a probe is told on its command line: `NAME=VALUE`, all values numbers but one.
+//! Parameters of a probe on its command line: `NAME=VALUE`, all values numbers but one.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

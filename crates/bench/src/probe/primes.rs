@@ -16,7 +16,7 @@ use super::{Measured, report};
 /// `threads` compute the primes up to `upto` each. `first` and `interval`: ITIMER_PROF, in seconds. `soft` and `hard`:
 /// RLIMIT_CPU, in seconds. `counts`: the file.
 pub(super) const PARAMETERS: &[&str] = &["threads", "upto", "first", "interval", "soft", "hard", "counts"];
-/// What the file has, in words of 64 bits.
+/// Layout of the file, in words of 64 bits.
 pub const COUNTS: usize = 4;
 
 /// The file's words, or [`OWN`].

@@ -12,7 +12,7 @@ use super::{Measured, report};
 const CROWDS: [usize; 3] = [1, 2, 64];
 const SPANS: usize = 5;
 
-/// What is done with a path.
+/// An operation on a path.
 type Look = fn(&CString) -> bool;
 
 fn stat(path: &CString) -> bool {

@@ -6,7 +6,7 @@ use std::{io, mem, ptr};
 /// A thread that runs a C function; it must be joined.
 pub(super) struct Thread(libc::pthread_t);
 
-/// What a thread runs.
+/// The start routine of a thread.
 pub(super) type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// Attributes with a stack size.

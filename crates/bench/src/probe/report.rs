@@ -1,4 +1,4 @@
-//! What a probe prints and what its reader understands: one line a fact.
+//! The output of a probe, as written and as parsed: one fact per line.
 //!
 //! ```text
 //! figure NAME UNIT VALUE
@@ -27,7 +27,7 @@ pub enum Line {
         done: u64,
         /// Steps in all.
         total: u64,
-        /// What is being done.
+        /// The current step.
         what: String,
     },
     /// The host refused what the probe needs.
@@ -59,7 +59,7 @@ impl Line {
 
 fn say(line: std::fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
-    // Whoever asked and no longer listens does not need an answer.
+    // A reader that has gone away needs no answer.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 

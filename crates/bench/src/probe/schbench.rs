@@ -12,7 +12,7 @@ use super::{Measured, futex, report};
 const SIZES: [(usize, &str); 3] = [(2, "schbench_p99_2"), (8, "schbench_p99_8"), (32, "schbench_p99_32")];
 /// As schbench has by default.
 const MESSENGERS: usize = 2;
-/// What a worker computes for each message, in CPU time of its own: two slices of the fair class on two CPUs.
+/// CPU time that a worker spends on each message: two slices of the fair class on two CPUs.
 const WORK_NS: u64 = 3_000_000;
 
 /// A worker's word, and a message thread's: it waits, or somebody called.

@@ -1,7 +1,7 @@
-//! What a tick costs a thread that computes, beside many threads that wait and many timers on CPU time that do not
+//! The cost of a tick to a thread that computes, beside many threads that wait and many timers on CPU time that do not
 //! expire. A loop of fixed length reads the time-stamp counter: where two readings lie far apart, something came between.
-//! What the loop executes is known, so what else was executed in user mode is the ticks': told to count instructions, the probe
-//! says that instead, where the machine counts them. Many virtual machines do not.
+//! The length of the loop is known, so all other instructions in user mode belong to ticks: told to count instructions, the probe
+//! prints their number instead, where the machine counts them. Many virtual machines do not.
 
 use std::arch::x86_64::_rdtsc;
 use std::{io, ptr};
@@ -23,7 +23,7 @@ const TICKS_MIN: usize = 30;
 /// `instructions=1`: these instead of nanoseconds.
 pub(super) const PARAMETERS: &[&str] = &["instructions"];
 
-/// What came between.
+/// The interruptions found.
 struct Seen {
     /// How often something did, and how long, but for what was no tick alone.
     gaps: usize,

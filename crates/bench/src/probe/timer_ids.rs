@@ -14,14 +14,14 @@ use super::{Measured, report};
 pub(super) const PARAMETERS: &[&str] = &["threads", "processes", "each", "pairs"];
 const OWNERS_MAX: usize = 256;
 
-/// What each owner does.
+/// The work of one owner.
 #[derive(Clone, Copy)]
 struct Work {
     each: usize,
     pairs: usize,
 }
 
-/// What forked processes share: how many are ready, how many failed, and the CPU time of both steps.
+/// Memory that forked processes share: how many are ready, how many failed, and the CPU time of both steps.
 #[repr(C)]
 struct Board {
     ready: AtomicU64,
@@ -80,7 +80,7 @@ fn of_threads(owners: usize, work: Work) -> Result<[u64; 2], String> {
         gate.wait();
         ask(made.as_deref().unwrap_or_default());
         gate.wait();
-        // What a thread consumed is not found any more when it has ended.
+        // The CPU time of a thread is gone when it has ended.
         gate.wait();
         made.map(drop)
     };

@@ -81,7 +81,7 @@ pub(super) fn listed(quick: bool) -> Measured {
     Ok(())
 }
 
-/// What each pair took, until it is to stop.
+/// Nanoseconds per pair, until told to stop.
 fn pairs_until(stop: &AtomicBool) -> Result<Vec<f64>, String> {
     let mut took = Vec::with_capacity(8 << 20);
     while !stop.load(Ordering::Relaxed) {

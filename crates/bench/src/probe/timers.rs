@@ -164,7 +164,7 @@ pub(super) fn lateness(quick: bool) -> Measured {
             (info.si_value().sival_ptr as usize, info.si_overrun())
         };
         let due = &mut due_ns[which % TIMERS];
-        // What was missed was due first, and is as late as that.
+        // Missed expiries were due first; they count as late as the first one.
         late_ms.push(now_ns().saturating_sub(*due) as f64 / 1e6);
         *due += (1 + overrun.max(0) as u64) * PERIOD_NS;
     }

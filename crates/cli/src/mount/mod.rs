@@ -32,7 +32,7 @@ pub struct MountArguments {
     /// An empty folder
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub folder: PathBuf,
-    /// What does not show.
+    /// Known gaps.
     #[command(flatten)]
     pub hiding: Hiding,
     /// Stay in the foreground
@@ -43,7 +43,7 @@ pub struct MountArguments {
     pub allow_other: bool,
 }
 
-/// What of others' processes shows, as the options of the host's own /proc say it.
+/// Visibility of others' processes, in the options of the host's own /proc.
 #[derive(Debug, Args)]
 pub struct Hiding {
     /// Hide other users' processes: 1 or noaccess what is in their folders, 2 or invisible the folders, 4 or ptraceable all that
@@ -75,7 +75,7 @@ impl Hiding {
         entresol proc --hidepid 2 -- pgrep -l worker"
 )]
 pub struct ProcArguments {
-    /// What does not show.
+    /// Known gaps.
     #[command(flatten)]
     pub hiding: Hiding,
     /// The command and its arguments

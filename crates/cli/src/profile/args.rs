@@ -1,4 +1,4 @@
-//! What can be asked of `entresol profile`.
+//! Arguments of `entresol profile`.
 
 use std::path::PathBuf;
 

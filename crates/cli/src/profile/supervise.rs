@@ -48,7 +48,7 @@ fn supervise(request: &RunArguments) -> anyhow::Result<i32> {
 /// Waits for our child: its exit status as shells report it. Signals to this process are passed on to it.
 pub fn wait(child: i32) -> i32 {
     CHILD.store(child, Relaxed);
-    // What the terminal sends reaches the child by itself; what is sent to this process is meant for it.
+    // The terminal signals the child directly; signals sent to this process are passed on to it.
     // SAFETY: the handler calls nothing but kill.
     unsafe {
         for signal in [libc::SIGINT, libc::SIGQUIT] {

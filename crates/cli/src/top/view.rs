@@ -10,7 +10,7 @@ use std::time::Duration;
 use watch::column::{self, seconds, waits_for};
 use watch::printable;
 
-/// What the lines are sorted by; the largest first, but for names and ids.
+/// The sort key; the largest first, but for names and ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Key {
     /// CPU time in percent

@@ -4,7 +4,7 @@ use crate::base::report::Text;
 use alloc::vec::Vec;
 use kernel::Carried;
 
-/// What a new program gets so that the image comes up in it.
+/// The environment that starts the image in a new program.
 #[derive(Debug, Clone, Default)]
 pub struct Handover {
     /// `LD_AUDIT=` or `LD_PRELOAD=` and the image's path, with a final zero.

@@ -41,7 +41,7 @@ fn ask<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call)
     let answer = Asked::open(process)?.answer(&question)?;
     let result = answer.result as isize;
     match shape.pointer.filter(|_| shape.answers && result >= 0) {
-        // What it says of affinity is how long the mask is.
+        // The result of `sched_getaffinity` is the length of the mask.
         Some((at, len)) => {
             let len = if call.nr == nr::SCHED_GETAFFINITY { len.min(result as usize) } else { len };
             let written = machine.write(call.args[at], &answer.bytes[..len]);

@@ -88,7 +88,7 @@ pub fn say(args: fmt::Arguments<'_>) {
     line.flush();
 }
 
-/// What is done last before the process ends by [`abort`].
+/// The last step before the process ends by [`abort`].
 static LAST_ACT: Lock<Option<fn()>> = Lock::new(None);
 
 /// Sets what is done last before the process ends by [`abort`].

@@ -60,7 +60,7 @@ impl Socket {
         (fd >= 0).then_some(Socket(fd as i32))
     }
 
-    /// Who connected or listens there.
+    /// The process that connected or listens there.
     pub fn peer(&self) -> Option<Peer> {
         const SO_PEERCRED: usize = 17;
         // `struct ucred`: process, user, group.

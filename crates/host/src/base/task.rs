@@ -1,4 +1,4 @@
-//! What the host says of one of its threads in `/proc/self/task`.
+//! Facts about one host thread, from `/proc/self/task`.
 
 use crate::base::os;
 use crate::base::report::Text;

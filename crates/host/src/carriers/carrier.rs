@@ -92,7 +92,7 @@ pub struct Carrier {
     pub(crate) delegated: Delegated,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
     pub inline: Inline,
-    /// Whose children's host parent it is, and requests of a tracer.
+    /// The thread whose children it is the host parent of, and requests of a tracer.
     pub(crate) tracing: Tracing,
     /// A buffer for the next preemption. Its own; the handler takes it. The first one it brings with it.
     pub buffer: AtomicPtr<u8>,

@@ -1,4 +1,4 @@
-//! What others ask of a carrier: a mark, a host call, a tracer's request.
+//! Requests to a carrier: a mark, a host call, a tracer's request.
 
 use core::sync::atomic::AtomicPtr;
 use ids::{CpuId, ThreadIdx, Tid};

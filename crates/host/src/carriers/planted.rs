@@ -151,7 +151,7 @@ pub(crate) fn begin_to_make() {
     }
 }
 
-/// What is about to go wrong with the thread that is about to be resumed.
+/// The fault to plant in the thread that is about to be resumed.
 pub(crate) enum Resumed {
     Well,
     Twice,

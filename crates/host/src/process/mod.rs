@@ -1,11 +1,11 @@
-//! What a process has: one structure, which start-up and fork make anew.
+//! The state of a process: one structure, which start-up and fork make anew.
 //!
 //! [`Process`] is the kernel with the machine beneath it, [`Host`]; nothing that belongs to a process lies anywhere else.
 //! Each carrier, the service thread and each borrower has a pointer to the process it belongs to in its block, which is as
 //! cheap to follow as a global is. A forked child makes another process out of its parent's and looks at that no more, so
 //! nothing has to be reset.
 //!
-//! What is left in statics is the image's own: its text and patched code, its address space, the functions that
+//! Statics hold only the image's own state: its text and patched code, its address space, the functions that
 //! it calls, and signals that arrive when there is no carrier (`outside`).
 
 pub(crate) mod debugger;
@@ -80,7 +80,7 @@ pub struct Host {
     pub(crate) faulting: AtomicU64,
 }
 
-/// What the command, or the image, wants of the machine.
+/// Settings of the machine, from the command or the image.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Seconds without progress after which the process ends; 0: never.

@@ -33,7 +33,7 @@ pub(crate) struct Lent {
     environment: Environment,
 }
 
-/// What a new program inherits.
+/// The state that a new program inherits.
 struct Inherited {
     carried: Carried,
     ignored: SigSet,

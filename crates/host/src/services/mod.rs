@@ -1,4 +1,4 @@
-//! What a process does beside running its threads: it begins, forks, executes, lends its memory, receives signals, watches
+//! The life of a process beside running its threads: it begins, forks, executes, lends its memory, receives signals, watches
 //! its CPUs and stops.
 
 pub(crate) mod borrower;

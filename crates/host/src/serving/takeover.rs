@@ -24,7 +24,7 @@
 //! `ASKED` or more. From there on a compare-exchange of that word decides: `ASKED` to `FREE` by the carrier,
 //! or to `TAKEN` by the watcher, not both. A carrier that finds `FREE` was not meant or was let go.
 //!
-//! **Why no kick is lost.** Whoever kicks makes its reason visible and then reads the seat. If it
+//! **Why no kick is lost.** A kicker publishes its reason and then reads the seat. If it
 //! read the old carrier, the reason was visible before the seat changed, and the new carrier
 //! looks at everything when it sits down ([`kernel::Trap::Seated`]).
 

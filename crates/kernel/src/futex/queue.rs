@@ -36,7 +36,7 @@ impl NodeId {
     }
 }
 
-/// What a node in a queue stands for, which decides who may take it out.
+/// The role of a node in a queue, which decides who may take it out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Role {
@@ -96,7 +96,7 @@ impl Node {
         self.addr.store(0, Relaxed);
     }
 
-    /// Whether it does. No word that is waited for lies at address 0.
+    /// Whether it does: no word that is waited for here lies at address 0.
     pub(super) fn is_hosts(&self) -> bool {
         self.address() == 0
     }

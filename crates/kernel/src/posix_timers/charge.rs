@@ -1,4 +1,4 @@
-//! What timers count against RLIMIT_SIGPENDING. The count belongs to the process, under the lock of its signals. So
+//! The charge of timers against RLIMIT_SIGPENDING. The count belongs to the process, under the lock of its signals. So
 //! that threads which create and delete timers on many CPUs do not all take that lock, a CPU charges some timers
 //! ahead and keeps the unused ones. The limit stays exact: a CPU that finds it reached first takes the unused charges
 //! back.

@@ -18,11 +18,11 @@ pub(crate) fn fork_args(vfork: bool) -> CloneArgs {
     CloneArgs { flags, exit_signal: 17, ..CloneArgs::default() }
 }
 
-/// What CLONE_THREAD needs with it (`copy_process`): the same memory and handlers; and
+/// Flags that CLONE_THREAD requires (`copy_process`): the same memory and handlers; and
 /// what we share among carriers, so cannot give apart.
 const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
 
-/// What a process may share with its maker and give up by `unshare(2)`, which a process of one thread can do if nobody has it.
+/// Resources that a process may share with its maker and give up by `unshare(2)`, if it has one thread and nobody else has them.
 pub const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
 
 impl<M: Machine> Kernel<M> {
@@ -128,7 +128,7 @@ impl<M: Machine> Kernel<M> {
     fn prepare_attached(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
         let (new, old) = (self.thread(child), self.thread(parent));
         new.reset(old.name_words());
-        // What the parent has is what the child's is reset to (`copy_process`).
+        // The child's value is reset to the parent's (`copy_process`).
         new.set_slacks([old.slacks()[0]; 2]);
         self.inherit_signals(parent, child);
         if args.flags & cf::CHILD_CLEARTID != 0 {
@@ -225,7 +225,7 @@ impl<M: Machine> Kernel<M> {
         (thread, process)
     }
 
-    /// What a forked child has of its parent, taken before the fork with these flags.
+    /// The state that a forked child takes over, read before the fork with these flags.
     pub fn inheritance(&self, t: ThreadIdx, flags: u64) -> Inheritance {
         let thread = self.thread(t);
         let (signals, process) = self.signals_for_child(t, flags);
@@ -274,7 +274,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// What a child gets of its parent's attributes (`sched_fork`): with SCHED_RESET_ON_FORK no
+/// Scheduling attributes of a child (`sched_fork`): with SCHED_RESET_ON_FORK no
 /// real-time policy and no negative nice value, but a fair policy stays, and the flag does not.
 pub(crate) fn inherited(attr: Attr) -> Attr {
     match attr {
@@ -284,7 +284,7 @@ pub(crate) fn inherited(attr: Attr) -> Attr {
     }
 }
 
-/// What a forked child has of its parent.
+/// The state that a forked child takes over from its parent.
 pub struct Inheritance {
     name: [u64; 2],
     rseq: u64,

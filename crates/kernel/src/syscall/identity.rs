@@ -1,4 +1,4 @@
-//! Who a thread is and what it has registered: ids, robust list, name, bases.
+//! Identity and registrations of a thread: ids, robust list, name, bases.
 
 use crate::Kernel;
 use crate::machine::{Call, Machine};

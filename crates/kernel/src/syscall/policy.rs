@@ -191,7 +191,7 @@ impl<M: Machine> Kernel<M> {
         }
         let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(cpu, t, call) };
         let known = attr_to(&self.sched.attr(target), size).to_bytes();
-        // What lies behind the fields that are known is zero (`copy_struct_to_user`).
+        // Bytes after the known fields are zero (`copy_struct_to_user`).
         let mut bytes = [0; 4096];
         bytes[..known.len()].copy_from_slice(&known);
         if self.m.write(to, &bytes[..size]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
@@ -232,7 +232,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// What `sched_setattr(2)` asks for (`__sched_setscheduler`).
+/// The request of `sched_setattr(2)` (`__sched_setscheduler`).
 fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
     if raw.flags & !sf::ALL != 0 || (raw.policy as i32) < 0 {
         return Err(Errno::EINVAL);

@@ -11,7 +11,7 @@ use ids::{CpuId, Tid};
 use signal::{AltStack, MaskHow, Taken};
 use sync::atomic::Ordering::*;
 
-/// What the host must know of SIGCHLD's action: whether stops are told of, and what becomes of zombies.
+/// Flags of SIGCHLD's action that the host must know: whether stops are reported, and whether zombies stay.
 const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
 
 impl<M: Machine> Kernel<M> {
@@ -245,7 +245,7 @@ impl<M: Machine> Kernel<M> {
             let mut process = self.process().signals.lock();
             let mut signals = thread.signals.0.lock();
             let left = process.end_mask(&mut signals, interrupted);
-            // What the call's mask held back.
+            // Signals that the call's mask held back.
             if !process.deliverable(&signals).is_empty() {
                 thread.hint.fetch_or(hint::SIGNAL, AcqRel);
             }

@@ -6,7 +6,7 @@
 //! asked to be inaccessible, always at its low end, is covered by markers: the guard, or all of a stack
 //! that was mapped PROT_NONE and has not been opened yet.
 //!
-//! **What is not exactly this is the host's.** Each stack is described by two numbers, its length and
+//! **The host has all other mappings.** Each stack is described by two numbers, its length and
 //! how much of its low end is hidden. Before any call makes it something else (`mremap`, a mapping laid
 //! over it, a protection key, `mseal`, other advice), `let_stacks_go` replaces the markers by
 //! what they stand for, a mapping without access, and forgets the stack: from then on it is what the

@@ -10,7 +10,7 @@
 //! * [`contents`]: the texts, made from the host's own ([`stat`], [`status`]) and what we know better.
 //! * [`view`]: the thread table as the tree asks for it.
 //!
-//! What all threads share (`maps`, `exe`, `fd/`, …) the host answers, under the process's own id when it is asked for
+//! The host answers for files that all threads share (`maps`, `exe`, `fd/`, …), under the process's own id when asked for
 //! below a thread.
 
 mod bare;

@@ -25,7 +25,7 @@ const STAND_INS_FROM: u64 = 512;
 const EXCLUSIVE: u32 = 1;
 const SHARED: u32 = 2;
 
-/// What `ThreadParked::nodes` says; from the last on the number of the first node of the pool.
+/// Values of `ThreadParked::nodes`; from `POOLED` on, the number of the first node in the pool.
 const OWN_NODE: u32 = 1;
 const NO_NODE: u32 = 2;
 const POOLED: u32 = 3;

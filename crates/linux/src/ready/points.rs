@@ -18,7 +18,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// What the poller shall report for it.
+    /// The events that the poller shall report for it.
     pub(super) fn events(self) -> u32 {
         Readiness::EDGES
             | if self.out { Readiness::OUT } else { Readiness::IN | Readiness::URGENT | Readiness::PEER_CLOSED }
@@ -35,7 +35,7 @@ impl Point {
     }
 }
 
-/// What a call waits for.
+/// The descriptors that a call waits for.
 #[derive(Debug)]
 pub(crate) struct Points {
     all: [Point; POINTS_MAX],
@@ -74,7 +74,7 @@ impl Points {
         self.len
     }
 
-    /// What the call waits for; `None` if the host must wait for it.
+    /// The descriptors that the call waits for; `None` if the host must wait for them.
     pub(crate) fn of(m: &impl Host, call: &Call) -> Option<Points> {
         let a = &call.args;
         match call.nr {

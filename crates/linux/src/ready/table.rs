@@ -1,4 +1,4 @@
-//! What is known of each descriptor.
+//! The state of each descriptor.
 
 use super::points::{Point, Points};
 use crate::machine::Arg::{In, Word};

@@ -65,7 +65,7 @@ pub struct First {
     pub at: Nanos,
 }
 
-/// What the CPU that serves a timer must be told, if anything.
+/// A notice for the CPU that serves a timer, if it needs one.
 pub type TellCpu = Option<First>;
 
 /// A signal to be queued: everything that goes into its `siginfo`, and the key by which

@@ -1,4 +1,4 @@
-//! What `timer_create(2)` is asked for, and its checks in Linux's order:
+//! The request of `timer_create(2)`, and its checks in Linux's order:
 //!
 //! 1. the clock can have timers ([`TimerClock::new`]),
 //! 2. in restore mode the wanted id is read (EFAULT) and is one ([`wanted_id`]),

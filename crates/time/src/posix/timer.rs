@@ -79,7 +79,7 @@ pub enum Fired {
     Signal,
 }
 
-/// What to do with the timer's signal.
+/// How the timer's signal is delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "the signal queues must follow"]
 pub enum Sent {

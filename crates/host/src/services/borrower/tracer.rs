@@ -198,7 +198,7 @@ fn hide_trap_flag(task: i32, before: &HostRegisters) {
     if let Some(now) = registers_of(task).filter(|now| is_pushf && now.rip() == before.rip() + 1)
         && let Ok(flags) = user::load_u64(now.rsp())
     {
-        // What has just been written can be written again.
+        // The same word has just been written, so it is mapped.
         let _ = user::store_u64(now.rsp(), flags & !flag::TF);
     }
 }

@@ -11,7 +11,7 @@ const DEPTH_MAX: u32 = 32;
 pub struct Wrong {
     /// The line, from 1.
     pub line: usize,
-    /// What was found, and what was expected.
+    /// The text found, and the one expected.
     pub what: String,
 }
 
