@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::probe::Probe;
+use crate::servers::ServersArguments;
 
 /// `entresol demo`.
 #[derive(Debug, Args)]
@@ -17,8 +18,15 @@ pub struct DemoArguments {
 
 /// `entresol bench`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  entresol bench\n  entresol bench threads --quick --json figures.json")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  entresol bench\n  entresol bench threads --quick --json figures.json\n  \
+        entresol bench servers"
+)]
 pub struct BenchArguments {
+    /// Something with figures of its own
+    #[command(subcommand)]
+    pub of: Option<BenchTask>,
     /// What to measure [default: everything]
     #[arg(value_name = "GROUP", value_parser = crate::group_names())]
     pub groups: Vec<String>,
@@ -28,6 +36,13 @@ pub struct BenchArguments {
     /// Write the figures to a file as well
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// What `entresol bench` measures beside groups of single figures.
+#[derive(Debug, Subcommand)]
+pub enum BenchTask {
+    /// Servers with a thread for each connection, beside native ones and beside Go and tokio
+    Servers(ServersArguments),
 }
 
 /// `entresol probe`.

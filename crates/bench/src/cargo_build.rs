@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 use std::{fs, io};
 
@@ -51,13 +51,7 @@ pub(super) fn run(side: Side, program: &Path, folder: &Path) -> anyhow::Result<O
     let _ = fs::remove_dir_all(&target);
     let mut command = side.command(&super::own_path()?, program);
     command.args(["build", "--offline", "--quiet", "--jobs", "2"]).current_dir(folder);
-    // Whatever is set for the build that we may be a part of is not for this one.
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("CARGO_") && text != "CARGO_HOME" || text.starts_with("RUSTC") || text == "RUSTFLAGS" {
-            command.env_remove(&name);
-        }
-    }
+    forget_outer_build(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let start = Instant::now();
     let output = command.output()?;
@@ -69,4 +63,14 @@ pub(super) fn run(side: Side, program: &Path, folder: &Path) -> anyhow::Result<O
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(Outcome::Figures(BTreeMap::from([("cargo_build".to_owned(), took_ms)])))
+}
+
+/// Whatever is set for the build that we may be a part of is not for this one.
+pub(super) fn forget_outer_build(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_") && text != "CARGO_HOME" || text.starts_with("RUSTC") || text == "RUSTFLAGS" {
+            command.env_remove(&name);
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod figures;
 pub mod groups;
 pub mod probe;
+pub mod servers;
 pub mod table;
 mod watched;
 
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use args::BenchArguments;
+use args::{BenchArguments, BenchTask};
 use child::{Outcome, Side};
 use figures::{Figure, Spread};
 use groups::{GROUPS, Group, Task};
@@ -45,6 +46,9 @@ struct Samples {
 
 /// Measures what was asked for; answers the exit status.
 pub fn bench(request: &BenchArguments) -> anyhow::Result<i32> {
+    if let Some(BenchTask::Servers(servers)) = &request.of {
+        return servers::bench(servers);
+    }
     ensure!(
         machine::inside().is_none(),
         "bench compares with native programs, so it cannot itself run inside Entresol"

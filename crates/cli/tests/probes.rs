@@ -92,3 +92,31 @@ fn what_can_be_told() {
     assert_eq!(answer.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&answer.stderr).contains("threads, upto"));
 }
+
+/// Servers answer on every side, and what is measured of them is written down.
+#[test]
+fn servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("figures.json");
+    let asked =
+        "bench servers --connections 2,20 --idle 50 --runs 1 --seconds 0.1 --sides native,auto,epoll,threads --json";
+    let answer = Command::new(env!("CARGO_BIN_EXE_entresol"))
+        .args(asked.split(' '))
+        .arg(&file)
+        .output()
+        .expect("the command starts");
+    assert!(
+        answer.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&answer.stdout),
+        String::from_utf8_lossy(&answer.stderr)
+    );
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for load in ["echo 2", "echo 20", "echo 100, 50 idle"] {
+        for side in ["native", "auto", "epoll", "threads"] {
+            let row = rows.iter().find(|row| row["load"] == load && row["side"] == side);
+            let rate = row.and_then(|row| row["rate"]["median"].as_f64());
+            assert!(rate.is_some_and(|rate| rate > 0.0), "{load}, {side}: {rows:?}");
+        }
+    }
+}
