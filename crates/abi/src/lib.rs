@@ -20,6 +20,7 @@ pub mod checkpoint;
 mod clone;
 pub mod epoll;
 mod errno;
+pub mod fcntl;
 pub mod frame;
 pub mod futex;
 pub mod neighbour;

@@ -4,6 +4,7 @@
 //! wants it ([`Next::Inline`]). Which calls are made in which form the personality decides.
 
 use crate::machine::{Call, Machine};
+use crate::personality::Personality;
 use crate::trap::Next;
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
@@ -58,6 +59,7 @@ impl<M: Machine> Kernel<M> {
         if result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t) {
             return self.host_wait(cpu, t, call, 0);
         }
+        M::Personality::answered(self, &call, result);
         self.process_done(cpu, result)
     }
 

@@ -24,6 +24,8 @@ pub trait Personality<M: Machine<Personality = Self>>: Default + core::fmt::Debu
     fn before(k: &Kernel<M>, what: &Process);
     /// The result of a wait that the personality has begun ([`Wait::Host`], [`Wait::Terminal`]), if it is over.
     fn finished(k: &Kernel<M>, t: ThreadIdx, wait: Wait) -> Option<isize>;
+    /// The host has answered a call of [`Next::Inline`](crate::Next::Inline).
+    fn answered(k: &Kernel<M>, call: &Call, result: isize);
     /// A parked thread ([`crate::parked`]) has been chosen: whether it can go on. If not, it is marked as waiting again.
     fn resumes(k: &Kernel<M>, t: ThreadIdx) -> bool;
     /// `cpu` ticks while threads are parked: it looks for events.

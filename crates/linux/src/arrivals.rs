@@ -169,7 +169,7 @@ pub(crate) fn is_urgent(call: &Call) -> bool {
 }
 
 fn makes_descriptor_send([_, command, argument, ..]: &[u64; 6]) -> bool {
-    const F_SETFL: u64 = 4;
+    use abi::fcntl::F_SETFL;
     const F_SETLEASE: u64 = 1024;
     const F_NOTIFY: u64 = 1026;
     const O_ASYNC: u64 = 0o20000;

@@ -25,12 +25,17 @@ impl<M: Host> Linux<'_, M> {
             | nr::FACCESSAT2
             | nr::READLINK
             | nr::READLINKAT => self.sys_path(cpu, t, call),
-            nr::DUP | nr::DUP2 | nr::DUP3 => self.sys_dup(cpu, call),
+            nr::DUP | nr::DUP2 | nr::DUP3 => {
+                self.state().ready.note_change(&self.m, call);
+                self.sys_dup(cpu, call)
+            }
             nr::FCNTL => {
+                self.state().ready.note_change(&self.m, call);
                 self.note_sources(call);
                 self.sys_fcntl(cpu, call)
             }
             nr::IOCTL => {
+                self.state().ready.note_change(&self.m, call);
                 self.note_sources(call);
                 self.sys_signalling(cpu, t, call)
             }
@@ -44,10 +49,16 @@ impl<M: Host> Linux<'_, M> {
                 self.back_files();
                 self.sys_signalling(cpu, t, call)
             }
+            nr::SENDMSG | nr::SENDMMSG => {
+                self.state().ready.note_change(&self.m, call);
+                self.back_files();
+                self.pass(cpu, call)
+            }
             nr::PIDFD_SEND_SIGNAL => self.send_by_host(call, call.args[1]),
             nr::SETSOCKOPT => {
                 self.state().enough.note(call);
                 self.state().ready.note_option(call);
+                self.state().ready.note_change(&self.m, call);
                 self.pass(cpu, call)
             }
             nr::FSTAT => self.sys_fstat(cpu, call),

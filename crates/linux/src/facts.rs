@@ -3,6 +3,7 @@
 use crate::Host;
 use crate::machine::Arg;
 use crate::machine::Arg::{In, Out, Word};
+use abi::fcntl::{F_GETFL, O_NONBLOCK};
 use abi::nr;
 use core::ffi::CStr;
 use ids::Nanos;
@@ -56,6 +57,19 @@ pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option
     (time != [0; 16]).then_some(Nanos(seconds * 1_000_000_000 + micros * 1000))
 }
 
+/// Whether `fd` is a TCP socket.
+pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
+    const SO_PROTOCOL: u64 = 38;
+    const IPPROTO_TCP: u32 = 6;
+    socket_option(m, fd, SO_PROTOCOL).is_some_and(|bytes| u32::from_le_bytes(bytes) == IPPROTO_TCP)
+}
+
+/// Whether calls on `fd` are not to wait (O_NONBLOCK).
+pub(crate) fn is_nonblocking(m: &impl Host, fd: u64) -> bool {
+    let flags = m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });
+    flags >= 0 && flags as u64 & O_NONBLOCK != 0
+}
+
 /// Whether `fd` is a socket that waits until more than a byte is there.
 pub(crate) fn waits_for_enough(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_RCVLOWAT).is_some_and(|bytes| u32::from_le_bytes(bytes) > 1)
@@ -70,7 +84,6 @@ pub(crate) fn sets_enough(call: &Call) -> bool {
 pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
     const S_IFMT: u32 = 0o170000;
     const S_IFIFO: u32 = 0o010000;
-    const O_NONBLOCK: u64 = 0o4000;
     const AT_FDCWD: u64 = -100i64 as u64;
     let a = &call.args;
     let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };

@@ -44,6 +44,7 @@ impl<M: Host> Linux<'_, M> {
         if let Some(first) = mixed_nodes(part) {
             return self.mixed_ended(first, result);
         }
+        self.note_accepted(call, result);
         match result {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),

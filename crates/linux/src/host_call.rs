@@ -95,10 +95,16 @@ impl<M: Host> Linux<'_, M> {
     /// Makes the call without waiting if there is a way; else it has to wait.
     pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
         let t = self.current(cpu);
+        if self.is_known_to_wait(t, call) {
+            return self.descriptor_wait(cpu, t, *call, 0);
+        }
         self.note_generations(t, call);
         match self.try_without_waiting(call) {
             Tried::Done(result) if result == Errno::EINTR.to_ret() && is_parkable(call.nr) => self.try_host(cpu, call),
-            Tried::Done(result) => answered(call, result),
+            Tried::Done(result) => {
+                self.note_short(t, call, result);
+                answered(call, result)
+            }
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
             Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
@@ -254,7 +260,13 @@ impl<M: Host> Linux<'_, M> {
         if len == 0 || len > i64::MAX as u64 {
             return Tried::Done(self.m.host(*call));
         }
-        let done = facts::transfer_at_once(&self.m, vector, fd, addr, len);
+        let done = if self.state().ready.is_plain(fd as u32) {
+            // Spares the host a vector.
+            let nr = if vector == nr::PWRITEV2 { nr::SENDTO } else { nr::RECVFROM };
+            self.m.host(Call { nr, args: [fd, addr, len, MSG_DONTWAIT, 0, 0] })
+        } else {
+            facts::transfer_at_once(&self.m, vector, fd, addr, len)
+        };
         match done {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
@@ -276,10 +288,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn is_nonblocking(&self, fd: u64) -> bool {
-        const F_GETFL: u64 = 3;
-        const O_NONBLOCK: isize = 0o4000;
-        let flags = self.m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });
-        flags >= 0 && flags & O_NONBLOCK != 0
+        facts::is_nonblocking(&self.m, fd)
     }
 
     /// The host has no such form for this file: files with a position do not wait, streams do.

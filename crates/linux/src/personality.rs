@@ -16,7 +16,10 @@ impl<M: Host> Personality<M> for State {
 
     fn before(k: &Kernel<M>, what: &Process) {
         match what {
-            Process::Clone(_) => Linux(k).back_files_for_child(),
+            Process::Clone(_) => {
+                Linux(k).state().ready.share();
+                Linux(k).back_files_for_child();
+            }
             Process::Exec(_) => Linux(k).back_files(),
             Process::Exit(_) | Process::Rights(_) => {}
         }
@@ -27,6 +30,10 @@ impl<M: Host> Personality<M> for State {
             Wait::Terminal => Linux(k).terminal_finished(t),
             _ => Linux(k).host_finished(t),
         }
+    }
+
+    fn answered(k: &Kernel<M>, call: &Call, result: isize) {
+        Linux(k).note_accepted(call.nr, result);
     }
 
     fn resumes(k: &Kernel<M>, t: ThreadIdx) -> bool {

@@ -211,6 +211,24 @@ CASE(one_for_each_byte) {
   close(two[0]);
 }
 
+/* They come to wait while what they wait for arrives: one event for all. */
+CASE(many_rounds) {
+  for (int round = 0; round < 100; round++) {
+    int two[2];
+    one_pipe(two);
+    for (int i = 0; i < 8; i++) {
+      struct waiter *w = &waiters[i];
+      *w = (struct waiter){.call = read_one, .fd = two[0]};
+      w->thread = start(wait_in, w);
+    }
+    if (round % 2) wait_until(sleeps(&waiters[round % 8]));
+    need(write(two[1], large, 8) == 8);
+    for (int i = 0; i < 8; i++) finish(waiters[i].thread);
+    close(two[0]), close(two[1]);
+  }
+  say("all have read: %d", over(8));
+}
+
 CASE(a_counter) {
   int fd = eventfd(0, EFD_SEMAPHORE);
   for (int i = 0; i < WAITERS; i++) waiters[i].fd = fd;

@@ -413,8 +413,11 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
         left = due();
     }
     let woken = k.m.now();
-    let looks = me.idle_looks.load(Relaxed);
-    me.idle_looks.store(looks_after(looks, woken.since(asleep)), Relaxed);
+    if found == 0 {
+        // No look around shows what the poller reports.
+        let looks = me.idle_looks.load(Relaxed);
+        me.idle_looks.store(looks_after(looks, woken.since(asleep)), Relaxed);
+    }
     let early = match (wake_up_at, until) {
         (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => {
             k.m.ahead.woke(k, (&k.m.seats, &k.m.carriers), cpu, [at, woken, until])

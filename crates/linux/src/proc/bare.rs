@@ -1,10 +1,11 @@
 //! Bare files ([`super::files`]): opening, reading and backing them.
 
 use super::files::OpenFile;
-use super::{F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR, SEEK_SET};
+use super::{O_CLOEXEC, SEEK_CUR, SEEK_SET};
 use crate::facts;
 use crate::machine::Arg::Word;
 use crate::{Host, Linux};
+use abi::fcntl::F_DUPFD_CLOEXEC;
 use abi::{Errno, nr};
 use kernel::machine::Call;
 use kernel::trap::Out;

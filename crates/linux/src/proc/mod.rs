@@ -52,8 +52,6 @@ const LOOKS_WITHOUT_CLOCK: u64 = 32;
 const AT_FDCWD: u64 = -100_i64 as u64;
 const PR_GET_DUMPABLE: u64 = 3;
 const O_CLOEXEC: u64 = 0o2000000;
-const F_DUPFD: u64 = 0;
-const F_DUPFD_CLOEXEC: u64 = 1030;
 const SEEK_SET: u64 = 0;
 const SEEK_CUR: u64 = 1;
 /// Size of `struct statx`.

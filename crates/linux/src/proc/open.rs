@@ -2,10 +2,11 @@
 
 use super::files::OpenFile;
 use super::view::View;
-use super::{F_DUPFD, F_DUPFD_CLOEXEC, O_CLOEXEC, SEEK_CUR};
+use super::{O_CLOEXEC, SEEK_CUR};
 use crate::facts;
 use crate::machine::Arg::{In, Word};
 use crate::{Host, Linux};
+use abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::Call;

@@ -5,6 +5,8 @@
 //! sleeps in the machine's poller (`epoll(7)`), busy ones look there at each tick; an event wakes threads of the
 //! descriptor's queue. A woken thread makes its call again, in the same form, when it is chosen.
 //!
+//! Of a TCP connection that the last read has emptied it is known that the next would wait ([`streams`]).
+//!
 //! Each descriptor is registered once, when the first thread parks on it, and reports edges: nothing is armed again.
 //!
 //! **No event is lost.** Each descriptor has a *generation*, which every event increments before it looks into the
@@ -13,7 +15,7 @@
 //! 2. tries its call, which would wait,
 //! 3. registers descriptors that are not registered yet, which reports their present state as an event,
 //! 4. joins the queues,
-//! 5. reads the generations again, and tries again if one has changed.
+//! 5. reads the generations again, and tries again if one has changed since 1, also when it is chosen again.
 //!
 //! An event after 2 either increments before 5, and the thread sees it, or looks into the queue after 4 (both take the
 //! queue's lock), and finds the thread.
@@ -26,6 +28,7 @@
 
 mod park;
 mod points;
+mod streams;
 mod table;
 
 pub(crate) use table::Ready;

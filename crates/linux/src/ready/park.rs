@@ -6,6 +6,7 @@ use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::{Host, Linux, facts};
 use abi::epoll::Readiness;
+use abi::fcntl::F_DUPFD_CLOEXEC;
 use abi::{Errno, Timespec, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::wait::{Deadline, Wait};
@@ -17,7 +18,6 @@ use sync::atomic::{Ordering::*, fence};
 const DIRECT_MAX: u32 = 4;
 
 const MSG_NOSIGNAL: u64 = 0x4000;
-const F_DUPFD_CLOEXEC: u64 = 1030;
 /// Duplicates of closed descriptors stay out of the way of those that the program opens.
 const STAND_INS_FROM: u64 = 512;
 
@@ -39,6 +39,34 @@ impl<M: Host> Linux<'_, M> {
             let seen = Points::of(&self.m, call).map_or(0, |points| self.state().ready.generations(&points));
             self.thread(t).parked.seen.store(seen, Relaxed);
         }
+    }
+
+    /// A call has made a descriptor, if it is `accept(2)`.
+    pub(crate) fn note_accepted(&self, nr: usize, result: isize) {
+        if matches!(nr, nr::ACCEPT | nr::ACCEPT4)
+            && let Ok(fd) = u32::try_from(result)
+        {
+            self.state().ready.note_accepted(fd);
+        }
+    }
+
+    /// A call is over, and `note_generations` came before it.
+    #[inline]
+    pub(crate) fn note_short(&self, t: ThreadIdx, call: &Call, result: isize) {
+        if self.parked.is_used() {
+            self.state().ready.note_short(call, result, self.thread(t).parked.seen.load(Relaxed));
+        }
+    }
+
+    /// Whether a call of `t` need not be tried, because it would wait; then its generation is noted.
+    #[inline]
+    pub(crate) fn is_known_to_wait(&self, t: ThreadIdx, call: &Call) -> bool {
+        let known = self.parked.is_used() && !self.state().enough.is_used();
+        known
+            && self.state().ready.is_empty(call).is_some_and(|generation| {
+                self.thread(t).parked.seen.store(generation, Relaxed);
+                true
+            })
     }
 
     /// Parks the current thread for a call that would wait. False if the host shall do the waiting.
@@ -71,7 +99,7 @@ impl<M: Host> Linux<'_, M> {
             self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });
         }
         self.join_queues(t, &points);
-        if self.state().ready.generations(&points) != thread.parked.seen.load(Relaxed) {
+        if self.has_missed(t) {
             self.wake(cpu, t);
         }
         if self.sched.queued(cpu) > 0 && !self.m.is_polled() {
@@ -193,7 +221,10 @@ impl<M: Host> Linux<'_, M> {
             match self.attempt(t, &rest) {
                 // A tick or a kick, which the program must not see.
                 Attempt::Done(r) if r == Errno::EINTR.to_ret() => {}
-                Attempt::Done(result) => return Some(result),
+                Attempt::Done(result) => {
+                    self.note_short(t, call, result);
+                    return Some(result);
+                }
                 Attempt::Part(part) => {
                     self.thread(t).wait.a.fetch_add(part as u64, Relaxed);
                     if !is_of_pieces(call.nr) {
@@ -278,7 +309,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// Descriptors of this range will stand for other files, or for none.
     pub(crate) fn descriptors_close(&self, cpu: CpuId, first: u32, last: u32) {
-        if self.parked.is_used() {
+        if self.state().ready.is_used() {
             self.state().ready.known(first, last).for_each(|fd| self.descriptor_closes(cpu, fd));
         }
     }

@@ -1,6 +1,7 @@
 //! The state of each descriptor.
 
 use super::points::{Point, Points};
+use super::streams::{Sharing, Stream};
 use crate::machine::Arg::{In, Word};
 use crate::{Host, facts};
 use abi::epoll::{self, Readiness};
@@ -20,17 +21,18 @@ const CHUNKS: usize = DESCRIPTORS_MAX / CHUNK;
 
 /// A descriptor. All zero for one that nobody has waited for.
 #[derive(Debug, Default)]
-struct Descriptor {
-    registration: Lock<Registration>,
+pub(super) struct Descriptor {
+    pub(super) registration: Lock<Registration>,
     /// Incremented by each event, and when the descriptor is closed.
-    generation: AtomicU32,
+    pub(super) generation: AtomicU32,
     /// It is the duplicate of a closed one, and so many threads wait for it.
     holders: AtomicU32,
+    pub(super) stream: Stream,
 }
 
 /// How the poller knows a descriptor.
 #[derive(Clone, Copy, Debug, Default)]
-struct Registration {
+pub(super) struct Registration {
     /// The events that it reports; 0: it is not registered.
     events: u32,
     /// Incremented when the descriptor is closed: reports about its former file are told by it.
@@ -47,6 +49,7 @@ pub(crate) struct Ready {
     chunks: OnceBox<[OnceBox<[Descriptor; CHUNK]>; CHUNKS]>,
     /// The program sets time limits of sockets, so a registration does not tell.
     limits: AtomicBool,
+    pub(super) sharing: Sharing,
 }
 
 /// An array on the heap; `None` without memory.
@@ -58,12 +61,17 @@ fn boxed<T: Default, const N: usize>() -> Option<Box<[T; N]>> {
 }
 
 impl Ready {
-    fn get(&self, fd: u32) -> Option<&Descriptor> {
+    /// Whether anything is known of any descriptor.
+    pub(super) fn is_used(&self) -> bool {
+        self.chunks.get().is_some()
+    }
+
+    pub(super) fn get(&self, fd: u32) -> Option<&Descriptor> {
         let chunk = self.chunks.get()?.get(fd as usize / CHUNK)?.get()?;
         Some(&chunk[fd as usize % CHUNK])
     }
 
-    fn get_or_make(&self, fd: u32) -> Option<&Descriptor> {
+    pub(super) fn get_or_make(&self, fd: u32) -> Option<&Descriptor> {
         if self.chunks.get().is_none() {
             let _ = self.chunks.set(boxed()?);
         }
@@ -103,6 +111,7 @@ impl Ready {
         if registration.events == 0 {
             registration.limited =
                 [false, true].iter().any(|&out| facts::socket_time_limit(m, point.fd.into(), out).is_some());
+            descriptor.stream.examine(m, point.fd, &self.sharing);
         }
         if wanted != registration.events {
             let event = Readiness { events: wanted, token: u64::from(point.fd) | u64::from(registration.epoch) << 32 };
@@ -144,8 +153,12 @@ impl Ready {
     pub(super) fn note_event(&self, event: &Readiness) -> bool {
         let (fd, epoch) = (event.token as u32, (event.token >> 32) as u32);
         let Some(descriptor) = self.get(fd) else { return false };
-        if descriptor.registration.lock().epoch != epoch {
-            return false;
+        {
+            let registration = descriptor.registration.lock();
+            if registration.epoch != epoch {
+                return false;
+            }
+            descriptor.stream.note_event(event.events);
         }
         descriptor.generation.fetch_add(1, AcqRel);
         true
@@ -159,6 +172,7 @@ impl Ready {
             // A duplicate, here or in another process, would keep it registered.
             control(m, epoll::DEL, fd, Readiness::default());
         }
+        descriptor.stream.forget();
         *registration = Registration { epoch: registration.epoch.wrapping_add(1), ..Registration::default() };
         descriptor.generation.fetch_add(1, AcqRel);
     }
