@@ -104,6 +104,18 @@ pub enum Bug {
     SkipCompute,
     /// A thread that waits is resumed as if it had been chosen.
     ResumeWaiter,
+    /// From then on nobody who waits for a pipe hears of it.
+    LosePipeWake,
+    /// A pipe loses a byte.
+    LoseByte,
+    /// A write that was divided is said to be shorter than it was.
+    TellShort,
+    /// A descriptor that is closed stays open.
+    KeepOpen,
+    /// A descriptor seems to be one that never waits.
+    SeemNonblocking,
+    /// Nobody hears that a child has exited.
+    LoseChild,
 }
 
 impl Bug {
@@ -126,11 +138,17 @@ impl Bug {
             Bug::LoseInterrupt => "lose-interrupt",
             Bug::SkipCompute => "skip-compute",
             Bug::ResumeWaiter => "resume-waiter",
+            Bug::LosePipeWake => "lose-pipe-wake",
+            Bug::LoseByte => "lose-byte",
+            Bug::TellShort => "tell-short",
+            Bug::KeepOpen => "keep-open",
+            Bug::SeemNonblocking => "seem-nonblocking",
+            Bug::LoseChild => "lose-child",
         }
     }
 
     /// All of them.
-    pub const ALL: [Bug; 16] = [
+    pub const ALL: [Bug; 22] = [
         Bug::LoseKick,
         Bug::KickElsewhere,
         Bug::ResumeTwice,
@@ -147,5 +165,11 @@ impl Bug {
         Bug::LoseInterrupt,
         Bug::SkipCompute,
         Bug::ResumeWaiter,
+        Bug::LosePipeWake,
+        Bug::LoseByte,
+        Bug::TellShort,
+        Bug::KeepOpen,
+        Bug::SeemNonblocking,
+        Bug::LoseChild,
     ];
 }

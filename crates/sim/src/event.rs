@@ -25,6 +25,8 @@ pub(crate) enum Event {
     HostDone(ThreadIdx, u32),
     /// A host call is interrupted.
     Interrupt(ThreadIdx),
+    /// A child process exits.
+    ChildExit(i32),
 }
 
 /// The queue.

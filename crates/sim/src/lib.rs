@@ -28,6 +28,7 @@ pub mod cost;
 mod event;
 pub mod export;
 mod history;
+mod linux;
 pub mod machine;
 mod memory;
 pub mod report;

@@ -4,6 +4,7 @@
 //! contexts); the world (`world/`) picks the notes up after each trap and turns them into
 //! events. Nothing here decides anything about scheduling.
 
+use crate::linux::SmallLinux;
 use crate::memory::Memory;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo};
@@ -65,6 +66,7 @@ pub(crate) struct Inner {
     pub memory: Memory,
     pub contexts: Vec<Context>,
     pub notes: Notes,
+    pub linux: SmallLinux,
     next_id: i32,
 }
 
@@ -81,7 +83,13 @@ pub struct SimMachine {
 
 impl SimMachine {
     pub(crate) fn new() -> SimMachine {
-        let inner = Inner { memory: Memory::new(), contexts: Vec::new(), notes: Notes::default(), next_id: 100_000 };
+        let inner = Inner {
+            memory: Memory::new(),
+            contexts: Vec::new(),
+            notes: Notes::default(),
+            linux: SmallLinux::default(),
+            next_id: 100_000,
+        };
         SimMachine {
             now: AtomicU64::new(0),
             skew: AtomicU64::new(0),
@@ -106,9 +114,9 @@ impl SimMachine {
 }
 
 impl linux::Host for SimMachine {
-    /// The simulated host knows no calls of its own: those that wait are [`kernel::Next::Host`].
-    fn host(&self, _call: Call) -> isize {
-        Errno::ENOSYS.to_ret()
+    fn host(&self, call: Call) -> isize {
+        let Inner { linux, memory, .. } = &mut *self.inner.lock();
+        linux.call(&call, memory)
     }
 
     fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
@@ -117,6 +125,11 @@ impl linux::Host for SimMachine {
             (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
                 data.fill(u8::MAX);
                 0
+            }
+            (abi::nr::PREADV2 | abi::nr::PWRITEV2, [Arg::Word(fd), Arg::In(vector), ..]) => {
+                let word = |at: usize| vector[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                let Inner { linux, memory, .. } = &mut *self.inner.lock();
+                linux.transfer(*fd, word(0), word(8), nr == abi::nr::PWRITEV2, memory)
             }
             _ => Errno::ENOSYS.to_ret(),
         }

@@ -39,6 +39,8 @@ struct Mix {
     signals: bool,
     storms: bool,
     long: bool,
+    pipes: bool,
+    children: bool,
 }
 
 impl Mix {
@@ -63,6 +65,8 @@ impl Mix {
             signals: yes(400),
             storms: yes(250),
             long: yes(250),
+            pipes: yes(400),
+            children: yes(300),
         }
     }
 }
@@ -88,6 +92,9 @@ enum Act {
     Clone(Vec<Act>),
     Signal(usize),
     Barrier,
+    /// A thread writes pieces of these lengths into a pipe, another reads that much at a time.
+    Pump(Vec<u64>, u64),
+    Child,
 }
 
 /// State shared by the threads of one swarm.
@@ -221,7 +228,7 @@ fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> 
     loop {
         let span = draw_span(r, mix);
         let who = r.below(threads as u64 + 1) as usize;
-        let act = match r.below(22) {
+        let act = match r.below(24) {
             0..6 => Act::Compute(span),
             6 | 7 if mix.sleeps => Act::Sleep(span),
             8 if mix.yields => Act::Yield,
@@ -246,6 +253,11 @@ fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> 
                 Act::Clone((0..n).map(|_| draw_act(r, mix, cpus, threads, depth + 1)).collect())
             }
             21 if mix.signals => Act::Signal(who),
+            22 if mix.pipes && r.permille(300) => {
+                let pieces = (0..r.between(1, 6)).map(|_| r.between(1, 6_000)).collect();
+                Act::Pump(pieces, r.between(1, 3_000))
+            }
+            23 if mix.children && r.permille(300) => Act::Child,
             _ => continue,
         };
         return act;
@@ -283,6 +295,49 @@ fn thread(shared: Rc<Shared>, acts: Vec<Act>) -> Box<dyn Program> {
             }
             expand(&shared, act, v, &mut steps);
         }
+    })
+}
+
+/// Makes a pipe and a thread that reads from it, and writes all pieces into it.
+fn pump(pieces: Vec<u64>, at_once: u64) -> Box<dyn Program> {
+    let total = pieces.iter().sum();
+    let mut pieces: std::collections::VecDeque<u64> = pieces.into();
+    let (mut made, mut to, mut seq, mut closed) = (0, 0, 0, false);
+    Box::new(move |v: &mut View<'_>| {
+        made += 1;
+        match made {
+            1 => return Step::Pipe,
+            2 => {
+                to = v.result as u64 >> 32;
+                return Step::Clone(reader(v.result as u64 & 0xffff_ffff, at_once, total));
+            }
+            // Nobody reads: no thread could be made.
+            3 if v.result <= 0 => pieces.clear(),
+            _ => {}
+        }
+        if let Some(len) = pieces.pop_front() {
+            seq += len;
+            return Step::Send { fd: to, seq: seq - len, len };
+        }
+        if std::mem::replace(&mut closed, true) { Step::Exit } else { Step::Close(to) }
+    })
+}
+
+/// Reads a stream to its end.
+fn reader(fd: u64, at_once: u64, total: u64) -> Box<dyn Program> {
+    let (mut seq, mut begun, mut over) = (0, false, false);
+    Box::new(move |v: &mut View<'_>| {
+        if over {
+            return Step::Exit;
+        }
+        if std::mem::replace(&mut begun, true) {
+            seq += v.result.max(0) as u64;
+            if v.result <= 0 {
+                over = true;
+                return Step::Close(fd);
+            }
+        }
+        Step::Receive { fd, seq, len: at_once, total }
     })
 }
 
@@ -333,6 +388,8 @@ fn expand(shared: &Rc<Shared>, act: Act, v: &mut View<'_>, steps: &mut std::coll
                 steps.push_back(Step::Signal(t, SIGNAL));
             }
         }
+        Act::Pump(pieces, at_once) => steps.push_back(Step::Clone(pump(pieces, at_once))),
+        Act::Child => steps.push_back(Step::Child),
         Act::Barrier => steps.push_back(Step::Barrier(shared.barrier)),
     }
 }

@@ -4,6 +4,7 @@
 //! would, into atomic operations on the program's own memory and system calls; the kernel sees nothing else.
 
 mod call;
+mod host_ops;
 pub(crate) mod op;
 mod sync_ops;
 
@@ -90,6 +91,32 @@ pub enum Step {
     Barrier(Barrier),
     /// A system call in which the host waits for so long, then returns 0.
     Host(Nanos),
+    /// `pipe2(2)`. Yields the end to read, and in the upper half the one to write.
+    Pipe,
+    /// Writes so many bytes: the numbers of the stream from `seq` on.
+    Send {
+        /// The descriptor.
+        fd: u64,
+        /// How many bytes were sent before.
+        seq: u64,
+        /// How many more.
+        len: u64,
+    },
+    /// Reads at most so many bytes. Yields how many there were; 0 at the end, which must be after `total`.
+    Receive {
+        /// The descriptor.
+        fd: u64,
+        /// How many bytes were read before.
+        seq: u64,
+        /// How many at most.
+        len: u64,
+        /// How long the stream is.
+        total: u64,
+    },
+    /// `close(2)`.
+    Close(u64),
+    /// `fork(2)` and `wait4(2)` for the child.
+    Child,
     /// Starts a thread. Yields its id.
     Clone(Box<dyn Program>),
     /// Waits until that thread has exited.
@@ -141,6 +168,11 @@ impl std::fmt::Debug for Step {
             Step::SetNice(_, n) => return write!(f, "SetNice({n})"),
             Step::Signal(t, n) => return write!(f, "Signal({}, {n})", t.0),
             Step::Call(c) => return write!(f, "Call({})", c.nr),
+            Step::Send { fd, len, .. } => return write!(f, "Send({fd}, {len})"),
+            Step::Receive { fd, len, .. } => return write!(f, "Receive({fd}, {len})"),
+            Step::Close(fd) => return write!(f, "Close({fd})"),
+            Step::Pipe => "Pipe",
+            Step::Child => "Child",
             Step::Clone(_) => "Clone",
             Step::Handle { .. } => "Handle",
             Step::Yield => "Yield",

@@ -1,6 +1,7 @@
 //! A step under way: what the thread does with the CPU until it needs the kernel.
 
 use super::call;
+use super::host_ops::HostOp;
 use super::sync_ops::{BarrierOp, CondOp, LockOp, PiOp};
 use super::{Program, Step};
 use crate::machine::SimMachine;
@@ -93,6 +94,7 @@ pub(crate) enum Op {
     Pi(PiOp),
     Cond(CondOp),
     Barrier(BarrierOp),
+    Host(HostOp),
     CloneCall {
         word: u64,
         call: Call,
@@ -125,6 +127,11 @@ impl Op {
             Step::CondBroadcast(c) => Op::Cond(CondOp::wake(c, i32::MAX as u32)),
             Step::Barrier(b) => Op::Barrier(BarrierOp::new(b)),
             Step::Host(n) => Op::Call(call::host(n)),
+            Step::Pipe => Op::Host(HostOp::Pipe),
+            Step::Send { fd, seq, len } => Op::Host(HostOp::Send { fd, seq, left: len, asked: 0 }),
+            Step::Receive { fd, seq, len, total } => Op::Host(HostOp::Receive { fd, seq, len, total, asked: false }),
+            Step::Close(fd) => Op::Call(call::call(abi::nr::CLOSE, &[fd])),
+            Step::Child => Op::Host(HostOp::Fork),
             Step::Clone(program) => Op::clone(program, env),
             Step::Join(tid) => match env.children.words.get(&tid.0) {
                 Some(&word) => Op::Join { word },
@@ -194,6 +201,7 @@ impl Op {
             Op::Pi(op) => op.advance(input, env),
             Op::Cond(op) => op.advance(input, env),
             Op::Barrier(op) => op.advance(input, env),
+            Op::Host(op) => op.advance(input, env),
             Op::CloneCall { word, call } => {
                 let (word, call) = (*word, *call);
                 *self = Op::Clone { word };

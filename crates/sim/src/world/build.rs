@@ -60,6 +60,7 @@ impl Setup {
     pub fn main(self, program: Box<dyn Program>) -> World {
         let Setup { machine, config } = self;
         let seed = Rng::new(config.seed);
+        machine.inner.lock().linux.plant = config.plant;
         let stack = machine.inner.lock().memory.allocate(STACK);
         let how = kernel::Config {
             cpus: config.cpus,
@@ -149,6 +150,7 @@ impl World {
             last_cpu: CpuId::NONE,
             host: None,
             host_generation: 0,
+            waiting: None,
         });
     }
 }

@@ -3,9 +3,13 @@
 use super::{Mode, World};
 use crate::config::Bug;
 use crate::event::Event;
+use crate::linux::Waiting;
+use crate::machine::Inner;
 use crate::trace::What;
+use abi::{SigInfo, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Trap};
+use linux::Linux;
 
 impl World {
     /// If the CPU has something else to do, a spare makes the call; where there is none, as every other time here, the
@@ -15,11 +19,14 @@ impl World {
         th.host_generation += 1;
         let n = th.host_generation;
         th.host = Some((n, cpu));
+        th.waiting = Some(Waiting::new(*call));
         if self.kernel.host_interrupted(t) {
             self.events.at(self.now, Event::Interrupt(t));
         }
         if !self.strikes(Bug::LoseHostReturn) {
-            self.events.at(self.now + Nanos(call.args[0].max(1)), Event::HostDone(t, n));
+            // What waits for somebody else is tried at once.
+            let span = if call.nr == abi::nr::FSYNC { call.args[0].max(1) } else { 1 };
+            self.events.at(self.now + Nanos(span), Event::HostDone(t, n));
         }
         if busy && n.is_multiple_of(2) {
             let next = self.kernel.go_on(cpu);
@@ -39,8 +46,46 @@ impl World {
         if let Some((n, _)) = host
             && self.kernel.host_interrupted(t)
         {
-            self.host_done(t, n, abi::Errno::EINTR.to_ret());
+            let result = self.thread(t).waiting.map_or(abi::Errno::EINTR.to_ret(), |waiting| waiting.interrupted());
+            self.host_done(t, n, result);
         }
+    }
+
+    /// The host goes on with a call: it is through, or waits on.
+    pub(crate) fn host_advances(&mut self, t: ThreadIdx, n: u32) {
+        let Some(th) = self.threads.get_mut(t.index()).and_then(Option::as_mut) else { return };
+        let Some(waiting) = th.waiting.as_mut().filter(|_| th.host.is_some_and(|host| host.0 == n)) else { return };
+        let result = {
+            let Inner { linux, memory, .. } = &mut *self.kernel.m.inner.lock();
+            linux.advance(waiting, memory)
+        };
+        if let Some(result) = result {
+            self.host_done(t, n, result);
+        }
+    }
+
+    /// Something has changed at the host: calls that wait for such may go on.
+    pub(crate) fn look_at_waiting(&mut self) {
+        if !std::mem::take(&mut self.kernel.m.inner.lock().linux.changed) {
+            return;
+        }
+        for (i, th) in self.threads.iter().enumerate() {
+            if let Some(th) = th
+                && let Some((n, _)) = th.host
+                && th.waiting.is_some_and(|waiting| waiting.depends())
+            {
+                let delay = self.rng.between(100, 5_000);
+                self.events.at(self.now + Nanos(delay), Event::HostDone(ThreadIdx(i as u32), n));
+            }
+        }
+    }
+
+    /// A child process ends, and its parent is told.
+    pub(crate) fn child_exits(&mut self, child: i32) {
+        self.kernel.m.inner.lock().linux.exit(child);
+        // It is ignored, unless the program says otherwise.
+        let _ = Linux(&self.kernel).signal_from_host(CpuId::NONE, SigInfo::kernel(Signal::CHLD));
+        self.settle_nowhere();
     }
 
     pub(crate) fn host_done(&mut self, t: ThreadIdx, n: u32, result: isize) {

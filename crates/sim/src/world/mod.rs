@@ -24,6 +24,7 @@ mod user;
 use crate::check::Checker;
 use crate::config::{Bug, Config};
 use crate::event::{Event, Events};
+use crate::linux::Waiting;
 use crate::machine::SimMachine;
 use crate::rng::Rng;
 use crate::trace::{Record, Trace, What};
@@ -122,6 +123,8 @@ pub(crate) struct SimThread {
     /// Its host call: generation, and the CPU it was made from.
     pub host: Option<(u32, CpuId)>,
     pub host_generation: u32,
+    /// And what it waits for.
+    pub waiting: Option<Waiting>,
 }
 
 /// The simulated machine with its kernel and program.
@@ -194,12 +197,14 @@ impl World {
             Event::SleptEnough(cpu, n) if live(self, cpu, n) => self.wake_parked(cpu, true, false),
             Event::Kick(cpu, n) if self.cpus[cpu.index()].kick_generation == n => self.kick_arrives(cpu),
             Event::Timer(cpu, n) if self.cpus[cpu.index()].timer_generation == n => self.timer_arrives(cpu),
-            Event::HostDone(t, n) => self.host_done(t, n, 0),
+            Event::HostDone(t, n) => self.host_advances(t, n),
+            Event::ChildExit(child) => self.child_exits(child),
             Event::Interrupt(t) => self.host_interrupt(t),
             _ => return,
         }
         self.handled += 1;
         self.strikes(Bug::ClockBack);
+        self.look_at_waiting();
         if let Some(what) = self.owners.broken.take() {
             self.fail(what);
         }

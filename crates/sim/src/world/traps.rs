@@ -90,6 +90,13 @@ impl World {
                 return self.settle(cpu, next, spent);
             }
             Next::Process(Process::Exit(status)) => self.end = Some(End::Exited(status)),
+            Next::Process(Process::Clone(_)) => {
+                let child = self.kernel.m.inner.lock().linux.fork();
+                let span = self.rng.between(1_000, 2_000_000);
+                self.events.at(self.now + Nanos(span), Event::ChildExit(child));
+                let next = self.kernel.process_done(cpu, child as isize);
+                return self.settle(cpu, next, spent);
+            }
             Next::Process(other) => self.fail(format!("no simulated program does this: {other:?}")),
         }
         self.leave_later(cpu, Exit::Next(next), spent);

@@ -130,6 +130,8 @@ impl World {
         let sigreturn = call.nr == abi::nr::RT_SIGRETURN;
         self.kernel.m.with(t, |c| {
             c.call = call.nr;
+            let r = &mut c.regs;
+            [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = call.args;
             if sigreturn {
                 // The handler's return has popped its return address.
                 c.regs.rsp += 8;
