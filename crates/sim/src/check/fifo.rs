@@ -10,9 +10,14 @@
 
 use super::{Look, Met};
 use crate::machine::SimMachine;
+use abi::futex::{FUTEX_CMD_MASK, FUTEX_LOCK_PI, FUTEX_TID_MASK};
 use ids::{Policy, ThreadIdx, Tid};
-use kernel::{Call, Kernel};
+use kernel::wait::Wait;
+use kernel::{Call, Kernel, Machine};
 use sched::{Place, Urgency};
+
+/// No program here makes longer chains of owners that wait for owners.
+const CHAIN_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
@@ -29,7 +34,25 @@ impl Fifo {
                 let tid = call.args[0] as i32;
                 self.exempt.push(if tid == 0 { t } else { k.threads().find(Tid(tid)).unwrap_or(t) });
             }
+            nr::FUTEX if call.args[1] as u32 & FUTEX_CMD_MASK == FUTEX_LOCK_PI => self.note_lock(k, t, call.args[0]),
             _ => {}
+        }
+    }
+
+    /// `t` is about to wait for this lock: it raises the owner. If a signal is pending, the wait ends in the same event, and
+    /// with it the boost, which no check sees then.
+    fn note_lock(&mut self, k: &Kernel<SimMachine>, t: ThreadIdx, mut lock: u64) {
+        for _ in 0..CHAIN_MAX {
+            let Ok(word) = k.m.load_u32(lock) else { return };
+            let Some(owner) = k.threads().find(Tid((word & FUTEX_TID_MASK) as i32)) else { return };
+            if k.sched.urgency(t) <= k.sched.urgency(owner) {
+                return;
+            }
+            self.exempt.push(owner);
+            if k.thread(owner).wait.kind() != Wait::FutexPi {
+                return;
+            }
+            lock = k.thread(owner).node.address();
         }
     }
 
@@ -51,8 +74,7 @@ impl Fifo {
         // in the same event in which its holder goes to another CPU, where it stands before its new equals then.
         let s = &w.kernel.sched;
         let let_through = |m: &Met| matches!(m.place, Place::Level(_)) && s.affinity(m.thread).count() == 1;
-        let boosted = |m: &Met| matches!(m.place, Place::Level(_) | Place::Running) && is_boosted(w, m.thread);
-        self.exempt.extend(new.iter().filter(|m| let_through(m) || boosted(m)).map(|m| m.thread));
+        self.exempt.extend(new.iter().filter(|m| let_through(m) || is_boosted(w, m.thread)).map(|m| m.thread));
         self.exempt.retain(|t| index.get(t.index()).is_some_and(|&i| i != 0));
         self.exempt.sort_unstable();
         self.exempt.dedup();
