@@ -2,6 +2,7 @@
 
 use crate::host_call::{WNOHANG, with};
 use crate::kinds::restarts;
+use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::{Errno, SigInfo, nr};
 use ids::{Nanos, ThreadIdx};
@@ -48,11 +49,12 @@ impl<M: Host> Linux<'_, M> {
         match result {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
-            r if part > 0 && r < 0 => part,
+            r if part > 0 && r < 0 && !self.strikes(Fault::TellInterrupt) => part,
             r if r == Errno::EINTR.to_ret() => match self.child_after_all(t, call) {
                 Some(result) => result,
                 None => self.cut_short(t, call).to_ret(),
             },
+            r if part > 0 && self.strikes(Fault::TellLastPart) => r,
             r => part + r,
         }
     }

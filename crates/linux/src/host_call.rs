@@ -5,6 +5,7 @@
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
 use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
+use crate::planted::Fault;
 use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
@@ -225,14 +226,15 @@ impl<M: Host> Linux<'_, M> {
             return Tried::Done(done);
         }
         let mut rest = *call;
-        (rest.args[1], rest.args[2]) = (a[1] + done as u64, a[2] - done as u64);
+        let from = if self.strikes(Fault::RepeatPart) { a[1] } else { a[1] + done as u64 };
+        (rest.args[1], rest.args[2]) = (from, a[2] - done as u64);
         Tried::Rest(done, rest)
     }
 
     /// 0 means "must wait".
     fn or_wait_zero(&self, call: Call) -> Tried {
         match self.m.host(call) {
-            0 => Tried::MustWait,
+            0 if !self.strikes(Fault::ForgetToWait) => Tried::MustWait,
             r => Tried::Done(r),
         }
     }
@@ -288,7 +290,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn is_nonblocking(&self, fd: u64) -> bool {
-        facts::is_nonblocking(&self.m, fd)
+        facts::is_nonblocking(&self.m, fd) || self.strikes(Fault::SeemNonblocking)
     }
 
     /// The host has no such form for this file: files with a position do not wait, streams do.

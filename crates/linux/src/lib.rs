@@ -22,6 +22,7 @@
 //! | `shared_futex` | futexes that other processes see |
 //! | `named`, `confine`, `membarrier` | calls that name threads, confine them, or order their memory accesses |
 //! | `facts` | questions to the host about this process |
+//! | `planted` | faults that the simulator's checks must catch |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -45,6 +46,7 @@ pub mod memory;
 mod named;
 mod owners;
 mod personality;
+mod planted;
 mod proc;
 mod put_off;
 mod ready;
@@ -63,6 +65,8 @@ pub use host_call::call_at_once;
 pub use inherit::Inheritance;
 pub use kinds::restarts;
 pub use machine::{Arg, Host};
+#[cfg(feature = "planted")]
+pub use planted::Fault;
 
 /// The personality's state of a process.
 #[derive(Debug, Default)]
@@ -75,6 +79,8 @@ pub struct State {
     owners: owners::Owners,
     ready: ready::Ready,
     registrations: membarrier::Registrations,
+    /// Goes wrong on purpose.
+    pub planted: planted::Planted,
     /// Threads whose host call sleeps instead of waiting, for want of a carrier.
     put_off: AtomicU32,
 }
@@ -104,6 +110,12 @@ impl<'k, M: Host> Linux<'k, M> {
     #[inline(always)]
     fn state(&self) -> &'k State {
         &self.0.personality
+    }
+
+    /// Whether this fault is planted and strikes: see `planted.rs`.
+    #[inline(always)]
+    fn strikes(&self, fault: planted::Fault) -> bool {
+        self.state().planted.strikes(fault)
     }
 
     /// The process's memory.

@@ -2,6 +2,7 @@
 
 use crate::cost::Cost;
 use ids::Nanos;
+use linux::Fault;
 
 /// A simulated machine and what may go wrong on it.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ pub struct Plant {
     pub after: u64,
 }
 
-/// A bug that can be planted in the machine.
+/// A bug that can be planted: in the machine, or in the personality.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
     /// All kicks to a CPU are lost until it enters the kernel by itself.
@@ -104,18 +105,8 @@ pub enum Bug {
     SkipCompute,
     /// A thread that waits is resumed as if it had been chosen.
     ResumeWaiter,
-    /// From then on nobody who waits for a pipe hears of it.
-    LosePipeWake,
-    /// A pipe loses a byte.
-    LoseByte,
-    /// A write that was divided is said to be shorter than it was.
-    TellShort,
-    /// A descriptor that is closed stays open.
-    KeepOpen,
-    /// A descriptor seems to be one that never waits.
-    SeemNonblocking,
-    /// Nobody hears that a child has exited.
-    LoseChild,
+    /// One of the personality's own.
+    Linux(Fault),
 }
 
 impl Bug {
@@ -138,38 +129,37 @@ impl Bug {
             Bug::LoseInterrupt => "lose-interrupt",
             Bug::SkipCompute => "skip-compute",
             Bug::ResumeWaiter => "resume-waiter",
-            Bug::LosePipeWake => "lose-pipe-wake",
-            Bug::LoseByte => "lose-byte",
-            Bug::TellShort => "tell-short",
-            Bug::KeepOpen => "keep-open",
-            Bug::SeemNonblocking => "seem-nonblocking",
-            Bug::LoseChild => "lose-child",
+            Bug::Linux(fault) => fault.name(),
         }
     }
 
     /// All of them.
-    pub const ALL: [Bug; 22] = [
-        Bug::LoseKick,
-        Bug::KickElsewhere,
-        Bug::ResumeTwice,
-        Bug::ResumeElsewhere,
-        Bug::LoseTimer,
-        Bug::LateTimer,
-        Bug::FastClock,
-        Bug::ClockBack,
-        Bug::LoseHostReturn,
-        Bug::NoTakeOver,
-        Bug::SleepBlindly,
-        Bug::LyingExchange,
-        Bug::LoseResult,
-        Bug::LoseInterrupt,
-        Bug::SkipCompute,
-        Bug::ResumeWaiter,
-        Bug::LosePipeWake,
-        Bug::LoseByte,
-        Bug::TellShort,
-        Bug::KeepOpen,
-        Bug::SeemNonblocking,
-        Bug::LoseChild,
-    ];
+    pub const ALL: [Bug; MACHINE.len() + Fault::ALL.len()] = {
+        let (mut all, mut i) = ([Bug::LoseKick; _], 0);
+        while i < all.len() {
+            all[i] = if i < MACHINE.len() { MACHINE[i] } else { Bug::Linux(Fault::ALL[i - MACHINE.len()]) };
+            i += 1;
+        }
+        all
+    };
 }
+
+/// Those of the machine.
+const MACHINE: [Bug; 16] = [
+    Bug::LoseKick,
+    Bug::KickElsewhere,
+    Bug::ResumeTwice,
+    Bug::ResumeElsewhere,
+    Bug::LoseTimer,
+    Bug::LateTimer,
+    Bug::FastClock,
+    Bug::ClockBack,
+    Bug::LoseHostReturn,
+    Bug::NoTakeOver,
+    Bug::SleepBlindly,
+    Bug::LyingExchange,
+    Bug::LoseResult,
+    Bug::LoseInterrupt,
+    Bug::SkipCompute,
+    Bug::ResumeWaiter,
+];

@@ -4,7 +4,6 @@
 //! [`SmallLinux::transfer`] for `preadv2(2)` and `pwritev2(2)` with RWF_NOWAIT), calls that wait in pieces
 //! ([`SmallLinux::advance`]): the world calls again whenever something has changed.
 
-use crate::config::{Bug, Plant};
 use crate::memory::Memory;
 use abi::{Errno, nr};
 use kernel::Call;
@@ -58,43 +57,17 @@ pub(crate) struct SmallLinux {
     forked: i32,
     /// Calls that wait may go on.
     pub changed: bool,
-    pub plant: Option<Plant>,
-    /// The bug that has struck.
-    pub struck: Option<Bug>,
 }
 
 impl SmallLinux {
-    /// Whether the planted bug strikes here; it strikes once.
-    fn strikes(&mut self, bug: Bug) -> bool {
-        match &mut self.plant {
-            Some(plant) if plant.bug == bug && plant.after == 0 => {
-                self.plant = None;
-                self.struck = Some(bug);
-                true
-            }
-            Some(plant) if plant.bug == bug => {
-                plant.after -= 1;
-                false
-            }
-            _ => false,
-        }
-    }
-
     /// A call that does not wait.
     pub(crate) fn call(&mut self, call: &Call, memory: &mut Memory) -> isize {
         const F_GETFL: u64 = 3;
-        const O_NONBLOCK: isize = 0o4000;
         let [a, b, c, ..] = call.args;
         match call.nr {
             nr::PIPE2 => self.pipe(a, memory),
             nr::CLOSE => self.close(a),
-            nr::FCNTL if b == F_GETFL && self.files.contains_key(&a) => {
-                if self.strikes(Bug::SeemNonblocking) {
-                    O_NONBLOCK
-                } else {
-                    0
-                }
-            }
+            nr::FCNTL if b == F_GETFL && self.files.contains_key(&a) => 0,
             nr::READ | nr::WRITE => self.transfer(a, b, c, call.nr == nr::WRITE, memory),
             nr::WAIT4 if c & WNOHANG != 0 => self.wait(a as i32),
             _ => Errno::ENOSYS.to_ret(),
@@ -137,9 +110,6 @@ impl SmallLinux {
     }
 
     fn close(&mut self, fd: u64) -> isize {
-        if self.strikes(Bug::KeepOpen) {
-            return 0;
-        }
         self.changed = true;
         if self.files.remove(&fd).is_some() { 0 } else { Errno::EBADF.to_ret() }
     }
@@ -163,9 +133,6 @@ impl SmallLinux {
                 return Errno::EFAULT.to_ret();
             }
             self.pipes[end.pipe].extend(&bytes);
-            if self.strikes(Bug::LoseByte) {
-                self.pipes[end.pipe].pop_back();
-            }
         } else {
             self.pipes[end.pipe].iter().zip(&mut bytes).for_each(|(byte, to)| *to = *byte);
             if memory.write(addr, &bytes).is_err() {
@@ -173,11 +140,8 @@ impl SmallLinux {
             }
             self.pipes[end.pipe].drain(..count);
         }
-        if !self.strikes(Bug::LosePipeWake) && self.struck != Some(Bug::LosePipeWake) {
-            self.changed = true;
-        }
-        // A part that is told short is written twice.
-        if writes && count < len && self.strikes(Bug::TellShort) { count as isize - 1 } else { count as isize }
+        self.changed = true;
+        count as isize
     }
 
     /// A new child process: its id.
@@ -190,10 +154,8 @@ impl SmallLinux {
 
     /// A child exits.
     pub(crate) fn exit(&mut self, child: i32) {
-        if !self.strikes(Bug::LoseChild) {
-            self.children.insert(child, true);
-            self.changed = true;
-        }
+        self.children.insert(child, true);
+        self.changed = true;
     }
 
     fn wait(&mut self, child: i32) -> isize {

@@ -90,11 +90,20 @@ enum Act {
     Nice(i8),
     Affinity(usize, CpuMask),
     Clone(Vec<Act>),
-    Signal(usize),
+    Signal,
     Barrier,
-    /// A thread writes pieces of these lengths into a pipe, another reads that much at a time.
-    Pump(Vec<u64>, u64),
+    /// A thread writes pieces of these lengths into a pipe, another reads from it so.
+    Pump(Vec<u64>, Reading),
     Child,
+}
+
+/// How a stream is read.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// At most so many bytes at a time.
+    at_once: u64,
+    /// So long a pause before each time.
+    pause: u64,
 }
 
 /// State shared by the threads of one swarm.
@@ -252,28 +261,40 @@ fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> 
                 let n = r.between(1, 8);
                 Act::Clone((0..n).map(|_| draw_act(r, mix, cpus, threads, depth + 1)).collect())
             }
-            21 if mix.signals => Act::Signal(who),
-            22 if mix.pipes && r.permille(300) => {
+            21 if mix.signals => Act::Signal,
+            22 if mix.pipes && r.permille(60) => {
                 let pieces = (0..r.between(1, 6)).map(|_| r.between(1, 6_000)).collect();
-                Act::Pump(pieces, r.between(1, 3_000))
+                let pause = if r.permille(300) { span / 8 } else { 0 };
+                Act::Pump(pieces, Reading { at_once: r.between(1, 3_000), pause })
             }
-            23 if mix.children && r.permille(300) => Act::Child,
+            23 if mix.children && r.permille(100) => Act::Child,
             _ => continue,
         };
         return act;
     }
 }
 
-/// A swarm thread: makes itself known, does its acts, and exits.
-fn thread(shared: Rc<Shared>, acts: Vec<Act>) -> Box<dyn Program> {
-    let mut acts: std::collections::VecDeque<Act> = acts.into();
-    let mut steps: std::collections::VecDeque<Step> = Default::default();
+/// A thread that others know as long as it lives.
+fn known(shared: Rc<Shared>, mut program: impl FnMut(&mut View<'_>) -> Step + 'static) -> Box<dyn Program> {
     let mut begun = false;
-    let mut got = None;
     Box::new(move |v: &mut View<'_>| {
         if !std::mem::replace(&mut begun, true) {
             shared.tids.borrow_mut().push(v.tid);
         }
+        let step = program(v);
+        if matches!(step, Step::Exit) {
+            shared.tids.borrow_mut().retain(|t| *t != v.tid);
+        }
+        step
+    })
+}
+
+/// A swarm thread: does its acts, and exits.
+fn thread(shared: Rc<Shared>, acts: Vec<Act>) -> Box<dyn Program> {
+    let mut acts: std::collections::VecDeque<Act> = acts.into();
+    let mut steps: std::collections::VecDeque<Step> = Default::default();
+    let mut got = None;
+    known(shared.clone(), move |v| {
         if let Some((mutex, entered)) = got.take() {
             // The mutex with inheritance may have been refused; then there is nothing to release.
             if v.result == 0 {
@@ -285,10 +306,7 @@ fn thread(shared: Rc<Shared>, acts: Vec<Act>) -> Box<dyn Program> {
             if let Some(step) = steps.pop_front() {
                 return step;
             }
-            let Some(act) = acts.pop_front() else {
-                shared.tids.borrow_mut().retain(|t| *t != v.tid);
-                return Step::Exit;
-            };
+            let Some(act) = acts.pop_front() else { return Step::Exit };
             if let Act::Pi(i, n) = act {
                 got = Some((shared.pi[i], Nanos(n)));
                 return Step::LockPi(shared.pi[i]);
@@ -299,17 +317,17 @@ fn thread(shared: Rc<Shared>, acts: Vec<Act>) -> Box<dyn Program> {
 }
 
 /// Makes a pipe and a thread that reads from it, and writes all pieces into it.
-fn pump(pieces: Vec<u64>, at_once: u64) -> Box<dyn Program> {
+fn pump(shared: Rc<Shared>, pieces: Vec<u64>, how: Reading) -> Box<dyn Program> {
     let total = pieces.iter().sum();
     let mut pieces: std::collections::VecDeque<u64> = pieces.into();
     let (mut made, mut to, mut seq, mut closed) = (0, 0, 0, false);
-    Box::new(move |v: &mut View<'_>| {
+    known(shared.clone(), move |v| {
         made += 1;
         match made {
             1 => return Step::Pipe,
             2 => {
                 to = v.result as u64 >> 32;
-                return Step::Clone(reader(v.result as u64 & 0xffff_ffff, at_once, total));
+                return Step::Clone(reader(shared.clone(), v.result as u64 & 0xffff_ffff, how, total));
             }
             // Nobody reads: no thread could be made.
             3 if v.result <= 0 => pieces.clear(),
@@ -324,20 +342,26 @@ fn pump(pieces: Vec<u64>, at_once: u64) -> Box<dyn Program> {
 }
 
 /// Reads a stream to its end.
-fn reader(fd: u64, at_once: u64, total: u64) -> Box<dyn Program> {
-    let (mut seq, mut begun, mut over) = (0, false, false);
-    Box::new(move |v: &mut View<'_>| {
+fn reader(shared: Rc<Shared>, fd: u64, how: Reading, total: u64) -> Box<dyn Program> {
+    let (mut seq, mut begun, mut over, mut rested) = (0, false, false, false);
+    known(shared, move |v| {
         if over {
             return Step::Exit;
         }
-        if std::mem::replace(&mut begun, true) {
-            seq += v.result.max(0) as u64;
-            if v.result <= 0 {
-                over = true;
-                return Step::Close(fd);
+        if !std::mem::take(&mut rested) {
+            if std::mem::replace(&mut begun, true) {
+                seq += v.result.max(0) as u64;
+                if v.result <= 0 {
+                    over = true;
+                    return Step::Close(fd);
+                }
+            }
+            if how.pause != 0 {
+                rested = true;
+                return Step::Sleep(Nanos(how.pause));
             }
         }
-        Step::Receive { fd, seq, len: at_once, total }
+        Step::Receive { fd, seq, len: how.at_once, total }
     })
 }
 
@@ -383,12 +407,13 @@ fn expand(shared: &Rc<Shared>, act: Act, v: &mut View<'_>, steps: &mut std::coll
         Act::Nice(n) => steps.push_back(Step::SetNice(Who::Me, n)),
         Act::Affinity(i, mask) => steps.push_back(Step::SetAffinity(who(i), mask)),
         Act::Clone(acts) => steps.push_back(Step::Clone(thread(shared.clone(), acts))),
-        Act::Signal(i) => {
-            if let Who::Tid(t) = who(i) {
-                steps.push_back(Step::Signal(t, SIGNAL));
+        Act::Signal => {
+            let tids = shared.tids.borrow();
+            if !tids.is_empty() {
+                steps.push_back(Step::Signal(*v.rng.pick(&tids), SIGNAL));
             }
         }
-        Act::Pump(pieces, at_once) => steps.push_back(Step::Clone(pump(pieces, at_once))),
+        Act::Pump(pieces, how) => steps.push_back(Step::Clone(pump(shared.clone(), pieces, how))),
         Act::Child => steps.push_back(Step::Child),
         Act::Barrier => steps.push_back(Step::Barrier(shared.barrier)),
     }

@@ -5,6 +5,7 @@ use super::view::View;
 use super::{O_CLOEXEC, SEEK_CUR};
 use crate::facts;
 use crate::machine::Arg::{In, Word};
+use crate::planted::Fault;
 use crate::{Host, Linux};
 use abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC};
 use abi::{Errno, nr};
@@ -248,6 +249,9 @@ impl<M: Host> Linux<'_, M> {
                 nr::CLOSE_RANGE => return self.close_around(cpu, call, own),
                 _ => self.m.move_poller(),
             }
+        }
+        if self.strikes(Fault::KeepOpen) {
+            return Out::Done(0);
         }
         self.descriptors_close(cpu, first as u32, last as u32);
         self.state().proc.files.spare(first as u32, last as u32);

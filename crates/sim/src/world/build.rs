@@ -2,7 +2,7 @@
 
 use super::{Mode, SimCpu, SimThread, Work, World};
 use crate::check::Checker;
-use crate::config::Config;
+use crate::config::{Bug, Config, Plant};
 use crate::event::Events;
 use crate::machine::{SimMachine, USER_RIP};
 use crate::memory::Map;
@@ -60,7 +60,6 @@ impl Setup {
     pub fn main(self, program: Box<dyn Program>) -> World {
         let Setup { machine, config } = self;
         let seed = Rng::new(config.seed);
-        machine.inner.lock().linux.plant = config.plant;
         let stack = machine.inner.lock().memory.allocate(STACK);
         let how = kernel::Config {
             cpus: config.cpus,
@@ -76,6 +75,9 @@ impl Setup {
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
+        if let Some(Plant { bug: Bug::Linux(fault), after }) = config.plant {
+            kernel.personality.planted.plant(fault, after);
+        }
         let cpu = |_| SimCpu {
             mode: Mode::Parked,
             thread: None,

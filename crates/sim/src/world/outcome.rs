@@ -87,7 +87,7 @@ impl World {
             events: self.handled,
             hash: self.trace.hash(),
             violation,
-            planted: self.planted || self.kernel.m.inner.lock().linux.struck.is_some(),
+            planted: self.planted || self.kernel.personality.planted.has_struck(),
             stats: self.kernel.stats(),
             records: self.trace.take_records(),
         }

@@ -1,0 +1,94 @@
+//! Deliberate faults, one at a time, for testing the tests: the simulator's checks must catch each. Only with the feature
+//! `planted`; otherwise nothing of this is compiled in.
+
+#[cfg(feature = "planted")]
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+/// The faults that a build with the feature `planted` can switch on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "the hooks name faults that only that feature plants"))]
+pub enum Fault {
+    /// The rest of a write begins where the whole began.
+    RepeatPart,
+    /// A write that was done in parts tells the last one only.
+    TellLastPart,
+    /// A write that a signal cut short tells the signal and not what was written.
+    TellInterrupt,
+    /// A descriptor is taken for one that never waits.
+    SeemNonblocking,
+    /// A wait for a child that has not exited is over.
+    ForgetToWait,
+    /// A descriptor that is closed stays open.
+    KeepOpen,
+}
+
+#[cfg(feature = "planted")]
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 6] = [
+        Fault::RepeatPart,
+        Fault::TellLastPart,
+        Fault::TellInterrupt,
+        Fault::SeemNonblocking,
+        Fault::ForgetToWait,
+        Fault::KeepOpen,
+    ];
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fault::RepeatPart => "repeat-part",
+            Fault::TellLastPart => "tell-last-part",
+            Fault::TellInterrupt => "tell-interrupt",
+            Fault::SeemNonblocking => "seem-nonblocking",
+            Fault::ForgetToWait => "forget-to-wait",
+            Fault::KeepOpen => "keep-open",
+        }
+    }
+}
+
+/// The fault of a process.
+#[derive(Debug, Default)]
+pub struct Planted {
+    /// Its place in [`Fault::ALL`] plus one; 0: none.
+    #[cfg(feature = "planted")]
+    fault: AtomicU64,
+    /// How many opportunities pass before it strikes.
+    #[cfg(feature = "planted")]
+    left: AtomicU64,
+    #[cfg(feature = "planted")]
+    struck: AtomicBool,
+}
+
+impl Planted {
+    /// From its opportunity number `after` on, this goes wrong.
+    #[cfg(feature = "planted")]
+    pub fn plant(&self, fault: Fault, after: u64) {
+        self.left.store(after, Relaxed);
+        self.fault.store(fault as u64 + 1, Relaxed);
+    }
+
+    /// Whether it has gone wrong.
+    #[cfg(feature = "planted")]
+    pub fn has_struck(&self) -> bool {
+        self.struck.load(Relaxed)
+    }
+
+    /// Whether this goes wrong now.
+    #[inline(always)]
+    #[cfg_attr(not(feature = "planted"), allow(unused_variables, reason = "nothing is planted then"))]
+    pub(crate) fn strikes(&self, fault: Fault) -> bool {
+        #[cfg(feature = "planted")]
+        return self.fault.load(Relaxed) == fault as u64 + 1 && self.is_time();
+        #[cfg(not(feature = "planted"))]
+        false
+    }
+
+    #[cfg(feature = "planted")]
+    fn is_time(&self) -> bool {
+        let left = self.left.load(Relaxed);
+        self.left.store(left.saturating_sub(1), Relaxed);
+        self.struck.fetch_or(left == 0, Relaxed);
+        left == 0
+    }
+}
