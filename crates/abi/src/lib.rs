@@ -15,12 +15,12 @@
 /// The constants of the kernel's user-visible headers, as they are.
 pub use linux_raw_sys::general as linux;
 
+pub mod args;
 pub mod bytes;
 pub mod checkpoint;
 mod clone;
 pub mod epoll;
 mod errno;
-pub mod fcntl;
 pub mod frame;
 pub mod futex;
 pub mod neighbour;

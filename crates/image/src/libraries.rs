@@ -3,6 +3,7 @@
 
 use crate::auxv::Auxiliary;
 use crate::plans;
+use abi::args::{MAP_FIXED_NOREPLACE, MAP_PRIVATE_ANONYMOUS, PROT_READ_WRITE};
 use alloc::vec::Vec;
 use arch::{entry, syscall};
 use core::ffi::{CStr, c_char};
@@ -14,7 +15,6 @@ use sync::Lock;
 const PAGE: u64 = 4096;
 const PF_R: u32 = 4;
 const PROT_RX: usize = 5;
-const PROT_RW: usize = 3;
 
 /// The names by library number; number 0 is what came by dispatch.
 pub static NAMES: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
@@ -177,7 +177,7 @@ impl Writable {
         // The vDSO's mapping may be longer than its code, and can only be changed as a whole.
         (0..8).map(|more| len + more * PAGE).find_map(|len| {
             // SAFETY: text of an object; it is put back when this is dropped.
-            let r = unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_RW) };
+            let r = unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_READ_WRITE) };
             (r == 0).then_some(Writable { start, len })
         })
     }
@@ -229,7 +229,7 @@ struct StubArea {
 
 impl StubArea {
     fn near(code: &Code<'_>, stubs: usize) -> Option<StubArea> {
-        const MAP_PRIVATE_ANONYMOUS_FIXED_NOREPLACE: usize = 0x10_0022;
+        const FLAGS: u64 = MAP_PRIVATE_ANONYMOUS | MAP_FIXED_NOREPLACE;
         let len = (64 + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
         let below = code.address & !(PAGE - 1);
         let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
@@ -237,9 +237,7 @@ impl StubArea {
             let step = i * 64 * 1024;
             for base in [above + step, below.wrapping_sub(step + len)] {
                 // SAFETY: only takes a place that is free.
-                let p = unsafe {
-                    syscall!(abi::nr::MMAP, base, len, PROT_RW, MAP_PRIVATE_ANONYMOUS_FIXED_NOREPLACE, usize::MAX, 0)
-                };
+                let p = unsafe { syscall!(abi::nr::MMAP, base, len, PROT_READ_WRITE, FLAGS, usize::MAX, 0) };
                 if p == base as isize {
                     let area = StubArea { base, len, used: 64 };
                     // SAFETY: fresh pages.

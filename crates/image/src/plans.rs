@@ -1,6 +1,7 @@
 //! Which system calls of an object are replaced: from the file that the command has left beside the image, or, for
 //! an object that it did not know, by looking at the code.
 
+use abi::args::O_NOFOLLOW;
 use alloc::vec::Vec;
 use host::os;
 use patch::elf::Object;
@@ -39,7 +40,6 @@ pub fn sites(recorded: &[u8], object: &Object<'_>, code: &Code<'_>) -> Vec<Site>
 
 /// A whole file, by its path with a zero at the end.
 fn read(path: &[u8]) -> Option<Vec<u8>> {
-    const O_NOFOLLOW: usize = 0o400000;
     /// Some six times the plan of a C library.
     const LEN_MAX: u64 = 64 * 1024;
     let fd = os::open(path, O_NOFOLLOW, 0).ok()?;

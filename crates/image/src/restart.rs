@@ -13,6 +13,7 @@ use crate::auxv::Auxiliary;
 use crate::libraries;
 use crate::link_map::LinkMap;
 use crate::options::Options;
+use abi::args::{AT_FDCWD, O_CLOEXEC, PR_GET_NAME, PR_SET_NAME};
 use alloc::vec::Vec;
 use arch::syscall;
 use core::ffi::{CStr, c_char};
@@ -54,7 +55,6 @@ static START: Lock<Option<Start>> = Lock::new(None);
 
 /// Notes how the process was started, and undoes what the last start has left: the program's name.
 pub fn begin(argv: *const *const c_char, envp: *const *const c_char, aux: &Auxiliary, options: &Options<'_>) {
-    const PR_SET_NAME: usize = 15;
     if let Some(name) = options.name {
         // SAFETY: the host reads sixteen bytes.
         unsafe { syscall!(abi::nr::PRCTL, PR_SET_NAME, name.as_ptr()) };
@@ -118,8 +118,6 @@ unsafe fn static_storage(map: &LinkMap) -> u64 {
 /// if they are not in `head`, the beginning of the file, a beginning of which they are a part.
 fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
     const ELF_HEADER: usize = 64;
-    const AT_FDCWD: isize = -100;
-    const O_RDONLY_CLOEXEC: usize = 0o2000000;
     let offset = u64::from_le_bytes(head.get(32..40)?.try_into().ok()?);
     let count = u16::from_le_bytes(head.get(56..58)?.try_into().ok()?);
     let size = ProgramHeader::LEN * usize::from(count);
@@ -131,7 +129,7 @@ fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
     bytes.resize(ELF_HEADER + size, 0);
     // SAFETY: the linker's own name of the file; the buffer is ours and as long as said.
     let read = unsafe {
-        let fd = syscall!(abi::nr::OPENAT, AT_FDCWD, file, O_RDONLY_CLOEXEC, 0);
+        let fd = syscall!(abi::nr::OPENAT, AT_FDCWD, file, O_CLOEXEC, 0);
         if fd < 0 {
             return None;
         }
@@ -144,7 +142,6 @@ fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
 
 /// Becomes the same program with that reserve. Returns only if the host refuses: the linker then says what is missing.
 unsafe fn execute(start: &Start, reserve: u64) {
-    const PR_GET_NAME: usize = 16;
     let k = Carrier::my_process();
     let mut name = [0u8; 16];
     // SAFETY: the host fills the name.

@@ -1,6 +1,7 @@
 //! `--stats`: the summary at the end, on the standard error stream.
 
 use crate::libraries;
+use abi::args::CLOCK_PROCESS_CPUTIME_ID;
 use core::fmt::Write;
 use host::os;
 use host::process::Process;
@@ -8,8 +9,6 @@ use host::report::Line;
 use ids::Nanos;
 use kernel::cpu::LIBRARIES_MAX;
 use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
-
-const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 static BEGAN: AtomicU64 = AtomicU64::new(0);

@@ -19,6 +19,10 @@
 //! A process that does none of this pays one load of a word that never changes for each call that the host answers.
 
 use crate::{Host, Linux};
+use abi::args::{
+    F_NOTIFY, F_SETFL, F_SETLEASE, F_SETOWN, F_SETOWN_EX, FIOASYNC, FIOSETOWN, MSG_OOB, O_ASYNC, SIOCSPGRP, TIOCNOTTY,
+    TIOCSIG, TIOCSTI, TIOCSWINSZ, TIOCVHANGUP,
+};
 use abi::{Itimerval, Signal, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::hint;
@@ -155,24 +159,13 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-const FIOASYNC: u64 = 0x5452;
-const FIOSETOWN: u64 = 0x8901;
-const SIOCSPGRP: u64 = 0x8902;
-const F_SETOWN: u64 = 8;
-const F_SETOWN_EX: u64 = 15;
-
 /// Whether the call sends out of band.
 pub(crate) fn is_urgent(call: &Call) -> bool {
-    const MSG_OOB: u64 = 1;
     let flags = if call.nr == nr::SENDTO { call.args[3] } else { call.args[2] };
     flags & MSG_OOB != 0
 }
 
 fn makes_descriptor_send([_, command, argument, ..]: &[u64; 6]) -> bool {
-    use abi::fcntl::F_SETFL;
-    const F_SETLEASE: u64 = 1024;
-    const F_NOTIFY: u64 = 1026;
-    const O_ASYNC: u64 = 0o20000;
     match *command {
         F_SETFL => argument & O_ASYNC != 0,
         F_SETLEASE | F_NOTIFY => true,
@@ -183,10 +176,5 @@ fn makes_descriptor_send([_, command, argument, ..]: &[u64; 6]) -> bool {
 /// Controls that make a terminal send signals to the caller's own group: to give it up, to hang it up, to type, to change
 /// its size.
 fn sends_from_terminal(request: u64) -> bool {
-    const TIOCSTI: u64 = 0x5412;
-    const TIOCSWINSZ: u64 = 0x5414;
-    const TIOCNOTTY: u64 = 0x5422;
-    const TIOCSIG: u64 = 0x4004_5436;
-    const TIOCVHANGUP: u64 = 0x5437;
     matches!(request, TIOCSTI | TIOCSWINSZ | TIOCNOTTY | TIOCSIG | TIOCVHANGUP)
 }

@@ -1,12 +1,9 @@
 //! Confinement of host threads (`seccomp(2)`, `unshare(2)`, `setns(2)`).
 
 use crate::{Host, Linux};
+use abi::args::{SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES};
 use abi::{Errno, nr};
 use kernel::{Call, Out};
-
-/// `seccomp(2)`: what only asks.
-const SECCOMP_GET_ACTION_AVAIL: u64 = 2;
-const SECCOMP_GET_NOTIF_SIZES: u64 = 3;
 
 impl<M: Host> Linux<'_, M> {
     /// Confinement of one host thread that cannot be repeated on the others is refused, as a host

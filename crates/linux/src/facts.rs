@@ -1,14 +1,19 @@
 //! Questions to the host about this process and its files.
 
 use crate::Host;
-use crate::machine::Arg;
 use crate::machine::Arg::{In, Out, Word};
-use abi::fcntl::{F_GETFL, O_NONBLOCK};
+use abi::args::{
+    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN, POLLOUT, RWF_NOWAIT,
+    S_IFIFO, S_IFMT, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET,
+};
 use abi::nr;
 use core::ffi::CStr;
 use ids::Nanos;
 use kernel::Call;
 use kernel::Capability;
+
+/// The offset that means "the file's own position" to `preadv2(2)` and `pwritev2(2)`: its two halves.
+pub(crate) const CURRENT: u64 = u64::MAX;
 
 /// The soft limit of a resource of this process.
 pub fn soft_limit(m: &impl Host, resource: u64) -> u64 {
@@ -17,8 +22,6 @@ pub fn soft_limit(m: &impl Host, resource: u64) -> u64 {
 
 /// Whether the host grants this to the calling carrier.
 pub(crate) fn has_capability(m: &impl Host, what: Capability) -> bool {
-    const CAP_SYS_NICE: u32 = 23;
-    const CAP_SYS_RESOURCE: u32 = 24;
     let capability = match what {
         Capability::SetPriorities => CAP_SYS_NICE,
         Capability::RaiseLimits => CAP_SYS_RESOURCE,
@@ -31,15 +34,10 @@ pub(crate) fn has_capability(m: &impl Host, what: Capability) -> bool {
 
 /// Whether `poll(2)` finds `fd` ready for reading or writing, or finds fault with it.
 pub(crate) fn is_ready(m: &impl Host, fd: u64, for_writing: bool) -> bool {
-    const POLLIN: u64 = 1;
-    const POLLOUT: u64 = 4;
     // `struct pollfd` is a word: descriptor, events, and what the host answers.
     let mut one = (fd & 0xffff_ffff | if for_writing { POLLOUT } else { POLLIN } << 32).to_le_bytes();
     (fd as i32) < 0 || m.ask(nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0
 }
-
-const SOL_SOCKET: u64 = 1;
-const SO_RCVLOWAT: u64 = 18;
 
 fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
     let (mut value, mut size) = ([0; SIZE], (SIZE as u32).to_le_bytes());
@@ -49,8 +47,6 @@ fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Opti
 
 /// The time limit of a socket for sending, or for receiving; `None` for no limit and for what is no socket.
 pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option<Nanos> {
-    const SO_RCVTIMEO: u64 = 20;
-    const SO_SNDTIMEO: u64 = 21;
     let time = socket_option::<16>(m, fd, if sending { SO_SNDTIMEO } else { SO_RCVTIMEO })?;
     // struct timeval.
     let [seconds, micros] = [0, 8].map(|at| abi::bytes::get_u64(&time, at));
@@ -82,9 +78,6 @@ pub(crate) fn sets_enough(call: &Call) -> bool {
 
 /// Whether an `open(2)` or `openat(2)` names a FIFO and may wait for its other end.
 pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFIFO: u32 = 0o010000;
-    const AT_FDCWD: u64 = -100i64 as u64;
     let a = &call.args;
     let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };
     // `struct stat` has 144 bytes; st_mode is the word at byte 24.
@@ -95,7 +88,6 @@ pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
 
 /// The size in bytes of a System V shared memory segment.
 pub(crate) fn segment_size(m: &impl Host, id: u64) -> Option<u64> {
-    const IPC_STAT: u64 = 2;
     // `struct shmid64_ds` has 112 bytes; shm_segsz follows the permissions, which take 48 of them.
     let mut known = [[0; 8]; 14];
     let result = m.ask(nr::SHMCTL, &mut [Word(id), Word(IPC_STAT), Out(known.as_flattened_mut())]);
@@ -104,10 +96,8 @@ pub(crate) fn segment_size(m: &impl Host, id: u64) -> Option<u64> {
 
 /// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer, without waiting.
 pub(crate) fn transfer_at_once(m: &impl Host, nr: usize, fd: u64, addr: u64, len: u64) -> isize {
-    const RWF_NOWAIT: u64 = 8;
-    const CURRENT: Arg = Word(u64::MAX);
     let vector = [addr.to_le_bytes(), len.to_le_bytes()];
-    m.ask(nr, &mut [Word(fd), In(vector.as_flattened()), Word(1), CURRENT, CURRENT, Word(RWF_NOWAIT)])
+    m.ask(nr, &mut [Word(fd), In(vector.as_flattened()), Word(1), Word(CURRENT), Word(CURRENT), Word(RWF_NOWAIT)])
 }
 
 /// `select(2)` of descriptors below `n` in three sets (0 for none) that does not wait.
@@ -130,7 +120,6 @@ pub(crate) fn read_file<'a>(m: &impl Host, path: &CStr, to: &'a mut [u8]) -> &'a
 
 /// Opens a file of the host's by a path of ours; it is closed by exec.
 pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
-    const O_CLOEXEC: u64 = 0o2000000;
     m.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
 }
 

@@ -1,9 +1,10 @@
 //! The end of a host call that waited: its result, and what the program is told if a signal cut it short.
 
-use crate::host_call::{WNOHANG, with};
+use crate::host_call::with;
 use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
+use abi::args::WNOHANG;
 use abi::{Errno, SigInfo, nr};
 use ids::{Nanos, ThreadIdx};
 use kernel::FOR_EVER;

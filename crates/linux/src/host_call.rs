@@ -4,27 +4,19 @@
 //! wait, its thread leaves the CPU as for any other wait, and the machine makes the call
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
+use crate::facts::CURRENT;
 use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
 use crate::planted::Fault;
 use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
+use abi::args::{IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR, WNOHANG};
 use abi::{Errno, Signal, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::Here;
 use kernel::machine::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
-
-const RWF_NOWAIT: u64 = 8;
-const MSG_DONTWAIT: u64 = 0x40;
-const MSG_ERRQUEUE: u64 = 0x2000;
-pub(crate) const WNOHANG: u64 = 1;
-const LOCK_NB: u64 = 4;
-const IPC_NOWAIT: u64 = 0o4000;
-const SEEK_CUR: u64 = 1;
-/// The offset that means "the file's own position" to `preadv2(2)`.
-const CURRENT: u64 = u64::MAX;
 
 /// Makes a call of the current thread if it is one that the host answers at once, whatever its arguments are and
 /// whatever state the process is in: the result.
@@ -360,6 +352,5 @@ pub(crate) fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
 }
 
 fn waits_for_all(flags: u64) -> bool {
-    const MSG_WAITALL: u64 = 0x100;
     flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL
 }

@@ -5,6 +5,7 @@
 
 use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
+use abi::args::{ITIMER_REAL, RLIMIT_CPU, RLIMIT_RTTIME, RUSAGE_SELF};
 use abi::{Itimerval, Timeval, nr};
 use ids::Nanos;
 use kernel::Times;
@@ -12,9 +13,6 @@ use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
 
-const RLIMIT_CPU: u64 = 0;
-const RLIMIT_RTTIME: u64 = 15;
-const ITIMER_REAL: u64 = 0;
 /// ITIMER_VIRTUAL and ITIMER_PROF.
 const ITIMERS: [u64; 2] = [1, 2];
 /// Size of `struct rusage`.
@@ -58,7 +56,6 @@ pub(crate) fn hand_on(m: &impl Host, times: &Times) {
 
 /// User and system time of the process.
 pub(crate) fn usage(m: &impl Host) -> Usage {
-    const RUSAGE_SELF: u64 = 0;
     let mut bytes = [0; RUSAGE_SIZE];
     m.ask(nr::GETRUSAGE, &mut [Word(RUSAGE_SELF), Out(&mut bytes)]);
     // Both times come first.

@@ -1,5 +1,6 @@
 //! Kinds of host calls: which of them may wait, last, be parked or start over.
 
+use abi::args::{F_OFD_SETLKW, F_SETLKW, TCSBRK, TCSBRKP, TCSETSF, TCSETSW};
 use abi::{Errno, nr};
 
 /// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
@@ -210,16 +211,10 @@ pub fn restarts(call: usize) -> Errno {
 
 /// Whether a command of `fcntl(2)` waits for a lock.
 pub(crate) fn fcntl_waits(cmd: u64) -> bool {
-    const F_SETLKW: u64 = 7;
-    const F_OFD_SETLKW: u64 = 38;
     cmd == F_SETLKW || cmd == F_OFD_SETLKW
 }
 
 /// Terminal controls that wait for output to drain; all else is taken to be quick.
 pub(crate) fn ioctl_waits(request: u64) -> bool {
-    const TCSBRK: u64 = 0x5409;
-    const TCSETSW: u64 = 0x5403;
-    const TCSETSF: u64 = 0x5404;
-    const TCSBRKP: u64 = 0x5425;
     matches!(request, TCSBRK | TCSETSW | TCSETSF | TCSBRKP)
 }

@@ -5,23 +5,16 @@ pub mod stacks;
 mod unused;
 
 use crate::{Host, Linux, facts};
+use abi::args::{
+    MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED, MAP_STACK, MAP_TYPE,
+    MREMAP_DONTUNMAP, MREMAP_FIXED, PROT_NONE, PROT_READ_WRITE,
+};
 use abi::nr;
 use ids::CpuId;
 use kernel::machine::Call;
 use kernel::trap::Out;
 
 const PAGE: u64 = 4096;
-const PROT_NONE: u64 = 0;
-const PROT_READ_WRITE: u64 = 3;
-const MAP_SHARED: u64 = 1;
-const MAP_PRIVATE: u64 = 2;
-const MAP_TYPE: u64 = 0xf;
-const MAP_FIXED: u64 = 0x10;
-const MAP_ANONYMOUS: u64 = 0x20;
-const MAP_NORESERVE: u64 = 0x4000;
-const MAP_STACK: u64 = 0x20000;
-const MADV_DONTNEED: u64 = 4;
-const MREMAP_FIXED: u64 = 2;
 const SHM_REMAP: u64 = 0o40000;
 
 /// The memory of the process, as far as we look.
@@ -81,7 +74,6 @@ impl<M: Host> Linux<'_, M> {
     /// Shared ranges stay shared where they move, and as far as they grow. A length of 0 maps shared pages a second
     /// time (`mremap(2)`).
     fn move_mapping(&self, call: &Call) -> Out {
-        const MREMAP_DONTUNMAP: u64 = 4;
         let [old, old_len, new_len, flags, ..] = call.args;
         let shared = self.shared.contains(old);
         let at = self.m.host(*call);

@@ -3,15 +3,13 @@
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
+use abi::args::{PIDFD_THREAD, PTRACE_TRACEME};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx, Tid};
 use kernel::Call;
 use kernel::trap::{Out, Process};
 
-/// `pidfd_open(2)`.
-const PIDFD_THREAD: u64 = 0o200;
 const IOPRIO_WHO_PROCESS: u64 = 1;
-const PTRACE_TRACEME: u64 = 0;
 
 /// The arguments of a call that hold such an id.
 fn ids_of(call: &Call) -> &'static [usize] {

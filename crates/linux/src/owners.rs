@@ -7,6 +7,7 @@
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
+use abi::args::{F_GETOWN, F_GETOWN_EX, F_SETOWN, F_SETOWN_EX};
 use kernel::Call;
 use kernel::trap::Out;
 
@@ -16,10 +17,6 @@ use ids::{CpuId, ThreadIdx, Tid};
 use sync::Lock;
 use sync::atomic::{AtomicBool, Ordering::*};
 
-const F_SETOWN: u64 = 8;
-const F_GETOWN: u64 = 9;
-const F_SETOWN_EX: u64 = 15;
-const F_GETOWN_EX: u64 = 16;
 /// Kinds of owners in `struct f_owner_ex`.
 const F_OWNER_TID: u32 = 0;
 const F_OWNER_PID: u32 = 1;

@@ -12,6 +12,7 @@
 
 use crate::kinds::restarts;
 use crate::{Host, Linux, facts};
+use abi::args::WNOHANG;
 use abi::{Errno, nr};
 use ids::{Nanos, ThreadIdx};
 use kernel::Clock;
@@ -39,7 +40,6 @@ impl<M: Host> Linux<'_, M> {
     /// Whether the call has to wait, as far as the host can be asked. If not, it must be made to know: a carrier that has
     /// nobody to leave its CPU to makes it.
     pub fn would_wait(&self, call: &Call) -> bool {
-        const WNOHANG: u64 = 1;
         let a = &call.args;
         if let Some(writing) = direction(call.nr) {
             return !facts::is_ready(&self.m, a[0], writing)

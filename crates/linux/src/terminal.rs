@@ -8,6 +8,10 @@
 use crate::facts;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::{Host, Linux};
+use abi::args::{
+    TCFLSH, TCGETA, TCGETS, TCSBRK, TCSBRKP, TCSETAF, TCSETS, TCSETS2, TCSETSF2, TCXONC, TIOCCBRK, TIOCGPGRP, TIOCGPTN,
+    TIOCSBRK, TIOCSETD, TIOCSPGRP,
+};
 use abi::{Errno, SIG_IGN, Signal, nr};
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -22,9 +26,6 @@ const PATIENCE: Nanos = Nanos(200_000_000);
 /// The host stops the process, and no thread hears of it.
 const UNTIL_STOPPED: Nanos = Nanos(5_000_000);
 
-const TIOCGPGRP: u64 = 0x540f;
-const TIOCGPTN: u64 = 0x8004_5430;
-const TCGETS: u64 = 0x5401;
 /// In `c_lflag`.
 const TOSTOP: u32 = 0o400;
 /// The number of ancestors that are examined.
@@ -37,9 +38,6 @@ struct Background {
     /// The terminal stops those who write, too (TOSTOP).
     stops_writers: bool,
 }
-
-/// `tcsetpgrp(3)`: refused in its own way.
-const TIOCSPGRP: u64 = 0x5410;
 
 impl<M: Host> Linux<'_, M> {
     /// Stops the process group for a call at a terminal that it may not make now; `None` if it may.
@@ -122,18 +120,6 @@ impl<M: Host> Linux<'_, M> {
 
 /// Whether this ioctl(2) is for process groups in front only (`tty_check_change` in `drivers/tty`).
 pub(crate) fn changes_terminal(request: u64) -> bool {
-    const TCSETS: u64 = 0x5402;
-    const TCSETAF: u64 = 0x5408;
-    const TCSBRK: u64 = 0x5409;
-    const TCXONC: u64 = 0x540a;
-    const TCFLSH: u64 = 0x540b;
-    const TIOCSETD: u64 = 0x5423;
-    const TCSBRKP: u64 = 0x5425;
-    const TIOCSBRK: u64 = 0x5427;
-    const TIOCCBRK: u64 = 0x5428;
-    const TCSETS2: u64 = 0x402c_542b;
-    const TCSETSF2: u64 = 0x402c_542d;
-    const TCGETA: u64 = 0x5405;
     matches!(
         request,
         TCSETS..=TCSETAF | TCSBRK | TCXONC | TCFLSH | TIOCSPGRP | TIOCSETD | TCSBRKP | TIOCSBRK | TIOCCBRK

@@ -1,18 +1,13 @@
 //! `writev(2)` and `sendmsg(2)` in a form that does not wait, from any byte on: a stream may take a part.
 
-use crate::{Host, Linux};
+use crate::facts::CURRENT;
+use crate::{Host, Linux, facts};
+use abi::args::{MSG_DONTWAIT, MSG_EOR, MSG_NOSIGNAL, MSG_OOB, RWF_NOWAIT};
 use abi::{Errno, nr};
 use kernel::{Call, Fault};
 
-const RWF_NOWAIT: u64 = 8;
-const MSG_DONTWAIT: u64 = 0x40;
-const MSG_NOSIGNAL: u64 = 0x4000;
-/// The offset that means "the file's own position" to `pwritev2(2)`.
-const CURRENT: u64 = u64::MAX;
 /// The most pieces that a call may have (UIO_MAXIOV).
 const PIECES_MAX: u64 = 1024;
-/// The most pieces of a rest that are sent at once.
-const AT_ONCE: usize = 16;
 
 /// The pieces of memory that a call sends, each an address and a length.
 #[derive(Clone, Copy)]
@@ -38,7 +33,7 @@ impl<M: Host> Linux<'_, M> {
             // It says what is wrong.
             return Sent::Done(self.send_at_once(call));
         };
-        let result = if part == 0 { self.send_at_once(call) } else { self.send_rest(call, pieces, part) };
+        let result = if part == 0 { self.send_at_once(call) } else { self.send_rest(call, pieces, part, total) };
         match result {
             r if r == Errno::EAGAIN.to_ret() => Sent::Nothing,
             r if r >= 0 && part + (r as u64) < total => Sent::Part(r),
@@ -76,27 +71,27 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
-    /// Sends the rest after `part` bytes, or its first pieces. Control data went with the first part.
-    fn send_rest(&self, call: &Call, pieces: Pieces, part: u64) -> isize {
-        let (mut rest, mut n, mut skip) = ([[0; 2]; AT_ONCE], 0, part);
+    /// Sends the first piece that is left after `part` bytes. Control data went with the first part.
+    fn send_rest(&self, call: &Call, pieces: Pieces, part: u64, total: u64) -> isize {
+        let mut skip = part;
         for i in 0..pieces.count {
             let Ok([at, len]) = self.piece(pieces, i) else { return Errno::EFAULT.to_ret() };
-            let skipped = skip.min(len);
-            skip -= skipped;
-            if len > skipped && n < AT_ONCE {
-                rest[n] = [at + skipped, len - skipped];
-                n += 1;
+            if skip < len {
+                let (at, len) = (at.wrapping_add(skip), len - skip);
+                return self.send_piece(call, at, len, part + len == total);
             }
+            skip -= len;
         }
-        let (fd, flags, at) = (call.args[0], call.args[2], rest.as_ptr() as u64);
-        // struct msghdr: name, its length, the pieces, their number, control data, its length, flags.
-        let message = [0, 0, at, n as u64, 0, 0, 0_u64];
-        self.m.host(match call.nr {
-            nr::SENDMSG => {
-                let flags = flags | MSG_DONTWAIT | MSG_NOSIGNAL;
-                Call { nr: call.nr, args: [fd, message.as_ptr() as u64, flags, 0, 0, 0] }
-            }
-            _ => Call { nr: nr::PWRITEV2, args: [fd, at, n as u64, CURRENT, CURRENT, RWF_NOWAIT] },
-        })
+        0
+    }
+
+    fn send_piece(&self, call: &Call, at: u64, len: u64, is_last: bool) -> isize {
+        let [fd, _, flags, ..] = call.args;
+        if call.nr != nr::SENDMSG {
+            return facts::transfer_at_once(&self.m, nr::PWRITEV2, fd, at, len);
+        }
+        // The end of a record, or urgent data, is the end of the last piece.
+        let flags = if is_last { flags } else { flags & !(MSG_EOR | MSG_OOB) };
+        self.m.host(Call { nr: nr::SENDTO, args: [fd, at, len, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0] })
     }
 }

@@ -3,6 +3,7 @@
 use crate::base::os::{self, HostAction};
 use crate::base::report;
 use abi::SigSet;
+use abi::args::PR_SET_SYSCALL_USER_DISPATCH;
 use arch::{entry, syscall};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
@@ -54,7 +55,6 @@ pub(crate) fn in_image(rip: u64) -> bool {
 
 /// Turns system call dispatch on for this host thread.
 pub fn dispatch_on() {
-    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
     let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
     // SAFETY: from here on system calls outside the image arrive at our handler.
     let r = unsafe { syscall!(os::nr::PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, 0) };

@@ -12,6 +12,7 @@
 
 use crate::base::os::{self, nr};
 use abi::Errno;
+use abi::args::{MAP_SHARED, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, PROT_READ, PROT_READ_WRITE};
 use arch::{syscall, user};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
@@ -23,12 +24,8 @@ const BLOCKS: u32 = (END - FIRST) / BLOCK;
 /// A counter of the blocks that were taken, and for each block the process that took it last.
 const SIZE: usize = (4 * (1 + BLOCKS as usize)).next_multiple_of(4096);
 
-const O_RDWR: usize = 0o2;
-const O_CREAT: usize = 0o100;
 /// NOFOLLOW | NONBLOCK
-const O_CAREFUL: usize = 0o400000 | 0o4000;
-const PROT_READ: usize = 1;
-const PROT_READ_WRITE: usize = 3;
+const O_CAREFUL: u64 = O_NOFOLLOW | O_NONBLOCK;
 
 /// The file as this process has it.
 #[derive(Debug, Default)]
@@ -136,13 +133,12 @@ struct Mapped {
 impl Mapped {
     /// Maps the user's file; to be written: makes it if it is missing.
     fn open(uid: u32, writable: bool) -> Option<Mapped> {
-        const SHARED: usize = 1;
         let (flags, rights) = if writable { (O_RDWR | O_CREAT, PROT_READ_WRITE) } else { (0, PROT_READ) };
         let fd = os::open(&path(uid), flags | O_CAREFUL, 0o600).ok()?;
         // SAFETY: the descriptor is ours; the host chooses the place.
         let at = unsafe {
             let whole = is_private(fd, uid) && (has_size(fd) || writable && syscall!(nr::FTRUNCATE, fd, SIZE) == 0);
-            if whole { syscall!(nr::MMAP, 0, SIZE, rights, SHARED, fd, 0) } else { -1 }
+            if whole { syscall!(nr::MMAP, 0, SIZE, rights, MAP_SHARED, fd, 0) } else { -1 }
         };
         os::close(fd);
         (at > 0).then_some(Mapped { at: at as u64 })

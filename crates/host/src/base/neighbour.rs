@@ -7,6 +7,7 @@
 use crate::base::ids_file;
 use crate::base::os::{self, nr};
 use crate::base::socket::{Peer, Socket};
+use abi::args::CAP_SYS_NICE;
 use abi::neighbour::{self, Answer, Question, ROOM, Shape};
 use abi::{Errno, SigInfo, si_code};
 use arch::{base, syscall, user};
@@ -163,7 +164,6 @@ fn is_owner(peer: &Peer) -> bool {
 
 /// Whether that process has CAP_SYS_NICE here: in a user namespace of its own it would have another map of users.
 fn may_set_priorities(process: i32) -> bool {
-    const CAP_SYS_NICE: u32 = 23;
     let (mut mine, mut theirs) = ([0; 512], [0; 512]);
     let Ok(process @ 1..) = u32::try_from(process) else { return false };
     let same =

@@ -1,5 +1,10 @@
 //! The host calls that the machine makes for itself, with types.
 
+use abi::args::{
+    AT_FDCWD, F_DUPFD_CLOEXEC, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, MADV_POPULATE_WRITE, MAP_NORESERVE,
+    MAP_PRIVATE_ANONYMOUS, O_CLOEXEC, POLLIN, POLLOUT, PR_GET_TIMERSLACK, PR_SET_TIMERSLACK, PRIO_PROCESS, PROT_NONE,
+    PROT_READ_WRITE,
+};
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -23,13 +28,6 @@ pub const IDENTITY_COOKIE: u64 = COOKIE + 1;
 pub(crate) mod nr {
     pub use abi::nr::*;
 }
-
-const FUTEX_WAIT_PRIVATE: usize = 128;
-const FUTEX_WAKE_PRIVATE: usize = 129;
-const PROT_NONE: usize = 0;
-const PROT_READ_WRITE: usize = 3;
-const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-const MAP_NORESERVE: usize = 0x4000;
 
 /// Sleeps while the word holds `value`, at most `timeout`. May return early.
 pub fn futex_wait(word: &AtomicU32, value: u32, timeout: Option<Nanos>) {
@@ -114,8 +112,6 @@ fn take_room(len: usize) -> Option<*mut u8> {
     Some((ROOM_AT.load(Relaxed) + left) as *mut u8)
 }
 
-const MADV_POPULATE_WRITE: usize = 23;
-
 /// Has pages filled in at once, which costs less than a fault for each. A host that cannot (before Linux 5.14) leaves it.
 ///
 /// # Safety
@@ -163,7 +159,6 @@ pub fn cpu_time_of(tid: u32) -> Nanos {
 
 /// The nice value of the calling host thread.
 pub fn nice() -> Nice {
-    const PRIO_PROCESS: usize = 0;
     // SAFETY: no memory is touched.
     let biased = unsafe { syscall!(nr::GETPRIORITY, PRIO_PROCESS, 0) };
     // The call answers 20 - nice, so that no answer looks like an error (`getpriority(2)`).
@@ -178,8 +173,6 @@ pub fn getpid() -> i32 {
 
 /// The timer slack of carriers, in nanoseconds.
 pub const FINEST: u64 = 1;
-const PR_SET_TIMERSLACK: usize = 29;
-const PR_GET_TIMERSLACK: usize = 30;
 
 /// Sets the timer slack of the calling host thread; 0 resets it.
 pub fn set_timer_slack(slack: u64) {
@@ -204,8 +197,6 @@ pub fn gettid() -> i32 {
 
 /// Whether `poll(2)` finds `fd` ready within so many milliseconds, or finds fault with it.
 pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
-    const POLLIN: u64 = 1;
-    const POLLOUT: u64 = 4;
     let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
     // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
     unsafe { syscall!(nr::POLL, &raw mut one, 1, patience) > 0 }
@@ -346,9 +337,7 @@ pub fn write(fd: i32, bytes: &[u8]) {
 
 /// Opens a file, to be closed by exec: its descriptor, or the host's answer. The path ends with a zero; one that was
 /// cut off is too long.
-pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<i32, isize> {
-    const AT_FDCWD: isize = -100;
-    const O_CLOEXEC: usize = 0o2000000;
+pub fn open(path: &[u8], flags: u64, mode: usize) -> Result<i32, isize> {
     if !path.ends_with(&[0]) {
         return Err(abi::Errno::ENAMETOOLONG.to_ret());
     }
@@ -359,7 +348,6 @@ pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<i32, isize> {
 
 /// A second descriptor for the same file, not below `at_least` and closed by exec.
 pub fn duplicate(fd: i32, at_least: i32) -> Option<i32> {
-    const F_DUPFD_CLOEXEC: usize = 1030;
     // SAFETY: a new descriptor harms nobody.
     let new = unsafe { syscall!(nr::FCNTL, fd, F_DUPFD_CLOEXEC, at_least) };
     (new >= 0).then_some(new as i32)

@@ -15,6 +15,10 @@ use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use crate::base::request;
 use abi::SigInfo;
+use abi::args::{
+    AT_FDCWD, AT_SYMLINK_NOFOLLOW, CLOCK_BOOTTIME, CLOCK_THREAD_CPUTIME_ID, MADV_DONTFORK, MAP_SHARED, O_CREAT, O_EXCL,
+    O_NOFOLLOW, O_RDWR, PROT_READ_WRITE, RLIMIT_FSIZE, S_IFDIR, S_IFMT,
+};
 use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
@@ -50,12 +54,8 @@ const FOLDERS: u8 = 4;
 /// The one of them whose parent is everybody's.
 const SHARED_MEMORY: u8 = 2;
 
-const AT_FDCWD: isize = -100;
-const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 /// RDWR | CREAT | EXCL | NOFOLLOW
-const O_NEW: usize = 0o2 | 0o100 | 0o200 | 0o400000;
-const CLOCK_BOOTTIME: i32 = 7;
-const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+const O_NEW: u64 = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 
 impl Page {
     /// That of the process `pid`, which has not left it. `loader` names the image (`exec`).
@@ -177,8 +177,6 @@ fn image_folder(loader: &[u8]) -> Option<&[u8]> {
 
 /// The only user who can write to a folder; none if it is no folder or others can.
 fn owner(path: &Path) -> Result<Option<u64>, isize> {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFDIR: u32 = 0o040000;
     let mut stat = [0u32; 36];
     // SAFETY: `struct stat` has 144 bytes; st_mode and st_uid are the words at bytes 24 and 28.
     let r = unsafe {
@@ -296,10 +294,6 @@ impl Publisher {
 
 /// Replaces the old file by one with this header.
 fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writer<Mapping>> {
-    const RLIMIT_FSIZE: u64 = 1;
-    const MADV_DONTFORK: usize = 10;
-    const SHARED: usize = 1;
-    const READ_WRITE: usize = 3;
     let (path, new) = (page.file(false)?, page.file(true)?);
     let words = page_words(header.cpus, header.capacity);
     // Beyond it the host would send the program a signal.
@@ -310,7 +304,7 @@ fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writ
     // SAFETY: the descriptor is ours and closed again; a child must not write to its parent's page.
     let at = unsafe {
         let sized = syscall!(nr::FTRUNCATE, fd, 8 * words) == 0;
-        let at = if sized { syscall!(nr::MMAP, 0, 8 * words, READ_WRITE, SHARED, fd, 0) } else { -1 };
+        let at = if sized { syscall!(nr::MMAP, 0, 8 * words, PROT_READ_WRITE, MAP_SHARED, fd, 0) } else { -1 };
         syscall!(nr::CLOSE, fd);
         at
     };

@@ -11,6 +11,7 @@ use crate::base::contexts::Contexts;
 use crate::base::os::{self, nr};
 use crate::base::report::{self, Text};
 use crate::base::sites;
+use abi::args::{O_APPEND, O_CREAT, O_WRONLY, PR_GET_NAME};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::context::reg;
@@ -85,7 +86,6 @@ impl Records {
         };
         let recorder = Box::leak(Box::new(Recorder::new(folder, rings, memory)));
         let mut name = [0u8; 16];
-        const PR_GET_NAME: usize = 16;
         // SAFETY: the host fills sixteen bytes.
         unsafe { syscall!(nr::PRCTL, PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) };
         let name = name.as_chunks::<8>().0;
@@ -307,7 +307,6 @@ impl Recorder {
     }
 
     fn with_file(&self, f: impl FnOnce(&File)) {
-        const O_WRONLY_CREAT_APPEND: usize = 0o1 | 0o100 | 0o2000;
         let mut round = 0;
         while self.carrying.swap(true, AcqRel) {
             round += 1;
@@ -319,7 +318,7 @@ impl Recorder {
         let mut path = Text::<4096>::default();
         let folder = core::str::from_utf8(&self.folder).unwrap_or("");
         let _ = write!(path, "{folder}/{}\0", os::getpid());
-        if let Ok(fd) = os::open(path.as_bytes(), O_WRONLY_CREAT_APPEND, 0o600) {
+        if let Ok(fd) = os::open(path.as_bytes(), O_WRONLY | O_CREAT | O_APPEND, 0o600) {
             f(&File(fd));
             os::close(fd);
         }

@@ -6,7 +6,8 @@
 //! signal's sender may be forged, so the host is asked who listens: only this process's user and root get an answer.
 
 use crate::base::os::{self, nr};
-use crate::base::socket::{SOL_SOCKET, Socket};
+use crate::base::socket::Socket;
+use abi::args::{MFD_CLOEXEC, MSG_DONTWAIT_NOSIGNAL, SCM_RIGHTS, SOL_SOCKET};
 use abi::checkpoint::request;
 use abi::{SigInfo, si_code};
 use arch::syscall;
@@ -38,7 +39,6 @@ pub(crate) fn serve(k: &Kernel<impl Machine>, info: &SigInfo) -> bool {
 
 /// The answer, in a file without a name.
 fn write(k: &Kernel<impl Machine>) -> Option<i32> {
-    const MFD_CLOEXEC: usize = 1;
     // SAFETY: a new descriptor; the name is a string.
     let file = unsafe { syscall!(nr::MEMFD_CREATE, c"entresol-time".as_ptr(), MFD_CLOEXEC) };
     if file < 0 {
@@ -61,13 +61,11 @@ fn write(k: &Kernel<impl Machine>) -> Option<i32> {
 
 /// Sends the descriptor with one byte (`unix(7)`, SCM_RIGHTS).
 fn send(socket: i32, file: i32) {
-    const SCM_RIGHTS: u64 = 1;
-    const DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
     let byte = [1u8];
     let part = [byte.as_ptr() as u64, 1];
     // `struct cmsghdr`: length, level and type, then the descriptor and its padding.
     let control = [20u64, SCM_RIGHTS << 32 | SOL_SOCKET as u64, u64::from(file as u32)];
     let message = [0, 0, part.as_ptr() as u64, 1, control.as_ptr() as u64, size_of_val(&control) as u64, 0];
     // SAFETY: `struct msghdr` and all that it names are ours.
-    unsafe { syscall!(nr::SENDMSG, socket, message.as_ptr(), DONTWAIT_NOSIGNAL) };
+    unsafe { syscall!(nr::SENDMSG, socket, message.as_ptr(), MSG_DONTWAIT_NOSIGNAL) };
 }

@@ -2,12 +2,12 @@
 //! they are dropped, by exec, and never wait longer than they are told.
 
 use crate::base::os::{self, nr};
+use abi::args::{MSG_DONTWAIT_NOSIGNAL, O_CLOEXEC, O_NONBLOCK, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET};
 use arch::syscall;
 
 const AF_UNIX: u16 = 1;
 /// SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK
-const CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
-pub(crate) const SOL_SOCKET: usize = 1;
+const CLOEXEC_NONBLOCK: u64 = O_CLOEXEC | O_NONBLOCK;
 /// Bytes of a name.
 const NAME: usize = abi::neighbour::NAME;
 
@@ -26,7 +26,6 @@ pub(crate) struct Peer {
 
 impl Socket {
     fn new() -> Option<Socket> {
-        const SOCK_STREAM: usize = 1;
         // SAFETY: a new descriptor.
         let fd = unsafe { syscall!(nr::SOCKET, AF_UNIX, SOCK_STREAM | CLOEXEC_NONBLOCK, 0) };
         (fd >= 0).then_some(Socket(fd as i32))
@@ -62,7 +61,6 @@ impl Socket {
 
     /// The process that connected or listens there.
     pub fn peer(&self) -> Option<Peer> {
-        const SO_PEERCRED: usize = 17;
         // `struct ucred`: process, user, group.
         let (mut peer, mut size) = ([0u32, u32::MAX, u32::MAX], 12u32);
         // SAFETY: the host fills our words.
@@ -72,9 +70,8 @@ impl Socket {
 
     /// Sends all of it; false if it does not fit.
     pub fn send(&self, bytes: &[u8]) -> bool {
-        const DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
         // SAFETY: the host reads the bytes.
-        let r = unsafe { syscall!(nr::SENDTO, self.0, bytes.as_ptr(), bytes.len(), DONTWAIT_NOSIGNAL, 0, 0) };
+        let r = unsafe { syscall!(nr::SENDTO, self.0, bytes.as_ptr(), bytes.len(), MSG_DONTWAIT_NOSIGNAL, 0, 0) };
         r == bytes.len() as isize
     }
 

@@ -23,6 +23,7 @@ use crate::carriers::carrier::Carrier;
 use crate::carriers::service_state::Service;
 use crate::carriers::table::Carriers;
 use abi::Errno;
+use abi::args::TIMER_ABSTIME;
 use arch::syscall;
 use ids::Nanos;
 use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
@@ -173,7 +174,6 @@ impl Alarm {
         let at = at.max(Nanos(1));
         self.at.store(at.0, Relaxed);
         let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
-        const TIMER_ABSTIME: usize = 1;
         // SAFETY: the host reads the times.
         let r = unsafe { syscall!(nr::TIMER_SETTIME, self.id.load(Relaxed), TIMER_ABSTIME, spec.as_ptr(), 0) };
         if r < 0 {

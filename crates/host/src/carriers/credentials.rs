@@ -1,23 +1,20 @@
 //! One host thread's credentials as the host knows them, and the calls that change them.
 
 use crate::base::os::nr;
+use abi::args::{
+    PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_GET_SECUREBITS,
+    PR_GET_SPECULATION_CTRL, PR_MCE_KILL_GET,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::{syscall, user};
 use kernel::Call;
 
-const PR_CAPBSET_READ: usize = 23;
-const PR_GET_SECUREBITS: usize = 27;
-const PR_GET_NO_NEW_PRIVS: usize = 39;
-const PR_CAP_AMBIENT: usize = 47;
-const PR_CAP_AMBIENT_IS_SET: usize = 1;
 /// Groups up to so many are compared; more make the credentials unlike all others.
 const GROUPS_MAX: usize = 1024;
 /// `NGROUPS_MAX` of Linux.
 const NGROUPS_MAX: u64 = 65_536;
 const CAPABILITIES_MAX: usize = 64;
-const PR_MCE_KILL_GET: usize = 34;
-const PR_GET_SPECULATION_CTRL: usize = 52;
 /// Store bypass, indirect branches, flushing of the first-level cache.
 const SPECULATION_KINDS: usize = 3;
 const VERSION_1: u32 = 0x1998_0330;

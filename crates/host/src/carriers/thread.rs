@@ -5,14 +5,14 @@ use crate::base::dispositions::{self, CARRIER_MASK, CLONING_MASK};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::{Carrier, NO_IDENTITY};
 use crate::carriers::table::Carriers;
+use abi::clone_flags as cf;
 use arch::syscall;
 use sync::atomic::Ordering::*;
 
 impl Carrier {
     /// Clones the host thread. It begins as a spare.
     pub(super) fn start(&'static self, all: &Carriers) -> bool {
-        // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
-        const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
+        const FLAGS: u64 = cf::VM | cf::FS | cf::FILES | cf::SIGHAND | cf::THREAD | cf::SYSVSEM | cf::PARENT_SETTID;
         let gs = core::ptr::from_ref(&self.gs).cast_mut();
         // Until it has its GS base, it has its maker's: a kick in between would be taken for the
         // maker's, and its own would count as on its way for ever. It is open from `settle` on.

@@ -10,6 +10,7 @@ use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
 use crate::services::caught;
+use abi::args::{O_CLOEXEC, O_NOCTTY, O_NONBLOCK, R_OK};
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
 use arch::context::pending;
@@ -175,7 +176,6 @@ fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
 /// Whether the caller may read the image that the loader is to be told of. After a change of the user, say, it may not: the loader would
 /// complain on the program's error stream.
 fn is_readable(loader: &[u8]) -> bool {
-    const R_OK: usize = 4;
     let path = loader.iter().position(|&b| b == b'=').map_or(loader, |i| &loader[i + 1..]);
     // SAFETY: the path ends with a zero.
     unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) == 0 }
@@ -209,7 +209,7 @@ const HEAD: usize = 4096;
 /// interpreter is one. The host decides about unreadable files.
 fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
     // A FIFO is not waited for, and no terminal becomes the session's.
-    const FLAGS: usize = 0o2004400; // O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
+    const FLAGS: u64 = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     // SAFETY: the path is the program's; the descriptor is closed below.
     let fd = if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, FLAGS, 0) } };
     if fd < 0 {

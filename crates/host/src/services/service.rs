@@ -16,6 +16,7 @@ use crate::process::Process;
 use crate::services::stops;
 use crate::services::watch::Watch;
 use crate::serving::{identity, takeover};
+use abi::clone_flags as cf;
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use arch::syscall;
 use ids::{CpuId, Nanos};
@@ -50,8 +51,7 @@ fn try_to_start(k: &Process) -> Result<(), isize> {
     let carriers = &k.m.carriers;
     let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
-    // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | PARENT_SETTID
-    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x10_0000;
+    const FLAGS: u64 = cf::VM | cf::FS | cf::FILES | cf::SIGHAND | cf::THREAD | cf::SYSVSEM | cf::PARENT_SETTID;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
     // Blocked from the beginning: a call that came before it asks would go to a handler and be lost.
     let before = os::sigprocmask(2, !FAULTS);

@@ -5,6 +5,7 @@ use crate::base::report;
 use crate::process::Process;
 use crate::process::debugger;
 use crate::services::service;
+use abi::args::{PR_GET_NAME, PR_GET_TID_ADDRESS};
 use arch::{base, syscall};
 use ids::CpuId;
 use sync::atomic::Ordering::*;
@@ -44,8 +45,6 @@ pub fn open(k: &Process) {
 /// Registrations that the loader made with the host for the main thread before we came: they are ours from now on.
 /// `rseq_offset` is the distance of the rseq area from the FS base.
 pub fn adopt_registrations(k: &Process, t: ids::ThreadIdx, rseq_offset: Option<i64>) {
-    const PR_GET_NAME: usize = 16;
-    const PR_GET_TID_ADDRESS: usize = 40;
     let thread = k.thread(t);
     let (mut head, mut len, mut word) = (0u64, 0u64, 0u64);
     let mut name = [0u8; 16];

@@ -8,6 +8,7 @@ use crate::process::Host;
 use crate::process::{end, states, survey};
 use crate::services::{service, stops};
 use crate::serving::{identity, takeover};
+use abi::args::CLOCK_THREAD_CPUTIME_ID;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{UNKNOWN_WORDS, reg};
@@ -111,7 +112,6 @@ impl Machine for Host {
     }
 
     fn carrier_time(&self) -> Option<Nanos> {
-        const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
         Some(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID))
     }
 

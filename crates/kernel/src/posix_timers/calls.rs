@@ -5,12 +5,11 @@ use super::create::errno;
 use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
+use abi::args::TIMER_ABSTIME;
 use abi::{Errno, Itimerspec};
 use ids::{CpuId, Nanos};
 use time::cpu::itimer::ItimerValue;
 use time::posix::{Listed, Refused};
-
-const TIMER_ABSTIME: u64 = 1;
 
 impl<M: Machine> Kernel<M> {
     /// Flags other than TIMER_ABSTIME are ignored, as on Linux.

@@ -7,6 +7,7 @@ use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, Personality, SetUpFailed};
 use abi::Errno;
+use abi::args::RLIMIT_SIGPENDING;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
@@ -14,7 +15,6 @@ use signal::{ProcessSignals, Quota};
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-pub(super) const RLIMIT_SIGPENDING: u64 = 11;
 /// Timers charged at a time.
 const AHEAD: u32 = 32;
 /// A CPU that has more than so many gives [`AHEAD`] back.

@@ -193,7 +193,7 @@ impl<M: Machine> Kernel<M> {
                 itimer(CpuItimerKind::Prof),
             ],
             limits: [limit(TimeLimit::Cpu), limit(TimeLimit::RtTime)],
-            sigpending: M::Personality::soft_limit(&self.m, super::charge::RLIMIT_SIGPENDING),
+            sigpending: M::Personality::soft_limit(&self.m, abi::args::RLIMIT_SIGPENDING),
         }
     }
 

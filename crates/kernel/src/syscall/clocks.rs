@@ -6,15 +6,13 @@ use crate::cputime::SleepClock;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
+use abi::args::{CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, TIMER_ABSTIME};
 use abi::{Errno, Timespec, Timeval};
 use ids::{CpuId, Nanos, Tid};
 use time::{ClockId, CpuTarget, Who};
 
-const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
-const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
 const RUSAGE_SELF: i32 = 0;
 const RUSAGE_THREAD: i32 = 1;
-const TIMER_ABSTIME: u64 = 1;
 
 /// The thread that asks for a clock.
 struct Asker<'a, M: Machine> {

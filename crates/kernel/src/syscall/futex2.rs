@@ -7,11 +7,9 @@ use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
 use crate::wait::Deadline;
 use abi::Errno;
+use abi::args::{CLOCK_MONOTONIC, CLOCK_REALTIME};
 use abi::futex::*;
 use ids::{CpuId, ThreadIdx};
-
-const CLOCK_REALTIME: i32 = 0;
-const CLOCK_MONOTONIC: i32 = 1;
 
 /// Flags of one word: EINVAL for a size other than 32 bits and for what is not known. Says
 /// whether it is private.

@@ -4,36 +4,17 @@ use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
 use abi::Errno;
+use abi::args::{
+    ARCH_GET_FS, ARCH_GET_GS, ARCH_SET_CPUID, ARCH_SET_FS, ARCH_SET_GS, PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_GET_NAME,
+    PR_GET_TID_ADDRESS, PR_GET_TIMERSLACK, PR_MCE_KILL, PR_SCHED_CORE, PR_SCHED_CORE_GET, PR_SET_KEEPCAPS, PR_SET_NAME,
+    PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_SET_SECUREBITS, PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH,
+    PR_SET_TIMERSLACK, PR_SET_TSC, PR_TIMER_CREATE_RESTORE_IDS, PR_TSC_ENABLE,
+};
 use ids::{CpuId, ThreadIdx, Tid};
 use sync::atomic::Ordering::*;
 
-const PR_SET_NAME: u64 = 15;
-const PR_GET_NAME: u64 = 16;
-const PR_SET_TIMERSLACK: u64 = 29;
-const PR_GET_TIMERSLACK: u64 = 30;
-const PR_GET_TID_ADDRESS: u64 = 40;
-const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
-const PR_SET_TSC: u64 = 26;
-const PR_TSC_ENABLE: u64 = 1;
-const PR_MCE_KILL: u64 = 33;
-const PR_SET_SPECULATION_CTRL: u64 = 53;
-const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
-const PR_SCHED_CORE: u64 = 62;
-/// Subcommands of it, and its kinds of targets.
-const PR_SCHED_CORE_GET: u64 = 0;
 const PIDTYPE_PID: u64 = 0;
 const PIDTYPE_TGID: u64 = 1;
-const PR_SET_KEEPCAPS: u64 = 8;
-const PR_SET_SECCOMP: u64 = 22;
-const PR_CAPBSET_DROP: u64 = 24;
-const PR_SET_SECUREBITS: u64 = 28;
-const PR_SET_NO_NEW_PRIVS: u64 = 38;
-const PR_CAP_AMBIENT: u64 = 47;
-const ARCH_SET_GS: u64 = 0x1001;
-const ARCH_SET_FS: u64 = 0x1002;
-const ARCH_GET_FS: u64 = 0x1003;
-const ARCH_GET_GS: u64 = 0x1004;
-const ARCH_SET_CPUID: u64 = 0x1012;
 
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_set_tid_address(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {

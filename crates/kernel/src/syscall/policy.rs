@@ -4,12 +4,12 @@
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Capability, Kernel, Personality, ThreadIdx};
+use abi::args::{PRIO_PROCESS, RLIMIT_NICE, RLIMIT_RTPRIO};
 use abi::{Errno, SchedAttr, Timespec, sched_flags as sf};
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
 
 const RESET_ON_FORK: u32 = 0x4000_0000;
-const PRIO_PROCESS: u64 = 0;
 
 /// Of which thread a call speaks.
 enum Target {
@@ -105,7 +105,6 @@ impl<M: Machine> Kernel<M> {
     /// Whether a process without privilege may go from one nice value to another: always by the host's rule
     /// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
     fn may_be_nicer(&self, old: &Attr, new: &Attr) -> bool {
-        const RLIMIT_NICE: u64 = 13;
         let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= M::Personality::soft_limit(&self.m, RLIMIT_NICE);
         let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
         (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
@@ -113,7 +112,6 @@ impl<M: Machine> Kernel<M> {
 
     /// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
     fn may_be_urgent(&self, old: &Attr, new: &Attr) -> bool {
-        const RLIMIT_RTPRIO: u64 = 14;
         let limit = M::Personality::soft_limit(&self.m, RLIMIT_RTPRIO);
         let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
         let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;

@@ -4,11 +4,10 @@ use crate::Kernel;
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
+use abi::args::TIMER_ABSTIME;
 use abi::{Errno, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering::*;
-
-const TIMER_ABSTIME: u64 = 1;
 
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_sleep(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {

@@ -21,15 +21,13 @@ use super::{
     MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MAP_STACK, PAGE, PROT_NONE, PROT_READ_WRITE,
 };
 use crate::{Host, Linux};
+use abi::args::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
 use abi::{Errno, nr};
 use alloc::collections::BTreeMap;
 use kernel::machine::Call;
 use reserve::Reserve;
 use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Guard, Lock};
-
-const MADV_GUARD_INSTALL: u64 = 102;
-const MADV_GUARD_REMOVE: u64 = 103;
 
 /// Up to so many bytes, what is to become a guard is looked at: markers would drop contents.
 const GUARD_MAX: u64 = 64 << 10;

@@ -5,7 +5,7 @@ use super::{O_CLOEXEC, SEEK_CUR, SEEK_SET};
 use crate::facts;
 use crate::machine::Arg::Word;
 use crate::{Host, Linux};
-use abi::fcntl::F_DUPFD_CLOEXEC;
+use abi::args::F_DUPFD_CLOEXEC;
 use abi::{Errno, nr};
 use kernel::machine::Call;
 use kernel::trap::Out;

@@ -6,6 +6,7 @@ use super::view::View;
 use super::{AT_FDCWD, STATX_SIZE};
 use crate::machine::Arg::{In, Word};
 use crate::{Host, Linux};
+use abi::args::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOFOLLOW};
 use abi::{Errno, nr};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
@@ -17,11 +18,6 @@ use procfs::walk::Within;
 use procfs::{Caller, Mode, Node, Threads, Want, permission};
 use sync::atomic::Ordering::Relaxed;
 
-const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
-const AT_EACCESS: u64 = 0x200;
-const AT_EMPTY_PATH: u64 = 0x1000;
-const O_DIRECTORY: u64 = 0o200000;
-const O_NOFOLLOW: u64 = 0o400000;
 const STAT_SIZE: usize = 144;
 
 /// A call that names a path, taken apart.

@@ -1,6 +1,7 @@
 //! `openat2(2)`: how a path may be walked.
 
 use crate::{Host, Linux};
+use abi::args::{O_CREAT, O_PATH, O_TRUNC};
 use kernel::machine::Call;
 use procfs::walk::Within;
 
@@ -19,10 +20,8 @@ pub(super) const SIZE: usize = 24;
 /// Fields that later versions added must be zero.
 const SIZE_MAX: usize = 64;
 
-const O_CREAT: u64 = 0o100;
-const O_TRUNC: u64 = 0o1000;
-const O_PATH: u64 = 0o10000000;
-const O_TMPFILE: u64 = 0o20000000;
+/// `__O_TMPFILE`
+const TMPFILE: u64 = 0o20000000;
 /// Every flag there is (`VALID_OPEN_FLAGS`), and those that mean something with O_PATH.
 const VALID: u64 = 0x7f_ffc3;
 const VALID_WITH_PATH: u64 = O_PATH | 0o200000 | 0o400000 | 0o2000000;
@@ -54,7 +53,7 @@ impl How {
         self.flags & !VALID == 0
             && self.resolve & !ALL == 0
             && self.resolve & both != both
-            && self.flags & O_TMPFILE == 0
+            && self.flags & TMPFILE == 0
             && (self.flags & O_PATH == 0 || self.flags & !VALID_WITH_PATH == 0)
             && (mode == 0 || self.flags & O_CREAT != 0 && mode <= 0o7777)
     }

@@ -28,6 +28,7 @@ mod view;
 use crate::facts;
 use crate::machine::Arg::{In, Out, Word};
 use crate::{Host, Linux};
+use abi::args::{O_CLOEXEC, PR_GET_DUMPABLE, SEEK_CUR, SEEK_SET};
 use abi::nr;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -50,10 +51,6 @@ const FACTS_LAST: Nanos = Nanos::from_millis(4);
 /// Every so many look-ups of a CPU the clock is asked whether that is so.
 const LOOKS_WITHOUT_CLOCK: u64 = 32;
 const AT_FDCWD: u64 = -100_i64 as u64;
-const PR_GET_DUMPABLE: u64 = 3;
-const O_CLOEXEC: u64 = 0o2000000;
-const SEEK_SET: u64 = 0;
-const SEEK_CUR: u64 = 1;
 /// Size of `struct statx`.
 const STATX_SIZE: usize = 256;
 

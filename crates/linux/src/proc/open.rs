@@ -7,7 +7,9 @@ use crate::facts;
 use crate::machine::Arg::{In, Word};
 use crate::planted::Fault;
 use crate::{Host, Linux};
-use abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC};
+use abi::args::{
+    CLOSE_RANGE_UNSHARE, F_DUPFD, F_DUPFD_CLOEXEC, O_ACCMODE, O_CREAT, O_EXCL, O_PATH, O_WRONLY, RLIMIT_FSIZE,
+};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::Call;
@@ -16,12 +18,6 @@ use procfs::entries::{File, Is};
 use procfs::node::{Dir, Place};
 use procfs::permission::{MAY_READ, MAY_WRITE};
 use procfs::{Caller, Node};
-
-const O_ACCMODE: u64 = 3;
-const O_WRONLY: u64 = 1;
-const O_CREAT: u64 = 0o100;
-const O_EXCL: u64 = 0o200;
-const O_PATH: u64 = 0o10000000;
 
 impl<M: Host> Linux<'_, M> {
     pub(super) fn proc_open(&self, view: &View<'_, M>, caller: &Caller<'_>, node: &Node, flags: u64) -> isize {
@@ -106,7 +102,6 @@ impl<M: Host> Linux<'_, M> {
     /// Makes this the whole content of a file of the host's. EFBIG if the program may not write files of that length: then
     /// nothing is written, since the signal that comes with it would be the program's.
     pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
-        const RLIMIT_FSIZE: u64 = 1;
         if text.len() as u64 > facts::soft_limit(&self.m, RLIMIT_FSIZE) {
             return Err(Errno::EFBIG);
         }
@@ -222,7 +217,6 @@ impl<M: Host> Linux<'_, M> {
         // A carrier with a table of its own would be another world for whoever runs on it: alone a thread
         // has what it shares to itself; with others, or where another process has the table, too, it is told what a host
         // before Linux 5.9 would say.
-        const CLOSE_RANGE_UNSHARE: u64 = 2;
         let mut call = *call;
         if call.nr == nr::CLOSE_RANGE && call.args[2] & CLOSE_RANGE_UNSHARE != 0 {
             if !self.has_alone(abi::clone_flags::FILES) {

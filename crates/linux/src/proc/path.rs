@@ -3,6 +3,7 @@
 use super::AT_FDCWD;
 use super::view::View;
 use crate::{Host, Linux};
+use abi::args::{AT_EMPTY_PATH, STATX_INO};
 use core::ffi::CStr;
 use kernel::machine::Fault;
 use procfs::entries::Is;
@@ -17,7 +18,6 @@ const PREFIX: &[u8] = b"/proc/";
 const PREFIX_WORD: u64 = u64::from_le_bytes(*b"/proc/\0\0");
 const PREFIX_MASK: u64 = (1 << 48) - 1;
 const PAGE: u64 = 4096;
-const AT_EMPTY_PATH: u64 = 0x1000;
 /// How the names of ours begin that the host's `/proc` has, too, but for numbers.
 const BEGINNINGS: [u32; 10] = [
     u32::from_le_bytes(*b"self"),
@@ -134,7 +134,6 @@ impl<M: Host> Linux<'_, M> {
 
     /// Device and inode number of a file of the host's.
     fn file_at(&self, dirfd: u64, path: &CStr, flags: u64) -> Option<[u64; 2]> {
-        const STATX_INO: u64 = 0x100;
         self.statx(dirfd, path, flags, STATX_INO).map(|known| [known[17], known[4]])
     }
 

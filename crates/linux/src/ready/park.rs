@@ -5,8 +5,8 @@ use crate::host_call::Attempt;
 use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::{Host, Linux, facts};
+use abi::args::{F_DUPFD_CLOEXEC, MSG_NOSIGNAL};
 use abi::epoll::Readiness;
-use abi::fcntl::F_DUPFD_CLOEXEC;
 use abi::{Errno, Timespec, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::wait::{Deadline, Wait};
@@ -17,7 +17,6 @@ use sync::atomic::{Ordering::*, fence};
 /// with it. From there on a poller that learns of many at once is cheaper.
 const DIRECT_MAX: u32 = 4;
 
-const MSG_NOSIGNAL: u64 = 0x4000;
 /// Duplicates of closed descriptors stay out of the way of those that the program opens.
 const STAND_INS_FROM: u64 = 512;
 

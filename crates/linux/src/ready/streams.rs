@@ -132,7 +132,7 @@ fn is_stream_read(call: &Call) -> bool {
 }
 
 fn changes_file(call: &Call) -> bool {
-    use abi::fcntl::{F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL};
+    use abi::args::{F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL};
     const FIONBIO: u64 = 0x5421;
     const SOL_TCP: u64 = 6;
     /// Another protocol comes between, and may keep records apart.

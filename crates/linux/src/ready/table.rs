@@ -4,6 +4,7 @@ use super::points::{Point, Points};
 use super::streams::{Sharing, Stream};
 use crate::machine::Arg::{In, Word};
 use crate::{Host, facts};
+use abi::args::SOL_SOCKET;
 use abi::epoll::{self, Readiness};
 use abi::{Errno, nr};
 use alloc::boxed::Box;
@@ -93,7 +94,6 @@ impl Ready {
 
     /// The program changes an option of a socket.
     pub(crate) fn note_option(&self, call: &Call) {
-        const SOL_SOCKET: u64 = 1;
         // SO_RCVTIMEO, SO_SNDTIMEO, and the same with 64-bit times.
         if matches!((call.args[1], call.args[2]), (SOL_SOCKET, 20 | 21 | 66 | 67)) {
             self.limits.store(true, Relaxed);

@@ -3,13 +3,13 @@
 
 use super::{Env, Who};
 use crate::machine::{HANDLER_RIP, RESTORER_RIP};
+use abi::args::TIMER_ABSTIME;
 use abi::futex::{FUTEX_PRIVATE_FLAG, FUTEX_WAIT, FUTEX_WAKE};
 use abi::{CloneArgs, SaFlags, SchedAttr, SigAction, SigSet, Timespec, clone_flags as cf, nr};
 use ids::{CpuMask, Nanos, Policy, Tid};
 use kernel::{Call, Machine};
 use sched::Attr;
 
-const TIMER_ABSTIME: u64 = 1;
 const MONOTONIC: u64 = 1;
 
 pub(super) fn call(nr: usize, args: &[u64]) -> Call {

@@ -17,6 +17,10 @@ use crate::carriers::table::{CARRIERS_MAX, Carriers};
 use crate::process::Process;
 use crate::process::states;
 use abi::Errno;
+use abi::args::{
+    AT_FDCWD, O_DIRECTORY, PTRACE_ATTACH, PTRACE_CONT, PTRACE_DETACH, PTRACE_GETREGS, PTRACE_GETREGSET,
+    PTRACE_PEEKDATA, PTRACE_PEEKTEXT, PTRACE_SETREGS, PTRACE_SINGLESTEP, SEEK_CUR, SEEK_SET, WALL, WNOHANG,
+};
 use abi::frame::Registers;
 use arch::context::{flag, reg};
 use arch::{Context, Kind, entry, syscall, user, xstate};
@@ -25,19 +29,8 @@ use ids::{THREADS_MAX, ThreadIdx, Tid};
 use kernel::Call;
 use sync::atomic::{AtomicU8, Ordering::*};
 
-const PTRACE_PEEKTEXT: u64 = 1;
-const PTRACE_PEEKDATA: u64 = 2;
-const PTRACE_CONT: u64 = 7;
-const PTRACE_SINGLESTEP: u64 = 9;
-const PTRACE_GETREGS: u64 = 12;
-const PTRACE_SETREGS: u64 = 13;
-const PTRACE_ATTACH: u64 = 16;
-const PTRACE_DETACH: u64 = 17;
-const PTRACE_GETREGSET: u64 = 0x4204;
 const NT_PRSTATUS: u64 = 1;
 const NT_X86_XSTATE: u64 = 0x202;
-const WALL: usize = 0x4000_0000;
-const WNOHANG: u64 = 1;
 const SIGTRAP: i32 = 5;
 const SIGSTOP: i32 = 19;
 /// "Stopped by SIGSTOP", as `wait4(2)` says it.
@@ -394,7 +387,6 @@ pub(super) fn wait(k: &Process, tracer: &mut Tracer, call: &Call) -> isize {
     }
 }
 
-const O_DIRECTORY: usize = 0o200000;
 const BUFFER: usize = 2048;
 
 /// Calls `f` with each host thread of a process.
@@ -428,8 +420,6 @@ pub(super) fn list(k: &Process, call: &Call) -> isize {
     if !is_our_directory(k, fd as i32) {
         return os::interruptible(call);
     }
-    const SEEK_SET: usize = 0;
-    const SEEK_CUR: usize = 1;
     // SAFETY: changes the position only.
     let mut last = unsafe { syscall!(nr::LSEEK, fd, 0, SEEK_CUR) } as i32;
     let mut used = 0;
@@ -472,7 +462,6 @@ fn write_entry(nr: usize, tid: i32, to: &mut [u8; 40]) -> usize {
 }
 
 fn is_our_directory(k: &Process, fd: i32) -> bool {
-    const AT_FDCWD: isize = -100;
     let mut path = Text::<64>::default();
     let _ = write!(path, "/proc/{}/task\0", k.m.pid);
     let mut stat = [0u64; 18];

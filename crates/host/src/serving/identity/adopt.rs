@@ -22,6 +22,7 @@ use crate::carriers::carrier::{Carrier, NO_IDENTITY, SERVICE};
 use crate::carriers::credentials::{Change, Credentials};
 use crate::carriers::identities::{Order, Table};
 use crate::process::{Host, Process};
+use abi::args::{PR_GET_DUMPABLE, PR_SET_DUMPABLE};
 use alloc::boxed::Box;
 use arch::syscall;
 use ids::Nanos;
@@ -129,9 +130,6 @@ fn uninterrupted(f: impl FnOnce()) {
     f();
     os::sigprocmask(2, before);
 }
-
-const PR_GET_DUMPABLE: usize = 3;
-const PR_SET_DUMPABLE: usize = 4;
 
 /// Makes these changes on the calling host thread, which has these credentials then, or the
 /// process ends.

@@ -32,6 +32,7 @@ use crate::carriers::identities::{Identities, Identity, Table};
 use crate::process::Process;
 use crate::serving::scarce;
 use abi::Errno;
+use abi::args::{WALL, WEXITED, WNOHANG, WNOTHREAD, WNOWAIT};
 use arch::syscall;
 use ids::ThreadIdx;
 use kernel::Call;
@@ -316,11 +317,6 @@ pub(crate) fn keep(me: &Carrier) -> bool {
 
 /// Whether the calling host thread itself has any (`do_wait` with `__WNOTHREAD`).
 fn has_tracees_or_children() -> bool {
-    const WNOHANG: usize = 1;
-    const WEXITED: usize = 4;
-    const WNOWAIT: usize = 0x0100_0000;
-    const WNOTHREAD: usize = 0x2000_0000;
-    const WALL: usize = 0x4000_0000;
     // SAFETY: takes nothing and writes nothing.
     let r = unsafe { syscall!(abi::nr::WAITID, 0, 0, 0, WNOHANG | WEXITED | WNOWAIT | WNOTHREAD | WALL, 0) };
     r != Errno::ECHILD.to_ret()

@@ -22,14 +22,11 @@ use crate::carriers::mailbox::Errand;
 use crate::serving::away::away;
 use crate::serving::scarce;
 use abi::Errno;
+use abi::args::{PTRACE_ATTACH, PTRACE_SEIZE, PTRACE_TRACEME};
 use core::fmt::Write;
 use ids::ThreadIdx;
 use kernel::{Call, Machine, Next};
 use sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
-
-const PTRACE_TRACEME: u64 = 0;
-const PTRACE_ATTACH: u64 = 16;
-const PTRACE_SEIZE: u64 = 0x4206;
 
 /// How often a carrier is asked for that other threads may keep busy for ever.
 const ROUNDS_BESIDE_OTHERS: u32 = 10;

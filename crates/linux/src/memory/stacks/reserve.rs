@@ -11,6 +11,7 @@
 
 use super::{Kind, MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, MAP_NORESERVE, PROT_NONE, PROT_READ_WRITE};
 use crate::{Host, Linux, facts};
+use abi::args::MADV_NOHUGEPAGE;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -24,7 +25,6 @@ const LARGE_MAX: u64 = 64 << 20;
 const GAP: u64 = 256 << 10;
 /// The size of mappings from which stacks without guards are cut.
 const APART_CHUNK: u64 = 1 << 30;
-const MADV_NOHUGEPAGE: u64 = 15;
 /// `vm.max_map_count` unless the host says otherwise (`DEFAULT_MAX_MAP_COUNT`).
 const MAPPINGS_MAX: u64 = 65_530;
 
