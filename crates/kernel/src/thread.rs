@@ -170,9 +170,7 @@ impl ThreadTable {
         };
         let chunk = &self.chunks[t as usize / CHUNK];
         if chunk.get().is_none() {
-            // One by one: all of them together are too much for the stack that we stand on.
-            let made: alloc::boxed::Box<[Thread]> = (0..CHUNK).map(|_| Thread::default()).collect();
-            let Ok(made) = made.try_into() else { unreachable!("as many as there are") };
+            let made = sync::boxed_array(|_| Thread::default()).ok()?;
             let _ = chunk.set(made);
         }
         Some(ThreadIdx(t))

@@ -1,15 +1,16 @@
 //! Admission control of the deadline class: what is reserved must exist.
 
+use crate::OutOfMemory;
 use crate::Scheduler;
 use crate::attr::{Attr, AttrError, DeadlineParams};
-use crate::config::{Config, OutOfMemory};
-use crate::cpuset::try_boxed;
+use crate::config::Config;
 use crate::domain::{Domain, Domains};
 use crate::entity::Entity;
 use crate::planted::Fault;
 use alloc::boxed::Box;
 use ids::{Policy, ThreadIdx};
 use sync::Lock;
+use sync::boxed_slice;
 
 /// Bandwidth is counted in units of 2^-20 of a CPU (`BW_SHIFT`).
 const ONE_CPU: u64 = 1 << 20;
@@ -33,7 +34,7 @@ impl Admission {
             p => cpus as u64 * ONE_CPU * u64::from(p) / 1000,
         };
         let of = |domain: &Domain| Bandwidth { reserved: Lock::new(0), limit: limit(domain.span().count()) };
-        Ok(Admission { domains: try_boxed(domains.all().len(), |i| of(&domains.all()[i]))? })
+        Ok(Admission { domains: boxed_slice(domains.all().len(), |i| of(&domains.all()[i]))? })
     }
 
     /// Gives back what `e` had reserved.

@@ -73,10 +73,6 @@ impl Config {
     }
 }
 
-/// There was no memory for the structure asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfMemory;
-
 #[cfg(test)]
 mod tests {
     use super::*;

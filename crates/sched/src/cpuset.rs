@@ -2,17 +2,9 @@
 
 use crate::OutOfMemory;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use ids::CpuId;
 use sync::atomic::{AtomicU64, Ordering};
-
-/// `len` default values, or no memory.
-pub(crate) fn try_boxed<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Result<Box<[T]>, OutOfMemory> {
-    let mut v = Vec::new();
-    v.try_reserve_exact(len).map_err(|_| OutOfMemory)?;
-    v.extend((0..len).map(&mut make));
-    Ok(v.into_boxed_slice())
-}
+use sync::boxed_slice;
 
 /// One bit a CPU.
 #[derive(Debug)]
@@ -22,7 +14,7 @@ pub(crate) struct CpuSet {
 
 impl CpuSet {
     pub(crate) fn new(cpus: usize) -> Result<CpuSet, OutOfMemory> {
-        Ok(CpuSet { words: try_boxed(cpus.div_ceil(64), |_| AtomicU64::new(0))? })
+        Ok(CpuSet { words: boxed_slice(cpus.div_ceil(64), |_| AtomicU64::new(0))? })
     }
 
     pub(crate) fn insert(&self, cpu: CpuId) {

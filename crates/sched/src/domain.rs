@@ -4,13 +4,14 @@
 //! Everything here is a hint that is read without a lock and verified under one.
 
 use crate::OutOfMemory;
-use crate::cpuset::{CpuSet, first_from, try_boxed};
+use crate::cpuset::{CpuSet, first_from};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use ids::{CpuId, CpuMask};
 use sync::CachePadded;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use sync::boxed_slice;
 
 /// Vector of a CPU with deadline or stop threads.
 pub(crate) const HIGHER: u8 = 100;
@@ -83,7 +84,8 @@ impl Domains {
         spans.retain(|span| !span.is_empty());
         let mut all = Vec::new();
         all.try_reserve_exact(spans.len()).map_err(|_| OutOfMemory)?;
-        let of = try_boxed(cpus, |c| spans.iter().position(|span| span.contains(CpuId(c as u16))).unwrap_or(0) as u16)?;
+        let of =
+            boxed_slice(cpus, |c| spans.iter().position(|span| span.contains(CpuId(c as u16))).unwrap_or(0) as u16)?;
         for span in spans {
             all.push(Domain::new(cpus, span)?);
         }
@@ -95,7 +97,7 @@ impl Domains {
             absent: CachePadded(CpuSet::new(cpus)?),
             nudge: CachePadded(AtomicU64::new(0)),
             rotor: AtomicU32::new(0),
-            cores: try_boxed(if at_once < cpus { at_once } else { 0 }, |_| AtomicU32::new(0))?,
+            cores: boxed_slice(if at_once < cpus { at_once } else { 0 }, |_| AtomicU32::new(0))?,
             between: CachePadded(AtomicU32::new(0)),
         };
         (0..cpus).for_each(|c| d.spinning.insert(CpuId(c as u16)));

@@ -63,11 +63,12 @@ mod weight;
 
 pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
 pub use audit::{Damage, Place};
-pub use config::{Config, OutOfMemory};
+pub use config::Config;
 pub use cpu::{CpuStats, Idle, RtLatency};
 pub use order::Misplaced;
 #[cfg(feature = "planted")]
 pub use planted::Fault;
+pub use sync::OutOfMemory;
 
 use admission::Admission;
 use alloc::boxed::Box;
@@ -206,7 +207,7 @@ impl Scheduler {
         let domains = Domains::new(config.cpus, &config.domains, config.at_once)?;
         let admission = Admission::new(&config, &domains)?;
         Ok(Scheduler {
-            cpus: cpuset::try_boxed(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
+            cpus: sync::boxed_slice(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
             table,
             domains,
             admission,

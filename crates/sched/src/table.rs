@@ -1,7 +1,6 @@
 //! The entities and the nodes of their trees, in chunks that are allocated when first needed and never move.
 
 use crate::OutOfMemory;
-use crate::cpuset::try_boxed;
 use crate::entity::Entity;
 use crate::field::FieldU64;
 use crate::node::{NONE, Node};
@@ -10,6 +9,7 @@ use alloc::boxed::Box;
 use ids::{CPUS_MAX, CpuId, CpuMask, THREADS_MAX, ThreadIdx};
 use once_cell::race::OnceBox;
 use sync::Lock;
+use sync::{boxed_array, boxed_slice};
 
 /// Entities a chunk. A model checker's atomics are large: it gets few.
 const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
@@ -67,7 +67,7 @@ impl Table {
         if self.nodes[i].get().is_some() {
             return Ok(());
         }
-        let chunk: Box<NodeChunk> = try_boxed(NODES, |_| Node::new())?.try_into().map_err(|_| OutOfMemory)?;
+        let chunk = boxed_array(|_| Node::new())?;
         let mut free = self.free.lock();
         if self.nodes[i].set(chunk).is_ok() {
             for n in (0..NODES).rev().map(|j| (i * NODES + j) as u32) {
@@ -132,17 +132,13 @@ impl Table {
         if self.chunks[i].get().is_none() {
             // Before anybody can find the entities.
             self.reserve_nodes(i)?;
-            let chunk = try_boxed(CHUNK, |_| Entity::new())?;
-            let chunk: Box<Chunk> = chunk.try_into().map_err(|_| OutOfMemory)?;
             // If another thread installed the chunk first, use that one.
-            let _ = self.chunks[i].set(chunk);
+            let _ = self.chunks[i].set(boxed_array(|_| Entity::new())?);
         }
         if self.extra > 0 && self.wide[i].get().is_none() {
-            let words = try_boxed(CHUNK * self.extra, |_| FieldU64::from(0))?;
+            let words = boxed_slice(CHUNK * self.extra, |_| FieldU64::from(0))?;
             let mut words = Some(words);
-            let wide = try_boxed(1, |_| words.take().unwrap_or_default())?;
-            let wide: Box<Wide> = wide.try_into().map_err(|_| OutOfMemory)?;
-            let _ = self.wide[i].set(wide);
+            let _ = self.wide[i].set(boxed_array(|_| words.take().unwrap_or_default())?);
         }
         Ok(())
     }

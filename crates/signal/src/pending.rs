@@ -1,5 +1,6 @@
-use crate::slab::{NIL, NoMemory, Slab};
+use crate::slab::{NIL, Slab};
 use abi::{SigInfo, SigSet, Signal};
+use sync::OutOfMemory;
 
 /// The caller's name for a POSIX timer whose signal is queued. It comes back at delivery,
 /// and the caller says then whether the signal still stands.
@@ -88,12 +89,12 @@ impl Pool {
     }
 
     /// Makes the first entries, which the first timers keep.
-    pub fn prepare_timers(&mut self) -> Result<(), NoMemory> {
+    pub fn prepare_timers(&mut self) -> Result<(), OutOfMemory> {
         self.entries.reserve(1)
     }
 
     /// Makes sure that so many more timers can always queue their signals.
-    pub fn add_timers(&mut self, count: u32) -> Result<(), NoMemory> {
+    pub fn add_timers(&mut self, count: u32) -> Result<(), OutOfMemory> {
         self.entries.reserve(self.kept_for_timers() + count as usize)?;
         self.timers_alive += u64::from(count);
         Ok(())
@@ -128,12 +129,12 @@ impl Pool {
 /// Queues.
 impl Pool {
     /// Queues a signal with its information at the end of its lane. A timer's entry was reserved for it.
-    pub fn push(&mut self, q: &mut Pending, info: SigInfo, timer: Option<TimerKey>) -> Result<(), NoMemory> {
-        let signal = info.signal().ok_or(NoMemory)?;
+    pub fn push(&mut self, q: &mut Pending, info: SigInfo, timer: Option<TimerKey>) -> Result<(), OutOfMemory> {
+        let signal = info.signal().ok_or(OutOfMemory)?;
         let kept = if timer.is_some() { 0 } else { self.kept_for_timers() };
         self.entries.reserve(kept + 1)?;
         let (last_lane, head) = self.find(q, signal);
-        let at = self.entries.take(Entry { info, timer, lane: Lane::default() }).ok_or(NoMemory)?;
+        let at = self.entries.take(Entry { info, timer, lane: Lane::default() }).ok_or(OutOfMemory)?;
         let head = if head == NIL {
             self.link_lane(q, last_lane, at);
             at

@@ -1,7 +1,7 @@
-use crate::slab::NoMemory;
 use crate::{Candidate, ProcessSignals, ThreadSignals, TimerKey};
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use ids::ThreadIdx;
+use sync::OutOfMemory;
 
 /// The target of a signal.
 pub enum Target<'a> {
@@ -119,7 +119,7 @@ impl ProcessSignals {
         }
         sent.fate = match self.push(&mut target, info, Some(key)) {
             Ok(()) => Fate::Queued,
-            Err(NoMemory) => self.mark(&mut target, signal),
+            Err(OutOfMemory) => self.mark(&mut target, signal),
         };
         sent.wake = self.complete(&target, signal);
         Ok(sent)
@@ -171,7 +171,7 @@ impl ProcessSignals {
         Ok(self.mark(target, signal))
     }
 
-    fn push(&mut self, target: &mut Target<'_>, info: SigInfo, timer: Option<TimerKey>) -> Result<(), NoMemory> {
+    fn push(&mut self, target: &mut Target<'_>, info: SigInfo, timer: Option<TimerKey>) -> Result<(), OutOfMemory> {
         match target {
             Target::Process(_) => self.pool.push(&mut self.shared, info, timer),
             Target::Thread(t, _) => {

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use sync::OutOfMemory;
 
 /// The end of a chain.
 pub const NIL: u32 = u32::MAX;
@@ -34,10 +35,6 @@ fn place(at: usize) -> (usize, usize) {
     (chunk as usize, at + FIRST - (FIRST << chunk))
 }
 
-/// There was no memory for more nodes.
-#[derive(Debug)]
-pub struct NoMemory;
-
 impl<T: Default> Slab<T> {
     pub const fn new() -> Slab<T> {
         Slab { chunks: Vec::new(), used: 0, free: NIL, free_len: 0 }
@@ -60,22 +57,22 @@ impl<T: Default> Slab<T> {
     }
 
     /// Makes at least `n` nodes free.
-    pub fn reserve(&mut self, n: usize) -> Result<(), NoMemory> {
+    pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
         while self.free_len < n {
             self.grow()?;
         }
         Ok(())
     }
 
-    fn grow(&mut self) -> Result<(), NoMemory> {
+    fn grow(&mut self) -> Result<(), OutOfMemory> {
         let len = FIRST << self.chunks.len();
         // All before this one have `len - FIRST` nodes together.
         if 2 * len > NIL as usize {
-            return Err(NoMemory);
+            return Err(OutOfMemory);
         }
-        self.chunks.try_reserve(1).map_err(|_| NoMemory)?;
+        self.chunks.try_reserve(1)?;
         let mut chunk = Vec::new();
-        chunk.try_reserve_exact(len).map_err(|_| NoMemory)?;
+        chunk.try_reserve_exact(len)?;
         self.chunks.push(chunk);
         self.free_len += len;
         Ok(())

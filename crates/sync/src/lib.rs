@@ -3,7 +3,7 @@
 //! **May touch:** memory words. Unsafe code is allowed, because this is where exclusive access is made.
 //!
 //! **Start reading at** [`Lock`]; then [`SeqCount`] (consistent copies of data that is read far more often than written),
-//! [`rcu`] (slots that are not reused under a reader) and [`LockRef`] (reference counts with a lock).
+//! [`rcu`] (slots that are not reused under a reader), [`LockRef`] (reference counts with a lock) and [`Arena`].
 //!
 //! Every crate takes its atomics from [`atomic`], so that a model checker (loom, shuttle) can stand in for the processor.
 //! [`Lock`] does not sleep in the common case; when the host has preempted its holder, it waits through the hook of
@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(counting)]
 extern crate std;
 
+mod arena;
 pub mod atomic;
 #[cfg(counting)]
 pub mod counting;
@@ -25,6 +26,7 @@ pub mod rcu;
 mod seq;
 mod zeroed;
 
+pub use arena::{Arena, OutOfMemory, boxed_array, boxed_slice};
 pub use lock::{Guard, Lock, Relax, relax, set_relax};
 pub use lockref::LockRef;
 pub use pad::CachePadded;

@@ -47,11 +47,7 @@ impl<T: Default + Clone> Chunked<T> {
     pub fn grow(&mut self, len: usize) -> Result<(), OutOfMemory> {
         while self.len() < len {
             self.chunks.try_reserve(1)?;
-            let mut chunk = Vec::new();
-            chunk.try_reserve_exact(CHUNK)?;
-            chunk.resize(CHUNK, T::default());
-            let chunk: Box<[T; CHUNK]> = chunk.into_boxed_slice().try_into().map_err(|_| OutOfMemory)?;
-            self.chunks.push(chunk);
+            self.chunks.push(sync::boxed_array(|_| T::default())?);
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ pub mod timeouts;
 
 pub use clock_id::{ClockId, CpuClockId, CpuTarget, Who};
 pub use cpu::CpuClock;
-pub use error::{Error, OutOfMemory};
+pub use error::Error;
 pub use heap::{Heap, Places};
+pub use sync::OutOfMemory;
 pub use timeouts::TimeoutQueue;

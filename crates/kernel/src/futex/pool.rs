@@ -1,19 +1,12 @@
 //! More nodes: a thread that waits for several words at once is in several queues.
 
 use super::queue::{NONE, Node};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use ids::ThreadIdx;
-use once_cell::race::OnceBox;
-use sync::Lock;
 use sync::atomic::{AtomicU32, Ordering::*};
+use sync::{Arena, Lock, OutOfMemory};
 
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 4096;
-
-/// There is no memory for more nodes (ENOMEM).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct NoNodes;
 
 #[derive(Debug)]
 struct PoolNode {
@@ -24,13 +17,11 @@ struct PoolNode {
     sibling: AtomicU32,
 }
 
-type Chunk = [PoolNode; CHUNK];
-
 /// Nodes by number, made in chunks that never move and are never freed. A program that
 /// does not use `futex_waitv(2)` pays one pointer.
 #[derive(Debug, Default)]
 pub(super) struct NodePool {
-    chunks: OnceBox<[OnceBox<Chunk>; CHUNKS]>,
+    nodes: Arena<PoolNode, CHUNK, CHUNKS>,
     free: Lock<Free>,
 }
 
@@ -47,19 +38,9 @@ impl Default for Free {
     }
 }
 
-/// An array on the heap, or an error where `Box::new` would end the process.
-fn boxed<T, const N: usize>(make: impl Fn() -> T) -> Result<Box<[T; N]>, NoNodes> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(N).map_err(|_| NoNodes)?;
-    all.extend((0..N).map(|_| make()));
-    all.into_boxed_slice().try_into().map_err(|_| NoNodes)
-}
-
 impl NodePool {
     fn get(&self, i: u32) -> &PoolNode {
-        let chunks = self.chunks.get().expect("a node of a pool that was never made");
-        let chunk = chunks[i as usize / CHUNK].get().expect("a node that was never made");
-        &chunk[i as usize % CHUNK]
+        self.nodes.get(i as usize).expect("a node that was never made")
     }
 
     pub fn node(&self, i: u32) -> &Node {
@@ -83,7 +64,7 @@ impl NodePool {
     }
 
     /// Takes `n` nodes for `t`: the number of the first.
-    pub fn take(&self, n: usize, t: ThreadIdx) -> Result<u32, NoNodes> {
+    pub fn take(&self, n: usize, t: ThreadIdx) -> Result<u32, OutOfMemory> {
         loop {
             {
                 let mut free = self.free.lock();
@@ -119,25 +100,15 @@ impl NodePool {
         free.len += n;
     }
 
-    fn grow(&self) -> Result<(), NoNodes> {
-        if self.chunks.get().is_none() {
-            // If somebody was faster, theirs is as good.
-            let _ = self.chunks.set(boxed(OnceBox::new)?);
-        }
-        let chunks = self.chunks.get().ok_or(NoNodes)?;
-        let chunk: Box<Chunk> =
-            boxed(|| PoolNode { node: Node::default(), thread: AtomicU32::new(NONE), sibling: AtomicU32::new(NONE) })?;
+    fn grow(&self) -> Result<(), OutOfMemory> {
         let mut free = self.free.lock();
-        let k = free.chunks;
-        let place = chunks.get(k).ok_or(NoNodes)?;
-        let base = (k * CHUNK) as u32;
-        for (i, node) in chunk.iter().enumerate() {
-            let next = if i + 1 == CHUNK { free.first } else { base + i as u32 + 1 };
-            node.sibling.store(next, Relaxed);
-        }
-        // Numbers are given out under the lock, so the place is empty.
-        let _ = place.set(chunk);
-        *free = Free { first: base, len: free.len + CHUNK, chunks: k + 1 };
+        let base = free.chunks * CHUNK;
+        let make = |i| {
+            let next = if i + 1 == CHUNK { free.first } else { (base + i + 1) as u32 };
+            PoolNode { node: Node::default(), thread: AtomicU32::new(NONE), sibling: AtomicU32::new(next) }
+        };
+        self.nodes.get_or_make(base, make)?;
+        *free = Free { first: base as u32, len: free.len + CHUNK, chunks: free.chunks + 1 };
         Ok(())
     }
 }

@@ -7,18 +7,14 @@ use crate::{Host, facts};
 use abi::args::SOL_SOCKET;
 use abi::epoll::{self, Readiness};
 use abi::{Errno, nr};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use ids::Nanos;
 use kernel::Call;
-use once_cell::race::OnceBox;
-use sync::Lock;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use sync::{Arena, Lock};
 
 /// Descriptors from here on are waited for in the host (`fs.nr_open` is a mebi unless somebody has raised it).
 const DESCRIPTORS_MAX: usize = 1 << 20;
 const CHUNK: usize = 256;
-const CHUNKS: usize = DESCRIPTORS_MAX / CHUNK;
 
 /// A descriptor. All zero for one that nobody has waited for.
 #[derive(Debug, Default)]
@@ -47,40 +43,25 @@ pub(super) struct Registration {
 /// All descriptors, and how many threads wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    chunks: OnceBox<[OnceBox<[Descriptor; CHUNK]>; CHUNKS]>,
+    descriptors: Arena<Descriptor, CHUNK, { DESCRIPTORS_MAX / CHUNK }>,
     /// The program sets time limits of sockets, so a registration does not tell.
     limits: AtomicBool,
     pub(super) sharing: Sharing,
 }
 
-/// An array on the heap; `None` without memory.
-fn boxed<T: Default, const N: usize>() -> Option<Box<[T; N]>> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(N).ok()?;
-    all.extend((0..N).map(|_| T::default()));
-    all.into_boxed_slice().try_into().ok()
-}
-
 impl Ready {
     /// Whether anything is known of any descriptor.
     pub(super) fn is_used(&self) -> bool {
-        self.chunks.get().is_some()
+        self.descriptors.is_made()
     }
 
+    #[inline(always)]
     pub(super) fn get(&self, fd: u32) -> Option<&Descriptor> {
-        let chunk = self.chunks.get()?.get(fd as usize / CHUNK)?.get()?;
-        Some(&chunk[fd as usize % CHUNK])
+        self.descriptors.get(fd as usize)
     }
 
     pub(super) fn get_or_make(&self, fd: u32) -> Option<&Descriptor> {
-        if self.chunks.get().is_none() {
-            let _ = self.chunks.set(boxed()?);
-        }
-        let slot = self.chunks.get()?.get(fd as usize / CHUNK)?;
-        if slot.get().is_none() {
-            let _ = slot.set(boxed()?);
-        }
-        self.get(fd)
+        self.descriptors.get_or_make(fd as usize, |_| Descriptor::default()).ok()
     }
 
     /// The sum of the generations: as none goes back, it is the same only if all are.
@@ -179,10 +160,7 @@ impl Ready {
 
     /// The descriptors of a range that anything is known of.
     pub(super) fn known(&self, first: u32, last: u32) -> impl Iterator<Item = u32> + '_ {
-        let chunks = self.chunks.get().into_iter().flatten().enumerate();
-        let made = chunks.filter(|(_, chunk)| chunk.get().is_some());
-        let numbers = made.flat_map(|(i, _)| (i * CHUNK) as u32..((i + 1) * CHUNK) as u32);
-        numbers.filter(move |fd| (first..=last).contains(fd))
+        self.descriptors.numbers().map(|fd| fd as u32).filter(move |fd| (first..=last).contains(fd))
     }
 }
 

@@ -2,9 +2,8 @@
 //! demand, kept until the whole arena goes. An arena of nothing is one word.
 
 use crate::OutOfMemory;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use once_cell::race::OnceBox;
+use sync::boxed_array;
 
 const CHUNK: usize = 64;
 const MIDDLE: usize = 128;
@@ -40,20 +39,12 @@ impl<T: Default> Arena<T> {
     /// Makes sure that `index` exists. Called under a lock.
     pub fn ensure(&self, index: u32) -> Result<(), OutOfMemory> {
         let index = index as usize;
-        let top = self.top.get_or_try_init(|| array(OnceBox::new))?;
+        let top = self.top.get_or_try_init(|| boxed_array(|_| OnceBox::new()))?;
         let middle = top.get(index / (CHUNK * MIDDLE)).ok_or(OutOfMemory)?;
-        let middle = middle.get_or_try_init(|| array(OnceBox::new))?;
-        middle[index / CHUNK % MIDDLE].get_or_try_init(|| array(T::default))?;
+        let middle = middle.get_or_try_init(|| boxed_array(|_| OnceBox::new()))?;
+        middle[index / CHUNK % MIDDLE].get_or_try_init(|| boxed_array(|_| T::default()))?;
         Ok(())
     }
-}
-
-/// A boxed array, or an error where `Box::new` would end the program.
-pub(super) fn array<T, const N: usize>(make: impl Fn() -> T) -> Result<Box<[T; N]>, OutOfMemory> {
-    let mut things = Vec::new();
-    things.try_reserve_exact(N)?;
-    things.resize_with(N, make);
-    things.into_boxed_slice().try_into().map_err(|_| OutOfMemory)
 }
 
 #[cfg(test)]

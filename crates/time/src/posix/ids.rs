@@ -5,11 +5,11 @@
 //! create timers in a loop do not bounce the same cache lines. Each thread's ids still rise; ids it leaves unused are
 //! a gap.
 
-use crate::posix::arena::array;
 use ids::CpuId;
 use once_cell::race::OnceBox;
 use sync::CachePadded;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use sync::boxed_array;
 
 /// Ids are 31 bits, as in the system call.
 pub(super) const ID_MASK: u32 = i32::MAX as u32;
@@ -139,7 +139,7 @@ impl IdCounter {
     /// `None` without memory.
     #[cold]
     fn take_block(&self, cpu: CpuId, maker: u32) -> Option<u32> {
-        let rests = self.rests.get_or_try_init(|| array(CachePadded::<AtomicU64>::default)).ok()?;
+        let rests = self.rests.get_or_try_init(|| boxed_array(|_| CachePadded::<AtomicU64>::default())).ok()?;
         self.blocks_taken.store(true, Relaxed);
         let mut count = Count(self.count.load(Relaxed));
         loop {

@@ -19,13 +19,14 @@
 
 use crate::planted::{self, Fault};
 use crate::posix::Timer;
-use crate::posix::arena::{Arena, array};
+use crate::posix::arena::Arena;
 use crate::posix::ids::{BLOCK_BITS, ID_MASK, IdCounter};
 use crate::posix::trie::{FreeNodes, Insert, Trie};
 use crate::{Error, Heap, OutOfMemory, Places};
 use alloc::boxed::Box;
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use sync::boxed_array;
 use sync::{CachePadded, Guard, Lock};
 
 const SHARD_BITS: u32 = 4;
@@ -210,8 +211,8 @@ impl TimerTable {
     /// No timers; ids begin at 0. (Shards and pools lie apart: a kernel that is being built is moved on a small stack.)
     pub fn new() -> Result<TimerTable, OutOfMemory> {
         Ok(TimerTable {
-            shards: array(CachePadded::<Shard>::default)?,
-            pools: array(CachePadded::<Pool>::default)?,
+            shards: boxed_array(|_| CachePadded::<Shard>::default())?,
+            pools: boxed_array(|_| CachePadded::<Pool>::default())?,
             ids: IdCounter::new(),
             restoring: AtomicBool::new(false),
         })
