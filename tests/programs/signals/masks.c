@@ -202,3 +202,10 @@ CASE(process_signal_finds_the_thread_that_takes_it) {
   for (int i = 0; i < 4; i++) finish(threads[i]);
   for (int i = 0; i < 5; i++) say("thread %d handled %d", i, handled_by[i]);
 }
+
+CASE(pending_into_nothing) {
+  say("no room for %s", result(syscall(SYS_rt_sigpending, (void *)-8, 0)));
+  say("some %s", result(syscall(SYS_rt_sigpending, (void *)-8, 4)));
+  uint64_t set = ~UINT64_C(0);
+  say("half %s, %#lx", result(syscall(SYS_rt_sigpending, &set, 4)), (long)set);
+}

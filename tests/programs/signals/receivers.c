@@ -147,3 +147,47 @@ CASE(descriptor_of_many) {
   close(fd);
   end();
 }
+
+/* Of a thread's id all of these make the process's (`find_task_by_vpid`), but that thread is asked first. */
+static void *names_itself(void *which) {
+  number = (long)(intptr_t)which;
+  siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE, .si_pid = getpid(), .si_uid = getuid()};
+  int before = handled;
+  kill(gettid(), SIGUSR1);
+  say("kill: now %d, by %ld", handled - before, handled_by);
+  say("rt_sigqueueinfo: %s", result(syscall(SYS_rt_sigqueueinfo, gettid(), SIGUSR1, &info)));
+  say("now %d, by %ld", handled - before, handled_by);
+  say("of the process: %s", result(syscall(SYS_rt_sigqueueinfo, getpid(), SIGUSR1, &info)));
+  wait_until(handled - before == 3);
+  return NULL;
+}
+CASE(the_thread_that_is_named_takes_it) {
+  struct sigaction action = {.sa_handler = handler};
+  need(sigaction(SIGUSR1, &action, NULL) == 0);
+  number = 1;
+  block(SIG_UNBLOCK, SIGUSR1);
+  finish(start(names_itself, (void *)2));
+}
+
+/* Only to itself may a thread speak as the kernel or as tgkill. */
+static void *speaks_as(void *to) {
+  static const int codes[] = {SI_USER, SI_KERNEL, SI_TKILL, SI_QUEUE, SI_TIMER, CLD_EXITED};
+  static const char *const names[] = {"user", "kernel", "tkill", "queue", "timer", "child"};
+  for (int i = 0; i < COUNT(codes); i++) {
+    siginfo_t info = {.si_signo = SIGURG, .si_code = codes[i]};
+    const char *first = result(syscall(SYS_rt_sigqueueinfo, getpid(), SIGURG, &info));
+    const char *second = result(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGURG, &info));
+    const char *third = result(syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)(intptr_t)to, SIGURG, &info));
+    say("as %s: process %s, itself %s, the other %s", names[i], first, second, third);
+    first = result(syscall(SYS_rt_sigqueueinfo, getpid(), 0, &info));
+    second = result(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), 0, &info));
+    third = result(syscall(SYS_rt_sigqueueinfo, getpid(), 65, &info));
+    say("only asked: process %s, itself %s; no signal %s", first, second, third);
+  }
+  return NULL;
+}
+CASE(who_may_speak_as_whom) {
+  pthread_t self = start(speaks_as, (void *)(intptr_t)getpid());
+  finish(self);
+  speaks_as((void *)(intptr_t)getpid());
+}

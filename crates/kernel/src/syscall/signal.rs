@@ -6,7 +6,7 @@ use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
-use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, Timespec, nr};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, Timespec, nr, si_code};
 use ids::{CpuId, Tid};
 use signal::{AltStack, MaskHow, Taken};
 use sync::atomic::Ordering::*;
@@ -127,7 +127,9 @@ impl<M: Machine> Kernel<M> {
         };
         let set = set | M::Personality::pending(self);
         let bytes = set.0.to_le_bytes();
-        if self.m.write(a[0], &bytes[..a[1] as usize]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        let wanted = &bytes[..a[1] as usize];
+        let faults = !wanted.is_empty() && self.m.write(a[0], wanted).is_err();
+        if faults { Errno::EFAULT.into() } else { Out::Done(0) }
     }
 
     pub(crate) fn sys_sigaltstack(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
@@ -306,13 +308,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn sys_kill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let (pid, signal) = (self.host_id(call.args[0] as i32), call.args[1] as i32);
+        let (id, signal) = (call.args[0] as i32, call.args[1] as i32);
+        let pid = self.host_id(id);
         if pid != self.config.pid.0 || signal == 0 {
             return self.foreign(cpu, t, call);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
         let info = SigInfo::user(signal, pid, self.m.uid());
-        Out::from(self.send_to_process(cpu, None, info).map(|()| 0))
+        Out::from(self.send_to_process(cpu, self.threads().find(Tid(id)), info).map(|()| 0))
     }
 
     pub(crate) fn sys_tkill(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -341,10 +344,17 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, signal, from, ..] = call.args;
-        if self.host_id(pid as i32) != self.config.pid.0 || signal as i32 == 0 {
+        let id = pid as i32;
+        if self.host_id(id) != self.config.pid.0 {
             return self.foreign(cpu, t, call);
         }
-        Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_process(cpu, None, i)).map(|()| 0))
+        // The thread that is named is the first to be asked whether it takes the signal (`complete_signal`).
+        let first = self.threads().find(Tid(id));
+        let sent = self.read_info(t, id, from, signal as i32).and_then(|info| match info {
+            Some(info) => self.send_to_process(cpu, first, info),
+            None => Ok(()),
+        });
+        Out::from(sent.map(|()| 0))
     }
 
     pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -353,14 +363,27 @@ impl<M: Machine> Kernel<M> {
         let Some(target) = target.filter(|_| pid as i32 == self.config.pid.0) else {
             return self.foreign(cpu, t, call);
         };
-        Out::from(self.read_info(from, signal as i32).and_then(|i| self.send_to_thread(cpu, target, i)).map(|()| 0))
+        let sent = self.read_info(t, tid as i32, from, signal as i32).and_then(|info| match info {
+            Some(info) => self.send_to_thread(cpu, target, info),
+            None => Ok(()),
+        });
+        Out::from(sent.map(|()| 0))
     }
 
-    fn read_info(&self, from: u64, signal: i32) -> Result<SigInfo, Errno> {
+    /// What the current thread `t` sends to the thread or process that it calls `id`; `None` if it only asks whether it may.
+    fn read_info(&self, t: ThreadIdx, id: i32, from: u64, signal: i32) -> Result<Option<SigInfo>, Errno> {
         let mut bytes = [0; 128];
         self.m.read(from, &mut bytes).map_err(|_| Errno::EFAULT)?;
-        let signal = Signal::from_raw(signal).ok_or(Errno::EINVAL)?;
-        Ok(SigInfo::from_bytes(&bytes)?.with_signal(signal))
+        bytes[..4].copy_from_slice(&signal.to_le_bytes());
+        let info = SigInfo::from_bytes(&bytes)?;
+        // Nobody else may seem to be the kernel, or `tgkill(2)` (`do_rt_sigqueueinfo`).
+        if (info.code() >= 0 || info.code() == si_code::TKILL) && self.tid(t).0 != id {
+            return Err(Errno::EPERM);
+        }
+        if signal == 0 {
+            return Ok(None);
+        }
+        Signal::from_raw(signal).map(|_| Some(info)).ok_or(Errno::EINVAL)
     }
 
     /// `restart_syscall(2)`: a sleep, a futex wait or a poll that a signal without handler interrupted
