@@ -39,7 +39,7 @@ impl<M: Host> Linux<'_, M> {
                     handed.kept.push(info);
                 }
             } else if private.is_empty() && keeps_its_sender(&info, self.config().pid.0) {
-                left::queue(&self.m, self.config().pid.0, &info);
+                left::queue(&self.m, &info);
             } else {
                 left::queue_for_carrier(&self.m, self.config().pid.0, &info);
             }

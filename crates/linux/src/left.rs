@@ -2,20 +2,16 @@
 
 use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
-use abi::{SigInfo, SigSet, Timespec, nr, si_code};
+use abi::{SigInfo, SigSet, Timespec, nr};
 
-/// Queues a signal for the process `pid`, the own one.
+/// Queues a signal for the own process, as it is.
 ///
-/// Only `kill(2)` may speak of itself, and the codes of kernel and tkill are no process's to give to
-/// a thread that is not the main one: they become SI_USER.
-pub fn queue(m: &impl Host, pid: i32, info: &SigInfo) {
-    let (pid, signal) = (Word(pid as u64), Word(info.signo() as u64));
-    if info.code() < 0 && info.code() != si_code::TKILL {
-        m.ask(nr::RT_SIGQUEUEINFO, &mut [pid, signal, In(&info.to_bytes())]);
-    } else {
-        // All host threads block the program's own signals.
-        m.ask(nr::KILL, &mut [pid, signal]);
-    }
+/// Only to itself may a thread send one with the code of a kernel's signal or of `tkill(2)` (`do_rt_sigqueueinfo`), so the
+/// calling carrier names itself. That is another name of the process: which host thread is named decides nothing, because all
+/// block the program's own signals.
+pub fn queue(m: &impl Host, info: &SigInfo) {
+    let tid = m.ask(nr::GETTID, &mut []) as u64;
+    m.ask(nr::RT_SIGQUEUEINFO, &mut [Word(tid), Word(info.signo() as u64), In(&info.to_bytes())]);
 }
 
 /// Queues a signal for the calling carrier, which blocks it and may say of itself what it likes.

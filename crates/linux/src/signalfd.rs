@@ -75,7 +75,7 @@ impl<M: Host> Linux<'_, M> {
         while let Some(info) = self.take_signal(t, only) {
             // A timer that is not read as fast as it expires has one signal there, not many.
             if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
-                left::queue(&self.m, self.config().pid.0, &info);
+                left::queue(&self.m, &info);
             }
         }
     }

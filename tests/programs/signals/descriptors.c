@@ -308,3 +308,29 @@ CASE(duplicates_and_forked_children) {
   close(other);
   close(fd);
 }
+
+/* Who sent it, and what a child's end says, are there whenever the descriptor was made. */
+CASE(senders_are_kept) {
+  sigset_t set = set_of(SIGUSR1, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  for (int early = 0; early < 2; early++) {
+    int fd = early ? -1 : descriptor(SIGUSR1, SIGCHLD, SFD_NONBLOCK);
+    raise(SIGUSR1);
+    pid_t child = fork();
+    if (child == 0) _exit(7);
+    need(child > 0 && waitid(P_PID, child, &(siginfo_t){0}, WEXITED | WNOWAIT) == 0);
+    if (early) fd = descriptor(SIGUSR1, SIGCHLD, SFD_NONBLOCK);
+    struct signalfd_siginfo info;
+    while (read(fd, &info, sizeof info) == sizeof info)
+      say("%s code %d, own %d, child %d, status %d", sigabbrev_np((int)info.ssi_signo), info.ssi_code,
+          info.ssi_pid == (unsigned)getpid(), info.ssi_pid == (unsigned)child, info.ssi_status);
+    need(waitpid(child, NULL, 0) == child);
+    /* It lets the one in and blocks it again: the next one is as it was sent, too. */
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    raise(SIGUSR1);
+    need(read(fd, &info, sizeof info) == sizeof info);
+    say("again %s code %d", sigabbrev_np((int)info.ssi_signo), info.ssi_code);
+    close(fd);
+  }
+}

@@ -50,7 +50,7 @@ pub(crate) fn hand_in(me: &Carrier) {
         && Linux(me.process()).signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
     {
         // The process has reached its limit of pending signals: the host keeps it until there is room.
-        left::queue(&me.process().m, me.process().m.pid, &info);
+        left::queue(&me.process().m, &info);
     }
 }
 
