@@ -3,10 +3,14 @@
 #include <setjmp.h>
 
 static pthread_barrier_t all_there;
-static atomic_int caught;
+static atomic_int caught, forbidden;
 static _Thread_local sigjmp_buf own_fault;
 
-static void on_own_fault(int signal) { siglongjmp(own_fault, signal); }
+static void on_own_fault(int signal, siginfo_t *info, void *unused) {
+  (void)unused;
+  atomic_fetch_add(&forbidden, info->si_code == SEGV_ACCERR);
+  siglongjmp(own_fault, signal);
+}
 
 static void *overflow(void *unused) {
   pthread_attr_t attr;
@@ -26,9 +30,9 @@ static void *overflow(void *unused) {
 }
 
 static void overflow_each(int threads) {
-  struct sigaction action = {.sa_handler = on_own_fault, .sa_flags = SA_ONSTACK | SA_NODEFER};
+  struct sigaction action = {.sa_sigaction = on_own_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   need(sigaction(SIGSEGV, &action, NULL) == 0);
-  atomic_store(&caught, 0);
+  atomic_store(&caught, 0), atomic_store(&forbidden, 0);
   pthread_t *all = calloc(threads, sizeof *all);
   pthread_attr_t attr;
   pthread_attr_init(&attr);
@@ -36,5 +40,5 @@ static void overflow_each(int threads) {
   pthread_barrier_init(&all_there, NULL, threads);
   for (int i = 0; i < threads; i++) need(pthread_create(&all[i], &attr, overflow, NULL) == 0);
   for (int i = 0; i < threads; i++) need(pthread_join(all[i], NULL) == 0);
-  say("%d of %d caught", caught, threads);
+  say("%d of %d caught, %d as forbidden", caught, threads, forbidden);
 }

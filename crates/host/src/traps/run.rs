@@ -180,7 +180,7 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
         });
         // SAFETY: as above.
         k.m.note_fault(t, &info, unsafe { *me.fault.trapped.get() });
-        k.fault(t, info);
+        k.fault(t, Linux(k).fault_as_mapped(info));
     }
     let next = interrupted(me);
     follow(me, scarce::look(me, next))

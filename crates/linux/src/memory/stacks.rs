@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{Host, Linux};
 use abi::args::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
-use abi::{Errno, nr};
+use abi::{Errno, SigInfo, Signal, nr, si_code};
 use alloc::collections::BTreeMap;
 use kernel::machine::Call;
 use reserve::Reserve;
@@ -86,6 +86,15 @@ impl Stacks {
         self.may_touch(from, to - from) && self.arena.lock().around(from, to).is_some()
     }
 
+    /// Whether this byte is covered by markers.
+    fn is_hidden(&self, addr: u64) -> bool {
+        let hidden = |(at, stack): (u64, &mut Stack)| match stack.kind {
+            Kind::Marked { hidden } => addr < at + hidden,
+            _ => false,
+        };
+        self.may_touch(addr, 1) && self.arena.lock().around(addr, addr + 1).is_some_and(hidden)
+    }
+
     fn may_touch(&self, addr: u64, len: u64) -> bool {
         addr < self.highest.load(Relaxed) && addr.saturating_add(len) > self.lowest.load(Relaxed)
     }
@@ -146,6 +155,16 @@ impl<M: Host> Linux<'_, M> {
     fn unmap(&self, at: u64, len: u64) -> Result<(), Errno> {
         let r = self.m.host(Call { nr: nr::MUNMAP, args: [at, len, 0, 0, 0, 0] });
         Errno::from_ret(r).map(|_| ())
+    }
+
+    /// The signal of a fault as the program would get it: markers stand for memory without access, and to the host they are no
+    /// memory.
+    pub fn fault_as_mapped(&self, info: SigInfo) -> SigInfo {
+        let is_unmapped = info.signo() == Signal::SEGV.raw() && info.code() == si_code::SEGV_MAPERR;
+        match is_unmapped && self.state().memory.stacks.is_hidden(info.addr()) {
+            true => SigInfo::fault(Signal::SEGV, si_code::SEGV_ACCERR, info.addr()),
+            false => info,
+        }
     }
 
     /// `mmap(2)`, if it asks for a stack that is ours.
