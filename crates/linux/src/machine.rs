@@ -2,6 +2,7 @@
 
 use crate::State;
 use abi::SigSet;
+use ids::ThreadIdx;
 use kernel::{Call, Machine};
 
 /// An argument of a host call that the personality makes for itself.
@@ -55,6 +56,11 @@ pub trait Host: Machine<Personality = State> {
     /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
     /// others are the kernel's.
     fn leave_signals(&self, _set: SigSet) {}
+    /// Whether the thread, which waits for a host call, is asleep in it: whoever sees it asleep may rely on its being woken by
+    /// what the call waits for. Asked by those who look at the thread's state.
+    fn sleeps_in_host(&self, _t: ThreadIdx) -> bool {
+        true
+    }
     /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
     /// theirs.
     fn barrier(&self) -> Option<sync::rcu::Barrier> {

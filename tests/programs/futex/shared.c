@@ -1,5 +1,6 @@
 /* Words shared by processes, and one word at two addresses. */
 #include "futex.h"
+#include <fcntl.h>
 
 static _Atomic uint32_t *shared_words(int count) {
   void *place = mmap(NULL, count * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -215,4 +216,41 @@ CASE(barrier_and_condition) {
   if (child == 0) _exit(0);
   end_child(child);
   say("turns %d", shared->turn);
+}
+
+/* Whoever sees a thread asleep in its wait can wake it. */
+static _Atomic uint32_t *asleep_at;
+static atomic_int sleeper, rounds;
+static void *sleeps_on(void *unused) {
+  sleeper = gettid();
+  for (int i = 0; i < 300; i++) {
+    rounds = i + 1;
+    if (futex(asleep_at, FUTEX_WAIT_BITSET, 0, NULL, NULL, 4) != 0) say("wait %s", errname(errno));
+    while (rounds > 0) sched_yield();
+  }
+  return unused;
+}
+static char state_of(pid_t tid) {
+  char path[64], stat[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  int fd = open(path, O_RDONLY);
+  ssize_t n = read(fd, stat, sizeof stat - 1);
+  close(fd);
+  need(n > 0);
+  stat[n] = 0;
+  return strrchr(stat, ')')[2];
+}
+CASE(asleep_is_waiting) {
+  asleep_at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  need(asleep_at != MAP_FAILED);
+  pthread_t thread = start(sleeps_on, NULL);
+  int woken = 0;
+  for (int i = 0; i < 300; i++) {
+    wait_until(rounds == i + 1 && state_of(sleeper) == 'S');
+    woken += futex(asleep_at, FUTEX_WAKE_BITSET, 1, NULL, NULL, 4) == 1;
+    if (woken <= i) wait_until(futex(asleep_at, FUTEX_WAKE_BITSET, 1, NULL, NULL, 4) == 1);
+    rounds = -1 - i;
+  }
+  say("woken %d", woken);
+  finish(thread);
 }

@@ -1,7 +1,7 @@
 //! `trait Machine` on Linux.
 
 use crate::base::dispositions::die_again;
-use crate::base::{ids_file, os, report, sites};
+use crate::base::{ids_file, os, report, sites, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
 use crate::process::Host;
@@ -63,6 +63,14 @@ impl linux::Host for Host {
 
     fn leave_signals(&self, set: SigSet) {
         service::leave(Carrier::my_process(), set.0);
+    }
+
+    fn sleeps_in_host(&self, t: ThreadIdx) -> bool {
+        let Some(number) = self.host_carrier(t).load(SeqCst).checked_sub(1) else { return false };
+        let mut bytes = [0; 512];
+        let stat = task::read(self.carriers.get(number).tid.load(Relaxed), "stat", &mut bytes);
+        // A host without `/proc` does not say it.
+        task::after_name(stat).is_none_or(|rest| !rest.starts_with('R'))
     }
 
     fn barrier(&self) -> Option<sync::rcu::Barrier> {

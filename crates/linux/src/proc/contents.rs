@@ -2,7 +2,7 @@
 
 use super::stat::HostStat;
 use crate::{Host, Linux};
-use abi::Errno;
+use abi::{Errno, nr};
 use alloc::vec::Vec;
 use core::fmt::Write;
 use ids::{Policy, ThreadIdx};
@@ -111,9 +111,22 @@ impl<M: Host> Linux<'_, M> {
             None => State::Zombie,
             // A throttled thread is runnable to Linux (`throttle_cfs_rq`).
             Some(t) if self.thread(t).wait.kind() == Wait::Throttled => State::Running,
-            Some(t) if self.sched.is_blocked(t) => State::Sleeping,
+            Some(t) if self.sched.is_blocked(t) && self.waits_for_vfork(t) => State::Disk,
+            Some(t) if self.sched.is_blocked(t) && self.is_asleep(t) => State::Sleeping,
             Some(_) => State::Running,
         }
+    }
+
+    /// Nothing but its end wakes who waits for a child that has borrowed its memory (`wait_for_vfork_done`).
+    fn waits_for_vfork(&self, t: ThreadIdx) -> bool {
+        let wait = &self.thread(t).wait;
+        wait.kind() == Wait::Host && wait.call.load(Relaxed) as usize == nr::VFORK
+    }
+
+    /// A thread that is off its CPU may be on the way to its host call, or on the way back.
+    fn is_asleep(&self, t: ThreadIdx) -> bool {
+        let (wait, parked) = (&self.thread(t).wait, &self.thread(t).parked);
+        wait.kind() != Wait::Host || parked.is_parked() || wait.armed().is_some() || self.m.sleeps_in_host(t)
     }
 
     /// Linux's name of the function in which such a wait stands.
