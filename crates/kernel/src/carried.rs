@@ -83,10 +83,10 @@ impl Carried {
         Some(Carried { attr, affinity, timer_slack, next_timer_id: u32::try_from(id).ok()? })
     }
 
-    /// By a child that has borrowed the memory: its process is a new one.
+    /// By a child that has borrowed the memory: its process is a new one, and its timer slack is its own.
     #[must_use]
-    pub fn by_child(self) -> Carried {
-        Carried { attr: inherited(self.attr), next_timer_id: 0, ..self }
+    pub fn by_child(self, timer_slack: [u64; 2]) -> Carried {
+        Carried { attr: inherited(self.attr), next_timer_id: 0, timer_slack, ..self }
     }
 }
 

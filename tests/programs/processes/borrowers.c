@@ -2,6 +2,7 @@
 #include "../check.h"
 #include <linux/futex.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/time.h>
 #include <sys/user.h>
@@ -254,4 +255,46 @@ CASE(threads_are_stopped_and_read) {
   int good = 0;
   for (int i = 0; i < 8; i++) good += finish(threads[i]) == (void *)(uintptr_t)(0x5eed0000u + i);
   say("good %d", good);
+}
+
+/* The C library's own signals, which a program that posix_spawn starts finds ignored. */
+CASE(ignored_signals_do_not_end_it) {
+  struct { void (*handler)(int); unsigned long flags; void *restorer; uint64_t mask; } ignored = {SIG_IGN, 0, NULL, 0}, before[2];
+  for (int i = 0; i < 2; i++) need(syscall(SYS_rt_sigaction, 32 + i, &ignored, &before[i], 8) == 0);
+  pid_t child = vfork();
+  if (child == 0) {
+    syscall(SYS_tgkill, getpid(), gettid(), 32);
+    syscall(SYS_kill, getpid(), 33);
+    _exit(4);
+  }
+  say("ignored: %s", end_of(child));
+  for (int i = 0; i < 2; i++) need(syscall(SYS_rt_sigaction, 32 + i, &before[i], NULL, 8) == 0);
+  child = vfork();
+  if (child == 0) {
+    syscall(SYS_tgkill, getpid(), gettid(), 32);
+    _exit(4);
+  }
+  say("by default: signal %d", ({ int status; waitpid(child, &status, 0); WTERMSIG(status); }));
+}
+
+/* Its timer slack is its own, and its program's. */
+CASE(timer_slack_goes_with_it) {
+  need(prctl(PR_SET_TIMERSLACK, 66666) == 0);
+  int ends[2];
+  need(pipe(ends) == 0);
+  for (int changes = 0; changes < 2; changes++) {
+    pid_t child = vfork();
+    if (child == 0) {
+      if (changes) prctl(PR_SET_TIMERSLACK, 77777);
+      dup2(ends[1], 1);
+      execlp("sh", "sh", "-c", "read s < /proc/self/timerslack_ns; echo $s", NULL);
+      _exit(1);
+    }
+    say("%s", end_of(child));
+    char text[64];
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    say("slack %.*s", (int)(n > 0 ? n - 1 : 0), text);
+  }
+  say("here %d", prctl(PR_GET_TIMERSLACK));
+  prctl(PR_SET_TIMERSLACK, 0);
 }

@@ -15,8 +15,7 @@
 //! | `pid << 2 \| FULL` | the information is complete | that handler |
 
 use crate::base::dispositions::FAULTS;
-use crate::base::os::{self, HostAction};
-use crate::base::report;
+use crate::base::os;
 use crate::carriers::service_state::Service;
 use abi::SigInfo;
 use core::cell::UnsafeCell;
@@ -81,13 +80,6 @@ pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
         // A queueing signal that finds no room is lost: the host could not keep it either.
         let _ = SigInfo::from_bytes(&info).map(&mut deliver);
     }
-}
-
-/// A vfork child, which has no kernel: the host does what it does by default.
-pub(crate) fn suffer(info: &[u8; 128]) {
-    let signal = number(info);
-    report::sigaction(signal, Some(&HostAction::default()));
-    os::queue_info(os::getpid(), os::gettid(), info);
 }
 
 fn number(info: &[u8; 128]) -> i32 {

@@ -275,7 +275,9 @@ pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mu
     let me = Carrier::me();
     let k = me.process();
     Linux(k).hand_on_times(true);
-    let carried = k.carried(from).by_child();
+    let slacks = os::reset_timer_slack();
+    os::set_timer_slack(slacks[0]);
+    let carried = k.carried(from).by_child(slacks);
     with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, others_run: false }, lent))
 }
 

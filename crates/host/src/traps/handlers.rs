@@ -132,7 +132,7 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
 fn note(info: &HostInfo) {
     let me = arch::base::has_gs().then(Carrier::me);
     match me {
-        Some(me) if me.gs.borrowed == BORROWED => outside::suffer(&info_bytes(info)),
+        Some(me) if me.gs.borrowed == BORROWED => borrower::sent(me, info),
         _ => outside::note(me.map(|me| &me.process().m.service), &info_bytes(info)),
     }
 }
@@ -190,7 +190,7 @@ unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut H
 }
 
 fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
-    if info.code <= 0 {
+    if info.was_sent() {
         return note(info);
     }
     fault(info, frame);

@@ -16,7 +16,7 @@ mod signals;
 mod tracer;
 mod words;
 
-pub(crate) use signals::{again, fault};
+pub(crate) use signals::{again, fault, sent};
 pub(crate) use words::wake_borrowers;
 
 use crate::base::dispositions::{self, CLONING_MASK};
@@ -84,6 +84,7 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
         me.tracing.is_parent(k.tid(t));
         return k.process_done(cpu, result);
     }
+    k.thread(t).wait.call.store(nr::VFORK as u32, Relaxed);
     let busy = k.leave_for_host(cpu, t, 0);
     away(me, t, busy, |_| {
         // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.

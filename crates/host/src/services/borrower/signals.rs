@@ -307,12 +307,19 @@ pub(crate) fn fault(info: &HostInfo, frame: &mut HostFrame) {
     let handled = signal.is_some_and(|s| b.process.actions().get(s).is_handler() && !b.thread.blocked().contains(s));
     if handled {
         deliver(me, info, frame);
-    } else if info.was_sent() {
-        let ignored = signal.is_some_and(|s| b.process.actions().ignores(s) || b.thread.blocked().contains(s));
-        if !ignored {
-            os::suffer(info.signal);
-        }
     } else {
         dispositions::die_again(info.signal);
     }
+}
+
+/// A signal that somebody sent and that a host thread cannot block. There is no kernel to leave it to, so the host does what
+/// it does by default.
+pub(crate) fn sent(me: &Carrier, info: &HostInfo) {
+    let b = Borrower::of(me);
+    let ignored = |s| b.process.actions().ignores(s) || b.thread.blocked().contains(s);
+    if Signal::from_raw(info.signal).is_some_and(ignored) {
+        return;
+    }
+    report::sigaction(info.signal, Some(&os::HostAction::default()));
+    os::queue_info(os::getpid(), os::gettid(), &dispositions::info_bytes(info));
 }
