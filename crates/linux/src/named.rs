@@ -65,10 +65,12 @@ impl<M: Host> Linux<'_, M> {
             call.args[1] = 0;
             return Out::Process(Process::Rights(call));
         }
+        let mut call = *call;
         if self.threads().find(Tid(id)).is_some() {
-            return Errno::ESRCH.into();
+            // The host finds all other errors first, and then no thread of this id.
+            call.args[1] = i32::MAX as u64;
         }
-        Out::Done(self.m.host(*call))
+        Out::Done(self.m.host(call))
     }
 
     /// `io_uring_setup(2)`, `io_uring_register(2)`: the host binds some rings to the host thread that sets them up, and

@@ -7,7 +7,7 @@
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
-use abi::args::{F_GETOWN, F_GETOWN_EX, F_SETOWN, F_SETOWN_EX};
+use abi::args::{F_GETOWN, F_GETOWN_EX, F_NOTIFY, F_SETLEASE, F_SETOWN, F_SETOWN_EX};
 use kernel::Call;
 use kernel::trap::Out;
 
@@ -80,6 +80,7 @@ impl<M: Host> Linux<'_, M> {
             F_GETOWN => self.owner(call),
             F_SETOWN_EX => self.set_owner_ex(call),
             F_GETOWN_EX => self.owner_ex(call),
+            F_SETLEASE | F_NOTIFY if self.tid(self.current(cpu)).0 == self.config().pid.0 => self.own_and_ask(call),
             _ => return self.sys_dup(cpu, call),
         };
         Out::Done(result.unwrap_or_else(|e| e.to_ret()))
@@ -89,6 +90,25 @@ impl<M: Host> Linux<'_, M> {
         let mut call = *call;
         call.args[2] = self.host_id(call.args[2] as i32) as u64;
         self.owned(call.args[0], self.m.host(call), None)
+    }
+
+    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE by the main thread: a description without an owner gets the process for one.
+    ///
+    /// The host makes the calling host thread the owner and looks for a process of its id (`fcntl_dirnotify`, `lease_setup`).
+    /// So nobody is told what another thread asks for, and neither may it be here.
+    fn own_and_ask(&self, call: &Call) -> Result<isize, Errno> {
+        let fd = call.args[0];
+        let set =
+            |owner: i32| self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN), Arg::Word(owner as u64)]);
+        let is_owned = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_GETOWN)]) != 0;
+        if !is_owned {
+            set(self.config().pid.0);
+        }
+        let result = self.m.host(*call);
+        if !is_owned && result < 0 {
+            set(0);
+        }
+        Ok(result)
     }
 
     /// If the host has agreed, this is the owner.

@@ -1,5 +1,6 @@
 /* What the host keeps for the host thread that asks: counters, rings, and settings of a thread. */
 #include "../check.h"
+#include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <sys/prctl.h>
@@ -145,4 +146,48 @@ CASE(counter_of_the_processor) {
   say("enabled %s", result(prctl(PR_SET_TSC, PR_TSC_ENABLE)));
   say("get %s, is %d", result(prctl(PR_GET_TSC, &mode)), mode >= 0);
   say("nonsense %s", result(prctl(PR_SET_TSC, 7)));
+}
+
+/* That there is no such thread is found out last. */
+static void *tries_counters(void *main_thread) {
+  static char page[4096] __attribute__((aligned(4096)));
+  struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_TASK_CLOCK};
+  pid_t other = (pid_t)(intptr_t)main_thread;
+  say("no attributes %s", result(syscall(SYS_perf_event_open, (void *)8, other, -1, -1, 0)));
+  say("another size %s", result(syscall(SYS_perf_event_open, page, other, -1, -1, -1UL)));
+  say("no group %s", result(syscall(SYS_perf_event_open, &attr, other, -1, 999, 0)));
+  return NULL;
+}
+CASE(counters_of_another) {
+  finish(start(tries_counters, (void *)(intptr_t)getpid()));
+}
+
+/* Descriptors tell the process, on whichever host thread its main thread asks; they are another thread's business or nobody's. */
+static atomic_int told;
+static void count_it(int signal) { told += signal > 0; }
+CASE(who_is_told_of_a_directory) {
+  struct sigaction action = {.sa_handler = count_it};
+  need(sigaction(SIGIO, &action, NULL) == 0);
+  char folder[] = "told-XXXXXX", one[32], other[32];
+  need(mkdtemp(folder));
+  snprintf(one, sizeof one, "%s/a", folder), snprintf(other, sizeof other, "%s/b", folder);
+  close(open(one, O_CREAT | O_RDWR, 0600));
+  load_begins();
+  int owned = 0, asked = 0, heard = 0;
+  for (int i = 0; i < 30; i++) {
+    int fd = open(folder, O_RDONLY), before = told;
+    sleep_ms(1);
+    asked += fcntl(fd, F_NOTIFY, DN_RENAME) == 0;
+    owned += fcntl(fd, F_GETOWN) == getpid();
+    need(rename(i % 2 ? other : one, i % 2 ? one : other) == 0);
+    for (int64_t limit = now_ns(CLOCK_MONOTONIC) + 2000000000; told == before && now_ns(CLOCK_MONOTONIC) < limit;) sleep_ms(1);
+    heard += told > before;
+    close(fd);
+    if (!heard) break;
+  }
+  load_ends();
+  int file = open("/dev/null", O_RDONLY);
+  say("asked %d, owned %d, heard %d", asked, owned, heard);
+  say("not of a file: %s, owner %d", result(fcntl(file, F_NOTIFY, DN_RENAME)), fcntl(file, F_GETOWN));
+  close(file), unlink(one), unlink(other), rmdir(folder);
 }
