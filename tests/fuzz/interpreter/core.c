@@ -218,7 +218,8 @@ int main(int argc, char **argv) {
     leader = getpid();
     starter = getppid();
     workers[0] = (struct worker){.tid = leader, .state = IDLE};
-    prepare_signals();
+    begin_signals();
+    prepare_descriptors();
     run_steps(0, step_count);
     finish_workers();
     begin_line("finished", 0, 0);

@@ -29,6 +29,9 @@
 
 enum { WORKERS = 5, ARGS = 8, EVENTS = 4096 };
 
+/* The signal that workers wait for. Every thread blocks it, because only then a descriptor reads it (CAVEATS). */
+enum { WAITED_FOR = 50 };
+
 /* Opens a child process; must not be done by a vfork child, which shares its parent's memory. */
 enum { OPENS = 1, NO_VFORK = 2, TOP_ONLY = 4, MAIN_ONLY = 8 };
 
@@ -79,6 +82,7 @@ extern __thread int self;              /* The caller's slot. */
 extern pid_t leader, starter;          /* This process, and its parent. */
 extern int depth;                      /* How many forks lie between this process and the first one. */
 extern bool in_vfork;
+extern bool shared_descriptors; /* A child has, or had, this process's descriptors. */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void begin_line(const char *name, const long *a, int args);
@@ -98,6 +102,8 @@ void fail(const char *what) __attribute__((noreturn));
 bool begin_worker(int slot, size_t stack, size_t guard);
 bool settled(int slot); /* The worker has come to rest; true if its call has ended. */
 
+void prepare_descriptors(void);
+
 /* signals.c */
 struct event {
     int signal, code, who, from, flags;
@@ -106,10 +112,13 @@ struct event {
 };
 extern struct event events[EVENTS];
 extern _Atomic int logged;
+extern _Atomic int *logged_at_top; /* The same of the first process, for its children. */
+extern uint64_t read_by_descriptors; /* Signals for which there has been a `signalfd`. */
 extern int drained;
 extern bool hide_taker; /* Linux itself may give the next events to any thread. */
 extern bool unordered;  /* The next events come in any order. */
-void prepare_signals(void);
+void begin_signals(void);   /* At the beginning of all. */
+void prepare_signals(void); /* Every signal has its handler. */
 void tell_events(void);
 void await_events(int count);
 void await_signal(int sig, int before); /* One that is logged after the first `before`. */
@@ -119,6 +128,7 @@ bool deliverable(int sig);          /* Some thread does not block it. */
 bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
 void after_fork(void);
+bool parent_takes(int sig); /* When this process began. */
 /* A child whose end sends no signal; it is waited for by `end_of`. */
 pid_t quiet_fork(void);
 int end_of(pid_t pid);

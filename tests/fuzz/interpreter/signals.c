@@ -7,8 +7,10 @@ enum { NOTHING, RAISE_ANOTHER, BLOCK_IN_CONTEXT, FORK, CLOBBER, JUMP, UNBLOCK, S
 enum { ON_STACK = 1, NESTED = 2, DIRECTION = 4, UNALIGNED = 8 };
 
 struct event events[EVENTS];
-_Atomic int logged;
+_Atomic int logged, *logged_at_top;
 int drained;
+uint64_t read_by_descriptors;
+static uint64_t taken_by_parent;
 bool hide_taker, unordered;
 const int common_signals[8] = {SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGCHLD, SIGURG, 40, 63};
 
@@ -47,7 +49,8 @@ const char *who_is(pid_t pid) {
 static int sender(const siginfo_t *info) {
     if (info->si_code > 0) return 4; /* No such field, or the child of which the status tells. */
     if (info->si_code == SI_TIMER || info->si_code == SI_MESGQ) return 4;
-    return info->si_pid == 0 ? 0 : info->si_pid == leader ? 1 : info->si_pid == starter ? 2 : 3;
+    /* Not `leader`, which is the child's when a vfork child has just ended. */
+    return info->si_pid == 0 ? 0 : info->si_pid == getpid() ? 1 : info->si_pid == starter ? 2 : 3;
 }
 
 static void handler(int sig, siginfo_t *info, void *context) {
@@ -67,6 +70,7 @@ static void handler(int sig, siginfo_t *info, void *context) {
     if (sig == SIGCHLD && info->si_code > 0) e.value = info->si_status;
     int at = atomic_fetch_add(&logged, 1);
     if (at < EVENTS) events[at] = e;
+    if (depth == 0) atomic_fetch_add(logged_at_top, 1);
     level++;
     switch (reactions[sig]) {
     case RAISE_ANOTHER:
@@ -113,6 +117,16 @@ void prepare_signals(void) {
     }
 }
 
+void begin_signals(void) {
+    logged_at_top = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    prepare_signals();
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, WAITED_FOR);
+    pthread_sigmask(SIG_BLOCK, &set, 0);
+    pthread_sigmask(SIG_BLOCK, 0, &workers[0].mask);
+}
+
 /* A child that shares the memory has dispositions of its own. */
 static struct sigaction kept_actions[65];
 static int kept_reactions[65];
@@ -131,6 +145,7 @@ bool handled(int sig) { return actions[sig].sa_handler != SIG_DFL && actions[sig
 
 bool fatal(int sig) {
     if (sig == SIGKILL || sig == SIGSTOP || sig == 32 || sig == 33) return true;
+    if (sig == WAITED_FOR) return true;
     if (actions[sig].sa_handler != SIG_DFL) return false;
     return sig != SIGCHLD && sig != SIGURG && sig != SIGWINCH && sig != SIGCONT;
 }
@@ -185,8 +200,13 @@ bool deliverable_elsewhere(int sig) {
     return false;
 }
 
+bool parent_takes(int sig) { return taken_by_parent >> (sig - 1) & 1; }
+
 /* A child has only this thread. */
 void after_fork(void) {
+    taken_by_parent = 0;
+    for (int sig = 1; sig <= 64; sig++)
+        if (handled(sig) && deliverable(sig)) taken_by_parent |= 1ull << (sig - 1);
     workers[0] = workers[self];
     for (int i = 1; i < WORKERS; i++) workers[i].state = ABSENT;
     workers[0].state = IDLE;
@@ -202,7 +222,9 @@ static bool of_fault(int sig) {
 }
 
 /* The same order for all: nothing is sent that would end the first process. */
-static bool allowed(int sig) { return (!fatal(sig) || depth > 0) && !(in_vfork && of_fault(sig)); }
+static bool allowed(int sig) {
+    return (!fatal(sig) || depth > 0) && sig != WAITED_FOR && !(in_vfork && of_fault(sig));
+}
 
 /* Process-directed: the leader takes it if it can; otherwise Linux goes round among the others. */
 static void expect_shared(int sig, int before) {
@@ -213,8 +235,8 @@ static void expect_shared(int sig, int before) {
 
 OP(action, 14, 0, 64, 8, 64, REACTIONS, 4) {
     int sig = a[0] + 1;
-    /* 50 and 60 are what workers wait for. */
-    if (sig == 32 || sig == 33 || sig == 50 || sig == 60) return say(" skipped");
+    /* 60 ends waits that nothing else ends. */
+    if (sig == 32 || sig == 33 || sig == WAITED_FOR || sig == 60) return say(" skipped");
     struct sigaction act = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
     if (a[1] == 6) act.sa_handler = SIG_IGN;
     if (a[1] == 7) act.sa_handler = SIG_DFL;
@@ -242,7 +264,8 @@ OP(mask, 12, 0, 3, 8, 64) {
     if (a[2] & 2) sigaddset(&set, 40);
     if (a[2] & 4) sigaddset(&set, SIGCHLD);
     if (a[2] & 8) sigaddset(&set, SIGKILL);
-    if (a[2] & 16 && a[2] != 50 && a[2] != 60) sigaddset(&set, a[2]);
+    if (a[2] & 16 && a[2] != WAITED_FOR && a[2] != 60) sigaddset(&set, a[2]);
+    if (a[0] == 2) sigaddset(&set, WAITED_FOR);
     static const int how[] = {SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK};
     int before = atomic_load(&logged);
     say(" %s", outcome(pthread_sigmask(how[a[0]], &set, &old)));
@@ -330,9 +353,8 @@ OP(kill, 16, 0, 64, 10) {
 OP(thread_kill, 10, TOP_ONLY, WORKERS, 8, 3) {
     int sig = common_signals[a[1]], slot = a[0], before = atomic_load(&logged);
     if (workers[slot].state == ABSENT || workers[slot].state == WAITING || workers[slot].state == SHARING || !allowed(sig)) return say(" skipped");
-    long r = a[2] == 0 ? pthread_kill(slot ? workers[slot].handle : pthread_self(), sig) : 0;
-    if (slot == 0 && a[2] == 0) r = syscall(SYS_tgkill, leader, leader, sig);
-    if (a[2] == 1) r = syscall(SYS_tgkill, leader, workers[slot].tid, sig);
+    long r = a[2] == 0 && slot != 0 ? pthread_kill(workers[slot].handle, sig) : 0;
+    if (a[2] == 1 || (a[2] == 0 && slot == 0)) r = syscall(SYS_tgkill, leader, workers[slot].tid, sig);
     if (a[2] == 2) r = syscall(SYS_tkill, workers[slot].tid, sig);
     say(" %s", outcome(r));
     if (r == 0 && handled(sig) && !blocked_by(slot, sig)) await_events(before + 1);
@@ -356,6 +378,7 @@ OP(signalfd, 5, 0, 8) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, common_signals[a[0]]);
+    read_by_descriptors |= 1ull << (common_signals[a[0]] - 1);
     int fd = signalfd(-1, &set, SFD_NONBLOCK);
     struct signalfd_siginfo info;
     ssize_t n = read(fd, &info, sizeof info);

@@ -121,7 +121,7 @@ impl Runner {
         command.arg(&path).current_dir(folder.path()).stdin(Stdio::null()).stdout(file(&out)).stderr(file(&errors));
         let mut child = command.spawn().expect("the program is started");
         let begin = Instant::now();
-        let mut pause = Duration::from_micros(500);
+        let (mut pause, mut survey) = (Duration::from_micros(500), String::new());
         let end = loop {
             if let Some(status) = child.try_wait().expect("the program can be waited for") {
                 break status.code().map_or_else(
@@ -130,6 +130,7 @@ impl Runner {
                 );
             }
             if begin.elapsed() > limit {
+                survey = host_threads(child.id());
                 break "hung".to_owned();
             }
             std::thread::sleep(pause);
@@ -143,8 +144,20 @@ impl Runner {
             drop(child.wait());
         }
         let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-        Told { end, lines: read(&out).lines().map(str::to_owned).collect(), errors: read(&errors) }
+        Told { end, lines: read(&out).lines().map(str::to_owned).collect(), errors: survey + &read(&errors) }
     }
+}
+
+/// Where the host threads of a process that hangs are, in one line: id, state, system call.
+fn host_threads(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let told = tasks.map(|task| {
+        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let (stat, call) = (read("stat"), read("syscall"));
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?');
+        format!("[{} {state} {}] ", task.file_name().to_string_lossy(), call.trim())
+    });
+    told.collect::<String>()
 }
 
 /// The first observation that differs, natively and under Entresol.
