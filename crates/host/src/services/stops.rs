@@ -15,7 +15,7 @@ use crate::base::{dispositions, os, report, task};
 use crate::process::Process;
 use crate::process::end;
 use abi::{SigInfo, Signal};
-use kernel::Fatal;
+use kernel::{Fatal, Machine};
 use linux::left;
 use sync::atomic::{AtomicI32, Ordering::*};
 
@@ -67,10 +67,12 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     }
     for round in 0.. {
         if asked.load(Acquire) != word {
-            return;
+            break;
         }
         os::relax(round);
     }
+    // The SIGCONT that set it going is handled before the thread goes on.
+    k.m.receive(None);
 }
 
 /// The last signal that a tracer let through.
