@@ -113,8 +113,10 @@ static pid_t start_sharing(int from, int to) {
     static char *stack;
     if (!stack) stack = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     from_here = from, to_here = to;
-    struct worker saved[WORKERS];
-    memcpy(saved, workers, sizeof saved);
+    /* Of the others nothing else: they may end their waits meanwhile, and say so. */
+    int states[WORKERS];
+    struct worker first = workers[0];
+    for (int i = 1; i < WORKERS; i++) states[i] = workers[i].state;
     keep_dispositions();
     int slot = self;
     pid_t parent = leader, grand = starter;
@@ -133,7 +135,8 @@ static pid_t start_sharing(int from, int to) {
     depth--;
     in_vfork = false;
     restore_dispositions();
-    memcpy(workers, saved, sizeof saved);
+    workers[0] = first;
+    for (int i = 1; i < WORKERS; i++) workers[i].state = states[i];
     errno = error;
     return pid;
 }
