@@ -38,7 +38,7 @@ impl<M: Host> Linux<'_, M> {
                 if handed.kept.try_reserve(1).is_ok() {
                     handed.kept.push(info);
                 }
-            } else if private.is_empty() && keeps_its_sender(&info, self.config().pid.0) {
+            } else if private.is_empty() && !info.signal().is_some_and(|s| NEVER_LEFT.contains(s)) {
                 left::queue(&self.m, &info);
             } else {
                 left::queue_for_carrier(&self.m, self.config().pid.0, &info);
@@ -76,15 +76,5 @@ impl<M: Host> Linux<'_, M> {
         while let Some(info) = left::take(&self.m, set) {
             let _ = self.send_to_process(cpu, Some(t), info);
         }
-    }
-}
-
-/// Whether the host can keep the signal for the whole process, and tells the same of its sender
-/// (`do_rt_sigqueueinfo`): it believes values, and that we are ourselves.
-fn keeps_its_sender(info: &SigInfo, pid: i32) -> bool {
-    match info.code() {
-        _ if info.signal().is_some_and(|s| NEVER_LEFT.contains(s)) => false,
-        si_code::USER => info.pid() == pid,
-        code => code < 0 && code != si_code::TKILL,
     }
 }

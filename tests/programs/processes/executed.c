@@ -121,3 +121,35 @@ CASE(reset_on_fork) {
   need(sched_setscheduler(0, SCHED_OTHER, &parameter) == 0);
   need(unsetenv("EXECUTED") == 0);
 }
+
+/* What is pending for the process is so after an execve that fails: any thread may take it. */
+static atomic_int failed;
+static void *lets_in(void *main_blocks) {
+  while (!failed) sched_yield();
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD), sigaddset(&set, SIGUSR1);
+  int before = handled;
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  say("by another thread %d", handled - before);
+  return main_blocks;
+}
+CASE(pending_for_the_process) {
+  handle(SIGCHLD, 0), handle(SIGUSR1, 0);
+  sigset_t set, old;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD), sigaddset(&set, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &set, &old);
+  pthread_t other = start(lets_in, NULL);
+  pid_t me = getpid(), child = fork();
+  if (child == 0) {
+    kill(me, SIGUSR1);
+    _exit(3);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("execve %s", result(execv("/nonexistent/file", self)));
+  failed = 1;
+  finish(other);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
