@@ -148,6 +148,7 @@ static void child(const long *a, int way) {
     sigset_t all, old;
     pid_t pid;
     bool sharing = way == VFORK;
+    if (goes_astray(SIGCHLD)) return say(" skipped");
     if (sharing) {
         end_line();
         /* Its handlers are the parent's until the parent goes on; what it changes is its own. */
@@ -239,7 +240,7 @@ OP(kill_parent, 12, NO_VFORK, 64, 4) {
 /* The parent expects so many signals from a child that does nothing else. */
 OP(child_kills, 12, NO_VFORK, 64, 4, 3, 4) {
     int sig = a[0] + 1, before = atomic_load(&logged), count = a[2] + 1;
-    if (fatal(sig) || sig == SIGCHLD || a[1] == 2) return say(" skipped");
+    if (fatal(sig) || sig == SIGCHLD || a[1] == 2 || goes_astray(sig)) return say(" skipped");
     sigset_t set;
     int ends[2];
     if (pipe(ends)) return;
@@ -398,6 +399,7 @@ OP(exec_itself, 5, 0, 2) {
 }
 
 OP(spawn_program, 5, NO_VFORK, 4, 8) {
+    if (goes_astray(SIGCHLD)) return say(" skipped");
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     sigset_t set;

@@ -125,6 +125,7 @@ void await_signal(int sig, int before); /* One that is logged after the first `b
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
+bool goes_astray(int sig);          /* For the process, it may end the wait of any thread that waits. */
 bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
 void after_fork(void);

@@ -187,6 +187,14 @@ void tell_events(void) {
     hide_taker = unordered = false;
 }
 
+/* The first thread takes what it can; else Linux goes round among the others. */
+bool goes_astray(int sig) {
+    if (depth > 0 || !handled(sig) || !blocked_by(0, sig)) return false;
+    for (int i = 1; i < WORKERS; i++)
+        if ((workers[i].state == WAITING || workers[i].state == SHARING) && !blocked_by(i, sig)) return true;
+    return false;
+}
+
 void await_signal(int sig, int before) {
     for (long until = now_ms() + 3000; now_ms() < until; pause_shortly())
         for (int i = before; i < atomic_load(&logged) && i < EVENTS; i++)
@@ -311,7 +319,7 @@ OP(raise, 14, 0, 64, 5) {
 /* To the own process, by all ways that there are. */
 OP(kill, 16, 0, 64, 10) {
     int sig = a[0] + 1;
-    if (!allowed(sig)) return say(" skipped");
+    if (!allowed(sig) || goes_astray(sig)) return say(" skipped");
     int before = atomic_load(&logged);
     siginfo_t info = {.si_signo = sig, .si_code = SI_QUEUE, .si_pid = leader, .si_uid = getuid(), .si_value.sival_int = 5};
     bool group = a[1] == 1 || a[1] == 2;
