@@ -10,6 +10,8 @@ pub struct Parked {
     threads: AtomicU32,
     /// Threads that wait in the host though they could be parked.
     direct: AtomicU32,
+    /// Those of them that are real-time threads.
+    urgent: AtomicU32,
     /// A thread has been parked: CPUs that run threads tick, and look for events then.
     used: AtomicBool,
 }
@@ -19,6 +21,11 @@ impl Parked {
     #[inline(always)]
     pub fn is_any(&self) -> bool {
         self.threads.load(Relaxed) != 0
+    }
+
+    /// Whether real-time threads are parked now.
+    pub fn is_urgent(&self) -> bool {
+        self.urgent.load(Relaxed) != 0
     }
 
     /// Whether a thread has ever been parked.
@@ -33,14 +40,21 @@ impl Parked {
     }
 
     /// One thread more.
-    pub fn add(&self) {
+    pub fn add(&self, thread: &ThreadParked, urgent: bool) {
         self.used.store(true, Relaxed);
         self.threads.fetch_add(1, Relaxed);
+        thread.urgent.store(urgent, Relaxed);
+        if urgent {
+            self.urgent.fetch_add(1, Relaxed);
+        }
     }
 
     /// One thread less.
-    pub fn remove(&self) {
+    pub fn remove(&self, thread: &ThreadParked) {
         self.threads.fetch_sub(1, Relaxed);
+        if thread.urgent.load(Relaxed) {
+            self.urgent.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -53,6 +67,8 @@ pub struct ThreadParked {
     pub nodes: AtomicU32,
     /// Its descriptor was closed, and it waits for this duplicate, plus one.
     pub stand_in: AtomicU32,
+    /// It was a real-time thread when it was parked.
+    urgent: AtomicBool,
     /// It counts as one that waits in the host.
     direct: AtomicBool,
 }

@@ -299,6 +299,12 @@ impl Scheduler {
         self.table.get(t).attr()
     }
 
+    /// Whether `t` runs before all fair threads.
+    #[inline]
+    pub fn is_real_time(&self, t: ThreadIdx) -> bool {
+        !self.table.get(t).is_fair()
+    }
+
     /// The affinity mask of `t`.
     pub fn affinity(&self, t: ThreadIdx) -> CpuMask {
         self.table.mask(t)

@@ -44,6 +44,8 @@ pub(crate) const END: u32 = u32::MAX;
 pub(crate) const CALL: u32 = u32::MAX - 1;
 /// In place of a seat: the carrier shall end, unless a tracee or a child needs it.
 pub(crate) const RETIRE: u32 = u32::MAX - 2;
+/// In place of a seat: it shall look out for events while every CPU is busy.
+pub(crate) const LOOK_OUT: u32 = u32::MAX - 3;
 /// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
 pub(crate) const IDLE_LOOKS: u32 = 300;
 

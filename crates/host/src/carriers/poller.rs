@@ -13,7 +13,7 @@ use abi::epoll::Readiness;
 use arch::{entry, syscall};
 use ids::Nanos;
 use sync::Lock;
-use sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 
 /// How many events one look takes.
 pub(crate) const EVENTS: usize = 64;
@@ -28,13 +28,26 @@ pub(crate) struct Poller {
     /// The instance; -1 before there is one.
     fd: AtomicI32,
     making: Lock<()>,
-    /// Carriers that sleep in it.
-    sleepers: AtomicU32,
+    /// Carriers of idle CPUs that sleep in it, and in the upper half how often one has begun to.
+    sleepers: AtomicU64,
+    /// The same at the last tick of a busy CPU.
+    seen: AtomicU64,
+    /// There is a lookout (`serving::lookout`).
+    lookout: AtomicBool,
 }
+
+/// In [`Poller::sleepers`].
+const ONE_MORE_SLEEP: u64 = 1 << 32;
 
 impl Default for Poller {
     fn default() -> Poller {
-        Poller { fd: AtomicI32::new(-1), making: Lock::new(()), sleepers: AtomicU32::new(0) }
+        Poller {
+            fd: AtomicI32::new(-1),
+            making: Lock::new(()),
+            sleepers: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+            lookout: AtomicBool::new(false),
+        }
     }
 }
 
@@ -80,15 +93,40 @@ impl Poller {
         }
     }
 
-    /// Whether a carrier sleeps in it.
+    /// Whether the carrier of an idle CPU sleeps in it.
     pub(crate) fn is_used(&self) -> bool {
-        self.sleepers.load(Relaxed) != 0
+        self.sleepers.load(Relaxed) % ONE_MORE_SLEEP != 0
+    }
+
+    /// At a tick: whether no carrier has slept in it since the tick before, or sleeps now, if it is `urgent`; and there is no
+    /// lookout.
+    pub(crate) fn is_abandoned(&self, urgent: bool) -> bool {
+        let now = self.sleepers.load(Relaxed);
+        let before = self.seen.swap(now, Relaxed);
+        now % ONE_MORE_SLEEP == 0 && (urgent || before == now) && !self.lookout.load(Relaxed)
+    }
+
+    /// There is to be a lookout; false if there is one.
+    pub(crate) fn set_lookout(&self) -> bool {
+        !self.lookout.swap(true, AcqRel)
+    }
+
+    /// There is no lookout any more.
+    pub(crate) fn clear_lookout(&self) {
+        self.lookout.store(false, Release);
+    }
+
+    /// The carrier of an idle CPU sleeps ([`Poller::sleep`]).
+    pub(crate) fn wait(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
+        self.sleepers.fetch_add(ONE_MORE_SLEEP + 1, Relaxed);
+        let n = self.sleep(me, left, to);
+        self.sleepers.fetch_sub(1, Relaxed);
+        n
     }
 
     /// Sleeps until there are events, the time is over or the carrier, the caller, is woken: how many events.
-    pub(crate) fn wait(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
+    pub(crate) fn sleep(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
         let Some(fd) = self.descriptor() else { return 0 };
-        self.sleepers.fetch_add(1, Relaxed);
         me.fall_asleep_in_poller();
         let mut n = 0;
         if me.park.load(SeqCst) == 0 {
@@ -99,7 +137,6 @@ impl Poller {
             n = unsafe { entry::host_call(&words) };
         }
         me.wake_up_in_poller();
-        self.sleepers.fetch_sub(1, Relaxed);
         usize::try_from(n).unwrap_or(0)
     }
 }

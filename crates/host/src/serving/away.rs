@@ -2,8 +2,8 @@
 
 use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
-use crate::carriers::carrier::{CALL, Carrier, END, NO_IDENTITY, RETIRE};
-use crate::serving::{delegate, identity};
+use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
+use crate::serving::{delegate, identity, lookout};
 use ids::{CpuId, ThreadIdx};
 use kernel::{Call, Next, Trap};
 use sched::Idle;
@@ -107,6 +107,10 @@ pub(crate) fn wait_for_seat(me: &'static Carrier) -> Next {
                 Some(next) => return next,
                 None => continue,
             }
+        }
+        if assigned == LOOK_OUT {
+            lookout::look_out(me);
+            continue;
         }
         if assigned != 0 {
             let wanted = me.wanted.swap(NO_IDENTITY, SeqCst);

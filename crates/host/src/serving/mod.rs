@@ -4,5 +4,6 @@
 pub(crate) mod away;
 pub(crate) mod delegate;
 pub(crate) mod identity;
+pub(crate) mod lookout;
 pub(crate) mod scarce;
 pub(crate) mod takeover;

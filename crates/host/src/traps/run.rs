@@ -14,7 +14,7 @@ use crate::services::{borrower, fork, service};
 use crate::serving::away::{away, wait_for_seat, waiting_call};
 use crate::serving::identity::seats::{carry_out_change, leave_idle, pass_on};
 use crate::serving::identity::tracer::to_first;
-use crate::serving::{delegate, scarce, takeover};
+use crate::serving::{delegate, lookout, scarce, takeover};
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -207,6 +207,9 @@ extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
 
 fn interrupted(me: &Carrier) -> Next {
     let bits = me.gs.pending.swap(0, AcqRel);
+    if bits & pending::TIMER != 0 {
+        lookout::post_if_needed(me);
+    }
     let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
     me.process().trap(me.cpu(), trap)
 }

@@ -89,7 +89,7 @@ impl<M: Host> Linux<'_, M> {
             },
         };
         self.begin_park(t, call, done, nodes);
-        self.parked.add();
+        self.parked.add(&thread.parked, self.sched.is_real_time(t));
         kernel::cpu::bump(&self.cpu(cpu).count.parked);
         let of_socket = || points.one_of().and_then(|point| self.state().ready.time_limit(&self.m, point));
         if let Some(limit) = limit.or_else(of_socket) {
@@ -262,7 +262,7 @@ impl<M: Host> Linux<'_, M> {
         if let nodes @ POOLED.. = thread.parked.nodes.swap(0, Relaxed) {
             self.give_nodes_back(nodes - POOLED);
         }
-        self.parked.remove();
+        self.parked.remove(&thread.parked);
         if let Some(fd) = thread.parked.stand_in.swap(0, Relaxed).checked_sub(1)
             && self.state().ready.release(fd)
         {

@@ -1,0 +1,78 @@
+//! The lookout: a spare that sleeps in the poller while every CPU is busy.
+//!
+//! Busy CPUs look for events at their ticks only, which is late for a real-time thread that waits for a descriptor. The first
+//! tick that finds that no CPU has slept in the poller since the one before posts a lookout.
+//!
+//! **It takes nothing from idle carriers.** Linux wakes the sleeper that came last (`__add_wait_queue_exclusive` in `ep_poll`),
+//! so carriers that become idle after it are woken before it. Back from an event it would be the last itself, so it leaves if a carrier
+//! sleeps there by then, and the next tick that needs one posts another.
+//!
+//! **It does not wake a saturated server for each request.** Where events come so fast that it hardly sleeps, it pauses
+//! between two looks, for longer each time, up to the length of a few ticks. While real-time threads are parked it does not.
+
+use crate::base::os;
+use crate::carriers::carrier::{Carrier, LOOK_OUT};
+use crate::carriers::poller::EVENTS;
+use crate::process::Process;
+use abi::epoll::Readiness;
+use ids::{CpuId, Nanos};
+use kernel::Machine;
+use linux::Linux;
+use sync::atomic::Ordering::*;
+
+/// A shorter sleep says that events come fast.
+const SHORT: Nanos = Nanos(100_000);
+/// So many events in a row that nobody waited for show that it is not needed.
+const USELESS_MAX: u32 = 16;
+/// The longest pause.
+const PAUSE_MAX: Nanos = Nanos(4_000_000);
+
+/// At a tick of a CPU, whose carrier, `me`, calls: posts a lookout if threads are parked and nobody looks.
+#[inline]
+pub(crate) fn post_if_needed(me: &Carrier) {
+    let k = me.process();
+    if k.parked.is_any() && k.m.poller.is_abandoned(k.parked.is_urgent()) {
+        post(me, k);
+    }
+}
+
+#[cold]
+fn post(me: &Carrier, k: &Process) {
+    let (m, all) = (&k.m, &k.m.identities);
+    let base = all.base.load(SeqCst);
+    // One that nobody asks for by its number, and that follows whatever becomes of the process's rights.
+    let fits = |c: &Carrier| !c.is_first() && c.identity.load(SeqCst) == base && c.tracing.parent.load(Relaxed) == 0;
+    if all.mixed.load(SeqCst) || me.identity.load(SeqCst) != base || !m.poller.set_lookout() {
+        return;
+    }
+    match m.carriers.take_spare_if(fits).or_else(|| m.carriers.new_carrier()) {
+        Some(spare) => {
+            spare.assigned.store(LOOK_OUT, SeqCst);
+            spare.wake();
+        }
+        None => m.poller.clear_lookout(),
+    }
+}
+
+/// The caller, woken as a spare, is the lookout. It is a spare again afterwards.
+pub(crate) fn look_out(me: &'static Carrier) {
+    let k = me.process();
+    let (m, poller) = (&k.m, &k.m.poller);
+    m.places.leave(me);
+    let (mut events, mut pause, mut useless) = ([Readiness::default(); EVENTS], Nanos::ZERO, 0);
+    while useless < USELESS_MAX && !poller.is_used() {
+        me.park.store(0, SeqCst);
+        let asleep = m.now();
+        let found = poller.sleep(me, None, &mut events);
+        useless = if k.parked.is_any() { 0 } else { useless + 1 };
+        Linux(k).descriptors_ready(CpuId::NONE, &events[..found]);
+        let fast = m.now().since(asleep) < SHORT;
+        pause = if fast { Nanos((2 * pause.0).clamp(SHORT.0, PAUSE_MAX.0)) } else { Nanos(pause.0 / 2) };
+        if found > 0 && pause >= SHORT && !k.parked.is_urgent() {
+            os::futex_wait(&me.park, 0, Some(pause));
+        }
+    }
+    poller.clear_lookout();
+    me.gs.pending.store(0, Relaxed);
+    m.carriers.give_spare(me);
+}
