@@ -39,6 +39,13 @@ pub(crate) fn is_ready(m: &impl Host, fd: u64, for_writing: bool) -> bool {
     (fd as i32) < 0 || m.ask(nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0
 }
 
+/// Whether the file knows how many bytes can be read (FIONREAD), as FIFOs, terminals and inotify do: where it says none, a
+/// read waits. Of other files poll(2) may tell something else, as of counters (`perf_event_open(2)`).
+pub(crate) fn counts_bytes(m: &impl Host, fd: u64) -> bool {
+    const FIONREAD: u64 = 0x541b;
+    m.ask(nr::IOCTL, &mut [Word(fd), Word(FIONREAD), Out(&mut [0; 4])]) == 0
+}
+
 fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
     let (mut value, mut size) = ([0; SIZE], (SIZE as u32).to_le_bytes());
     let args = &mut [Word(fd), Word(SOL_SOCKET), Word(option), Out(&mut value), Out(&mut size)];

@@ -6,17 +6,23 @@
 
 use crate::facts::CURRENT;
 use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
+use crate::machine::Arg::{In, Word};
 use crate::planted::Fault;
 use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR, WNOHANG};
-use abi::{Errno, Signal, nr};
+use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::Here;
 use kernel::machine::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
+
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+/// Where poll(2) says that a pipe can be written to, so much fits.
+const PIPE_BUF: u64 = 4096;
 
 /// Makes a call of the current thread if it is one that the host answers at once, whatever its arguments are and
 /// whatever state the process is in: the result.
@@ -69,6 +75,8 @@ enum Tried {
     WouldWait,
     /// So much is done already; this call is owed.
     Rest(isize, Call),
+    /// The host has no form that does not wait: the call is made when poll(2) says that it can, for writing or not.
+    Look(bool),
     /// It may concern a terminal; the signal is for threads that may not make it now. Otherwise it waits or lasts, as
     /// given.
     AtTerminal(Signal, Out),
@@ -92,7 +100,8 @@ impl<M: Host> Linux<'_, M> {
             return self.descriptor_wait(cpu, t, *call, 0);
         }
         self.note_generations(t, call);
-        match self.try_without_waiting(call) {
+        let tried = if call.nr == nr::CONNECT { self.try_connect(cpu, call) } else { self.try_without_waiting(call) };
+        match tried {
             Tried::Done(result) if result == Errno::EINTR.to_ret() && is_parkable(call.nr) => self.try_host(cpu, call),
             Tried::Done(result) => {
                 self.note_short(t, call, result);
@@ -102,6 +111,8 @@ impl<M: Host> Linux<'_, M> {
             Tried::MustWait => Out::Host(*call, 0),
             Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
             Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
+            Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => Out::Host(*call, 0),
+            Tried::Look(_) => self.descriptor_wait(cpu, t, *call, 0),
             Tried::AtTerminal(signal, out) => self.stop_at_terminal(cpu, t, call, signal).unwrap_or(out),
         }
     }
@@ -133,6 +144,7 @@ impl<M: Host> Linux<'_, M> {
             nr::SENDTO => self.try_send(call),
             nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
             nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
+            nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => self.try_queue(call),
             nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
             nr::POLL => self.or_park(Call { nr: call.nr, args: with(a, 2, 0) }),
             nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
@@ -272,7 +284,39 @@ impl<M: Host> Linux<'_, M> {
     fn try_as(&self, call: &Call, attempt: Call, fd: u64) -> Tried {
         match self.m.host(attempt) {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
-            r if r == Errno::EOPNOTSUPP.to_ret() => Tried::AtTerminal(Signal::TTIN, Out::Host(*call, 0)),
+            r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
+            r => Tried::Done(r),
+        }
+    }
+
+    /// `connect(2)`: a blocking one goes on when it is interrupted, and the next call says how it has ended.
+    fn try_connect(&self, cpu: CpuId, call: &Call) -> Tried {
+        let [fd, address, ..] = call.args;
+        let by_internet = self.m.load_u64(address).is_ok_and(|word| matches!(word as u16, AF_INET | AF_INET6));
+        if !by_internet || !self.is_crowd() {
+            return Tried::MustWait;
+        }
+        if self.is_nonblocking(fd) {
+            return Tried::Done(self.m.host(*call));
+        }
+        self.interrupt_soon(cpu);
+        match self.m.host(*call) {
+            r if r == Errno::EINTR.to_ret() => Tried::WouldWait,
+            r => Tried::Done(r),
+        }
+    }
+
+    /// Message queues of POSIX: a call whose time is over does not wait.
+    fn try_queue(&self, call: &Call) -> Tried {
+        let [fd, at, len, priority, time, _] = call.args;
+        let mut given = [0; Timespec::SIZE];
+        if time != 0 && (self.m.read(time, &mut given).is_err() || Timespec::from_bytes(&given).to_nanos().is_err()) {
+            // It is refused.
+            return Tried::Done(self.m.host(*call));
+        }
+        let over = In(&[0; Timespec::SIZE]);
+        match self.m.ask(call.nr, &mut [Word(fd), Word(at), Word(len), Word(priority), over]) {
+            r if r == Errno::ETIMEDOUT.to_ret() => Tried::WouldWait,
             r => Tried::Done(r),
         }
     }
@@ -291,8 +335,17 @@ impl<M: Host> Linux<'_, M> {
         if position >= 0 {
             return Tried::Inline;
         }
-        let out = if self.is_nonblocking(fd) { Out::Inline(*call) } else { Out::Host(*call, 0) };
-        Tried::AtTerminal(if call.nr == nr::WRITE { Signal::TTOU } else { Signal::TTIN }, out)
+        let (writes, is_blocking) = (call.nr == nr::WRITE, !self.is_nonblocking(fd));
+        // Of a longer write only the first part is known to fit.
+        if is_blocking
+            && !(writes && call.args[2] > PIPE_BUF)
+            && facts::counts_bytes(&self.m, fd)
+            && !self.is_terminal(fd)
+        {
+            return Tried::Look(writes);
+        }
+        let out = if is_blocking { Out::Host(*call, 0) } else { Out::Inline(*call) };
+        Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
     /// The thread waits for descriptors: here, or in the host.
@@ -325,9 +378,21 @@ impl<M: Host> Linux<'_, M> {
                 Sent::Part(more) => Attempt::Part(more),
                 Sent::Nothing => Attempt::Wait,
             },
+            nr::CONNECT => match facts::is_ready(&self.m, call.args[0], true) {
+                true => match self.try_connect(self.sched.cpu_of(t), call) {
+                    Tried::Done(result) => Attempt::Done(result),
+                    _ => Attempt::Wait,
+                },
+                false => Attempt::Wait,
+            },
             _ => match self.try_without_waiting(call) {
                 Tried::Done(result) => Attempt::Done(result),
                 Tried::Rest(done, _) => Attempt::Part(done),
+                Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => {
+                    // Another process may be faster, and then the call waits.
+                    self.interrupt_soon(self.sched.cpu_of(t));
+                    Attempt::Done(self.m.host(*call))
+                }
                 _ => Attempt::Wait,
             },
         }

@@ -181,6 +181,8 @@ pub(crate) fn is_parkable(nr: usize) -> bool {
             | nr::SENDMSG
             | nr::POLL
             | nr::EPOLL_WAIT
+            | nr::MQ_TIMEDRECEIVE
+            | nr::MQ_TIMEDSEND
     )
 }
 

@@ -62,6 +62,16 @@ impl<M: Host> Linux<'_, M> {
         Some(Out::Blocked)
     }
 
+    /// Whether `fd` is a terminal, where a read may end without a byte (VTIME) and there is job control. Not so the other side
+    /// of a pseudo-terminal.
+    pub(crate) fn is_terminal(&self, fd: u64) -> bool {
+        self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(&mut [0; 36])]) == 0 && !self.is_other_side(fd)
+    }
+
+    fn is_other_side(&self, fd: u64) -> bool {
+        self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPTN), Filled(&mut [0; 4])]) == 0
+    }
+
     /// If `fd` is the terminal of our session and another process group is in front there.
     fn in_background(&self, fd: u64) -> Option<Background> {
         let mut front = [0; 4];
@@ -73,7 +83,7 @@ impl<M: Host> Linux<'_, M> {
         }
         let mine = self.m.ask(nr::GETPGRP, &mut []) as i32;
         // The other side of a pseudo-terminal answers for the terminal, but has no job control.
-        if front == mine || self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPTN), Filled(&mut [0; 4])]) == 0 {
+        if front == mine || self.is_other_side(fd) {
             return None;
         }
         // `struct termios` of the system call has 36 bytes; `c_lflag` is its fourth word.

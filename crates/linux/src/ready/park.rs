@@ -1,6 +1,6 @@
 //! A thread parks, is woken and tries again.
 
-use super::points::{Point, Points, time_left_at, time_limit};
+use super::points::{Point, Points, after, deadline, time_left_at};
 use crate::host_call::Attempt;
 use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
@@ -9,8 +9,8 @@ use abi::args::{F_DUPFD_CLOEXEC, MSG_NOSIGNAL};
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, nr};
 use ids::{CpuId, ThreadIdx};
-use kernel::wait::{Deadline, Wait};
-use kernel::{Call, Clock, Io};
+use kernel::wait::Wait;
+use kernel::{Call, Io};
 use sync::atomic::{Ordering::*, fence};
 
 /// Up to so many threads wait in the host itself, each on a carrier: what they wait for then wakes the carrier that goes on
@@ -76,7 +76,7 @@ impl<M: Host> Linux<'_, M> {
             thread.parked.leave_to_host(&self.parked);
             return false;
         }
-        let Ok(limit) = time_limit(&self.m, call) else { return false };
+        let Ok(deadline) = deadline(&self.m, call) else { return false };
         if !points.iter().all(|point| self.state().ready.register(&self.m, point)) {
             return false;
         }
@@ -91,11 +91,12 @@ impl<M: Host> Linux<'_, M> {
         self.begin_park(t, call, done, nodes);
         self.parked.add(&thread.parked, self.sched.is_real_time(t));
         kernel::cpu::bump(&self.cpu(cpu).count.parked);
-        let of_socket = || points.one_of().and_then(|point| self.state().ready.time_limit(&self.m, point));
-        if let Some(limit) = limit.or_else(of_socket) {
-            // The later bound: never early.
-            let at = self.m.monotonic_bounds().1 + limit;
-            self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });
+        let of_socket = || {
+            let limit = points.one_of().and_then(|point| self.state().ready.time_limit(&self.m, point));
+            limit.map(|limit| after(&self.m, limit))
+        };
+        if let Some(deadline) = deadline.or_else(of_socket) {
+            self.arm_timeout(cpu, t, deadline);
         }
         self.join_queues(t, &points);
         if self.has_missed(t) {
@@ -111,7 +112,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// Whether one more thread that must wait is parked rather than left in the host on a carrier.
-    fn is_crowd(&self) -> bool {
+    pub(crate) fn is_crowd(&self) -> bool {
         match self.config().io {
             Io::Auto => self.parked.is_any() || self.parked.direct() >= DIRECT_MAX,
             Io::Poller => true,
@@ -248,8 +249,13 @@ impl<M: Host> Linux<'_, M> {
                 let eintr = Errno::EINTR.to_ret();
                 return core::iter::repeat_with(last).find(|&r| r != eintr).unwrap_or(0);
             }
-            // A socket's own time limit.
-            if is_transfer(call.nr) { Errno::EAGAIN.to_ret() } else { 0 }
+            match call.nr {
+                nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => Errno::ETIMEDOUT.to_ret(),
+                // A socket's own time limit.
+                nr::CONNECT => Errno::EINPROGRESS.to_ret(),
+                _ if is_transfer(call.nr) => Errno::EAGAIN.to_ret(),
+                _ => 0,
+            }
         })
     }
 

@@ -3,11 +3,15 @@
 use crate::Host;
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, nr};
+use alloc::vec::Vec;
 use ids::Nanos;
-use kernel::Call;
+use kernel::wait::Deadline;
+use kernel::{Call, Clock};
 
-/// The most descriptors that one call waits for here; the host waits for more.
-pub(super) const POINTS_MAX: usize = 32;
+/// The most descriptors that one call waits for here, as many as `select(2)` knows; the host waits for more.
+const POINTS_MAX: usize = 1024;
+/// So many need no memory.
+const FEW: usize = 4;
 
 /// A descriptor and a direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,7 +42,9 @@ impl Point {
 /// The descriptors that a call waits for.
 #[derive(Debug)]
 pub(crate) struct Points {
-    all: [Point; POINTS_MAX],
+    few: [Point; FEW],
+    /// Those that follow them.
+    more: Vec<Point>,
     len: usize,
     /// An event is for one of those that wait so (read, write, accept), not for all (poll, select).
     pub(super) exclusive: bool,
@@ -46,7 +52,7 @@ pub(crate) struct Points {
 
 impl Points {
     fn new(exclusive: bool) -> Points {
-        Points { all: [Point::default(); POINTS_MAX], len: 0, exclusive }
+        Points { few: [Point::default(); FEW], more: Vec::new(), len: 0, exclusive }
     }
 
     fn one(fd: u64, out: bool) -> Option<Points> {
@@ -56,18 +62,26 @@ impl Points {
     }
 
     fn add(&mut self, fd: u32, out: bool) -> Option<()> {
-        *self.all.get_mut(self.len)? = Point { fd, out };
+        let point = Point { fd, out };
+        match self.few.get_mut(self.len) {
+            Some(place) => *place = point,
+            None if self.len == POINTS_MAX => return None,
+            None => {
+                self.more.try_reserve(1).ok()?;
+                self.more.push(point);
+            }
+        }
         self.len += 1;
         Some(())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Point> + '_ {
-        self.all[..self.len].iter().copied()
+        self.few.iter().take(self.len).chain(&self.more).copied()
     }
 
     /// The one descriptor of a call that moves data or accepts.
     pub(super) fn one_of(&self) -> Option<Point> {
-        self.exclusive.then_some(self.all[0])
+        self.exclusive.then_some(self.few[0])
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,6 +93,8 @@ impl Points {
         let a = &call.args;
         match call.nr {
             nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::ACCEPT | nr::ACCEPT4 => Points::one(a[0], false),
+            nr::MQ_TIMEDRECEIVE => Points::one(a[0], false),
+            nr::MQ_TIMEDSEND | nr::CONNECT => Points::one(a[0], true),
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => Points::one(a[0], false),
             nr::WRITE | nr::SENDTO | nr::WRITEV | nr::SENDMSG => Points::one(a[0], true),
             nr::POLL | nr::PPOLL => Points::of_poll(m, a[0], a[1]),
@@ -138,10 +154,10 @@ impl Points {
     }
 }
 
-/// How long the call waits at most; `Ok(None)`: for ever.
-pub(super) fn time_limit(m: &impl Host, call: &Call) -> Result<Option<Nanos>, Errno> {
+/// When the call ends by itself; `Ok(None)`: never.
+pub(super) fn deadline(m: &impl Host, call: &Call) -> Result<Option<Deadline>, Errno> {
     let a = &call.args;
-    let of_millis = |ms: u64| Ok(u64::try_from(ms as i32).ok().map(Nanos::from_millis));
+    let of_millis = |ms: u64| Ok(u64::try_from(ms as i32).ok().map(|ms| after(m, Nanos::from_millis(ms))));
     match call.nr {
         nr::POLL => of_millis(a[2]),
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT => of_millis(a[3]),
@@ -150,10 +166,18 @@ pub(super) fn time_limit(m: &impl Host, call: &Call) -> Result<Option<Nanos>, Er
             Some(at) => {
                 let mut bytes = [0; Timespec::SIZE];
                 m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
-                Timespec::from_bytes(&bytes).to_nanos().map(Some)
+                let time = Timespec::from_bytes(&bytes).to_nanos()?;
+                let is_moment = matches!(call.nr, nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND);
+                Ok(Some(if is_moment { Deadline { at: time, clock: Clock::Realtime } } else { after(m, time) }))
             }
         },
     }
+}
+
+/// The end of a span that begins now.
+pub(super) fn after(m: &impl Host, span: Nanos) -> Deadline {
+    // The later bound: never early.
+    Deadline { at: m.monotonic_bounds().1 + span, clock: Clock::Monotonic }
 }
 
 /// Where the time limit lies in memory, if it does.
@@ -161,7 +185,7 @@ fn timespec_of(call: &Call) -> Option<u64> {
     let at = match call.nr {
         nr::PPOLL => call.args[2],
         nr::EPOLL_PWAIT2 => call.args[3],
-        nr::PSELECT6 => call.args[4],
+        nr::PSELECT6 | nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => call.args[4],
         _ => 0,
     };
     (at != 0).then_some(at)
@@ -169,5 +193,5 @@ fn timespec_of(call: &Call) -> Option<u64> {
 
 /// Where the call tells how much of its time was left (`poll_select_finish`).
 pub(super) fn time_left_at(call: &Call) -> Option<u64> {
-    timespec_of(call).filter(|_| call.nr != nr::EPOLL_PWAIT2)
+    timespec_of(call).filter(|_| matches!(call.nr, nr::PPOLL | nr::PSELECT6))
 }
