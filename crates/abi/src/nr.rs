@@ -409,6 +409,44 @@ numbers! {
 /// One more than the highest number in [`ALL`]: the length of a table by number.
 pub const COUNT: usize = ALL[ALL.len() - 1] + 1;
 
+/// Whether the first argument of a call that may wait is the descriptor that it waits for.
+pub fn is_about_descriptor(nr: usize) -> bool {
+    matches!(
+        nr,
+        READ | WRITE
+            | READV
+            | WRITEV
+            | PREADV
+            | PWRITEV
+            | PREADV2
+            | PWRITEV2
+            | RECVFROM
+            | RECVMSG
+            | RECVMMSG
+            | SENDTO
+            | SENDMSG
+            | SENDMMSG
+            | SENDFILE
+            | SPLICE
+            | TEE
+            | VMSPLICE
+            | ACCEPT
+            | ACCEPT4
+            | CONNECT
+            | EPOLL_WAIT
+            | EPOLL_PWAIT
+            | EPOLL_PWAIT2
+            | MQ_TIMEDSEND
+            | MQ_TIMEDRECEIVE
+            | FLOCK
+            | FCNTL
+            | IOCTL
+            | FSYNC
+            | FDATASYNC
+            | SYNCFS
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -132,9 +132,9 @@ fn each_thread_is_shown_with_what_it_waits_for() {
     let expected = |name: &str| match name {
         "futex" => ("S", "futex 0x"),
         "sleeper" => ("S", "sleep, 9"),
-        "reader" => ("H", "read"),
+        "reader" => ("H", "read("),
         "sigwaiter" => ("S", "sigwait"),
-        "main" => ("H", "read"),
+        "main" => ("H", "read(0)"),
         "fifo" => ("S", "sigsuspend"),
         other => panic!("{other}"),
     };

@@ -235,7 +235,10 @@ fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
     match found.kind {
         // Words are aligned; the lowest bits say whether it is a private one.
         state::Wait::Futex | state::Wait::PiMutex => found.address = thread.node.address() & !3,
-        state::Wait::Host => found.call = wait.call.load(Relaxed) as u16,
+        state::Wait::Host => {
+            found.call = wait.call.load(Relaxed) as u16;
+            found.address = wait.on.load(Relaxed).into();
+        }
         _ => {}
     }
     if let Some(deadline) = wait.armed() {

@@ -17,7 +17,7 @@ impl<M: Machine> Kernel<M> {
     /// The thread leaves the CPU for a host call. `done` is what [`Kernel::leave_for_host`] wants; of `poll(2)`, which does
     /// nothing by parts, it is the time at which it ends, or 0 when it begins.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
-        self.thread(t).wait.call.store(call.nr as u32, Relaxed);
+        self.thread(t).wait.note_call(&call);
         let busy = self.leave_for_host(cpu, t, done);
         if call.nr == nr::POLL && done == 0 {
             self.begin_poll(t, call.args[2]);

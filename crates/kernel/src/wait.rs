@@ -21,7 +21,7 @@
 //! looks at the hint. If it does not see the hint, its mark was visible before the
 //! sender's `wake` looked.
 
-use crate::machine::{Clock, Machine};
+use crate::machine::{Call, Clock, Machine};
 use crate::{Kernel, Now};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
@@ -106,6 +106,8 @@ pub struct WaitState {
     pub b: AtomicU64,
     /// The system call's number, for restarts.
     pub call: AtomicU32,
+    /// That call's first argument, a descriptor for most: for those that look at the thread.
+    pub on: AtomicU32,
     /// An interrupted call goes on by `restart_syscall(2)`, once (Linux: `restart_block.fn`).
     pub continues: AtomicBool,
     /// The generation when the thread began.
@@ -126,6 +128,12 @@ impl WaitState {
     pub(crate) fn renew(&self) {
         self.reset();
         self.first.store(self.generation(), Relaxed);
+    }
+
+    /// In which system call the thread is.
+    pub fn note_call(&self, call: &Call) {
+        self.call.store(call.nr as u32, Relaxed);
+        self.on.store(call.args[0] as u32, Relaxed);
     }
 
     /// How often the thread has begun to wait. Comes round after 2^32.

@@ -127,7 +127,7 @@ pub struct Thread {
     pub wait: Wait,
     /// The system call in which it waits, for [`Wait::Host`].
     pub call: u16,
-    /// The futex's address, for those.
+    /// The futex's address, for those; that call's first argument, for [`Wait::Host`].
     pub address: u64,
     /// Until when it waits at most, by CLOCK_MONOTONIC; zero: no such moment.
     pub until: Nanos,

@@ -291,6 +291,9 @@ fn write_wait(to: &mut String, thread: &Thread, taken: Nanos) {
             let _ = write!(to, " {:#x}", thread.address);
         }
         Wait::Host => match abi::nr::name(usize::from(thread.call)) {
+            Some(name) if abi::nr::is_about_descriptor(usize::from(thread.call)) => {
+                let _ = write!(to, "{name}({})", thread.address as i32);
+            }
             Some(name) => to.push_str(name),
             None => drop(write!(to, "host call {}", thread.call)),
         },
