@@ -331,11 +331,13 @@ impl<M: Host> Linux<'_, M> {
 
     /// The host has no such form for this file: files with a position do not wait, streams do.
     fn wait_if_stream(&self, call: &Call, fd: u64) -> Tried {
+        let writes = call.nr == nr::WRITE;
         let position = self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
-        if position >= 0 {
+        // Some streams claim to have one (`noop_llseek`).
+        if position >= 0 && facts::is_ready(&self.m, fd, writes) {
             return Tried::Inline;
         }
-        let (writes, is_blocking) = (call.nr == nr::WRITE, !self.is_nonblocking(fd));
+        let is_blocking = !self.is_nonblocking(fd);
         // Of a longer write only the first part is known to fit.
         if is_blocking
             && !(writes && call.args[2] > PIPE_BUF)
@@ -350,7 +352,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// The thread waits for descriptors: here, or in the host.
     pub(crate) fn descriptor_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Out {
-        self.thread(t).wait.call.store(call.nr as u32, Relaxed);
+        self.thread(t).wait.note_call(&call);
         if self.park(cpu, t, &call, done) {
             return Out::Blocked;
         }
@@ -388,7 +390,8 @@ impl<M: Host> Linux<'_, M> {
             _ => match self.try_without_waiting(call) {
                 Tried::Done(result) => Attempt::Done(result),
                 Tried::Rest(done, _) => Attempt::Part(done),
-                Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => {
+                Tried::Look(out) if !facts::is_ready(&self.m, call.args[0], out) => Attempt::Wait,
+                Tried::Look(_) | Tried::Inline => {
                     // Another process may be faster, and then the call waits.
                     self.interrupt_soon(self.sched.cpu_of(t));
                     Attempt::Done(self.m.host(*call))

@@ -1,8 +1,7 @@
 //@ seconds: 60
 /* Many threads that wait for descriptors at once: whom an event wakes, and what becomes of those who wait while the
  * descriptor is closed, replaced, shared or runs out of time. */
-#include "../check.h"
-#include <fcntl.h>
+#include "waiters.h"
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -12,81 +11,6 @@
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
-
-enum { WAITERS = 24 };
-
-struct waiter {
-  long (*call)(struct waiter *);
-  int fd, other, number;
-  atomic_int tid, ended;
-  long result;
-  int error;
-  char bytes[64];
-  pthread_t thread;
-};
-static struct waiter waiters[WAITERS];
-
-static void *wait_in(void *argument) {
-  struct waiter *w = argument;
-  atomic_store(&w->tid, gettid());
-  w->result = w->call(w);
-  w->error = w->result < 0 ? errno : 0;
-  atomic_store(&w->ended, 1);
-  return NULL;
-}
-
-/* Asleep or dead: what a look from outside tells. */
-static bool sleeps(struct waiter *w) {
-  if (atomic_load(&w->ended)) return true;
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&w->tid));
-  int fd = open(path, O_RDONLY);
-  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-  if (fd >= 0) close(fd);
-  text[n > 0 ? n : 0] = 0;
-  char *end = strrchr(text, ')');
-  return end && end[2] == 'S';
-}
-
-static void begin(int count, long (*call)(struct waiter *)) {
-  for (int i = 0; i < count; i++) {
-    struct waiter *w = &waiters[i];
-    w->call = call, w->number = i, w->result = 0, w->error = 0;
-    atomic_store(&w->tid, 0), atomic_store(&w->ended, 0);
-    w->thread = start(wait_in, w);
-    wait_until(atomic_load(&w->tid) != 0 && sleeps(w));
-  }
-}
-
-static int over(int count) {
-  int n = 0;
-  for (int i = 0; i < count; i++) n += atomic_load(&waiters[i].ended);
-  return n;
-}
-
-/* How many ended with which result. */
-static void join(const char *what, int count) {
-  char text[256] = "";
-  long results[WAITERS];
-  int errors[WAITERS], seen = 0, numbers[WAITERS] = {0};
-  for (int i = 0; i < count; i++) {
-    finish(waiters[i].thread);
-    int k = 0;
-    while (k < seen && (results[k] != waiters[i].result || errors[k] != waiters[i].error)) k++;
-    if (k == seen) results[seen] = waiters[i].result, errors[seen++] = waiters[i].error;
-    numbers[k]++;
-  }
-  for (int k = 0; k < seen; k++) {
-    int least = k;
-    for (int j = k; j < seen; j++)
-      if (results[j] < results[least] || (results[j] == results[least] && errors[j] < errors[least])) least = j;
-    long r = results[k]; int e = errors[k], n = numbers[k];
-    results[k] = results[least], errors[k] = errors[least], numbers[k] = numbers[least];
-    results[least] = r, errors[least] = e, numbers[least] = n;
-    snprintf(text + strlen(text), sizeof text - strlen(text), " %d x %ld %s", numbers[k], results[k], errname(errors[k]));
-  }
-  say("%s:%s", what, text);
-}
 
 static long read_one(struct waiter *w) { return read(w->fd, w->bytes, 1); }
 static long read_many(struct waiter *w) { return read(w->fd, w->bytes, sizeof w->bytes); }

@@ -58,7 +58,9 @@ fn post(me: &Carrier, k: &Process) {
 pub(crate) fn look_out(me: &'static Carrier) {
     let k = me.process();
     let (m, poller) = (&k.m, &k.m.poller);
-    m.places.leave(me);
+    // A new one has the mask of its maker, which is bound to a host CPU.
+    me.placed.store(0, Relaxed);
+    m.places.release();
     let (mut events, mut pause, mut useless) = ([Readiness::default(); EVENTS], Nanos::ZERO, 0);
     while useless < USELESS_MAX && !poller.is_used() {
         me.park.store(0, SeqCst);
