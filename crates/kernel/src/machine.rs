@@ -2,7 +2,7 @@
 
 use crate::Personality;
 use abi::frame::Registers;
-use abi::{SigInfo, SigSet, Signal};
+use abi::{Errno, SigInfo, SigSet, Signal, Timespec};
 use ids::{CpuId, Nanos, ThreadIdx};
 use signal::frame::{ExtendedState, Restorable};
 use time::cpu::Usage;
@@ -185,6 +185,13 @@ pub trait Machine: Sync + Sized {
     /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
     /// wait for another carrier that has taken one and not given it yet.
     fn receive(&self, _awaited: Option<Signal>) {}
+}
+
+/// Reads a `struct timespec` of the program's: EFAULT, or EINVAL for what is no time.
+pub fn read_timespec(m: &impl Machine, addr: u64) -> Result<Nanos, Errno> {
+    let mut bytes = [0; Timespec::SIZE];
+    m.read(addr, &mut bytes).map_err(|_| Errno::EFAULT)?;
+    Timespec::from_bytes(&bytes).to_nanos()
 }
 
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.

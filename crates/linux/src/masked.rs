@@ -7,9 +7,9 @@
 //! the mask stays until the handler's frame has the old one.
 
 use crate::{Host, Linux, facts};
-use abi::{Errno, SigSet, Timespec, nr};
+use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::machine::Call;
+use kernel::machine::{Call, read_timespec};
 use kernel::trap::Out;
 
 /// The bytes of a descriptor set that is tried first; larger ones go to the host at once.
@@ -81,11 +81,7 @@ impl<M: Host> Linux<'_, M> {
         let at_once = match time {
             None => a[3] as i32 == 0,
             Some(0) => false,
-            Some(at) => {
-                let mut bytes = [0; Timespec::SIZE];
-                self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
-                Timespec::from_bytes(&bytes).to_nanos()? == Nanos::ZERO
-            }
+            Some(at) => read_timespec(&self.m, at)? == Nanos::ZERO,
         };
         let mask = match mask {
             (0, _) => None,

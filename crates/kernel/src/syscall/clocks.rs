@@ -3,7 +3,7 @@
 //! in it, so the host cannot answer. All other clocks are its.
 
 use crate::cputime::SleepClock;
-use crate::machine::{Call, Machine};
+use crate::machine::{Call, Machine, read_timespec};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
 use abi::args::{CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, TIMER_ABSTIME};
@@ -119,11 +119,7 @@ impl<M: Machine> Kernel<M> {
             Err(time::Error::NotSupported) => return Errno::EOPNOTSUPP.into(),
             sleeper => sleeper,
         };
-        let mut bytes = [0; Timespec::SIZE];
-        if self.m.read(request, &mut bytes).is_err() {
-            return Errno::EFAULT.into();
-        }
-        let at = match Timespec::from_bytes(&bytes).to_nanos() {
+        let at = match read_timespec(&self.m, request) {
             Ok(at) => at,
             Err(e) => return e.into(),
         };

@@ -2,11 +2,11 @@
 
 use crate::Kernel;
 use crate::futex::{RequeueArgs, WakeOpArgs, key_of};
-use crate::machine::{Call, Clock, Machine};
+use crate::machine::{Call, Clock, Machine, read_timespec};
 use crate::trap::Out;
 use crate::wait::Deadline;
+use abi::Errno;
 use abi::futex::*;
-use abi::{Errno, Timespec};
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
@@ -184,9 +184,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(super) fn read_deadline(&self, addr: u64, clock: Clock) -> Result<Deadline, Errno> {
-        let mut bytes = [0; Timespec::SIZE];
-        self.m.read(addr, &mut bytes).map_err(|_| Errno::EFAULT)?;
-        Ok(Deadline { at: Timespec::from_bytes(&bytes).to_nanos()?, clock })
+        Ok(Deadline { at: read_timespec(&self.m, addr)?, clock })
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::Personality;
 use crate::hint;
-use crate::machine::{Call, Machine};
+use crate::machine::{Call, Machine, read_timespec};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
-use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, Timespec, nr, si_code};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, nr, si_code};
 use ids::{CpuId, Tid};
 use signal::{AltStack, MaskHow, Taken};
 use sync::atomic::Ordering::*;
@@ -185,11 +185,7 @@ impl<M: Machine> Kernel<M> {
         };
         let mut span = None;
         if timeout != 0 {
-            let mut bytes = [0; Timespec::SIZE];
-            if self.m.read(timeout, &mut bytes).is_err() {
-                return Errno::EFAULT.into();
-            }
-            match Timespec::from_bytes(&bytes).to_nanos() {
+            match read_timespec(&self.m, timeout) {
                 Ok(n) => span = Some(n),
                 Err(e) => return e.into(),
             }

@@ -1,7 +1,7 @@
 //! `nanosleep(2)` and `clock_nanosleep(2)`.
 
 use crate::Kernel;
-use crate::machine::{Call, Clock, Machine};
+use crate::machine::{Call, Clock, Machine, read_timespec};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use abi::args::TIMER_ABSTIME;
@@ -22,11 +22,7 @@ impl<M: Machine> Kernel<M> {
             11 => Clock::Tai,
             _ => return self.sys_cpu_sleep(cpu, t, call),
         };
-        let mut bytes = [0; Timespec::SIZE];
-        if self.m.read(request, &mut bytes).is_err() {
-            return Errno::EFAULT.into();
-        }
-        let at = match Timespec::from_bytes(&bytes).to_nanos() {
+        let at = match read_timespec(&self.m, request) {
             Ok(at) => at,
             Err(e) => return e.into(),
         };
