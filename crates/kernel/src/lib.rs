@@ -22,6 +22,21 @@
 //! | [`Personality`] | what answers all other calls |
 //! | `describe` | what `ps` and the state page say of a thread, read without stopping anyone |
 //!
+//! # Four ways through the code
+//! The files that decide something, in order. Each trap begins in `arch/src/entry.rs` and `host/src/traps/run.rs` and ends there.
+//!
+//! - *A contended mutex.* The waiter: `brief`, `syscall/futex`, `futex/wait`, `futex/queue`, `trap` (`block`, `schedule`),
+//!   `sched/src/schedule.rs`, `fair.rs`, `tree.rs`. The waker: `brief`, `syscall/futex`, `futex/wake`, `futex/queue`, `wait`
+//!   (`wake`), `sched/src/wake.rs`; for another CPU `host/src/carriers/seat.rs` and `wake.rs`.
+//! - *A tick that ends a slice.* `host/src/traps/handlers.rs`, `cpu` (`on_timer`), `cputime`, `sched/src/tick.rs`, `fair.rs`,
+//!   `trap` (`schedule`), `sched/src/schedule.rs`, `tree.rs`.
+//! - *A timer with an exact id, until its signal.* `syscall/mod`, `posix_timers/create`, `time/src/posix/spec.rs`, `table.rs`,
+//!   `trie.rs`; `posix_timers/calls`, `time/src/posix/calls.rs`, `queues.rs`; `cpu` (`on_timer`), `posix_timers/expiry`,
+//!   `time/src/posix/timer.rs`, `signal/src/send.rs`; `signals`, `signal/src/deliver.rs`, `frame.rs`.
+//! - *Open and read of a file in `/proc`.* `linux/src/calls.rs`, `linux/src/proc/calls.rs`, `path.rs`, `procfs/src/walk.rs`,
+//!   `dentry.rs`, `permission.rs`, `linux/src/proc/open.rs`, `files.rs`; `open.rs` (`sys_read`), `contents.rs`, `view.rs`,
+//!   `procfs/src/text/`.
+//!
 //! # Locks
 //! In the order in which they may be taken: futex bucket, turnstiles (`futex::pi`), run queue (inside `sched`), timeout
 //! queue. The process's signals come before a thread's. These and the tables' locks are leaves.
