@@ -64,7 +64,7 @@ fn send(socket: i32, file: i32) {
     let byte = [1u8];
     let part = [byte.as_ptr() as u64, 1];
     // `struct cmsghdr`: length, level and type, then the descriptor and its padding.
-    let control = [20u64, SCM_RIGHTS << 32 | SOL_SOCKET as u64, u64::from(file as u32)];
+    let control = [20u64, SCM_RIGHTS << 32 | SOL_SOCKET, u64::from(file as u32)];
     let message = [0, 0, part.as_ptr() as u64, 1, control.as_ptr() as u64, size_of_val(&control) as u64, 0];
     // SAFETY: `struct msghdr` and all that it names are ours.
     unsafe { syscall!(nr::SENDMSG, socket, message.as_ptr(), MSG_DONTWAIT_NOSIGNAL) };

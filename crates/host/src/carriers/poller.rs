@@ -95,7 +95,7 @@ impl Poller {
 
     /// Whether the carrier of an idle CPU sleeps in it.
     pub(crate) fn is_used(&self) -> bool {
-        self.sleepers.load(Relaxed) % ONE_MORE_SLEEP != 0
+        !self.sleepers.load(Relaxed).is_multiple_of(ONE_MORE_SLEEP)
     }
 
     /// At a tick: whether no carrier has slept in it since the tick before, or sleeps now, if it is `urgent`; and there is no
@@ -103,7 +103,7 @@ impl Poller {
     pub(crate) fn is_abandoned(&self, urgent: bool) -> bool {
         let now = self.sleepers.load(Relaxed);
         let before = self.seen.swap(now, Relaxed);
-        now % ONE_MORE_SLEEP == 0 && (urgent || before == now) && !self.lookout.load(Relaxed)
+        now.is_multiple_of(ONE_MORE_SLEEP) && (urgent || before == now) && !self.lookout.load(Relaxed)
     }
 
     /// There is to be a lookout; false if there is one.
