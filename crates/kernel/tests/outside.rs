@@ -99,7 +99,7 @@ fn inheritance_and_delivery_do_not_wait_for_each_other() {
     let mut w = World::new(1);
     let main = ThreadIdx(0);
     block_usr1(&mut w, main);
-    let kernel: Arc<Kernel<TestMachine>> = Arc::new(w.kernel);
+    let kernel: Arc<Kernel<TestMachine>> = w.kernel;
     let (tell, told) = mpsc::channel();
     let over = Arc::new(AtomicBool::new(false));
     let (k, end, done) = (kernel.clone(), over.clone(), tell.clone());

@@ -116,6 +116,7 @@ impl NodePool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn nodes_go_out_and_come_back() {
