@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use super::cargo_build;
 use super::child::{self, Outcome, Side};
 use super::figures::Spread;
+use super::processes::{self, Work};
 use super::watched;
 use crate::probe::Probe;
 
@@ -57,6 +58,8 @@ enum Kind {
     CargoBuild,
     /// A program that computes while others watch it.
     Watched,
+    /// A program that starts many processes.
+    Processes(Work),
 }
 
 /// All groups.
@@ -67,6 +70,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "cpu-time", tasks: CPU_TIME, long: false },
     Group { name: "timers", tasks: TIMERS, long: false },
     Group { name: "procfs", tasks: PROCFS, long: false },
+    Group { name: "processes", tasks: PROCESSES, long: true },
     Group { name: "accuracy", tasks: ACCURACY, long: true },
 ];
 
@@ -158,6 +162,23 @@ const PROCFS: &[Task] = &[
     Task { about: "a program with four watchers", figures: &["proc_watched"], unit: "alone", kind: Kind::Watched },
 ];
 
+const PROCESSES: &[Task] = &[
+    probe(Probe::Process, "children", &["fork_exit_wait", "fork_exec_wait", "posix_spawn_wait"], "us"),
+    probe(Probe::ForkMalloc, "fork while eight threads call malloc", &["fork_beside_malloc"], "us"),
+    processes("500 times /bin/true from sh", &["sh_true_500"], "ms", processes::TRUE_500),
+    processes("200 pipelines of three programs", &["sh_pipelines_200"], "ms", processes::PIPELINES_200),
+    processes("make -j4 of 31 C files", &["make_31"], "ms", Work::Make),
+    processes("stress-ng fork", &["stress_fork"], "us", Work::Stress("fork")),
+    processes("stress-ng vfork", &["stress_vfork"], "us", Work::Stress("vfork")),
+    processes("stress-ng exec", &["stress_exec"], "us", Work::Stress("exec")),
+    processes("stress-ng nice", &["stress_nice"], "us", Work::Stress("nice")),
+    processes("stress-ng sigsuspend", &["stress_sigsuspend"], "us", Work::Stress("sigsuspend")),
+    processes("stress-ng sigio", &["stress_sigio"], "us", Work::Stress("sigio")),
+    processes("stress-ng switch", &["stress_switch"], "us", Work::Stress("switch")),
+    processes("stress-ng signest", &["stress_signest"], "us", Work::Stress("signest")),
+    processes("stress-ng kill", &["stress_kill"], "us", Work::Stress("kill")),
+];
+
 const LOOKED_UP: &[&str] = &[
     "proc_stat_1",
     "proc_stat_2",
@@ -179,6 +200,10 @@ const LOOKED_UP: &[&str] = &[
 
 const fn probe(probe: Probe, about: &'static str, figures: &'static [&'static str], unit: &'static str) -> Task {
     Task { about, figures, unit, kind: Kind::Probe(probe) }
+}
+
+const fn processes(about: &'static str, figures: &'static [&'static str], unit: &'static str, work: Work) -> Task {
+    Task { about, figures, unit, kind: Kind::Processes(work) }
 }
 
 const fn limits(threads: &'static str, figures: &'static [&'static str]) -> Task {
@@ -203,6 +228,7 @@ enum Action {
     Watched,
     Xz { program: PathBuf, input: PathBuf },
     CargoBuild { program: PathBuf, folder: PathBuf },
+    Processes(processes::Prepared, &'static str),
 }
 
 impl Task {
@@ -227,6 +253,7 @@ impl Task {
         match self.kind {
             Kind::Xz => super::on_path("xz").is_some(),
             Kind::CargoBuild => super::on_path("cargo").is_some(),
+            Kind::Processes(work) => work.is_possible(),
             Kind::Probe(_) | Kind::Told(..) | Kind::Startup | Kind::Watched => true,
         }
     }
@@ -238,6 +265,7 @@ impl Task {
             Kind::Told(probe, told) => Action::Probe(probe, vec![told.to_owned()]),
             Kind::Startup => Action::Startup,
             Kind::Watched => Action::Watched,
+            Kind::Processes(work) => Action::Processes(work.prepare(folder, quick)?, self.figures[0]),
             Kind::Xz => {
                 let input = folder.join("words");
                 write_words(&input).context("no room for 25 MB of temporary data")?;
@@ -263,6 +291,7 @@ impl Prepared {
             Action::Watched => watched::run(side, self.quick),
             Action::Xz { program, input } => xz(side, program, input),
             Action::CargoBuild { program, folder } => cargo_build::run(side, program, folder),
+            Action::Processes(prepared, figure) => prepared.run(side, figure),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod figures;
 pub mod groups;
 pub mod probe;
+mod processes;
 pub mod servers;
 pub mod table;
 mod watched;

@@ -17,6 +17,7 @@ mod passthrough;
 mod pipe_wakeup;
 mod preemption;
 pub mod primes;
+mod process;
 mod procfs;
 mod procfs_scan;
 mod profile;
@@ -58,6 +59,10 @@ pub enum Probe {
     PipeWakeup,
     /// Workers of schbench are woken: how long do they wait for a CPU?
     Schbench,
+    /// Processes are made and awaited
+    Process,
+    /// A process is forked while eight threads call malloc
+    ForkMalloc,
     /// 100,000 threads are created and wait
     Crowd,
     /// Every CPU sieves primes
@@ -152,6 +157,8 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
         Probe::RtWakeup => rt_wakeup::measure(quick),
         Probe::PipeWakeup => pipe_wakeup::measure(quick),
         Probe::Schbench => schbench::measure(quick),
+        Probe::Process => process::measure(quick),
+        Probe::ForkMalloc => process::measure_malloc(quick),
         Probe::Crowd => crowd::measure(),
         Probe::Sieve => sieve::measure(quick),
         Probe::CpuClock => cpu_clock::measure(quick),
