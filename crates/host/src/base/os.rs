@@ -197,9 +197,16 @@ pub fn gettid() -> i32 {
 
 /// Whether `poll(2)` finds `fd` ready within so many milliseconds, or finds fault with it.
 pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
+    let mut ready = false;
     let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
-    // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
-    unsafe { syscall!(nr::POLL, &raw mut one, 1, patience) > 0 }
+    // A tick that cuts it short counts as a millisecond.
+    (0..=patience).rev().any(|left| {
+        // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
+        let r = unsafe { syscall!(nr::POLL, &raw mut one, 1, left) };
+        ready = r > 0;
+        r != abi::Errno::EINTR.to_ret()
+    });
+    ready
 }
 
 /// Sends one of our own signals, with the cookie, to a carrier; false if there is none.
