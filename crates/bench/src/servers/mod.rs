@@ -1,6 +1,6 @@
 //! `entresol bench servers`: servers with a thread for each connection, beside native ones and beside runtimes.
 //!
-//! [`peers`] builds the servers, [`process`] starts one and says what it consumes, [`load`] makes the requests, [`report`] shows
+//! `peers` builds the servers, `process` starts one and says what it consumes, `load` makes the requests, `report` shows
 //! the figures. Server and load share the machine's CPUs, as they do wherever a proxy stands before a server; all sides are
 //! measured by turns.
 
