@@ -20,18 +20,33 @@ pub enum Fault {
     ForgetToWait,
     /// A descriptor that is closed stays open.
     KeepOpen,
+    /// An event is noted, but no thread that waits alone hears of it.
+    DropEvent,
+    /// A thread that was woken does not wake the next one.
+    KeepWakeUp,
+    /// An event between a try and the queues is missed.
+    MissEvent,
+    /// An event wakes all threads that wait alone.
+    WakeAll,
+    /// A write that goes on after a wait begins where the whole began.
+    RepeatParked,
 }
 
 #[cfg(feature = "planted")]
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 6] = [
+    pub const ALL: [Fault; 11] = [
         Fault::RepeatPart,
         Fault::TellLastPart,
         Fault::TellInterrupt,
         Fault::SeemNonblocking,
         Fault::ForgetToWait,
         Fault::KeepOpen,
+        Fault::DropEvent,
+        Fault::KeepWakeUp,
+        Fault::MissEvent,
+        Fault::WakeAll,
+        Fault::RepeatParked,
     ];
 
     /// Its name on a command line.
@@ -43,6 +58,11 @@ impl Fault {
             Fault::SeemNonblocking => "seem-nonblocking",
             Fault::ForgetToWait => "forget-to-wait",
             Fault::KeepOpen => "keep-open",
+            Fault::DropEvent => "drop-event",
+            Fault::KeepWakeUp => "keep-wake-up",
+            Fault::MissEvent => "miss-event",
+            Fault::WakeAll => "wake-all",
+            Fault::RepeatParked => "repeat-parked",
         }
     }
 }

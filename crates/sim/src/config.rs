@@ -2,6 +2,7 @@
 
 use crate::cost::Cost;
 use ids::Nanos;
+use kernel::Io;
 use linux::Fault;
 
 /// A simulated machine and what may go wrong on it.
@@ -17,6 +18,8 @@ pub struct Config {
     pub cost: Cost,
     /// Disturbances that the kernel must bear.
     pub faults: Faults,
+    /// How threads wait for descriptors.
+    pub io: Io,
     /// A fault that the kernel cannot bear: the checks must find it.
     pub plant: Option<Plant>,
     /// Keep the whole trace.
@@ -39,6 +42,7 @@ impl Config {
             tick: Nanos::from_millis(1),
             cost: Cost::host(),
             faults: Faults::default(),
+            io: Io::Auto,
             plant: None,
             record: false,
             // A check looks at every CPU and thread: on large machines at every few events.

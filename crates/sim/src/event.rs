@@ -27,6 +27,10 @@ pub(crate) enum Event {
     Interrupt(ThreadIdx),
     /// A child process exits.
     ChildExit(i32),
+    /// Another process sends a message to a mailbox.
+    Message(usize),
+    /// A CPU that sleeps in the poller is woken by it.
+    Polled(CpuId, u32),
 }
 
 /// The queue.

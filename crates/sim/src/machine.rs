@@ -4,14 +4,17 @@
 //! contexts); the world (`world/`) picks the notes up after each trap and turns them into
 //! events. Nothing here decides anything about scheduling.
 
-use crate::linux::SmallLinux;
+use crate::linux::{DESCRIPTOR, SmallLinux};
 use crate::memory::Memory;
+use crate::rng::Rng;
+use abi::epoll::Readiness;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Fatal, Fault, Machine, NoMemory};
-use linux::Arg;
+use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
+use linux::{Arg, Linux};
 use signal::frame::{ExtendedState, Restorable};
+use std::sync::{OnceLock, Weak};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,6 +39,8 @@ pub(crate) struct Context {
     pub claim: Option<CpuId>,
     /// The number of its last system call.
     pub call: usize,
+    /// When it made that call, or the kernel last looked what it was, to make it again.
+    pub tried: Nanos,
 }
 
 /// Requests that the kernel made during a trap.
@@ -79,15 +84,17 @@ pub struct SimMachine {
     /// How many exchanges falsely report that they stored: a planted fault, else 0.
     pub(crate) lying_cas: AtomicU64,
     pub(crate) inner: Lock<Inner>,
+    /// The kernel on it, for what another CPU does to it in the midst of a trap.
+    pub(crate) kernel: OnceLock<Weak<Kernel<SimMachine>>>,
 }
 
 impl SimMachine {
-    pub(crate) fn new() -> SimMachine {
+    pub(crate) fn new(seed: &Rng) -> SimMachine {
         let inner = Inner {
             memory: Memory::new(),
             contexts: Vec::new(),
             notes: Notes::default(),
-            linux: SmallLinux::default(),
+            linux: SmallLinux::new(seed.fork(4)),
             next_id: 100_000,
         };
         SimMachine {
@@ -95,6 +102,7 @@ impl SimMachine {
             skew: AtomicU64::new(0),
             lying_cas: AtomicU64::new(0),
             inner: Lock::new(inner),
+            kernel: OnceLock::new(),
         }
     }
 
@@ -127,12 +135,51 @@ impl linux::Host for SimMachine {
                 0
             }
             (abi::nr::PREADV2 | abi::nr::PWRITEV2, [Arg::Word(fd), Arg::In(vector), ..]) => {
-                let word = |at: usize| vector[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-                let Inner { linux, memory, .. } = &mut *self.inner.lock();
-                linux.transfer(*fd, word(0), word(8), nr == abi::nr::PWRITEV2, memory)
+                let [addr, len] = [0, 8].map(|at| abi::bytes::get_u64(vector, at));
+                self.transfer(*fd, addr, len, nr == abi::nr::PWRITEV2)
+            }
+            (abi::nr::GETSOCKOPT, [Arg::Word(fd), _, Arg::Word(option), Arg::Out(value), _]) => {
+                self.inner.lock().linux.tell_limit(*fd, *option, value)
+            }
+            (abi::nr::EPOLL_CTL, [_, Arg::Word(op), Arg::Word(fd), Arg::In(event)]) => {
+                let event = event.first_chunk().map_or(Readiness::default(), Readiness::from_bytes);
+                self.inner.lock().linux.control(*op, *fd, event)
+            }
+            (abi::nr::EPOLL_WAIT, [_, Arg::Out(to), Arg::Word(most), _]) => {
+                let events = self.inner.lock().linux.events(*most as usize);
+                for (to, event) in to.chunks_exact_mut(Readiness::SIZE).zip(&events) {
+                    to.copy_from_slice(&event.to_bytes());
+                }
+                events.len() as isize
             }
             _ => Errno::ENOSYS.to_ret(),
         }
+    }
+
+    fn poller(&self, _make: bool) -> Option<u32> {
+        Some(DESCRIPTOR)
+    }
+
+    fn is_polled(&self) -> bool {
+        !self.inner.lock().linux.poller.sleepers.is_empty()
+    }
+}
+
+impl SimMachine {
+    fn transfer(&self, fd: u64, addr: u64, len: u64, writes: bool) -> isize {
+        let (result, events) = {
+            let Inner { linux, memory, .. } = &mut *self.inner.lock();
+            let result = linux.transfer(fd, addr, len, writes, memory);
+            let nothing = result == Errno::EAGAIN.to_ret();
+            (result, if nothing { linux.hurry(fd) } else { Vec::new() })
+        };
+        if !events.is_empty()
+            && let Some(kernel) = self.kernel.get().and_then(Weak::upgrade)
+        {
+            // By a carrier that has lost its CPU while it slept in the poller.
+            Linux(&*kernel).descriptors_ready(CpuId::NONE, &events);
+        }
+        result
     }
 }
 
@@ -225,6 +272,7 @@ impl Machine for SimMachine {
             fs_base: tls.unwrap_or(from.fs_base),
             claim: None,
             call: from.call,
+            tried: Nanos::ZERO,
         };
         inner.notes.births.push((child, rsp));
     }
@@ -267,7 +315,10 @@ impl Machine for SimMachine {
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {
-        self.with(t, |c| c.regs)
+        self.with(t, |c| {
+            c.tried = self.now();
+            c.regs
+        })
     }
 
     fn set_registers(&self, t: ThreadIdx, r: &Registers) {

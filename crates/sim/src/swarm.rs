@@ -8,15 +8,19 @@
 use crate::config::{Config, Faults, Plant};
 use crate::cost::Cost;
 use crate::rng::Rng;
-use crate::user::{Barrier, Cond, Mutex, Program, Step, View, Who, after};
+use crate::user::{Barrier, Cond, Mutex, Program, Step, TakeMessage, View, Who, after};
 use crate::world::{Setup, World, start_and_join};
 use ids::{CpuId, CpuMask, Nanos, Policy, Tid};
+use kernel::Io;
 use sched::{Attr, DeadlineParams};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The signal that swarm programs send each other.
 const SIGNAL: i32 = 10;
+
+/// Mailboxes have descriptors of their own from here on, which nothing else gets in a moment in which they are closed.
+const MAILBOXES_FROM: u64 = 2000;
 
 /// The features that a seed may use.
 #[derive(Clone, Debug)]
@@ -41,6 +45,7 @@ struct Mix {
     long: bool,
     pipes: bool,
     children: bool,
+    mail: bool,
 }
 
 impl Mix {
@@ -67,6 +72,7 @@ impl Mix {
             long: yes(250),
             pipes: yes(400),
             children: yes(300),
+            mail: yes(500),
         }
     }
 }
@@ -95,6 +101,23 @@ enum Act {
     /// A thread writes pieces of these lengths into a pipe, another reads from it so.
     Pump(Vec<u64>, Reading),
     Child,
+    /// Threads take messages out of a mailbox.
+    Mail(Mail),
+}
+
+/// A mailbox and its threads.
+#[derive(Clone, Debug)]
+struct Mail {
+    /// How many messages each thread takes.
+    quotas: Vec<u64>,
+    /// In how many nanoseconds all of them come.
+    within: u64,
+    /// The socket's time limit.
+    limit: Option<Nanos>,
+    /// So many threads ask `poll(2)` first.
+    polling: usize,
+    /// Pauses between changes of the descriptor, and whether they are made by `dup2(2)`.
+    changes: Vec<(u64, bool)>,
 }
 
 /// How a stream is read.
@@ -104,6 +127,8 @@ struct Reading {
     at_once: u64,
     /// So long a pause before each time.
     pause: u64,
+    /// Before each pause the writer, who may be waiting by then, gets a signal.
+    signals: bool,
 }
 
 /// State shared by the threads of one swarm.
@@ -114,6 +139,8 @@ struct Shared {
     conds: Vec<(Mutex, Cond, u64)>,
     words: Vec<u64>,
     barrier: Barrier,
+    /// How many mailboxes there were.
+    mailboxes: Cell<u64>,
     /// The living threads, as far as the program knows.
     tids: RefCell<Vec<Tid>>,
 }
@@ -145,6 +172,7 @@ impl Swarm {
 fn swarm_of(seed: u64, length: u64, plant: Option<Plant>) -> World {
     let mut r = Rng::new(seed).fork(77);
     let mut config = Config { plant, ..draw_config(seed, &mut r) };
+    config.io = *Rng::new(seed).fork(78).pick(&[Io::Auto, Io::Poller, Io::Poller, Io::Threads]);
     config.limit = Nanos(length * 4_000_000_000);
     let mix = Mix::draw(&mut r);
     let cpus = config.cpus;
@@ -157,6 +185,7 @@ fn swarm_of(seed: u64, length: u64, plant: Option<Plant>) -> World {
         conds: (0..2).map(|_| (setup.mutex(), setup.cond(), setup.words(1))).collect(),
         words: (0..4).map(|_| setup.words(1)).collect(),
         barrier: setup.barrier(threads as u32),
+        mailboxes: Cell::new(0),
         tids: RefCell::default(),
     });
     let programs = (0..threads).map(|_| {
@@ -265,12 +294,28 @@ fn draw_act(r: &mut Rng, mix: &Mix, cpus: usize, threads: usize, depth: u32) -> 
             22 if mix.pipes && r.permille(60) => {
                 let pieces = (0..r.between(1, 6)).map(|_| r.between(1, 6_000)).collect();
                 let pause = if r.permille(300) { span / 8 } else { 0 };
-                Act::Pump(pieces, Reading { at_once: r.between(1, 3_000), pause })
+                Act::Pump(
+                    pieces,
+                    Reading { at_once: r.between(1, 3_000), pause, signals: mix.signals && r.permille(500) },
+                )
             }
+            22 if mix.mail && r.permille(40) => Act::Mail(draw_mail(r, span)),
             23 if mix.children && r.permille(100) => Act::Child,
             _ => continue,
         };
         return act;
+    }
+}
+
+fn draw_mail(r: &mut Rng, span: u64) -> Mail {
+    let readers = r.between(1, 8);
+    let changes = if r.permille(500) { r.between(1, 4) } else { 0 };
+    Mail {
+        quotas: (0..readers).map(|_| r.between(1, 4)).collect(),
+        within: span,
+        limit: r.permille(300).then(|| Nanos(r.between(1, 400) * 1000)),
+        polling: if r.permille(300) { r.below(readers + 1) as usize } else { 0 },
+        changes: (0..changes).map(|_| (span / 8, r.permille(500))).collect(),
     }
 }
 
@@ -327,7 +372,7 @@ fn pump(shared: Rc<Shared>, pieces: Vec<u64>, how: Reading) -> Box<dyn Program> 
             1 => return Step::Pipe,
             2 => {
                 to = v.result as u64 >> 32;
-                return Step::Clone(reader(shared.clone(), v.result as u64 & 0xffff_ffff, how, total));
+                return Step::Clone(reader(shared.clone(), (v.result as u64 & 0xffff_ffff, v.tid), how, total));
             }
             // Nobody reads: no thread could be made.
             3 if v.result <= 0 => pieces.clear(),
@@ -342,13 +387,17 @@ fn pump(shared: Rc<Shared>, pieces: Vec<u64>, how: Reading) -> Box<dyn Program> 
 }
 
 /// Reads a stream to its end.
-fn reader(shared: Rc<Shared>, fd: u64, how: Reading, total: u64) -> Box<dyn Program> {
-    let (mut seq, mut begun, mut over, mut rested) = (0, false, false, false);
+fn reader(shared: Rc<Shared>, (fd, writer): (u64, Tid), how: Reading, total: u64) -> Box<dyn Program> {
+    let (mut seq, mut begun, mut over) = (0, false, false);
+    let (mut before, mut resting) = (Vec::new(), false);
     known(shared, move |v| {
         if over {
             return Step::Exit;
         }
-        if !std::mem::take(&mut rested) {
+        if let Some(step) = before.pop() {
+            return step;
+        }
+        if !std::mem::replace(&mut resting, true) {
             if std::mem::replace(&mut begun, true) {
                 seq += v.result.max(0) as u64;
                 if v.result <= 0 {
@@ -357,11 +406,50 @@ fn reader(shared: Rc<Shared>, fd: u64, how: Reading, total: u64) -> Box<dyn Prog
                 }
             }
             if how.pause != 0 {
-                rested = true;
-                return Step::Sleep(Nanos(how.pause));
+                before.push(Step::Sleep(Nanos(how.pause)));
+                return if how.signals { Step::Signal(writer, SIGNAL) } else { before.remove(0) };
             }
         }
+        resting = false;
         Step::Receive { fd, seq, len: how.at_once, total }
+    })
+}
+
+/// Makes a mailbox and threads that take its messages, and changes its descriptor.
+fn post_office(shared: Rc<Shared>, mail: Mail) -> Box<dyn Program> {
+    let at = MAILBOXES_FROM + shared.mailboxes.replace(shared.mailboxes.get() + 1);
+    let Mail { quotas, within, limit, polling, changes } = mail;
+    let messages = quotas.iter().sum();
+    let mut readers = quotas.into_iter().enumerate();
+    let mut changes = changes.into_iter();
+    let (mut spare, mut change) = (None, None);
+    let mut begun = false;
+    known(shared.clone(), move |v| {
+        if !std::mem::replace(&mut begun, true) {
+            return Step::Mailbox { messages, within: Nanos(within), limit, at };
+        }
+        let spare = *spare.get_or_insert(v.result as u64);
+        if let Some((i, quota)) = readers.next() {
+            let poll = (i < polling).then_some(if i % 2 == 0 { -1 } else { 1 });
+            return Step::Clone(addressee(shared.clone(), TakeMessage { fd: at, spare, limit, poll }, quota));
+        }
+        if let Some(at_once) = change.take() {
+            return Step::Renumber { fd: at, spare, at_once };
+        }
+        let Some((pause, at_once)) = changes.next() else { return Step::Exit };
+        change = Some(at_once);
+        Step::Sleep(Nanos(pause))
+    })
+}
+
+/// Takes so many messages.
+fn addressee(shared: Rc<Shared>, how: TakeMessage, mut quota: u64) -> Box<dyn Program> {
+    known(shared, move |_| {
+        if quota == 0 {
+            return Step::Exit;
+        }
+        quota -= 1;
+        Step::Message(how)
     })
 }
 
@@ -414,6 +502,7 @@ fn expand(shared: &Rc<Shared>, act: Act, v: &mut View<'_>, steps: &mut std::coll
             }
         }
         Act::Pump(pieces, how) => steps.push_back(Step::Clone(pump(shared.clone(), pieces, how))),
+        Act::Mail(mail) => steps.push_back(Step::Clone(post_office(shared.clone(), mail))),
         Act::Child => steps.push_back(Step::Child),
         Act::Barrier => steps.push_back(Step::Barrier(shared.barrier)),
     }

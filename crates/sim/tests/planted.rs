@@ -1,4 +1,4 @@
-//! Every bug that can be planted in the machine is caught by a sweep of 150 seeds: the checks
+//! Every bug that can be planted in the machine or the personality is caught by a sweep of 150 seeds: the checks
 //! see what they are for.
 
 use entresol_sim::swarm::Swarm;

@@ -4,6 +4,7 @@ use super::points::{Point, Points, after, deadline, time_left_at};
 use crate::host_call::Attempt;
 use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
+use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::args::{F_DUPFD_CLOEXEC, MSG_NOSIGNAL};
 use abi::epoll::Readiness;
@@ -166,7 +167,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// An event came after the last try, but before it was in the queues.
     fn has_missed(&self, t: ThreadIdx) -> bool {
-        self.present_generations(t) != self.thread(t).parked.seen.load(Relaxed)
+        self.present_generations(t) != self.thread(t).parked.seen.load(Relaxed) && !self.strikes(Fault::MissEvent)
     }
 
     /// Whether there is a reason to try again, or to give up.
@@ -206,7 +207,7 @@ impl<M: Host> Linux<'_, M> {
         let nr = wait.call.load(Relaxed) as usize;
         let mut args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
         if matches!(nr, nr::WRITE | nr::SENDTO) {
-            let part = wait.a.load(Relaxed);
+            let part = if self.strikes(Fault::RepeatParked) { 0 } else { wait.a.load(Relaxed) };
             (args[1], args[2]) = (args[1] + part, args[2] - part);
             if nr == nr::SENDTO && part > 0 {
                 // As in one call, a peer that is gone after a part is told by the next (`tcp_sendmsg_locked`).
@@ -264,7 +265,7 @@ impl<M: Host> Linux<'_, M> {
     /// The wait is over. `taken`: an event had woken the thread, and what it leaves is for the next.
     fn unpark(&self, t: ThreadIdx, taken: bool, call: &Call, result: isize) {
         let thread = self.thread(t);
-        if taken && thread.parked.nodes.load(Relaxed) == OWN_NODE {
+        if taken && thread.parked.nodes.load(Relaxed) == OWN_NODE && !self.strikes(Fault::KeepWakeUp) {
             self.wake_from_queue(self.sched.cpu_of(t), self.queue_of(t, None), 1, EXCLUSIVE);
         }
         if let nodes @ POOLED.. = thread.parked.nodes.swap(0, Relaxed) {
@@ -307,7 +308,10 @@ impl<M: Host> Linux<'_, M> {
                 let about = if out { Readiness::FOR_WRITERS } else { Readiness::FOR_READERS };
                 if event.events & about != 0 {
                     let key = Point { fd, out }.key();
-                    self.wake_from_queue(cpu, key, 1, EXCLUSIVE);
+                    if !self.strikes(Fault::DropEvent) {
+                        let count = if self.strikes(Fault::WakeAll) { usize::MAX } else { 1 };
+                        self.wake_from_queue(cpu, key, count, EXCLUSIVE);
+                    }
                     self.wake_from_queue(cpu, key, usize::MAX, SHARED);
                 }
             }

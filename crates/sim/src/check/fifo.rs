@@ -6,7 +6,7 @@
 //! Some threads are not compared until they next wait: threads that yielded; threads with new attributes
 //! (`sched_setscheduler(2)` moves them behind or before their new equals); round-robin threads that ran (their slice
 //! may be over); threads that may run on one CPU only (`check_preempt_equal_prio` may let them through); threads that
-//! hold or have held a boost.
+//! hold or have held a boost; parked threads whose call has just been tried.
 
 use super::{Look, Met};
 use crate::machine::SimMachine;
@@ -114,7 +114,7 @@ impl Fifo {
         // The end of a boost: a demoted thread stands before its new equals (`rt_mutex_setprio`).
         let level = |o: &Met| matches!(o.place, Place::Level(_)) && o.place != m.place;
         let fell = before(old, m).is_some_and(level);
-        is_boosted(w, m.thread) || fell || rotated || pinned || self.exempt.contains(&m.thread)
+        is_boosted(w, m.thread) || fell || rotated || pinned || waited_anew(w, m) || self.exempt.contains(&m.thread)
     }
 }
 
@@ -122,6 +122,12 @@ impl Fifo {
 fn is_boosted(w: &Look<'_>, t: ThreadIdx) -> bool {
     let (s, urgency) = (&w.kernel.sched, w.kernel.sched.urgency(t));
     urgency != Urgency::Fair && urgency != Urgency::Rt(s.attr(t).rt)
+}
+
+/// A parked thread whose call was made in this event, perhaps again, in vain, and which an event that came meanwhile has woken:
+/// it stands last, though it was runnable before, too.
+fn waited_anew(w: &Look<'_>, m: &Met) -> bool {
+    w.kernel.thread(m.thread).parked.is_parked() && w.kernel.m.with(m.thread, |c| c.tried) == w.now
 }
 
 fn is_running(m: &Met) -> bool {

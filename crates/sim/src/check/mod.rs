@@ -8,7 +8,8 @@
 //! | 4 | no allowed CPU is idle while a thread waits for longer than stated | `order.rs` |
 //! | 5 | a waiter runs only after its wake-up, and none is lost | `wakes.rs`, the end of the run |
 //! | 6 | every nanosecond is accounted once; clocks are monotonic | [`Checker::times`], the end |
-//! | 7 | nobody sleeps too short, or much too long | the step itself, [`Checker::sleepers`] |
+//! | 7 | nobody sleeps or waits with a time limit too short, or much too long | the step itself, [`Checker::sleepers`] |
+//! | 8 | an event of a descriptor wakes one of the threads that read or write | `world/arrive.rs` |
 
 mod fifo;
 mod order;
@@ -184,17 +185,21 @@ impl Checker {
         Ok(())
     }
 
+    fn is_runnable(&self, t: ThreadIdx) -> bool {
+        self.index.get(t.index()).is_some_and(|&i| i != 0)
+    }
+
     /// Invariant 7: who sleeps is woken soon after its time.
     fn sleepers(&mut self, w: &Look<'_>) -> Result<(), String> {
         for &(t, _) in w.on_cpu {
             let wait = &w.kernel.thread(t).wait;
             self.interruptible(w, t)?;
-            let queued = self.index.get(t.index()).is_some_and(|&i| i != 0);
-            if wait.kind() == Wait::Sleep && !queued {
-                let due = Nanos(wait.deadline.load(Relaxed));
-                if w.now.since(due) > self.bounds.late {
-                    return Err(format!("{t:?} should have been woken at {due:?}"));
-                }
+            if matches!(wait.kind(), Wait::Sleep | Wait::Host)
+                && let Some(due) = wait.armed()
+                && !self.is_runnable(t)
+                && w.now.since(due) > self.bounds.late
+            {
+                return Err(format!("{t:?} should have been woken at {due:?}"));
             }
         }
         Ok(())
@@ -205,7 +210,10 @@ impl Checker {
     /// Invariant 9 as far as the machine has a part in it: a host call does not outlast a
     /// signal that its thread can take.
     fn interruptible(&mut self, w: &Look<'_>, t: ThreadIdx) -> Result<(), String> {
-        let waits = w.kernel.thread(t).wait.kind() == Wait::Host && !w.kernel.thread(t).wait.done();
+        let thread = w.kernel.thread(t);
+        // A parked thread that has been woken looks for its signals when it is chosen.
+        let woken = thread.parked.is_parked() && self.is_runnable(t);
+        let waits = thread.wait.kind() == Wait::Host && !thread.wait.done() && !woken;
         if !waits || !w.kernel.host_interrupted(t) {
             self.signalled.remove(&t.0);
             return Ok(());

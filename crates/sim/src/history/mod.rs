@@ -118,7 +118,7 @@ impl History {
         let mut history = History {
             balance,
             q: Queues::new(cpus),
-            machine: SimMachine::new(),
+            machine: SimMachine::new(&Rng::new(0)),
             now: Nanos::ZERO,
             events: Events::new(seed.fork(1)),
             cpus: (0..cpus).map(cpu).collect(),

@@ -1,12 +1,12 @@
 //! Pipes and children as a careful C program uses them: what is cut short is done again, and what comes is checked.
 
 use super::call::call;
-use super::op::{Env, Micro};
+use super::env::{Env, Micro};
 use abi::{Errno, nr};
 use kernel::Machine;
 
 /// Where the buffer lies in a thread's scratch memory, and how long it is.
-const BUFFER: u64 = 256;
+pub(super) const BUFFER: u64 = 256;
 const BUFFER_SIZE: u64 = 3000;
 /// The stream repeats after so many bytes, which no length divides.
 const PERIOD: u64 = 251;
@@ -83,7 +83,7 @@ impl HostOp {
 
 impl Env<'_> {
     /// The host's answer is not what it must be.
-    fn wrong(&mut self, what: &str, result: isize) -> Micro {
+    pub(super) fn wrong(&mut self, what: &str, result: isize) -> Micro {
         self.owners.broken.get_or_insert(format!("thread {}: {what} says {result}", self.tid.0));
         Micro::Done(result)
     }

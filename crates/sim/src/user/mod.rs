@@ -4,8 +4,10 @@
 //! would, into atomic operations on the program's own memory and system calls; the kernel sees nothing else.
 
 mod call;
+pub(crate) mod env;
 mod host_ops;
-pub(crate) mod op;
+mod mail_ops;
+mod op;
 mod sync_ops;
 
 use crate::machine::SimMachine;
@@ -14,7 +16,8 @@ use ids::{CpuId, CpuMask, Nanos, Tid};
 use kernel::{Call, Machine};
 use sched::Attr;
 
-pub(crate) use op::{Env, Micro, Op};
+pub(crate) use env::{Env, Micro};
+pub(crate) use op::Op;
 
 /// A word of the program's memory that it uses as a mutex (glibc's "low-level lock":
 /// 0 free, 1 taken, 2 taken and perhaps somebody waits), or, with the PI steps, as a
@@ -113,6 +116,28 @@ pub enum Step {
         /// How long the stream is.
         total: u64,
     },
+    /// A mailbox: a socket to which another process sends messages. Yields its descriptor; it has another one as well.
+    Mailbox {
+        /// How many messages there will be.
+        messages: u64,
+        /// All of them come in this time.
+        within: Nanos,
+        /// SO_RCVTIMEO.
+        limit: Option<Nanos>,
+        /// The other descriptor.
+        at: u64,
+    },
+    /// Takes a message.
+    Message(TakeMessage),
+    /// A descriptor stands for something else for a moment: it is closed, or overwritten by its like.
+    Renumber {
+        /// The descriptor.
+        fd: u64,
+        /// Another one of the same file.
+        spare: u64,
+        /// By `dup2(2)`: there is no such moment.
+        at_once: bool,
+    },
     /// `close(2)`.
     Close(u64),
     /// `fork(2)` and `wait4(2)` for the child.
@@ -144,6 +169,19 @@ pub enum Step {
     Exit,
 }
 
+/// How a message is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct TakeMessage {
+    /// The descriptor, which others may close.
+    pub fd: u64,
+    /// Another one of the same mailbox.
+    pub spare: u64,
+    /// The mailbox's time limit.
+    pub limit: Option<Nanos>,
+    /// `poll(2)` first, for so many milliseconds (-1: for ever).
+    pub poll: Option<i32>,
+}
+
 impl std::fmt::Debug for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match self {
@@ -170,6 +208,9 @@ impl std::fmt::Debug for Step {
             Step::Call(c) => return write!(f, "Call({})", c.nr),
             Step::Send { fd, len, .. } => return write!(f, "Send({fd}, {len})"),
             Step::Receive { fd, len, .. } => return write!(f, "Receive({fd}, {len})"),
+            Step::Mailbox { messages, at, .. } => return write!(f, "Mailbox({messages}, {at})"),
+            Step::Message(how) => return how.fmt(f),
+            Step::Renumber { fd, at_once, .. } => return write!(f, "Renumber({fd}, {at_once})"),
             Step::Close(fd) => return write!(f, "Close({fd})"),
             Step::Pipe => "Pipe",
             Step::Child => "Child",

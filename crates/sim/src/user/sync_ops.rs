@@ -1,7 +1,7 @@
 //! Mutexes, condition variables and barriers as a C library builds them on futexes.
 
 use super::call;
-use super::op::{Env, Micro};
+use super::env::{Env, Micro};
 use super::{Barrier, Cond, Mutex};
 use abi::futex::{FUTEX_LOCK_PI, FUTEX_UNLOCK_PI};
 

@@ -4,8 +4,14 @@ use super::{Exit, Mode, World};
 use crate::config::Bug;
 use crate::event::Event;
 use crate::trace::What;
-use ids::{CpuId, Nanos};
+use abi::epoll::Readiness;
+use ids::{CpuId, Nanos, ThreadIdx};
+use linux::Linux;
 use sched::Idle;
+use sync::atomic::Ordering::Relaxed;
+
+/// How many events one look takes.
+const EVENTS: usize = 64;
 
 impl World {
     /// How long a kick is under way.
@@ -124,6 +130,9 @@ impl World {
         }
         self.note(cpu, What::Park, 0);
         self.cpu(cpu).mode = Mode::Parked;
+        if self.kernel.parked.is_any() {
+            self.sleep_in_poller(cpu);
+        }
         if let Some(at) = until {
             self.cpu_event(cpu, at.max(self.now), Event::SleptEnough);
         }
@@ -134,11 +143,70 @@ impl World {
         if self.cpus[cpu.index()].mode != Mode::Parked {
             return;
         }
+        let events = self.leave_poller(cpu);
+        if events.is_empty() && !timer && !kick {
+            // Others were faster.
+            return self.sleep_in_poller(cpu);
+        }
+        self.report_events(cpu, &events);
         self.kernel.sched.idle_state(cpu, Idle::Spinning);
         let c = self.cpu(cpu);
         c.timer_pending |= timer;
         c.kick_pending |= kick;
         self.interrupt(cpu);
+    }
+
+    /// What the poller reports wakes no more than one of the threads that read or write one descriptor in one direction.
+    fn report_events(&mut self, cpu: CpuId, events: &[Readiness]) {
+        for event in events {
+            let before = self.readers_in_queue();
+            Linux(&self.kernel).descriptors_ready(cpu, std::slice::from_ref(event));
+            let woken = before - self.readers_in_queue();
+            // There may be one that waits for each direction.
+            if woken > 2 {
+                self.fail(format!("an event of descriptor {} wakes {woken} threads", event.token as u32));
+            }
+        }
+    }
+
+    /// How many parked threads that read or write have not been woken.
+    fn readers_in_queue(&self) -> usize {
+        let parked = |&t: &ThreadIdx| {
+            let thread = self.kernel.thread(t);
+            let transfers = matches!(thread.wait.call.load(Relaxed) as usize, abi::nr::READ | abi::nr::WRITE);
+            thread.parked.is_parked() && transfers && thread.node.queued()
+        };
+        let alive = self.threads.iter().enumerate().filter(|(_, th)| th.is_some());
+        alive.map(|(i, _)| ThreadIdx(i as u32)).filter(parked).count()
+    }
+
+    /// The carrier sleeps in the poller, which may have something to report already.
+    fn sleep_in_poller(&mut self, cpu: CpuId) {
+        let poller = &mut self.kernel.m.inner.lock().linux.poller;
+        if poller.has_events() { poller.called.push(cpu) } else { poller.sleepers.push(cpu) }
+    }
+
+    /// The carrier wakes up: the events that it comes back with. If it was not the poller that woke it, there may be some none
+    /// the less.
+    fn leave_poller(&mut self, cpu: CpuId) -> Vec<Readiness> {
+        let c = self.cpu(cpu);
+        c.poll_generation += 1;
+        let called = std::mem::take(&mut c.called);
+        let linux = &mut self.kernel.m.inner.lock().linux;
+        linux.poller.leave(cpu);
+        if called { linux.events(EVENTS) } else { Vec::new() }
+    }
+
+    /// The CPUs that the poller wakes are on their way.
+    pub(crate) fn call_sleepers(&mut self) {
+        let called = std::mem::take(&mut self.kernel.m.inner.lock().linux.poller.called);
+        for cpu in called {
+            let delay = self.kick_delay(true);
+            let c = self.cpu(cpu);
+            c.called = true;
+            let event = Event::Polled(cpu, c.poll_generation);
+            self.events.at(self.now + Nanos(delay), event);
+        }
     }
 
     /// The carrier of `cpu` is away in a host call: a spare takes its place. The timer was

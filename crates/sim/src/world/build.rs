@@ -8,12 +8,13 @@ use crate::machine::{SimMachine, USER_RIP};
 use crate::memory::Map;
 use crate::rng::Rng;
 use crate::trace::Trace;
-use crate::user::op::{Children, Owners, STACK};
+use crate::user::env::{Children, Owners, STACK};
 use crate::user::{Barrier, Cond, Mutex, Program, Step, View, after};
 use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use kernel::Kernel;
 use sched::Idle;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The simulated process's id.
 pub(crate) const PID: i32 = 4242;
@@ -28,7 +29,7 @@ pub struct Setup {
 impl Setup {
     /// A machine without a program.
     pub fn new(config: Config) -> Setup {
-        Setup { machine: SimMachine::new(), config }
+        Setup { machine: SimMachine::new(&Rng::new(config.seed)), config }
     }
 
     /// Allocates `n` zeroed words on cache lines of their own.
@@ -71,10 +72,12 @@ impl Setup {
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
-            io: kernel::Io::Auto,
+            io: config.io,
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
+        let kernel = Arc::new(kernel);
+        let _ = kernel.m.kernel.set(Arc::downgrade(&kernel));
         if let Some(Plant { bug: Bug::Linux(fault), after }) = config.plant {
             kernel.personality.planted.plant(fault, after);
         }
@@ -90,6 +93,8 @@ impl Setup {
             deaf: false,
             timer_pending: false,
             timer_generation: 0,
+            poll_generation: 0,
+            called: false,
             idle: Nanos::ZERO,
         };
         let mut world = World {

@@ -3,7 +3,6 @@
 use super::{Mode, World};
 use crate::config::Bug;
 use crate::event::Event;
-use crate::linux::Waiting;
 use crate::machine::Inner;
 use crate::trace::What;
 use abi::{SigInfo, Signal};
@@ -19,7 +18,8 @@ impl World {
         th.host_generation += 1;
         let n = th.host_generation;
         th.host = Some((n, cpu));
-        th.waiting = Some(Waiting::new(*call));
+        let waiting = self.kernel.m.inner.lock().linux.begin(*call, self.now);
+        self.thread(t).waiting = Some(waiting);
         if self.kernel.host_interrupted(t) {
             self.events.at(self.now, Event::Interrupt(t));
         }
@@ -27,6 +27,9 @@ impl World {
             // What waits for somebody else is tried at once.
             let span = if call.nr == abi::nr::FSYNC { call.args[0].max(1) } else { 1 };
             self.events.at(self.now + Nanos(span), Event::HostDone(t, n));
+            if let Some(until) = waiting.until {
+                self.events.at(until.max(self.now), Event::HostDone(t, n));
+            }
         }
         if busy && n.is_multiple_of(2) {
             let next = self.kernel.go_on(cpu);
@@ -57,7 +60,7 @@ impl World {
         let Some(waiting) = th.waiting.as_mut().filter(|_| th.host.is_some_and(|host| host.0 == n)) else { return };
         let result = {
             let Inner { linux, memory, .. } = &mut *self.kernel.m.inner.lock();
-            linux.advance(waiting, memory)
+            linux.advance(waiting, memory, self.now)
         };
         if let Some(result) = result {
             self.host_done(t, n, result);
@@ -66,7 +69,14 @@ impl World {
 
     /// Something has changed at the host: calls that wait for such may go on.
     pub(crate) fn look_at_waiting(&mut self) {
-        if !std::mem::take(&mut self.kernel.m.inner.lock().linux.changed) {
+        let (changed, announced) = {
+            let linux = &mut self.kernel.m.inner.lock().linux;
+            (std::mem::take(&mut linux.changed), std::mem::take(&mut linux.announced))
+        };
+        for (mailbox, after) in announced {
+            self.events.at(self.now + after, Event::Message(mailbox));
+        }
+        if !changed {
             return;
         }
         for (i, th) in self.threads.iter().enumerate() {

@@ -28,10 +28,11 @@ use crate::linux::Waiting;
 use crate::machine::SimMachine;
 use crate::rng::Rng;
 use crate::trace::{Record, Trace, What};
-use crate::user::op::{Children, Owners};
+use crate::user::env::{Children, Owners};
 use crate::user::{Op, Program};
 use ids::{CpuId, Nanos, ThreadIdx, Tid};
 use kernel::{Call, Kernel, Next};
+use std::sync::Arc;
 
 pub(crate) use build::PID;
 pub use build::{Setup, start_and_join};
@@ -79,6 +80,10 @@ pub(crate) struct SimCpu {
     pub deaf: bool,
     pub timer_pending: bool,
     pub timer_generation: u32,
+    /// How often it has woken up from the poller.
+    pub poll_generation: u32,
+    /// The poller wakes it.
+    pub called: bool,
     /// Idle time up to now, and since when it is idle.
     pub idle: Nanos,
 }
@@ -130,7 +135,7 @@ pub(crate) struct SimThread {
 /// The simulated machine with its kernel and program.
 pub struct World {
     /// The kernel, the very one that runs on the host.
-    pub kernel: Kernel<SimMachine>,
+    pub kernel: Arc<Kernel<SimMachine>>,
     pub(crate) config: Config,
     pub(crate) now: Nanos,
     pub(crate) events: Events,
@@ -199,12 +204,15 @@ impl World {
             Event::Timer(cpu, n) if self.cpus[cpu.index()].timer_generation == n => self.timer_arrives(cpu),
             Event::HostDone(t, n) => self.host_advances(t, n),
             Event::ChildExit(child) => self.child_exits(child),
+            Event::Message(mailbox) => self.kernel.m.inner.lock().linux.send(mailbox),
+            Event::Polled(cpu, n) if self.cpus[cpu.index()].poll_generation == n => self.wake_parked(cpu, false, false),
             Event::Interrupt(t) => self.host_interrupt(t),
             _ => return,
         }
         self.handled += 1;
         self.strikes(Bug::ClockBack);
         self.look_at_waiting();
+        self.call_sleepers();
         if let Some(what) = self.owners.broken.take() {
             self.fail(what);
         }

@@ -6,7 +6,7 @@ use crate::cost::Cost;
 use crate::event::Event;
 use crate::machine::Notes;
 use crate::trace::{Record, What};
-use crate::user::op::STACK;
+use crate::user::env::STACK;
 use ids::{CpuId, Nanos, Nice, ThreadIdx};
 use kernel::{Fatal, Next, Process, Trap};
 use linux::Host;

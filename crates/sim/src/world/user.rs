@@ -127,9 +127,9 @@ impl World {
     }
 
     fn call(&mut self, cpu: CpuId, t: ThreadIdx, mut call: Call) {
-        let sigreturn = call.nr == abi::nr::RT_SIGRETURN;
+        let (now, sigreturn) = (self.now, call.nr == abi::nr::RT_SIGRETURN);
         self.kernel.m.with(t, |c| {
-            c.call = call.nr;
+            (c.call, c.tried) = (call.nr, now);
             let r = &mut c.regs;
             [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = call.args;
             if sigreturn {
