@@ -31,8 +31,6 @@ pub struct Cpu {
     pub(crate) sampled: AtomicU64,
     /// A sample of the thread that runs here was requested.
     pub(crate) sample_asked: AtomicBool,
-    /// How often somebody was looked up in `/proc` here. Written by the CPU.
-    pub looks: AtomicU64,
     /// The host's count of this carrier's time, compared with ours.
     pub(crate) host_time: crate::cputime::HostTime,
     /// Counters. Written by the CPU.

@@ -25,67 +25,12 @@ fn a_tick_in_a_short_call_does_not_show() {
     assert_eq!(w.waiting_on_host.len(), 1);
 }
 
-const STACK_SIZE: u64 = 8 << 20;
-const DONTNEED: u64 = 4;
-
-/// A world with a stack of ours: its address.
-fn with_stack() -> (World, u64) {
+#[test]
+fn memory_is_given_back_at_once_and_the_hosts_refusal_is_told() {
     let (mut w, all) = World::with_threads(1);
-    // The last is taken first: a page, a guard marker in it, the page unmapped, then the stack.
-    w.kernel.m.state().host_answers.extend([0x7f00_0000_0000, 0, 0, 0x7e00_0000_0000]);
-    let stack = w.call(all[0], nr::MMAP, [0, STACK_SIZE, 0, 0x20022, u64::MAX, 0]);
-    (w, stack.expect("the host has memory") as u64)
-}
-
-/// A thread lives on the stack for so long, says as glibc does that the part below its stack pointer is unused, and ends:
-/// whether the host was told.
-fn live(w: &mut World, stack: u64, nanos: u64, unused: [u64; 2]) -> bool {
-    let t = w.spawn_on(ids::ThreadIdx(0), stack, STACK_SIZE);
-    w.kernel.m.state().contexts.get_mut(&t.0).unwrap().rsp = stack + STACK_SIZE - 0x200;
-    w.advance(nanos);
-    w.kernel.m.state().host_calls.clear();
-    assert_eq!(w.call(t, nr::MADVISE, [unused[0], unused[1], DONTNEED, 0, 0, 0]), Some(0));
-    let told = w.kernel.m.state().host_calls.iter().any(|call| call.nr == nr::MADVISE);
-    w.call(t, nr::EXIT, [0; 6]);
-    assert!(w.is_gone(t));
-    told
-}
-
-#[test]
-fn the_unused_part_of_a_stack_is_given_back_when_it_may_have_been_used() {
-    let (mut w, stack) = with_stack();
-    let unused = [stack, STACK_SIZE - 0x5000];
-    assert!(live(&mut w, stack, 1_000, unused), "nothing is known of the stack");
-    for _ in 0..5 {
-        assert!(!live(&mut w, stack, 1_000, unused));
-    }
-    assert!(live(&mut w, stack, 100_000, unused), "this one had time to use much of it");
-    assert!(!live(&mut w, stack, 1_000, unused));
-    // Two times 40 µs are too long together.
-    assert!(!live(&mut w, stack, 40_000, unused) && live(&mut w, stack, 40_000, unused));
-}
-
-#[test]
-fn memory_that_is_not_the_unused_part_of_the_own_stack_is_given_back_at_once() {
-    let (mut w, stack) = with_stack();
-    let unused = [stack, STACK_SIZE - 0x5000];
-    assert!(live(&mut w, stack, 1_000, unused) && !live(&mut w, stack, 1_000, unused));
-    for other in
-        [[stack + 0x1000, 0x1000], [stack - STACK_SIZE, STACK_SIZE], [stack, STACK_SIZE], [stack, 2 * STACK_SIZE]]
-    {
-        assert!(live(&mut w, stack, 1_000, other), "{other:x?}");
-    }
-    // Where the host refuses, because the memory is locked for example, it is asked each time.
-    let refused = |w: &mut World| {
-        let t = w.spawn_on(ids::ThreadIdx(0), stack, STACK_SIZE);
-        w.kernel.m.state().contexts.get_mut(&t.0).unwrap().rsp = stack + STACK_SIZE - 0x200;
-        w.advance(100_000);
-        w.kernel.m.state().host_answers.push(Errno::EINVAL.to_ret());
-        let result = w.call(t, nr::MADVISE, [stack, STACK_SIZE - 0x5000, DONTNEED, 0, 0, 0]);
-        w.call(t, nr::EXIT, [0; 6]);
-        result
-    };
-    assert_eq!([refused(&mut w), refused(&mut w)], [Some(Errno::EINVAL.to_ret()); 2]);
+    w.kernel.m.state().host_answers.extend([0, Errno::EINVAL.to_ret()]);
+    let mut give_back = || w.call(all[0], nr::MADVISE, [0x7e00_0000_0000, 0x1000, 4, 0, 0, 0]);
+    assert_eq!([give_back(), give_back()], [Some(Errno::EINVAL.to_ret()), Some(0)]);
 }
 
 #[test]

@@ -67,8 +67,9 @@ impl<M: Host> Linux<'_, M> {
             nr::MMAP => self.sys_mmap(call),
             nr::MUNMAP => self.sys_munmap(call),
             nr::MPROTECT => self.sys_mprotect(call),
-            nr::MADVISE => self.sys_madvise(cpu, t, call),
-            nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL | nr::MLOCKALL => self.sys_change_memory(cpu, call),
+            nr::MADVISE | nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL | nr::MLOCKALL => {
+                self.sys_change_memory(cpu, call)
+            }
             nr::SHMAT => self.sys_shmat(call),
             nr::MEMBARRIER => self.sys_membarrier(call),
             nr::GETPGID

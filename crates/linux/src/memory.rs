@@ -2,7 +2,6 @@
 //! share ([`kernel::Shared`]), recorded as they are made.
 
 pub mod stacks;
-mod unused;
 
 use crate::{Host, Linux, facts};
 use abi::args::{
@@ -21,7 +20,6 @@ const SHM_REMAP: u64 = 0o40000;
 #[derive(Debug, Default)]
 pub struct Memory {
     stacks: stacks::Stacks,
-    unused: unused::Unused,
 }
 
 impl Memory {
@@ -119,6 +117,8 @@ impl<M: Host> Linux<'_, M> {
             nr::MREMAP if a[3] & MREMAP_FIXED != 0 => {
                 self.let_stacks_go(a[0], a[1]).and_then(|()| self.let_stacks_go(a[4], a[2]))
             }
+            // Markers stay, and what else there was is gone: a stack is still what we know it to be.
+            nr::MADVISE if a[2] == MADV_DONTNEED => Ok(()),
             _ => self.let_stacks_go(a[0], a[1]),
         };
         match gone {

@@ -8,7 +8,6 @@ use procfs::node::Dir;
 use procfs::text::sched::{self, Sched};
 use procfs::text::stat::Stat;
 use procfs::text::status::{self, Ours};
-use procfs::text::template::Template;
 use procfs::text::thread::{self, Facts, Scheduling};
 use procfs::text::{Room, State};
 use rustix::io::Errno;
@@ -82,7 +81,7 @@ struct Told<'a> {
 impl Told<'_> {
     fn write(&self, file: File, base: &[u8], to: &mut Room<'_>) -> std::fmt::Result {
         match file {
-            File::Stat => self.facts().write_stat(&mut Template::new(&self.stat), to),
+            File::Stat => self.facts().write_stat(&mut self.stat.clone(), to),
             File::Status => self.write_status(base, to),
             File::Comm => {
                 to.raw(self.name())?;

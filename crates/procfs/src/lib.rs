@@ -37,14 +37,12 @@ mod policy;
 pub mod text;
 pub mod walk;
 mod way;
-mod word;
 
 pub use name::{Name, id_of};
 pub use node::{Node, Place, ThreadId};
 pub use permission::{Caller, HidePid, Options, Owner};
 pub use policy::{Mode, Policy};
 pub use walk::{Tree, Walked, Want};
-pub use word::first_of;
 
 /// The living threads. Answers never wait and write no shared memory. They may be out of date when they are used, so
 /// the user asks [`Threads::lives`] again.

@@ -66,8 +66,8 @@ pub fn list<T: Threads>(
                 at = next;
                 continue;
             }
-            digits = decimal(thread.id as u32);
-            Listed { name: &digits.0[..digits.1], inode: child.inode(), kind: DT_DIR, next }
+            digits = decimal(thread.id as u64);
+            Listed { name: &digits.0[digits.1..], inode: child.inode(), kind: DT_DIR, next }
         } else {
             return Ok(END);
         };

@@ -1,7 +1,5 @@
 //! Names of one component.
 
-use crate::word::first_of;
-
 /// The longest name that exists in the tree, in words of eight bytes.
 pub(crate) const WORDS: usize = 3;
 const LEN_MAX: usize = 8 * WORDS;
@@ -17,45 +15,25 @@ impl Name {
     /// A name that may be longer than any that exists. (NAME_MAX is each file system's to refuse, and procfs does not.)
     #[inline(always)]
     pub fn new(bytes: &[u8]) -> Name {
-        // Word by word, so that it stays in registers: what is stored in pieces and loaded whole is slow.
-        let word = |n: usize| match bytes.get(8 * n..) {
-            None | Some([]) => 0,
-            Some(part) => match part.first_chunk() {
-                Some(all) => u64::from_le_bytes(*all),
-                None => part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
-            },
+        let word = |n: usize| {
+            let part = bytes.get(8 * n..).unwrap_or_default();
+            part.iter().take(8).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
         };
-        let words = [word(0), word(1), word(2)];
+        let words = core::array::from_fn(word);
         Name { words, len: bytes.len() }
     }
 
     /// The name that a path begins with, to its first slash or its end.
     #[inline(always)]
     pub(crate) fn first(path: &[u8]) -> Name {
-        let mut words = [0; WORDS];
-        for (i, to) in words.iter_mut().enumerate() {
-            let rest = path.get(8 * i..).unwrap_or_default();
-            let (word, len) = match rest.first_chunk() {
-                Some(all) => (u64::from_le_bytes(*all), 8),
-                None => (rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), rest.len()),
-            };
-            let slash = first_of(b'/', word);
-            let len = slash.unwrap_or(len);
-            if len < 8 {
-                *to = word & ((1 << (8 * len)) - 1);
-                return Name { words, len: 8 * i + len };
-            }
-            *to = word;
-        }
-        let rest = path.get(LEN_MAX..).unwrap_or_default();
-        let more = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
-        Name { words, len: LEN_MAX + more }
+        let len = path.iter().position(|&byte| byte == b'/').unwrap_or(path.len());
+        Name::new(&path[..len])
     }
 
     /// The name of a thread's directory.
     pub fn of_id(id: i32) -> Name {
-        let (text, len) = decimal(id as u32);
-        Name::new(&text[..len])
+        let (digits, begin) = decimal(id as u64);
+        Name::new(&digits[begin..])
     }
 
     /// Whether anything can have this name.
@@ -123,41 +101,17 @@ pub fn id_of(bytes: &[u8]) -> Option<i32> {
     i32::try_from(id).ok()
 }
 
-/// A number's digits, and how many there are.
-#[inline(always)]
-pub(crate) fn decimal(n: u32) -> ([u8; 16], usize) {
-    const EIGHT: u32 = 100_000_000;
-    if n < EIGHT {
-        let (text, len) = short_decimal(n);
-        return (u128::from(text).to_le_bytes(), len);
+/// A number's digits, and where they begin.
+pub(crate) fn decimal(mut n: u64) -> ([u8; 20], usize) {
+    let (mut digits, mut begin) = ([0; 20], 20);
+    loop {
+        begin -= 1;
+        digits[begin] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            return (digits, begin);
+        }
     }
-    let (first, len) = short_decimal(n / EIGHT);
-    let rest = u128::from(eight_digits(n % EIGHT) | ASCII_ZEROS);
-    ((u128::from(first) | rest << (8 * len)).to_le_bytes(), len + 8)
-}
-
-const ASCII_ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
-
-/// The same of a number below 10⁸, in a word.
-#[inline(always)]
-pub(crate) fn short_decimal(n: u32) -> (u64, usize) {
-    let digits = eight_digits(n);
-    // Zero has a digit, too: the last one.
-    let zeros = (digits | 1 << 56).trailing_zeros() as usize / 8;
-    ((digits | ASCII_ZEROS) >> (8 * zeros), 8 - zeros)
-}
-
-/// The eight digits of a number below 10⁸, the first in the lowest byte: halves, then pairs, then digits, all of a kind at once
-/// in one register. Digits that are found one by one take a division each, and those that are stored one by one and
-/// loaded together are waited for.
-#[inline(always)]
-fn eight_digits(n: u32) -> u64 {
-    let halves = u64::from(n / 10_000) | u64::from(n % 10_000) << 32;
-    // A hundredth of less than 10⁴, a tenth of less than 10²: the error of the fraction is too small to be seen.
-    let hundredths = ((halves * 10_486) >> 20) & 0x7f_0000_007f;
-    let pairs = hundredths | (halves - 100 * hundredths) << 16;
-    let tenths = ((pairs * 103) >> 10) & 0x0f_000f_000f_000f;
-    tenths | (pairs - 10 * tenths) << 8
 }
 
 #[cfg(test)]
@@ -178,15 +132,10 @@ mod tests {
 
     #[test]
     fn digits_are_those_of_the_number() {
-        let is_right = |n: u32| {
-            let (text, len) = decimal(n);
-            assert_eq!(text[..len], *std::format!("{n}").as_bytes());
-            assert!(text[len..].iter().all(|&byte| byte == 0));
-        };
-        // Every half and every pair, as high and as low part.
-        (0..20_000).chain((0..10_000).map(|n| n * 10_000 + 9_999)).for_each(is_right);
-        (0..10).map(|digits| 10_u32.pow(digits)).flat_map(|n| [n - 1, n, n + 1, n * 2]).for_each(is_right);
-        [99_999_999, 100_000_000, 100_000_001, 1_000_000_010, 4_194_304, u32::MAX].into_iter().for_each(is_right);
+        for n in (0..20_000).chain((0..20).map(|digits| 10_u64.pow(digits))).chain([u32::MAX.into(), u64::MAX]) {
+            let (digits, begin) = decimal(n);
+            assert_eq!(digits[begin..], *std::format!("{n}").as_bytes());
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The rest of a path: its components, and those of a link on the way.
 
 use crate::entries::Is;
-use crate::name::{Name, decimal};
+use crate::name::Name;
 use crate::permission::Caller;
+use crate::text::Room;
 
 /// "PID/task/TID".
 pub(crate) const LINK_MAX: usize = 32;
@@ -47,18 +48,13 @@ fn take(bytes: &[u8], used: &mut usize) -> Option<Name> {
 /// The text of `self` or `thread-self` for this caller; how long it is.
 #[inline]
 pub fn link_text(caller: &Caller<'_>, is: Option<Is>, text: &mut [u8; 32]) -> usize {
-    const TASK: u128 = u64::from_le_bytes(*b"/task/\0\0") as u128;
-    let (process, len) = decimal(caller.process as u32);
-    let (mut low, mut high, mut all) = (u128::from_le_bytes(process), 0, len);
+    let mut room = Room::new(text);
+    // Two numbers and a word fit.
+    let _ = room.number(caller.process as u64);
     if is == Some(Is::ThreadSelfLink) {
-        let (thread, digits) = decimal(caller.thread as u32);
-        let rest = TASK | u128::from_le_bytes(thread) << 48;
-        // A number has one digit at least.
-        (low, high, all) = (low | rest << (8 * len), rest >> (128 - 8 * len), len + 6 + digits);
+        let _ = room.raw(b"/task/").and_then(|()| room.number(caller.thread as u64));
     }
-    text[..16].copy_from_slice(&low.to_le_bytes());
-    text[16..].copy_from_slice(&high.to_le_bytes());
-    all
+    room.text().len()
 }
 
 #[cfg(test)]

@@ -81,11 +81,6 @@ impl Stacks {
         *self.arena.lock() = from;
     }
 
-    /// Whether the range lies in a stack as it is described here.
-    pub(super) fn is_known(&self, from: u64, to: u64) -> bool {
-        self.may_touch(from, to - from) && self.arena.lock().around(from, to).is_some()
-    }
-
     /// Whether this byte is covered by markers.
     fn is_hidden(&self, addr: u64) -> bool {
         let hidden = |(at, stack): (u64, &mut Stack)| match stack.kind {

@@ -121,7 +121,7 @@ impl<M: Host> Linux<'_, M> {
                 self.back_files();
             }
             if !self.state().proc.files.is_empty()
-                && let Some(out) = self.proc_empty_path(cpu, call, &asked)
+                && let Some(out) = self.proc_empty_path(call, &asked)
             {
                 return out;
             }
@@ -154,7 +154,7 @@ impl<M: Host> Linux<'_, M> {
 
     #[inline(never)]
     fn proc_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call, asked: &Asked, path: &ProcPath<'_>) -> Out {
-        let owner = self.proc_owner(cpu);
+        let owner = self.proc_owner();
         let view = View { k: *self, owner };
         let caller = self.proc_caller(t, &owner, asked.by_real_ids());
         let walked = self.proc_tree().walk_from(cpu.index(), &view, &caller, path.from, path.rest, asked.want);
@@ -175,7 +175,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// `fstat(2)` and what asks about a descriptor by an empty path.
-    fn proc_empty_path(&self, cpu: CpuId, call: &Call, asked: &Asked) -> Option<Out> {
+    fn proc_empty_path(&self, call: &Call, asked: &Asked) -> Option<Out> {
         let flags = match call.nr {
             nr::NEWFSTATAT => call.args[3],
             nr::STATX => call.args[2],
@@ -191,7 +191,7 @@ impl<M: Host> Linux<'_, M> {
             return None;
         }
         let file = self.state().proc.files.find(call.args[0] as i32)?;
-        let view = View { k: *self, owner: self.proc_owner(cpu) };
+        let view = View { k: *self, owner: self.proc_owner() };
         Some(Out::Done(self.proc_attributes(&view, &file.node, asked.what)))
     }
 
@@ -199,7 +199,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_fstat(&self, cpu: CpuId, call: &Call) -> Out {
         match self.state().proc.files.find(call.args[0] as i32) {
             Some(file) => {
-                let view = View { k: *self, owner: self.proc_owner(cpu) };
+                let view = View { k: *self, owner: self.proc_owner() };
                 Out::Done(self.proc_attributes(&view, &file.node, What::Stat { to: call.args[1] }))
             }
             None => self.pass(cpu, call),
@@ -238,7 +238,7 @@ impl<M: Host> Linux<'_, M> {
     fn proc_attributes(&self, view: &View<'_, M>, node: &Node, what: What) -> isize {
         let (mode, [uid, gid]) = permission::attributes(view, node);
         let links = permission::links(view, node);
-        let known = &self.state().proc.facts.statx;
+        let known = &self.state().proc.statx;
         let low = |at: usize| known[at].load(Relaxed) & u64::from(u32::MAX);
         let high = |at: usize| known[at].load(Relaxed) >> 32;
         let written = match what {

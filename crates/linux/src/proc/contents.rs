@@ -1,6 +1,5 @@
 //! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
 
-use super::stat::HostStat;
 use crate::{Host, Linux};
 use abi::{Errno, nr};
 use alloc::vec::Vec;
@@ -136,13 +135,11 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
-        let mut host = HostStat::EMPTY;
-        let since = self.host_stat(&mut host);
-        let HostStat { boot, line } = &mut host;
+        let mut host = self.host_stat();
         let (name, len) = self.name_of(of);
         let usage = match of.slot {
             _ if of.whole => self.process_usage(),
-            Some(t) => self.thread_usage_since(t, since),
+            Some(t) => self.thread_usage_since(t, host.since),
             None => Default::default(),
         };
         let begun = of.slot.map_or(0, |t| self.thread(t).begun.load(Relaxed));
@@ -154,12 +151,12 @@ impl<M: Host> Linux<'_, M> {
             whole: of.whole,
             threads: self.threads().live(),
             times: [usage.utime.0, usage.stime.0],
-            begun: (begun != 0).then_some(begun + boot.0),
+            begun: (begun != 0).then_some(begun + host.boot.0),
             scheduling: of.slot.map(|t| self.scheduling_of(t)),
             waits_in: self.waits_in(of),
             signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
         };
-        facts.write_stat(line, to)
+        facts.write_stat(&mut host.line, to)
     }
 
     fn scheduling_of(&self, t: ThreadIdx) -> Scheduling {

@@ -28,7 +28,7 @@ impl<M: Host> Linux<'_, M> {
         if file.node.dir() != Some(Dir::Tasks) {
             return self.pass(cpu, call);
         }
-        let owner = self.proc_owner(cpu);
+        let owner = self.proc_owner();
         let view = View { k: *self, owner };
         let caller = self.proc_caller(t, &owner, false);
         let (mut used, mut fault, mut full) = (0_u64, false, false);

@@ -18,6 +18,7 @@ mod calls;
 mod contents;
 mod files;
 mod how;
+mod known;
 mod list;
 mod open;
 mod path;
@@ -33,14 +34,13 @@ use abi::nr;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::cpu::bump;
+use ids::{Nanos, ThreadIdx};
 use once_cell::race::OnceBox;
 use procfs::{Caller, Options, Owner, Policy, Tree};
 use sync::atomic::{AtomicU64, Ordering::*};
-use sync::{Lock, SeqCount};
 
 pub(crate) use files::OpenFiles;
+use known::Known;
 use stat::KnownStat;
 use status::KnownStatus;
 
@@ -48,8 +48,6 @@ use status::KnownStatus;
 const NAMES: usize = 1 << 13;
 /// How long the host's answers about the process are used: a tick of Linux.
 const FACTS_LAST: Nanos = Nanos::from_millis(4);
-/// Every so many look-ups of a CPU the clock is asked whether that is so.
-const LOOKS_WITHOUT_CLOCK: u64 = 32;
 const AT_FDCWD: u64 = -100_i64 as u64;
 /// Size of `struct statx`.
 const STATX_SIZE: usize = 256;
@@ -59,64 +57,25 @@ const STATX_SIZE: usize = 256;
 pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
-    facts: KnownFacts,
-    /// The host's last answer about the process.
+    /// Who owns the process, as the host says.
+    owner: Known<OWNER_WORDS>,
+    /// `struct statx` of `/proc/self/task`: device, block size and times, as all its files have them. They hardly ever
+    /// change, and nothing depends on their changing together.
+    statx: [AtomicU64; STATX_WORDS],
     stat: KnownStat,
     status: KnownStatus,
     /// Raised when what a thread may do changes: facts of before do not count.
     changes: AtomicU64,
 }
 
-/// The host's answers about the process, readable without a write, as look-ups require.
-#[derive(Debug)]
-struct KnownFacts {
-    /// Around `words`.
-    seq: SeqCount,
-    /// When they were asked for, the changes by then, and the owner.
-    words: [AtomicU64; FACT_WORDS],
-    /// `struct statx` of `/proc/self/task`: device, block size and times, as all its files have them. They hardly ever
-    /// change, and nothing depends on their changing together.
-    statx: [AtomicU64; STATX_WORDS],
-    writer: Lock<()>,
-}
-
-const FACT_WORDS: usize = 6;
+const OWNER_WORDS: usize = 4;
 const STATX_WORDS: usize = STATX_SIZE / 8;
 
-impl Default for KnownFacts {
-    fn default() -> KnownFacts {
-        let (words, statx) = Default::default();
-        KnownFacts { seq: SeqCount::default(), words, statx, writer: Lock::new(()) }
-    }
-}
-
-impl KnownFacts {
-    /// The owner, if it was asked after `since` and with as many changes.
-    #[inline(always)]
-    fn owner(&self, since: Nanos, changes: u64) -> Option<Owner> {
-        let begun = self.seq.begin();
-        let word = |i: usize| self.words[i].load(Relaxed);
-        let halves = |i: usize| (word(i) as u32, (word(i) >> 32) as u32);
-        let ((ruid, euid), (suid, rgid), (egid, sgid)) = (halves(2), halves(3), halves(4));
-        let is_new = word(0) > since.0 && word(1) == changes;
-        let dumpable = word(5) != 0;
-        (is_new && self.seq.holds(begun)).then_some(Owner {
-            uids: [ruid, euid, suid],
-            gids: [rgid, egid, sgid],
-            dumpable,
-        })
-    }
-
-    fn set(&self, at: Nanos, changes: u64, owner: &Owner, statx: &[u64; STATX_WORDS]) {
-        let _one_writer = self.writer.lock();
-        let _writing = self.seq.write();
-        let ([ruid, euid, suid], [rgid, egid, sgid]) = (owner.uids, owner.gids);
-        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let all = [at.0, changes, word(ruid, euid), word(suid, rgid), word(egid, sgid), owner.dumpable.into()];
-        for (to, word) in self.words.iter().chain(&self.statx).zip(all.iter().chain(statx)) {
-            to.store(*word, Relaxed);
-        }
-    }
+/// As [`Linux::ask_host`] keeps it.
+fn owner_of([first, second, third, dumpable]: [u64; OWNER_WORDS]) -> Owner {
+    let halves = |word: u64| (word as u32, (word >> 32) as u32);
+    let ((ruid, euid), (suid, rgid), (egid, sgid)) = (halves(first), halves(second), halves(third));
+    Owner { uids: [ruid, euid, suid], gids: [rgid, egid, sgid], dumpable: dumpable != 0 }
 }
 
 impl ProcRoom {
@@ -135,28 +94,13 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// The process's owner. Changes by the program are noticed at once; changes by others (the maps of a user
-    /// namespace) after
-    /// [`FACTS_LAST`], or after some number of look-ups on this CPU: reading the clock takes a quarter of one.
-    #[inline(always)]
-    fn proc_owner(&self, cpu: CpuId) -> Owner {
-        let looks = &self.cpu(cpu).looks;
-        bump(looks);
-        let changes = self.state().proc.changes.load(Acquire);
-        if !looks.load(Relaxed).is_multiple_of(LOOKS_WITHOUT_CLOCK)
-            && let Some(owner) = self.state().proc.facts.owner(Nanos::ZERO, changes)
-        {
-            return owner;
-        }
-        self.proc_owner_by_clock(changes)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn proc_owner_by_clock(&self, changes: u64) -> Owner {
-        let now = self.m.now();
+    /// namespace) after [`FACTS_LAST`].
+    #[inline]
+    fn proc_owner(&self) -> Owner {
+        let (now, changes) = (self.m.now(), self.state().proc.changes.load(Acquire));
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
-        match self.state().proc.facts.owner(since, changes) {
-            Some(owner) => owner,
+        match self.state().proc.owner.get(since, changes) {
+            Some(words) => owner_of(words),
             None => self.ask_host(now, changes),
         }
     }
@@ -174,9 +118,14 @@ impl<M: Host> Linux<'_, M> {
         let dumpable = self.m.ask(nr::PRCTL, &mut [Word(PR_GET_DUMPABLE)]) == 1;
         const ALL: u64 = 0xfff;
         let statx = self.statx(AT_FDCWD, c"/proc/self/task", 0, ALL).unwrap_or([0; STATX_WORDS]);
-        let owner = Owner { uids: ids[0], gids: ids[1], dumpable };
-        self.state().proc.facts.set(now, changes, &owner, &statx);
-        owner
+        for (to, word) in self.state().proc.statx.iter().zip(statx) {
+            to.store(word, Relaxed);
+        }
+        let [[ruid, euid, suid], [rgid, egid, sgid]] = ids;
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let words = [word(ruid, euid), word(suid, rgid), word(egid, sgid), dumpable.into()];
+        self.state().proc.owner.set(now, changes, &words);
+        owner_of(words)
     }
 
     /// Thread `t` as one who asks, by its effective ids, or for `access(2)` by its real ones.

@@ -71,9 +71,8 @@ impl<M: Host> Linux<'_, M> {
             let room = to.get_mut(len..).filter(|room| !room.is_empty())?;
             match room.first_chunk_mut() {
                 Some(bytes) if at % PAGE <= PAGE - 8 => {
-                    let word = self.m.load_u64(at).ok()?;
-                    *bytes = word.to_le_bytes();
-                    if let Some(zero) = procfs::first_of(0, word) {
+                    *bytes = self.m.load_u64(at).ok()?.to_le_bytes();
+                    if let Some(zero) = bytes.iter().position(|&byte| byte == 0) {
                         return Some(len + zero);
                     }
                     len += 8;

@@ -11,10 +11,9 @@ pub mod machine;
 pub mod sched;
 pub mod stat;
 pub mod status;
-pub mod template;
 pub mod thread;
 
-use crate::name::short_decimal;
+use crate::name::decimal;
 use core::fmt::{self, Write};
 
 /// Ticks of all files, whatever the kernel's own rate (`USER_HZ`).
@@ -24,17 +23,6 @@ pub const TICKS_PER_SEC: u64 = 100;
 pub fn ticks(ns: u64) -> u64 {
     ns / (1_000_000_000 / TICKS_PER_SEC)
 }
-
-/// "00" to "99".
-const PAIRS: [u8; 200] = {
-    let (mut all, mut n) = ([0; 200], 0);
-    while n < 100 {
-        all[2 * n] = b'0' + (n / 10) as u8;
-        all[2 * n + 1] = b'0' + (n % 10) as u8;
-        n += 1;
-    }
-    all
-};
 
 /// Room for a text of known size; what does not fit is an error and leaves a prefix.
 #[derive(Debug)]
@@ -62,35 +50,10 @@ impl<'a> Room<'a> {
         Ok(())
     }
 
-    /// A number in decimal: `stat` has fifty of them, and the general way takes as long as all else of a read.
+    /// A number in decimal.
     pub fn number(&mut self, n: u64) -> fmt::Result {
-        if n < 10 {
-            return self.byte(b'0' + n as u8);
-        }
-        // Nearly all are short and nowhere near the end.
-        if n < 100_000_000
-            && let Some(to) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut)
-        {
-            let (digits, len) = short_decimal(n as u32);
-            *to = digits.to_le_bytes();
-            self.len += len;
-            return Ok(());
-        }
-        let end = self.len + n.ilog10() as usize + 1;
-        let Some(digits) = self.bytes.get_mut(self.len..end) else { return Err(fmt::Error) };
-        let mut rest = n;
-        // Two at a time: a division takes longer than a look.
-        let mut pairs = digits.rchunks_exact_mut(2);
-        for pair in &mut pairs {
-            let two = (rest % 100) as usize * 2;
-            pair.copy_from_slice(&PAIRS[two..two + 2]);
-            rest /= 100;
-        }
-        if let [first] = pairs.into_remainder() {
-            *first = b'0' + rest as u8;
-        }
-        self.len = end;
-        Ok(())
+        let (digits, begin) = decimal(n);
+        self.raw(&digits[begin..])
     }
 
     /// One byte.

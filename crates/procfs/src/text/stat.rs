@@ -1,13 +1,14 @@
 //! `/proc/PID/stat`: 52 fields on one line (`do_task_stat`).
 
 use super::Room;
-use super::template::write_field;
 use core::fmt;
 
 /// How many fields there are.
 pub const FIELDS: usize = 52;
 /// Those before the numbers: id, name, state.
 const BEFORE: usize = 3;
+/// How many are numbers.
+pub const NUMBERS: usize = FIELDS - BEFORE;
 const NAME_MAX: usize = 64;
 
 /// A field by its number in proc(5), 4 to 52.
@@ -57,13 +58,14 @@ pub struct Stat {
     name_len: usize,
     /// Field 3.
     pub state: u8,
-    numbers: [i64; FIELDS - BEFORE],
+    /// Fields 4 to 52.
+    pub numbers: [i64; NUMBERS],
 }
 
 impl Stat {
     /// A line of zeros, but for what Linux never shows as zero.
     pub fn new(id: i32, state: u8) -> Stat {
-        Stat { id, name: [0; NAME_MAX], name_len: 0, state, numbers: [0; FIELDS - BEFORE] }
+        Stat { id, name: [0; NAME_MAX], name_len: 0, state, numbers: [0; NUMBERS] }
     }
 
     /// Reads a line, from the *last* parenthesis on: a name may have some. Fields that a later kernel adds are
@@ -97,11 +99,6 @@ impl Stat {
         self.numbers[field as usize - BEFORE - 1]
     }
 
-    /// A field by its number, 4 to 52.
-    pub(super) fn number(&self, field: usize) -> i64 {
-        self.numbers[field - BEFORE - 1]
-    }
-
     /// Sets a field.
     pub fn set(&mut self, field: Field, value: i64) {
         self.numbers[field as usize - BEFORE - 1] = value;
@@ -114,14 +111,20 @@ impl Stat {
         to.raw(self.name())?;
         to.raw(&[b')', b' ', self.state])?;
         for (i, &n) in self.numbers.iter().enumerate() {
-            write_field(i + BEFORE + 1, n, to)?;
+            to.byte(b' ')?;
+            if is_signed(i + BEFORE + 1) && n < 0 {
+                to.byte(b'-')?;
+                to.number(n.unsigned_abs())?;
+            } else {
+                to.number(n as u64)?;
+            }
         }
         to.byte(b'\n')
     }
 }
 
 /// Limits and addresses have no sign: RLIM_INFINITY is 2⁶⁴ − 1.
-pub(super) const fn is_signed(field: usize) -> bool {
+const fn is_signed(field: usize) -> bool {
     !matches!(field, 23 | 25..=30 | 35 | 45..=51)
 }
 

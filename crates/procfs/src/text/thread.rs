@@ -1,7 +1,6 @@
 //! A thread's files, for any caller that knows the thread: the kernel in the program, or a reader of its state page.
 
-use super::stat::{Field, priority};
-use super::template::Template;
+use super::stat::{Field, Stat, priority};
 use super::{Room, State, ticks};
 use core::fmt::{self, Write};
 
@@ -58,7 +57,9 @@ pub struct Facts<'a> {
 
 impl Facts<'_> {
     /// `stat`, from the host's line of the process, which is changed for it.
-    pub fn write_stat(&self, stat: &mut Template, to: &mut Room<'_>) -> fmt::Result {
+    pub fn write_stat(&self, stat: &mut Stat, to: &mut Room<'_>) -> fmt::Result {
+        (stat.id, stat.state) = (self.id, self.state.letter());
+        stat.set_name(self.name);
         stat.set(Field::NumThreads, i64::from(self.threads));
         stat.set(Field::Utime, ticks(self.times[0]) as i64);
         stat.set(Field::Stime, ticks(self.times[1]) as i64);
@@ -73,8 +74,7 @@ impl Facts<'_> {
         if let Some(begun) = self.begun {
             stat.set(Field::StartTime, ticks(begun) as i64);
         }
-        let write = |stat: &Template, to: &mut Room<'_>| stat.write(self.id, self.name, self.state.letter(), to);
-        let Some(scheduling) = self.scheduling else { return write(stat, to) };
+        let Some(scheduling) = self.scheduling else { return stat.write(to) };
         stat.set(Field::Priority, scheduling.priority());
         stat.set(Field::Nice, i64::from(scheduling.nice));
         stat.set(Field::RtPriority, i64::from(scheduling.rt));
@@ -87,7 +87,7 @@ impl Facts<'_> {
         for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
             stat.set(field, first(set));
         }
-        write(stat, to)
+        stat.write(to)
     }
 }
 
@@ -103,7 +103,6 @@ pub fn write_stack(waits_in: Option<&str>, to: &mut Room<'_>) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stat::Stat;
     use super::*;
     use std::string::String;
 
@@ -134,7 +133,7 @@ mod tests {
     fn the_hosts_line_becomes_the_threads() {
         let host = std::fs::read("/proc/self/stat").unwrap();
         let base = Stat::parse(&host).unwrap();
-        let ours = Stat::parse(text(|to| facts().write_stat(&mut Template::new(&base), to)).as_bytes()).unwrap();
+        let ours = Stat::parse(text(|to| facts().write_stat(&mut base.clone(), to)).as_bytes()).unwrap();
         assert_eq!((ours.id, ours.name(), ours.state), (4_194_310, b"worker".as_slice(), b'S'));
         let fields = [Field::Utime, Field::Stime, Field::NumThreads, Field::Priority, Field::Policy, Field::ExitSignal];
         assert_eq!(fields.map(|field| ours.get(field)), [123, 2, 3, -34, 1, -1]);
@@ -146,7 +145,7 @@ mod tests {
             assert_eq!(ours.get(kept), base.get(kept), "{kept:?}");
         }
         let whole = Facts { whole: true, id: 7, name: base.name(), begun: None, signals: [1, 2, 4, 8, 16], ..facts() };
-        let ours = Stat::parse(text(|to| whole.write_stat(&mut Template::new(&base), to)).as_bytes()).unwrap();
+        let ours = Stat::parse(text(|to| whole.write_stat(&mut base.clone(), to)).as_bytes()).unwrap();
         assert_eq!((ours.name(), ours.get(Field::Minflt)), (base.name(), base.get(Field::Minflt)));
         assert_eq!(ours.get(Field::StartTime), base.get(Field::StartTime));
         assert_eq!((ours.get(Field::Signal), ours.get(Field::SigCatch)), (3, 16));

@@ -1,0 +1,64 @@
+//! An answer of the host's about the process, kept for its threads: many look at it, and few moments change it.
+
+use ids::Nanos;
+use sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sync::{Lock, SeqCount};
+
+/// The answer in words, to be read without a write.
+#[derive(Debug)]
+pub(super) struct Known<const WORDS: usize> {
+    /// Around all that follows.
+    seq: SeqCount,
+    /// When it was given, by the scheduler's clock; 0: never.
+    at: AtomicU64,
+    /// How often rights had changed by then.
+    changes: AtomicU64,
+    words: [AtomicU64; WORDS],
+    writer: Lock<()>,
+}
+
+impl<const WORDS: usize> Default for Known<WORDS> {
+    fn default() -> Self {
+        let words = core::array::from_fn(|_| AtomicU64::new(0));
+        let (at, changes) = Default::default();
+        Known { seq: SeqCount::default(), at, changes, words, writer: Lock::new(()) }
+    }
+}
+
+impl<const WORDS: usize> Known<WORDS> {
+    /// The answer, if it was given after `since`, and rights have not changed.
+    #[inline]
+    pub(super) fn get(&self, since: Nanos, changes: u64) -> Option<[u64; WORDS]> {
+        let begun = self.seq.begin();
+        if self.at.load(Relaxed) <= since.0 || self.changes.load(Relaxed) != changes {
+            return None;
+        }
+        let words = self.words.each_ref().map(|word| word.load(Relaxed));
+        self.seq.holds(begun).then_some(words)
+    }
+
+    pub(super) fn set(&self, at: Nanos, changes: u64, words: &[u64; WORDS]) {
+        let _one_writer = self.writer.lock();
+        let _writing = self.seq.write();
+        self.at.store(at.0, Relaxed);
+        self.changes.store(changes, Relaxed);
+        for (to, word) in self.words.iter().zip(words) {
+            to.store(*word, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_comes_back_until_it_is_old() {
+        let known = Known::<2>::default();
+        assert_eq!(known.get(Nanos(0), 0), None);
+        known.set(Nanos(10), 3, &[7, 8]);
+        assert_eq!(known.get(Nanos(9), 3), Some([7, 8]));
+        assert_eq!(known.get(Nanos(10), 3), None, "too old");
+        assert_eq!(known.get(Nanos(9), 4), None, "rights have changed");
+    }
+}
