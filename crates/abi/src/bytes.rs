@@ -1,28 +1,132 @@
-//! Little-endian numbers in byte buffers: how structures are read and written here.
+//! Plain data in bytes: little-endian numbers, and arrays and structures of them.
 //!
-//! Offsets are constants of the layouts in this crate, so an offset outside the buffer
-//! is a bug and panics.
+//! Offsets are constants of the layouts in this crate, so an offset outside the buffer is a bug and panics.
 
-macro_rules! number {
-    ($get:ident, $put:ident, $t:ty) => {
-        #[doc = concat!("The `", stringify!($t), "` at offset `at`.")]
-        #[inline]
-        pub fn $get(b: &[u8], at: usize) -> $t {
-            let mut n = [0; size_of::<$t>()];
-            n.copy_from_slice(&b[at..at + size_of::<$t>()]);
-            <$t>::from_le_bytes(n)
+/// What has one form in memory.
+pub trait Plain: Copy {
+    /// Its length in bytes.
+    const LEN: usize;
+
+    /// Reads the value that `b` begins with.
+    fn get(b: &[u8]) -> Self;
+
+    /// Writes it to where `b` begins. What belongs to no field stays.
+    fn put(self, b: &mut [u8]);
+}
+
+macro_rules! numbers {
+    ($($t:ty)*) => {
+        $(impl Plain for $t {
+            const LEN: usize = size_of::<$t>();
+
+            #[inline]
+            fn get(b: &[u8]) -> $t {
+                let mut n = [0; size_of::<$t>()];
+                n.copy_from_slice(&b[..size_of::<$t>()]);
+                <$t>::from_le_bytes(n)
+            }
+
+            #[inline]
+            fn put(self, b: &mut [u8]) {
+                b[..size_of::<$t>()].copy_from_slice(&self.to_le_bytes());
+            }
+        })*
+    };
+}
+
+numbers!(u8 u16 i32 u32 i64 u64);
+
+impl<T: Plain, const N: usize> Plain for [T; N] {
+    const LEN: usize = N * T::LEN;
+
+    #[inline]
+    fn get(b: &[u8]) -> [T; N] {
+        core::array::from_fn(|i| T::get(&b[i * T::LEN..]))
+    }
+
+    #[inline]
+    fn put(self, b: &mut [u8]) {
+        for (i, value) in self.into_iter().enumerate() {
+            value.put(&mut b[i * T::LEN..]);
+        }
+    }
+}
+
+/// The number at offset `at`.
+#[inline]
+pub fn get_u32(b: &[u8], at: usize) -> u32 {
+    u32::get(&b[at..])
+}
+
+/// The number at offset `at`.
+#[inline]
+pub fn get_u64(b: &[u8], at: usize) -> u64 {
+    u64::get(&b[at..])
+}
+
+/// Stores a number at offset `at`.
+#[inline]
+pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
+    v.put(&mut b[at..]);
+}
+
+/// The layout of a structure: its size in memory, and the offset of each field. What belongs to no field is written as
+/// zero.
+macro_rules! layout {
+    ($name:ident: $size:literal { $($at:literal $field:ident),* $(,)? }) => {
+        impl $name {
+            /// The size in memory.
+            pub const SIZE: usize = $size;
+
+            /// Reads the structure.
+            pub fn from_bytes(b: &[u8; $size]) -> $name {
+                crate::bytes::Plain::get(b)
+            }
+
+            /// Writes the structure.
+            pub fn to_bytes(&self) -> [u8; $size] {
+                let mut b = [0; $size];
+                crate::bytes::Plain::put(*self, &mut b);
+                b
+            }
         }
 
-        #[doc = concat!("Stores a `", stringify!($t), "` at offset `at`.")]
-        #[inline]
-        pub fn $put(b: &mut [u8], at: usize, v: $t) {
-            b[at..at + size_of::<$t>()].copy_from_slice(&v.to_le_bytes());
+        impl crate::bytes::Plain for $name {
+            const LEN: usize = $size;
+
+            #[inline]
+            fn get(b: &[u8]) -> $name {
+                $name { $($field: crate::bytes::Plain::get(&b[$at..])),* }
+            }
+
+            #[inline]
+            fn put(self, b: &mut [u8]) {
+                $(crate::bytes::Plain::put(self.$field, &mut b[$at..]);)*
+            }
         }
     };
 }
 
-number!(get_u16, put_u16, u16);
-number!(get_i32, put_i32, i32);
-number!(get_u32, put_u32, u32);
-number!(get_i64, put_i64, i64);
-number!(get_u64, put_u64, u64);
+/// A number with a type of its own.
+macro_rules! plain_number {
+    ($name:ident) => {
+        impl crate::bytes::Plain for $name {
+            const LEN: usize = 8;
+
+            #[inline]
+            fn get(b: &[u8]) -> $name {
+                $name(crate::bytes::Plain::get(b))
+            }
+
+            #[inline]
+            fn put(self, b: &mut [u8]) {
+                crate::bytes::Plain::put(self.0, b);
+            }
+        }
+    };
+}
+
+use ids::Nanos;
+plain_number!(Nanos);
+
+pub(crate) use {layout, plain_number};

@@ -1,9 +1,10 @@
 //! Private system calls about time beyond Linux, and the records they carry. Outside Entresol the
 //! calls answer ENOSYS, like all unknown numbers.
 //!
-//! Records are words of 64 bits, two halves in one where noted (the lower first). `docs/CHECKPOINT.md` has the JSON
+//! Records are words of 64 bits, or two halves of one. `docs/CHECKPOINT.md` has the JSON
 //! form; a change here needs a new [`VERSION`].
 
+use crate::bytes::layout;
 use ids::Nanos;
 
 /// Of the records below.
@@ -35,24 +36,6 @@ pub mod call {
 pub const TAKE: u64 = 1;
 /// Where a cursor has come to the end.
 pub const END: u64 = u64::MAX;
-
-fn put<const N: usize>(words: [u64; N], to: &mut [u8]) {
-    for (word, bytes) in words.iter().zip(to.chunks_exact_mut(8)) {
-        bytes.copy_from_slice(&word.to_le_bytes());
-    }
-}
-
-fn get<const N: usize>(from: &[u8]) -> [u64; N] {
-    let mut words = [0; N];
-    for (word, bytes) in words.iter_mut().zip(from.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    }
-    words
-}
-
-fn halves(low: i32, high: i32) -> u64 {
-    u64::from(high as u32) << 32 | u64::from(low as u32)
-}
 
 /// One POSIX timer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -88,56 +71,18 @@ pub struct TimerRecord {
 }
 
 impl TimerRecord {
-    /// Bytes of a record.
-    pub const SIZE: usize = 88;
     /// `expires` means something.
     pub const RUNS: u32 = 1;
     /// Its signal was on its way.
     pub const PENDING: u32 = 2;
     /// Set with TIMER_ABSTIME.
     pub const ABSOLUTE: u32 = 4;
-
-    /// Writes the record.
-    pub fn to_bytes(&self) -> [u8; 88] {
-        let mut bytes = [0; 88];
-        let words = [
-            halves(self.id, self.clock),
-            halves(self.notify, self.signo),
-            halves(self.tid, self.flags as i32),
-            self.value,
-            self.interval.0,
-            self.expires.0,
-            self.now.0,
-            self.overrun as u64,
-            self.overrun_last as u64,
-            self.created.0,
-            halves(self.clock_tid, 0),
-        ];
-        put(words, &mut bytes);
-        bytes
-    }
-
-    /// Reads a record.
-    pub fn from_bytes(bytes: &[u8; 88]) -> TimerRecord {
-        let w: [u64; 11] = get(bytes);
-        TimerRecord {
-            id: w[0] as i32,
-            clock: (w[0] >> 32) as i32,
-            notify: w[1] as i32,
-            signo: (w[1] >> 32) as i32,
-            tid: w[2] as i32,
-            flags: (w[2] >> 32) as u32,
-            value: w[3],
-            interval: Nanos(w[4]),
-            expires: Nanos(w[5]),
-            now: Nanos(w[6]),
-            overrun: w[7] as i64,
-            overrun_last: w[8] as i64,
-            created: Nanos(w[9]),
-            clock_tid: w[10] as i32,
-        }
-    }
 }
+
+layout!(TimerRecord: 88 {
+    0 id, 4 clock, 8 notify, 12 signo, 16 tid, 20 flags, 24 value, 32 interval, 40 expires, 48 now, 56 overrun,
+    64 overrun_last, 72 created, 80 clock_tid,
+});
 
 /// Time of the whole process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -146,8 +91,8 @@ pub struct ProcessRecord {
     pub pid: i32,
     /// The id that the next timer gets.
     pub next_id: u32,
-    /// Whether exact ids are asked for.
-    pub restoring: bool,
+    /// Not 0: exact ids are asked for.
+    pub restoring: u64,
     /// CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI.
     pub clocks: [Nanos; 4],
     /// CLOCK_PROCESS_CPUTIME_ID, user time, system time.
@@ -160,56 +105,9 @@ pub struct ProcessRecord {
     pub sigpending: u64,
 }
 
-impl ProcessRecord {
-    /// Bytes of a record.
-    pub const SIZE: usize = 160;
-
-    /// Writes the record.
-    pub fn to_bytes(&self) -> [u8; 160] {
-        let mut bytes = [0; 160];
-        let (c, u, i, l) = (&self.clocks, &self.cpu, &self.itimers, &self.limits);
-        let words = [
-            halves(self.pid, self.next_id as i32),
-            u64::from(self.restoring),
-            c[0].0,
-            c[1].0,
-            c[2].0,
-            c[3].0,
-            u[0].0,
-            u[1].0,
-            u[2].0,
-            i[0][0].0,
-            i[0][1].0,
-            i[1][0].0,
-            i[1][1].0,
-            i[2][0].0,
-            i[2][1].0,
-            l[0][0],
-            l[0][1],
-            l[1][0],
-            l[1][1],
-            self.sigpending,
-        ];
-        put(words, &mut bytes);
-        bytes
-    }
-
-    /// Reads a record.
-    pub fn from_bytes(bytes: &[u8; 160]) -> ProcessRecord {
-        let w: [u64; 20] = get(bytes);
-        let n = |i: usize| Nanos(w[i]);
-        ProcessRecord {
-            pid: w[0] as i32,
-            next_id: (w[0] >> 32) as u32,
-            restoring: w[1] & 1 != 0,
-            clocks: [n(2), n(3), n(4), n(5)],
-            cpu: [n(6), n(7), n(8)],
-            itimers: [[n(9), n(10)], [n(11), n(12)], [n(13), n(14)]],
-            limits: [[w[15], w[16]], [w[17], w[18]]],
-            sigpending: w[19],
-        }
-    }
-}
+layout!(ProcessRecord: 160 {
+    0 pid, 4 next_id, 8 restoring, 16 clocks, 48 cpu, 72 itimers, 120 limits, 152 sigpending,
+});
 
 /// CPU time of one thread.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -220,23 +118,7 @@ pub struct ThreadRecord {
     pub cpu: [Nanos; 3],
 }
 
-impl ThreadRecord {
-    /// Bytes of a record.
-    pub const SIZE: usize = 32;
-
-    /// Writes the record.
-    pub fn to_bytes(&self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        put([halves(self.tid, 0), self.cpu[0].0, self.cpu[1].0, self.cpu[2].0], &mut bytes);
-        bytes
-    }
-
-    /// Reads a record.
-    pub fn from_bytes(bytes: &[u8; 32]) -> ThreadRecord {
-        let w: [u64; 4] = get(bytes);
-        ThreadRecord { tid: w[0] as i32, cpu: [Nanos(w[1]), Nanos(w[2]), Nanos(w[3])] }
-    }
-}
+layout!(ThreadRecord: 32 { 0 tid, 8 cpu });
 
 /// How a process is asked from outside, and answers: a signal that is ignored by default, with a value that
 /// names a socket at which the asker listens. The process connects and sends the descriptor of a file. The file has

@@ -1,5 +1,5 @@
 use crate::Errno;
-use crate::bytes::get_u64;
+use crate::bytes::{Plain, layout};
 
 /// Flags of `clone(2)` and `clone3(2)`, all as 64 bits.
 pub mod clone_flags {
@@ -78,12 +78,14 @@ pub struct CloneArgs {
     pub cgroup: u64,
 }
 
+layout!(CloneArgs: 88 {
+    0 flags, 8 pidfd, 16 child_tid, 24 parent_tid, 32 exit_signal, 40 stack, 48 stack_size, 56 tls, 64 set_tid,
+    72 set_tid_size, 80 cgroup,
+});
+
 impl CloneArgs {
     /// Sizes of the three published versions.
     pub const SIZES: [usize; 3] = [64, 80, 88];
-    /// The size this kernel knows.
-    pub const SIZE: usize = 88;
-
     /// Checks the size argument before anything is read (`copy_clone_args_from_user`):
     /// E2BIG above a page, EINVAL below the first version.
     pub const fn check_size(size: usize) -> Result<(), Errno> {
@@ -96,25 +98,15 @@ impl CloneArgs {
 
     /// Reads a structure of any version; E2BIG if something is set behind what is known
     /// (`copy_struct_from_user`). `b.len()` passed [`CloneArgs::check_size`].
-    pub fn from_bytes(b: &[u8]) -> Result<CloneArgs, Errno> {
+    pub fn read(b: &[u8]) -> Result<CloneArgs, Errno> {
         CloneArgs::check_size(b.len())?;
         if b.iter().skip(CloneArgs::SIZE).any(|&x| x != 0) {
             return Err(Errno::E2BIG);
         }
-        let field = |i: usize| if i * 8 + 8 <= b.len() { get_u64(b, i * 8) } else { 0 };
-        Ok(CloneArgs {
-            flags: field(0),
-            pidfd: field(1),
-            child_tid: field(2),
-            parent_tid: field(3),
-            exit_signal: field(4),
-            stack: field(5),
-            stack_size: field(6),
-            tls: field(7),
-            set_tid: field(8),
-            set_tid_size: field(9),
-            cgroup: field(10),
-        })
+        let mut known = [0; CloneArgs::SIZE];
+        let len = b.len().min(CloneArgs::SIZE);
+        known[..len].copy_from_slice(&b[..len]);
+        Ok(CloneArgs::get(&known))
     }
 
     /// The arguments of the old `clone(2)` in x86-64's order; its stack is given by the
@@ -149,12 +141,12 @@ mod tests {
         let mut b = [0u8; 96];
         b[0] = 1;
         b[80] = 9;
-        assert_eq!(CloneArgs::from_bytes(&b[..64]).unwrap().cgroup, 0);
-        assert_eq!(CloneArgs::from_bytes(&b[..88]).unwrap().cgroup, 9);
-        assert!(CloneArgs::from_bytes(&b).is_ok());
+        assert_eq!(CloneArgs::read(&b[..64]).unwrap().cgroup, 0);
+        assert_eq!(CloneArgs::read(&b[..88]).unwrap().cgroup, 9);
+        assert!(CloneArgs::read(&b).is_ok());
         b[90] = 1;
-        assert_eq!(CloneArgs::from_bytes(&b), Err(Errno::E2BIG));
-        assert_eq!(CloneArgs::from_bytes(&b[..63]), Err(Errno::EINVAL));
+        assert_eq!(CloneArgs::read(&b), Err(Errno::E2BIG));
+        assert_eq!(CloneArgs::read(&b[..63]), Err(Errno::EINVAL));
         assert_eq!(CloneArgs::check_size(4097), Err(Errno::E2BIG));
     }
 

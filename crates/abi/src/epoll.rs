@@ -1,5 +1,7 @@
 //! `epoll(7)`.
 
+use crate::bytes::layout;
+
 /// An event of one descriptor (`struct epoll_event`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, packed)]
@@ -10,23 +12,9 @@ pub struct Readiness {
     pub token: u64,
 }
 
+layout!(Readiness: 12 { 0 events, 4 token });
+
 impl Readiness {
-    /// Its size in memory.
-    pub const SIZE: usize = size_of::<Readiness>();
-
-    /// As it lies in memory.
-    pub fn to_bytes(self) -> [u8; Readiness::SIZE] {
-        let mut bytes = [0; Readiness::SIZE];
-        bytes[..4].copy_from_slice(&{ self.events }.to_ne_bytes());
-        bytes[4..].copy_from_slice(&{ self.token }.to_ne_bytes());
-        bytes
-    }
-
-    /// Reads an event that `epoll_wait(2)` has written.
-    pub fn from_bytes(bytes: &[u8; Readiness::SIZE]) -> Readiness {
-        Readiness { events: crate::bytes::get_u32(bytes, 0), token: crate::bytes::get_u64(bytes, 4) }
-    }
-
     /// There is something to read (EPOLLIN).
     pub const IN: u32 = 1;
     /// There is urgent data (EPOLLPRI).

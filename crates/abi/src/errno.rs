@@ -45,13 +45,6 @@ errnos! {
 }
 
 impl Errno {
-    /// `EWOULDBLOCK`, the same number as `EAGAIN`.
-    pub const EWOULDBLOCK: Errno = Errno::EAGAIN;
-    /// `EDEADLOCK`, the same number as `EDEADLK`.
-    pub const EDEADLOCK: Errno = Errno::EDEADLK;
-    /// `ENOTSUP`, libc's name for `EOPNOTSUPP`.
-    pub const ENOTSUP: Errno = Errno::EOPNOTSUPP;
-
     /// Interrupted: restart if the handler has SA_RESTART, else EINTR (`linux/errno.h`). Never seen by a program.
     pub const ERESTARTSYS: Errno = Errno(512);
     /// Interrupted: always restart. Never seen by a program.
@@ -83,14 +76,6 @@ impl Errno {
             Ok(n) => n as isize,
             Err(e) => e.to_ret(),
         }
-    }
-
-    /// Whether the number is one of the kernel's internal restart codes.
-    pub const fn is_restart(self) -> bool {
-        matches!(
-            self,
-            Errno::ERESTARTSYS | Errno::ERESTARTNOINTR | Errno::ERESTARTNOHAND | Errno::ERESTART_RESTARTBLOCK
-        )
     }
 }
 
@@ -129,6 +114,5 @@ mod tests {
     fn names_are_the_headers() {
         assert_eq!(Errno::EHWPOISON.name(), Some("EHWPOISON"));
         assert_eq!(Errno(41).name(), None);
-        assert!(Errno(514).is_restart() && !Errno::EINTR.is_restart());
     }
 }

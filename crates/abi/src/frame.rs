@@ -14,7 +14,7 @@
 //!                               (red zone, 128 bytes, when on the interrupted stack)
 //! ```
 
-use crate::bytes::{get_u16, get_u32, get_u64, put_u32, put_u64};
+use crate::bytes::layout;
 
 /// `pretcode`, the return address.
 pub const PRETCODE: usize = 0;
@@ -108,76 +108,10 @@ pub struct Registers {
     pub cr2: u64,
 }
 
-impl Registers {
-    /// The size in the frame.
-    pub const SIZE: usize = MC_FPSTATE;
-
-    /// Reads the registers from the start of a `sigcontext`.
-    pub fn from_bytes(b: &[u8]) -> Registers {
-        let g = |i: usize| get_u64(b, 8 * i);
-        let segment = |i: usize| get_u16(b, 144 + 2 * i);
-        Registers {
-            r8: g(0),
-            r9: g(1),
-            r10: g(2),
-            r11: g(3),
-            r12: g(4),
-            r13: g(5),
-            r14: g(6),
-            r15: g(7),
-            rdi: g(8),
-            rsi: g(9),
-            rbp: g(10),
-            rbx: g(11),
-            rdx: g(12),
-            rax: g(13),
-            rcx: g(14),
-            rsp: g(15),
-            rip: g(16),
-            eflags: g(17),
-            cs: segment(0),
-            gs: segment(1),
-            fs: segment(2),
-            ss: segment(3),
-            err: g(19),
-            trapno: g(20),
-            oldmask: g(21),
-            cr2: g(22),
-        }
-    }
-
-    /// Writes the registers to the start of a `sigcontext`.
-    pub fn write(&self, b: &mut [u8]) {
-        let words = [
-            self.r8,
-            self.r9,
-            self.r10,
-            self.r11,
-            self.r12,
-            self.r13,
-            self.r14,
-            self.r15,
-            self.rdi,
-            self.rsi,
-            self.rbp,
-            self.rbx,
-            self.rdx,
-            self.rax,
-            self.rcx,
-            self.rsp,
-            self.rip,
-            self.eflags,
-            self.cs as u64 | (self.gs as u64) << 16 | (self.fs as u64) << 32 | (self.ss as u64) << 48,
-            self.err,
-            self.trapno,
-            self.oldmask,
-            self.cr2,
-        ];
-        for (i, &w) in words.iter().enumerate() {
-            put_u64(b, 8 * i, w);
-        }
-    }
-}
+layout!(Registers: 184 {
+    0 r8, 8 r9, 16 r10, 24 r11, 32 r12, 40 r13, 48 r14, 56 r15, 64 rdi, 72 rsi, 80 rbp, 88 rbx, 96 rdx, 104 rax, 112 rcx,
+    120 rsp, 128 rip, 136 eflags, 144 cs, 146 gs, 148 fs, 150 ss, 152 err, 160 trapno, 168 oldmask, 176 cr2,
+});
 
 /// `struct _fpx_sw_bytes`: what the extended state of a frame says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -193,39 +127,19 @@ pub struct FpSwBytes {
 }
 
 impl FpSwBytes {
-    /// The size in memory.
-    pub const SIZE: usize = 48;
-
     /// The description of an xsave area of `xstate_size` bytes with these components.
     pub const fn of(xfeatures: u64, xstate_size: u32) -> FpSwBytes {
         let extended_size = xstate_size + FP_XSTATE_MAGIC2_SIZE as u32;
         FpSwBytes { magic1: FP_XSTATE_MAGIC1, extended_size, xfeatures, xstate_size }
     }
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 48]) -> FpSwBytes {
-        FpSwBytes {
-            magic1: get_u32(b, 0),
-            extended_size: get_u32(b, 4),
-            xfeatures: get_u64(b, 8),
-            xstate_size: get_u32(b, 16),
-        }
-    }
-
-    /// Writes the structure.
-    pub fn to_bytes(&self) -> [u8; 48] {
-        let mut b = [0; 48];
-        put_u32(&mut b, 0, self.magic1);
-        put_u32(&mut b, 4, self.extended_size);
-        put_u64(&mut b, 8, self.xfeatures);
-        put_u32(&mut b, 16, self.xstate_size);
-        b
-    }
 }
+
+layout!(FpSwBytes: 48 { 0 magic1, 4 extended_size, 8 xfeatures, 16 xstate_size });
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::Plain;
 
     #[test]
     fn registers_survive_the_way_through_a_frame() {
@@ -233,9 +147,9 @@ mod tests {
         for (i, x) in b.iter_mut().enumerate().take(Registers::SIZE) {
             *x = i as u8;
         }
-        let r = Registers::from_bytes(&b);
+        let r = Registers::get(&b);
         let mut again = [0u8; MCONTEXT_SIZE];
-        r.write(&mut again);
+        r.put(&mut again);
         assert_eq!(again, b);
     }
 

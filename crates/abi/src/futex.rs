@@ -1,7 +1,7 @@
 //! Futexes: operations, flags and the structures of `futex(2)`, `futex_waitv(2)` and
 //! `get_robust_list(2)`.
 
-use crate::bytes::{get_i32, get_i64, get_u32, get_u64, put_i64, put_u64};
+use crate::bytes::layout;
 use linux_raw_sys::general as linux;
 
 pub use linux::{
@@ -86,24 +86,7 @@ pub struct RobustListHead {
     pub list_op_pending: u64,
 }
 
-impl RobustListHead {
-    /// The size in memory, which `set_robust_list(2)` must name.
-    pub const SIZE: usize = 24;
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 24]) -> RobustListHead {
-        RobustListHead { next: get_u64(b, 0), futex_offset: get_i64(b, 8), list_op_pending: get_u64(b, 16) }
-    }
-
-    /// Writes the structure.
-    pub fn to_bytes(&self) -> [u8; 24] {
-        let mut b = [0; 24];
-        put_u64(&mut b, 0, self.next);
-        put_i64(&mut b, 8, self.futex_offset);
-        put_u64(&mut b, 16, self.list_op_pending);
-        b
-    }
-}
+layout!(RobustListHead: 24 { 0 next, 8 futex_offset, 16 list_op_pending });
 
 /// `struct futex_waitv`: one futex of `futex_waitv(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -119,15 +102,7 @@ pub struct FutexWaitv {
     pub reserved: i32,
 }
 
-impl FutexWaitv {
-    /// The size in memory.
-    pub const SIZE: usize = 24;
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 24]) -> FutexWaitv {
-        FutexWaitv { val: get_u64(b, 0), uaddr: get_u64(b, 8), flags: get_u32(b, 16), reserved: get_i32(b, 20) }
-    }
-}
+layout!(FutexWaitv: 24 { 0 val, 8 uaddr, 16 flags, 20 reserved });
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,7 @@ pub use errno::Errno;
 pub use sched::{SchedAttr, sched_flags};
 pub use sigaction::{SIG_DFL, SIG_IGN, SaFlags, SigAction};
 pub use sigevent::{Notify, SigEvent};
-pub use siginfo::{Layout, SigInfo, si_code};
+pub use siginfo::{SigInfo, si_code};
 pub use signo::Signal;
 pub use sigset::SigSet;
 pub use stack::{SS_AUTODISARM, SS_DISABLE, SS_ONSTACK, StackT};

@@ -2,7 +2,7 @@
 //! with a value of its own, names a socket at which the asker listens. The process connects, is told the call and answers.
 //! The memory behind the call's pointer travels with it.
 
-use crate::bytes::{get_i64, get_u64, put_i64, put_u64};
+use crate::bytes::layout;
 use crate::nr;
 
 /// The signal that asks: SIGURG, which is ignored by default.
@@ -76,28 +76,7 @@ pub struct Question {
     pub bytes: [u8; ROOM],
 }
 
-impl Question {
-    /// Bytes of a question.
-    pub const SIZE: usize = 56 + ROOM;
-
-    /// As it is sent.
-    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
-        let mut to = [0; Self::SIZE];
-        put_u64(&mut to, 0, self.nr);
-        for (i, &arg) in self.args.iter().enumerate() {
-            put_u64(&mut to, 8 + 8 * i, arg);
-        }
-        to[56..].copy_from_slice(&self.bytes);
-        to
-    }
-
-    /// As it is received.
-    pub fn from_bytes(from: &[u8; Self::SIZE]) -> Question {
-        let mut bytes = [0; ROOM];
-        bytes.copy_from_slice(&from[56..]);
-        Question { nr: get_u64(from, 0), args: core::array::from_fn(|i| get_u64(from, 8 + 8 * i)), bytes }
-    }
-}
+layout!(Question: 568 { 0 nr, 8 args, 56 bytes });
 
 /// The answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,25 +87,7 @@ pub struct Answer {
     pub bytes: [u8; ROOM],
 }
 
-impl Answer {
-    /// Bytes of an answer.
-    pub const SIZE: usize = 8 + ROOM;
-
-    /// As it is sent.
-    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
-        let mut to = [0; Self::SIZE];
-        put_i64(&mut to, 0, self.result);
-        to[8..].copy_from_slice(&self.bytes);
-        to
-    }
-
-    /// As it is received.
-    pub fn from_bytes(from: &[u8; Self::SIZE]) -> Answer {
-        let mut bytes = [0; ROOM];
-        bytes.copy_from_slice(&from[8..]);
-        Answer { result: get_i64(from, 0), bytes }
-    }
-}
+layout!(Answer: 520 { 0 result, 8 bytes });
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,11 @@
 //! Restartable sequences: offsets of `struct rseq` and `struct rseq_cs`, and the checks of
 //! `rseq(2)`. The areas themselves belong to the program.
 
-use crate::bytes::{get_u32, get_u64};
+use crate::bytes::layout;
 
 /// `cpu_id_start` (u32): the CPU number, always a valid one.
 pub const CPU_ID_START: usize = 0;
-/// `cpu_id` (u32): the CPU number, [`CPU_ID_UNINITIALIZED`] or [`CPU_ID_REGISTRATION_FAILED`].
+/// `cpu_id` (u32): the CPU number, or [`CPU_ID_UNINITIALIZED`].
 pub const CPU_ID: usize = 4;
 /// `rseq_cs` (u64): address of the running critical section's descriptor, or 0.
 pub const RSEQ_CS: usize = 8;
@@ -15,16 +15,12 @@ pub const FLAGS: usize = 16;
 pub const NODE_ID: usize = 20;
 /// `mm_cid` (u32): a small number unique among the running threads of the process.
 pub const MM_CID: usize = 24;
-/// The end of the fields above (`offsetof(struct rseq, end)`), which AT_RSEQ_FEATURE_SIZE reports.
-pub const FEATURE_SIZE: usize = 28;
 /// The size of the first version, which every program may register.
 pub const ORIG_SIZE: usize = 32;
 /// The alignment of an area.
 pub const ALIGN: usize = 32;
 /// Nothing has been stored in `cpu_id` yet.
 pub const CPU_ID_UNINITIALIZED: u32 = u32::MAX;
-/// Registration failed.
-pub const CPU_ID_REGISTRATION_FAILED: u32 = u32::MAX - 1;
 /// Flag of `rseq(2)`: unregister.
 pub const FLAG_UNREGISTER: u32 = 1;
 
@@ -43,21 +39,9 @@ pub struct CriticalSection {
     pub abort_ip: u64,
 }
 
+layout!(CriticalSection: 32 { 0 version, 4 flags, 8 start_ip, 16 post_commit_offset, 24 abort_ip });
+
 impl CriticalSection {
-    /// The size in memory; it is aligned to as much.
-    pub const SIZE: usize = 32;
-
-    /// Reads the descriptor.
-    pub fn from_bytes(b: &[u8; 32]) -> CriticalSection {
-        CriticalSection {
-            version: get_u32(b, 0),
-            flags: get_u32(b, 4),
-            start_ip: get_u64(b, 8),
-            post_commit_offset: get_u64(b, 16),
-            abort_ip: get_u64(b, 24),
-        }
-    }
-
     /// Whether `ip` is inside the section (`in_rseq_cs`).
     pub const fn contains(&self, ip: u64) -> bool {
         ip.wrapping_sub(self.start_ip) < self.post_commit_offset

@@ -1,14 +1,10 @@
 use crate::Errno;
-use crate::bytes::{get_i32, get_u32, get_u64, put_i32, put_u32, put_u64};
+use crate::bytes::{Plain, layout};
 
 /// `sched_flags` of `sched_setattr(2)`.
 pub mod sched_flags {
     /// Children start with the default policy.
     pub const RESET_ON_FORK: u64 = 0x01;
-    /// Give unused deadline bandwidth away.
-    pub const RECLAIM: u64 = 0x02;
-    /// SIGXCPU at a deadline overrun.
-    pub const DL_OVERRUN: u64 = 0x04;
     /// Keep the policy.
     pub const KEEP_POLICY: u64 = 0x08;
     /// Keep the parameters.
@@ -47,12 +43,13 @@ pub struct SchedAttr {
     pub util_max: u32,
 }
 
+layout!(SchedAttr: 56 {
+    0 size, 4 policy, 8 flags, 16 nice, 20 priority, 24 runtime, 32 deadline, 40 period, 48 util_min, 52 util_max,
+});
+
 impl SchedAttr {
     /// Sizes of the two published versions.
     pub const SIZES: [usize; 2] = [48, 56];
-    /// The size this kernel knows.
-    pub const SIZE: usize = 56;
-
     /// The size to read when the structure's first word is `size` (`sched_copy_attr`):
     /// 0 means the first version; E2BIG, with [`SchedAttr::SIZE`] to be written back there,
     /// below the first version or above a page.
@@ -66,44 +63,18 @@ impl SchedAttr {
 
     /// Reads a structure of any version; E2BIG if something is set behind what is known;
     /// EINVAL if utilisation clamps are asked for in the first version.
-    pub fn from_bytes(b: &[u8]) -> Result<SchedAttr, Errno> {
+    pub fn read(b: &[u8]) -> Result<SchedAttr, Errno> {
         if b.len() < SchedAttr::SIZES[0] || b.iter().skip(SchedAttr::SIZE).any(|&x| x != 0) {
             return Err(Errno::E2BIG);
         }
-        let new = b.len() >= SchedAttr::SIZE;
-        let flags = get_u64(b, 8);
-        if !new && flags & (sched_flags::UTIL_CLAMP_MIN | sched_flags::UTIL_CLAMP_MAX) != 0 {
+        let mut known = [0; SchedAttr::SIZE];
+        let len = if b.len() >= SchedAttr::SIZE { SchedAttr::SIZE } else { SchedAttr::SIZES[0] };
+        known[..len].copy_from_slice(&b[..len]);
+        let attr = SchedAttr::get(&known);
+        if len < SchedAttr::SIZE && attr.flags & (sched_flags::UTIL_CLAMP_MIN | sched_flags::UTIL_CLAMP_MAX) != 0 {
             return Err(Errno::EINVAL);
         }
-        Ok(SchedAttr {
-            size: get_u32(b, 0),
-            policy: get_u32(b, 4),
-            flags,
-            nice: get_i32(b, 16),
-            priority: get_u32(b, 20),
-            runtime: get_u64(b, 24),
-            deadline: get_u64(b, 32),
-            period: get_u64(b, 40),
-            util_min: if new { get_u32(b, 48) } else { 0 },
-            util_max: if new { get_u32(b, 52) } else { 0 },
-        })
-    }
-
-    /// Writes the structure in the newest version; `sched_getattr(2)` copies the first
-    /// `min(size, 56)` bytes.
-    pub fn to_bytes(&self) -> [u8; 56] {
-        let mut b = [0; 56];
-        put_u32(&mut b, 0, self.size);
-        put_u32(&mut b, 4, self.policy);
-        put_u64(&mut b, 8, self.flags);
-        put_i32(&mut b, 16, self.nice);
-        put_u32(&mut b, 20, self.priority);
-        put_u64(&mut b, 24, self.runtime);
-        put_u64(&mut b, 32, self.deadline);
-        put_u64(&mut b, 40, self.period);
-        put_u32(&mut b, 48, self.util_min);
-        put_u32(&mut b, 52, self.util_max);
-        b
+        Ok(attr)
     }
 }
 
@@ -115,13 +86,13 @@ mod tests {
     fn both_versions_are_read() {
         let attr = SchedAttr { size: 56, policy: 6, nice: -3, period: 7, util_max: 1024, ..Default::default() };
         let b = attr.to_bytes();
-        assert_eq!(SchedAttr::from_bytes(&b), Ok(attr));
-        assert_eq!(SchedAttr::from_bytes(&b[..48]).unwrap().util_max, 0);
+        assert_eq!(SchedAttr::read(&b), Ok(attr));
+        assert_eq!(SchedAttr::read(&b[..48]).unwrap().util_max, 0);
         let mut longer = [0u8; 64];
         longer[..56].copy_from_slice(&b);
-        assert_eq!(SchedAttr::from_bytes(&longer), Ok(attr));
+        assert_eq!(SchedAttr::read(&longer), Ok(attr));
         longer[63] = 1;
-        assert_eq!(SchedAttr::from_bytes(&longer), Err(Errno::E2BIG));
+        assert_eq!(SchedAttr::read(&longer), Err(Errno::E2BIG));
     }
 
     #[test]
@@ -131,6 +102,6 @@ mod tests {
         assert_eq!(SchedAttr::check_size(4096), Ok(4096));
         assert_eq!(SchedAttr::check_size(4097), Err(Errno::E2BIG));
         let clamp = SchedAttr { flags: sched_flags::UTIL_CLAMP_MIN, ..Default::default() }.to_bytes();
-        assert_eq!(SchedAttr::from_bytes(&clamp[..48]), Err(Errno::EINVAL));
+        assert_eq!(SchedAttr::read(&clamp[..48]), Err(Errno::EINVAL));
     }
 }

@@ -1,5 +1,5 @@
 use crate::SigSet;
-use crate::bytes::{get_u64, put_u64};
+use crate::bytes::{layout, plain_number};
 use core::ops::{BitAnd, BitOr};
 
 /// The default action (`sa_handler`).
@@ -71,8 +71,6 @@ pub struct SigAction {
 }
 
 impl SigAction {
-    /// The size in memory.
-    pub const SIZE: usize = 32;
     /// The default action.
     pub const DEFAULT: SigAction = SigAction { handler: SIG_DFL, flags: SaFlags(0), restorer: 0, mask: SigSet::EMPTY };
 
@@ -81,24 +79,7 @@ impl SigAction {
     pub const fn is_handler(&self) -> bool {
         self.handler != SIG_DFL && self.handler != SIG_IGN
     }
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 32]) -> SigAction {
-        SigAction {
-            handler: get_u64(b, 0),
-            flags: SaFlags(get_u64(b, 8)),
-            restorer: get_u64(b, 16),
-            mask: SigSet(get_u64(b, 24)),
-        }
-    }
-
-    /// Writes the structure.
-    pub fn to_bytes(&self) -> [u8; 32] {
-        let mut b = [0; 32];
-        put_u64(&mut b, 0, self.handler);
-        put_u64(&mut b, 8, self.flags.0);
-        put_u64(&mut b, 16, self.restorer);
-        put_u64(&mut b, 24, self.mask.0);
-        b
-    }
 }
+
+plain_number!(SaFlags);
+layout!(SigAction: 32 { 0 handler, 8 flags, 16 restorer, 24 mask });

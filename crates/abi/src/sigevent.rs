@@ -1,4 +1,4 @@
-use crate::bytes::{get_i32, get_u64, put_i32, put_u64};
+use crate::bytes::layout;
 use crate::{Errno, Signal};
 use ids::Tid;
 
@@ -26,9 +26,9 @@ pub struct SigEvent {
     pub tid: i32,
 }
 
+layout!(SigEvent: 64 { 0 value, 8 signo, 12 notify, 16 tid });
+
 impl SigEvent {
-    /// The size in memory.
-    pub const SIZE: usize = 64;
     /// `SIGEV_SIGNAL`.
     pub const SIGNAL: i32 = 0;
     /// `SIGEV_NONE`.
@@ -37,21 +37,6 @@ impl SigEvent {
     pub const THREAD: i32 = 2;
     /// `SIGEV_THREAD_ID`.
     pub const THREAD_ID: i32 = 4;
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 64]) -> SigEvent {
-        SigEvent { value: get_u64(b, 0), signo: get_i32(b, 8), notify: get_i32(b, 12), tid: get_i32(b, 16) }
-    }
-
-    /// Writes the structure.
-    pub fn to_bytes(&self) -> [u8; 64] {
-        let mut b = [0; 64];
-        put_u64(&mut b, 0, self.value);
-        put_i32(&mut b, 8, self.signo);
-        put_i32(&mut b, 12, self.notify);
-        put_i32(&mut b, 16, self.tid);
-        b
-    }
 
     /// The requested notification; EINVAL for an unknown kind or a bad signal (`good_sigevent`). The caller checks
     /// that the thread is its own. SIGEV_NONE takes any signal.

@@ -1,3 +1,4 @@
+use crate::bytes::plain_number;
 use crate::{Errno, Signal};
 use core::fmt;
 use core::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Not};
@@ -5,6 +6,8 @@ use core::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Not};
 /// A set of signals: the kernel's `sigset_t`, bit `n - 1` for signal `n`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SigSet(pub u64);
+
+plain_number!(SigSet);
 
 impl SigSet {
     /// No signal.

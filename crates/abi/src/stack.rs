@@ -1,4 +1,4 @@
-use crate::bytes::{get_i32, get_u64, put_i32, put_u64};
+use crate::bytes::layout;
 
 /// `ss_flags`: the thread is on the alternate stack (output; ignored as input).
 pub const SS_ONSTACK: i32 = 1;
@@ -19,21 +19,4 @@ pub struct StackT {
     pub size: u64,
 }
 
-impl StackT {
-    /// The size in memory.
-    pub const SIZE: usize = 24;
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 24]) -> StackT {
-        StackT { sp: get_u64(b, 0), flags: get_i32(b, 8), size: get_u64(b, 16) }
-    }
-
-    /// Writes the structure; the padding is zero.
-    pub fn to_bytes(&self) -> [u8; 24] {
-        let mut b = [0; 24];
-        put_u64(&mut b, 0, self.sp);
-        put_i32(&mut b, 8, self.flags);
-        put_u64(&mut b, 16, self.size);
-        b
-    }
-}
+layout!(StackT: 24 { 0 sp, 8 flags, 16 size });

@@ -1,5 +1,5 @@
 use crate::Errno;
-use crate::bytes::{get_i64, put_i64};
+use crate::bytes::layout;
 use ids::Nanos;
 
 /// Nanoseconds of a second.
@@ -25,23 +25,9 @@ pub struct Timespec {
     pub nsec: i64,
 }
 
+layout!(Timespec: 16 { 0 sec, 8 nsec });
+
 impl Timespec {
-    /// The size in memory.
-    pub const SIZE: usize = 16;
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 16]) -> Timespec {
-        Timespec { sec: get_i64(b, 0), nsec: get_i64(b, 8) }
-    }
-
-    /// Writes the structure.
-    pub fn to_bytes(&self) -> [u8; 16] {
-        let mut b = [0; 16];
-        put_i64(&mut b, 0, self.sec);
-        put_i64(&mut b, 8, self.nsec);
-        b
-    }
-
     /// The value, at most [`KTIME_MAX`]; EINVAL if seconds are negative or nanoseconds
     /// outside 0 to 999,999,999 (`timespec64_valid`, `timespec64_to_ktime`).
     pub fn to_nanos(&self) -> Result<Nanos, Errno> {
@@ -67,23 +53,9 @@ pub struct Timeval {
     pub usec: i64,
 }
 
+layout!(Timeval: 16 { 0 sec, 8 usec });
+
 impl Timeval {
-    /// The size in memory.
-    pub const SIZE: usize = 16;
-
-    /// Reads the structure.
-    pub fn from_bytes(b: &[u8; 16]) -> Timeval {
-        Timeval { sec: get_i64(b, 0), usec: get_i64(b, 8) }
-    }
-
-    /// Writes the structure.
-    pub fn to_bytes(&self) -> [u8; 16] {
-        let mut b = [0; 16];
-        put_i64(&mut b, 0, self.sec);
-        put_i64(&mut b, 8, self.usec);
-        b
-    }
-
     /// The value, at most [`KTIME_MAX`]; EINVAL if seconds are negative or microseconds
     /// outside 0 to 999,999, as `setitimer(2)` checks.
     pub fn to_nanos(&self) -> Result<Nanos, Errno> {
@@ -119,28 +91,9 @@ macro_rules! interval_pair {
             pub value: $of,
         }
 
+        layout!($name: 32 { 0 interval, 16 value });
+
         impl $name {
-            /// The size in memory.
-            pub const SIZE: usize = 32;
-
-            /// Reads the structure.
-            pub fn from_bytes(b: &[u8; 32]) -> $name {
-                let half = |at: usize| {
-                    let mut h = [0; 16];
-                    h.copy_from_slice(&b[at..at + 16]);
-                    $of::from_bytes(&h)
-                };
-                $name { interval: half(0), value: half(16) }
-            }
-
-            /// Writes the structure.
-            pub fn to_bytes(&self) -> [u8; 32] {
-                let mut b = [0; 32];
-                b[..16].copy_from_slice(&self.interval.to_bytes());
-                b[16..].copy_from_slice(&self.value.to_bytes());
-                b
-            }
-
             /// `(interval, value)`; EINVAL if either is invalid, even when disarming.
             pub fn to_nanos(&self) -> Result<(Nanos, Nanos), Errno> {
                 Ok((self.interval.to_nanos()?, self.value.to_nanos()?))

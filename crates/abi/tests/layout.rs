@@ -97,36 +97,6 @@ fn siginfo_members_are_where_the_kernel_has_them() {
 }
 
 #[test]
-fn signalfd_members_are_where_libc_looks() {
-    macro_rules! ssi {
-        ($bytes:expr, $member:ident as $number:ty) => {
-            member!($bytes, 0, libc::signalfd_siginfo, $member as $number)
-        };
-    }
-    let read = |info: abi::SigInfo| {
-        let bytes = info.to_signalfd();
-        assert_eq!(bytes.len(), size_of::<libc::signalfd_siginfo>());
-        bytes
-    };
-    let i = read(abi::SigInfo::queue(abi::Signal::RTMIN, 3, 4, 5 << 32 | 6));
-    assert_eq!((ssi!(i, ssi_signo as u32), ssi!(i, ssi_code as i32)), (32, -1));
-    assert_eq!((ssi!(i, ssi_pid as u32), ssi!(i, ssi_uid as u32), ssi!(i, ssi_int as i32)), (3, 4, 6));
-    assert_eq!(ssi!(i, ssi_ptr as u64), 5 << 32 | 6);
-    let i = read(abi::SigInfo::timer(abi::Signal::ALRM, 8, 9, 10));
-    assert_eq!((ssi!(i, ssi_tid as u32), ssi!(i, ssi_overrun as u32), ssi!(i, ssi_ptr as u64)), (8, 9, 10));
-    let i = read(abi::SigInfo::child(1, 3, 4, 5, 6, 7));
-    assert_eq!((ssi!(i, ssi_pid as u32), ssi!(i, ssi_status as i32)), (3, 5));
-    assert_eq!((ssi!(i, ssi_utime as u64), ssi!(i, ssi_stime as u64)), (6, 7));
-    let i = read(abi::SigInfo::poll(abi::Signal::IO, 1, 0x41, 12));
-    assert_eq!((ssi!(i, ssi_band as u32), ssi!(i, ssi_fd as i32)), (0x41, 12));
-    let i = read(abi::SigInfo::sys(1, 2, 0x99, 202, 0xC000_003E));
-    assert_eq!((ssi!(i, ssi_errno as i32), ssi!(i, ssi_call_addr as u64)), (2, 0x99));
-    assert_eq!((ssi!(i, ssi_syscall as i32), ssi!(i, ssi_arch as u32)), (202, 0xC000_003E));
-    let i = read(abi::SigInfo::fault(abi::Signal::BUS, abi::si_code::BUS_MCEERR_AO, 0x1000));
-    assert_eq!((ssi!(i, ssi_addr as u64), ssi!(i, ssi_addr_lsb as u16)), (0x1000, 0));
-}
-
-#[test]
 fn clone_args_and_stack_members_are_where_libc_looks() {
     assert_eq!(offset_of!(abi::CloneArgs, exit_signal), offset_of!(libc::clone_args, exit_signal));
     assert_eq!(offset_of!(abi::CloneArgs, tls), offset_of!(libc::clone_args, tls));

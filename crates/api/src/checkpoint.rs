@@ -201,7 +201,7 @@ impl Checkpoint {
             itimers: ITimers { real, r#virtual, prof },
             limits: Limits { cpu, rttime, sigpending: limit(process.sigpending) },
             next_id: process.next_id,
-            restoring_ids: process.restoring,
+            restoring_ids: process.restoring != 0,
             timers,
         };
         checkpoint.sum = Some(checkpoint.sum());

@@ -81,7 +81,7 @@ impl Both {
         let (zero, mut b) = ([0u64; 2], [0u8; 128]);
         let args = [&raw const set.0 as u64, b.as_mut_ptr() as u64, zero.as_ptr() as u64, 8];
         let host = match raw(libc::SYS_rt_sigtimedwait, args) {
-            Ok(_) => Taken::Signal(SigInfo::from_bytes(&b).unwrap()),
+            Ok(_) => Taken::Signal(SigInfo::read(&b).unwrap()),
             Err(e) => {
                 assert_eq!(e, libc::EAGAIN);
                 Taken::Nothing
@@ -235,9 +235,9 @@ extern "C" fn handler(signo: i32, info: *mut libc::siginfo_t, context: *mut libc
 
 /// Places and builds the frame that the host built, and compares.
 fn check_frame(seen: &Seen, action: SigAction, alt: AltStack) {
-    let info = SigInfo::from_bytes(seen.bytes[layout::SIGINFO..].try_into().unwrap()).unwrap();
+    let info = SigInfo::read(seen.bytes[layout::SIGINFO..].try_into().unwrap()).unwrap();
     let returned = read(&seen.bytes, 0, 1 << 47).unwrap();
-    let interrupted = Registers::from_bytes(&seen.bytes[layout::UC_MCONTEXT..]);
+    let interrupted = <Registers as abi::bytes::Plain>::get(&seen.bytes[layout::UC_MCONTEXT..]);
     let delivery = Delivery { info, action, old_mask: returned.mask, altstack: alt };
     let state = ExtendedState::Xsave { size: seen.sw.xstate_size, features: seen.sw.xfeatures };
     let plan = FramePlan::new(&delivery, interrupted.rsp, state).unwrap();

@@ -35,8 +35,6 @@ pub struct Thread {
     pub name: [AtomicU64; 2],
     /// When it began, by the scheduler's clock; 0: with the process.
     pub begun: AtomicU64,
-    /// The stack it was created on, from and to; 0 if its lower end was not said.
-    pub stack: [AtomicU64; 2],
     /// Timer slack as the program set it, and what it is reset to; ours is always the finest.
     pub timer_slack: [AtomicU64; 2],
     /// Its signals. Taken after the process's.
@@ -276,7 +274,6 @@ impl Thread {
         self.rseq.store(0, Relaxed);
         self.rseq_cpu.store(0, Relaxed);
         self.set_slacks([TIMER_SLACK; 2]);
-        self.stack.iter().for_each(|word| word.store(0, Relaxed));
         for (to, from) in self.name.iter().zip(name) {
             to.store(from, Relaxed);
         }

@@ -93,7 +93,7 @@ impl<M: Host> Linux<'_, M> {
         let result = self.m.host(Call { nr: nr::WAITID, args: with(args, 3, args[3] | WNOHANG) });
         let mut now = [0; 128];
         self.m.read(infop, &mut now).ok()?;
-        let found = SigInfo::from_bytes(&now).is_ok_and(|info| info.pid() != 0);
+        let found = SigInfo::read(&now).is_ok_and(|info| info.pid() != 0);
         if result != 0 || found {
             return Some(result);
         }

@@ -27,7 +27,7 @@ pub fn take(m: &impl Host, set: SigSet) -> Option<SigInfo> {
     let mut info = [0; 128];
     let (set, now) = (set.0.to_le_bytes(), [0; Timespec::SIZE]);
     let taken = m.ask(nr::RT_SIGTIMEDWAIT, &mut [In(&set), Out(&mut info), In(&now), Word(SigSet::SIZE as u64)]);
-    if taken > 0 { SigInfo::from_bytes(&info).ok() } else { None }
+    if taken > 0 { SigInfo::read(&info).ok() } else { None }
 }
 
 /// Signals pending for the calling carrier or the process, and blocked by the carrier.

@@ -11,7 +11,7 @@ use abi::args::{F_GETOWN, F_GETOWN_EX, F_NOTIFY, F_SETLEASE, F_SETOWN, F_SETOWN_
 use kernel::Call;
 use kernel::trap::Out;
 
-use abi::{Errno, Layout, SigInfo, Signal, nr, si_code};
+use abi::{Errno, SigInfo, Signal, nr, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx, Tid};
 use sync::Lock;
@@ -65,10 +65,12 @@ impl<M: Host> Linux<'_, M> {
         if !self.state().owners.used.load(Acquire) {
             return None;
         }
-        let tid = match info.layout() {
-            Layout::Poll => self.state().owners.of(info.fd()),
-            _ if info.signo() == Signal::IO.raw() && info.code() == si_code::KERNEL => self.state().owners.only(),
-            _ => None,
+        let tid = if info.is_poll() {
+            self.state().owners.of(info.fd())
+        } else if info.signo() == Signal::IO.raw() && info.code() == si_code::KERNEL {
+            self.state().owners.only()
+        } else {
+            None
         };
         self.threads().find(tid?)
     }

@@ -5,7 +5,7 @@
 //! address that the plan names.
 
 use crate::Delivery;
-use abi::bytes::{get_u32, get_u64, put_u64};
+use abi::bytes::{Plain, get_u32, get_u64, put_u64};
 use abi::frame::{
     FIX_EFLAGS, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FP_XSTATE_MAGIC2_SIZE, FPSTATE_ALIGN, FXSAVE_SIZE, FpSwBytes,
     HANDLER_CLEARS, MC_FPSTATE, PRETCODE, RED_ZONE, Registers, SIGINFO, SIZE, UC_FLAGS, UC_FP_XSTATE, UC_LINK,
@@ -109,7 +109,7 @@ impl FramePlan {
         b[UC_STACK..UC_STACK + StackT::SIZE].copy_from_slice(&delivery.altstack.saved().to_bytes());
         let registers =
             Registers { cs: USER_CS, gs: 0, fs: 0, ss: USER_SS, oldmask: delivery.old_mask.0, ..*interrupted };
-        registers.write(&mut b[UC_MCONTEXT..]);
+        registers.put(&mut b[UC_MCONTEXT..]);
         put_u64(&mut b, UC_MCONTEXT + MC_FPSTATE, self.fpstate);
         put_u64(&mut b, UC_SIGMASK, delivery.old_mask.0);
         if delivery.action.flags.has(SaFlags::SIGINFO) {
@@ -163,7 +163,7 @@ pub struct Returned {
 /// of which a program changes only some; `address_limit` is the end of user space, which
 /// the instruction pointer must not reach, as resuming there would fault in the kernel.
 pub fn read(b: &[u8; SIZE], eflags: u64, address_limit: u64) -> Result<Returned, BadFrame> {
-    let saved = Registers::from_bytes(&b[UC_MCONTEXT..]);
+    let saved = Registers::get(&b[UC_MCONTEXT..]);
     let strict = get_u64(b, UC_FLAGS) & UC_STRICT_RESTORE_SS != 0;
     if saved.rip >= address_limit || saved.cs | 3 != USER_CS || (strict && saved.ss | 3 != USER_SS) {
         return Err(BadFrame);

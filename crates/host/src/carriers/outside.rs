@@ -78,7 +78,7 @@ pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
         let info = unsafe { *slot.info.get() };
         slot.state.store(state & !3, Release);
         // A queueing signal that finds no room is lost: the host could not keep it either.
-        let _ = SigInfo::from_bytes(&info).map(&mut deliver);
+        let _ = SigInfo::read(&info).map(&mut deliver);
     }
 }
 

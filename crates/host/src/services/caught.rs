@@ -46,7 +46,7 @@ pub(crate) fn hand_in(me: &Carrier) {
     }
     // SAFETY: written by the handler on this carrier; plain data.
     let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
-    if let Ok(info) = SigInfo::from_bytes(&bytes)
+    if let Ok(info) = SigInfo::read(&bytes)
         && Linux(me.process()).signal_from_host(me.cpu(), info) == Err(Errno::EAGAIN)
     {
         // The process has reached its limit of pending signals: the host keeps it until there is room.

@@ -83,7 +83,7 @@ pub(crate) fn stand_in(k: &Process) -> bool {
     let set = SERVICE_SET & !k.m.service.left.load(SeqCst);
     let there = take(set, Some(Nanos::ZERO), &mut info) > 0;
     if there {
-        let _ = SigInfo::from_bytes(&info).map(|info| deliver(k, info));
+        let _ = SigInfo::read(&info).map(|info| deliver(k, info));
     }
     there
 }
@@ -123,7 +123,7 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
             follow(me, &mut page);
             watch.begin();
         } else if r > 0
-            && let Ok(info) = SigInfo::from_bytes(&info)
+            && let Ok(info) = SigInfo::read(&info)
         {
             if Publisher::is_request(&info) {
                 page.ask();

@@ -175,7 +175,7 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
         // SAFETY: written by the handler on this carrier just now; plain data.
         let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
         let t = k.current(me.cpu());
-        let info = SigInfo::from_bytes(&bytes).unwrap_or_else(|_| {
+        let info = SigInfo::read(&bytes).unwrap_or_else(|_| {
             report::fatal(format_args!("the host gave an unreadable siginfo"));
         });
         // SAFETY: as above.

@@ -184,7 +184,7 @@ impl<M: Machine> Kernel<M> {
         ProcessRecord {
             pid: self.config.pid.0,
             next_id: self.timer_table().next_id(),
-            restoring: self.timer_table().is_restoring(),
+            restoring: self.timer_table().is_restoring().into(),
             clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.m.clock(clock)),
             cpu: [self.process_clock(), usage.utime, usage.stime],
             itimers: [

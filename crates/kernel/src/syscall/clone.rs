@@ -65,7 +65,7 @@ impl<M: Machine> Kernel<M> {
     fn read_clone_args_within<const MOST: usize>(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
         let mut bytes = [0; MOST];
         self.m.read(addr, &mut bytes[..size]).map_err(|_| Errno::EFAULT)?;
-        CloneArgs::from_bytes(&bytes[..size])
+        CloneArgs::read(&bytes[..size])
     }
 
     fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
@@ -107,10 +107,6 @@ impl<M: Machine> Kernel<M> {
         }
         let now = self.m.now();
         self.thread(child).begun.store(now.0, Relaxed);
-        if args.stack_size != 0 {
-            let stack = [args.stack, top];
-            self.thread(child).stack.iter().zip(stack).for_each(|(to, at)| to.store(at, Relaxed));
-        }
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
         self.tick_elsewhere(cpu, self.sched.cpu_of(child));
         Ok(tid)

@@ -178,7 +178,7 @@ impl<M: Machine> Kernel<M> {
         let size = SchedAttr::check_size(size).map_err(too_big)?;
         let mut bytes = [0; 4096];
         self.m.read(from, &mut bytes[..size]).map_err(|_| Errno::EFAULT)?;
-        SchedAttr::from_bytes(&bytes[..size]).map_err(too_big)
+        SchedAttr::read(&bytes[..size]).map_err(too_big)
     }
 
     pub(crate) fn sys_sched_getattr(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {

@@ -371,7 +371,7 @@ impl<M: Machine> Kernel<M> {
         let mut bytes = [0; 128];
         self.m.read(from, &mut bytes).map_err(|_| Errno::EFAULT)?;
         bytes[..4].copy_from_slice(&signal.to_le_bytes());
-        let info = SigInfo::from_bytes(&bytes)?;
+        let info = SigInfo::read(&bytes)?;
         // Nobody else may seem to be the kernel, or `tgkill(2)` (`do_rt_sigqueueinfo`).
         if (info.code() >= 0 || info.code() == si_code::TKILL) && self.tid(t).0 != id {
             return Err(Errno::EPERM);

@@ -118,21 +118,6 @@ impl World {
         let top = STACKS + STACK * (2 + self.scripts.len() as u64 % 200);
         let flags = abi::clone_flags::VM | abi::clone_flags::SIGHAND | abi::clone_flags::THREAD;
         let tid = self.call(by, nr::CLONE, [flags, top, 0, 0, 0, 0]);
-        self.spawned(tid)
-    }
-
-    /// A new thread whose stack is said to be so many bytes from an address on, as glibc says it.
-    pub fn spawn_on(&mut self, by: ThreadIdx, stack: u64, size: u64) -> ThreadIdx {
-        let flags = abi::clone_flags::VM | abi::clone_flags::SIGHAND | abi::clone_flags::THREAD;
-        let at = SCRATCH + 128;
-        for (i, value) in [flags, 0, 0, 0, 0, stack, size, 0, 0, 0, 0].into_iter().enumerate() {
-            self.poke_u64(at + 8 * i as u64, value);
-        }
-        let tid = self.call(by, nr::CLONE3, [at, 88, 0, 0, 0, 0]);
-        self.spawned(tid)
-    }
-
-    fn spawned(&mut self, tid: Option<isize>) -> ThreadIdx {
         let tid = tid.expect("clone waits for nobody");
         let t = self.kernel.threads().find(ids::Tid(tid as i32)).expect("no such thread");
         self.scripts.insert(t.0, Script::default());

@@ -144,7 +144,7 @@ fn a_forced_signal_cannot_be_escaped() {
 #[test]
 fn a_signal_forced_to_exit_can_no_longer_be_handled() {
     let mut w = World::new(1);
-    let info = SigInfo::sys(si_code::SYS_SECCOMP, 0, 1, 2, 3);
+    let info = SigInfo::sys(si_code::SYS_USER_DISPATCH, 0, 1, 2, 3);
     let _ = w.process.force(&mut w.threads[0], idle(0), info, Force::Exit);
     assert_eq!(w.process.set_action(Signal::SYS, handler(SaFlags(0))).unwrap_err(), Errno::EINVAL);
     let _ = w.process.for_child(false).set_action(Signal::SYS, handler(SaFlags(0))).unwrap();

@@ -78,7 +78,7 @@ fn siginfo_is_written_for_those_who_asked() {
         let b = FramePlan::new(&d, regs.rsp, XSAVE).unwrap().bytes(&d, &regs);
         assert_eq!(b[layout::SIGINFO..], expected);
         assert_eq!(abi::bytes::get_u64(&b, layout::PRETCODE), d.action.restorer);
-        let saved = Registers::from_bytes(&b[layout::UC_MCONTEXT..]);
+        let saved = <Registers as abi::bytes::Plain>::get(&b[layout::UC_MCONTEXT..]);
         assert_eq!((saved.cs, saved.gs, saved.fs, saved.ss), (0x33, 0, 0, 0x2B));
     }
 }

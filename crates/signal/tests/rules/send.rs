@@ -181,7 +181,7 @@ fn what_is_no_signal_is_einval() {
         b[0] = 65;
         b
     }] {
-        let info = SigInfo::from_bytes(&bytes).unwrap();
+        let info = SigInfo::read(&bytes).unwrap();
         assert_eq!(w.send_all(info).unwrap_err(), Errno::EINVAL);
         let c = w.candidate(0);
         assert_eq!(w.process.send_timer(Target::Process(c), TimerKey(0), info).unwrap_err(), Errno::EINVAL);

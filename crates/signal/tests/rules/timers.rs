@@ -9,7 +9,7 @@ struct Stale(Vec<u64>, u32);
 
 impl TimerSignals for Stale {
     fn deliver(&mut self, TimerKey(key): TimerKey, info: SigInfo) -> Option<SigInfo> {
-        (!self.0.contains(&key)).then(|| info.with_overrun(9))
+        (!self.0.contains(&key)).then(|| SigInfo::timer(info.signal().unwrap(), info.timer_id(), 9, info.value()))
     }
     fn alarm_taken(&mut self) {
         self.1 += 1;

@@ -279,7 +279,7 @@ fn read_args(a: &[u64; 6]) -> Result<CloneArgs, Errno> {
     let mut bytes = [0; 4096];
     let bytes = &mut bytes[..a[1] as usize];
     user::read(a[0], bytes).map_err(|_| Errno::EFAULT)?;
-    CloneArgs::from_bytes(bytes)
+    CloneArgs::read(bytes)
 }
 
 /// A number that is written by a handler.

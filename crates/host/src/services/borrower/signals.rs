@@ -15,7 +15,7 @@ use crate::base::os::{self, nr};
 use crate::base::{report, sites};
 use crate::carriers::carrier::Carrier;
 use crate::process::states;
-use abi::bytes::put_u64;
+use abi::bytes::{Plain, put_u64};
 use abi::frame::{self as layout, Registers};
 use abi::{Errno, SIG_DFL, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT};
 use arch::context::{pending, reg};
@@ -218,7 +218,7 @@ fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
         put_u64(bytes, layout::UC_STACK + 8 * i, *word);
     }
     let registers = Registers { cs: layout::USER_CS, ss: layout::USER_SS, ..*registers };
-    registers.write(&mut bytes[layout::UC_MCONTEXT..]);
+    registers.put(&mut bytes[layout::UC_MCONTEXT..]);
     put_u64(bytes, layout::UC_MCONTEXT + layout::MC_FPSTATE, state);
     put_u64(bytes, layout::UC_SIGMASK, mask);
     // SAFETY: the frame is complete, and nothing of the image is needed any more.
@@ -228,7 +228,7 @@ fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
 /// The program's handler runs next, on the program's stack.
 fn deliver(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     let b = Borrower::of(me);
-    let Ok(info) = SigInfo::from_bytes(&dispositions::info_bytes(info)) else { return };
+    let Ok(info) = SigInfo::read(&dispositions::info_bytes(info)) else { return };
     let Some(signal) = info.signal() else { return };
     let action = b.process.actions().get(signal);
     if !action.is_handler() {
