@@ -12,6 +12,31 @@ pub trait Plain: Copy {
 
     /// Writes it to where `b` begins. What belongs to no field stays.
     fn put(self, b: &mut [u8]);
+
+    /// Reads it from a buffer of its length, which `fill` fills.
+    fn fetch<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E>;
+
+    /// Gives its bytes to `to`.
+    fn give<R>(self, to: impl FnOnce(&[u8]) -> R) -> R;
+}
+
+/// The two functions that need a buffer of the value's own length.
+macro_rules! buffered {
+    ($size:expr) => {
+        #[inline]
+        fn fetch<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
+            let mut b = [0; $size];
+            fill(&mut b)?;
+            Ok(crate::bytes::Plain::get(&b))
+        }
+
+        #[inline]
+        fn give<R>(self, to: impl FnOnce(&[u8]) -> R) -> R {
+            let mut b = [0; $size];
+            crate::bytes::Plain::put(self, &mut b);
+            to(&b)
+        }
+    };
 }
 
 macro_rules! numbers {
@@ -30,11 +55,16 @@ macro_rules! numbers {
             fn put(self, b: &mut [u8]) {
                 b[..size_of::<$t>()].copy_from_slice(&self.to_le_bytes());
             }
+
+            buffered!(size_of::<$t>());
         })*
     };
 }
 
 numbers!(u8 u16 i32 u32 i64 u64);
+
+/// Arrays that are passed alone are no longer.
+const ARRAY_MAX: usize = 64;
 
 impl<T: Plain, const N: usize> Plain for [T; N] {
     const LEN: usize = N * T::LEN;
@@ -49,6 +79,20 @@ impl<T: Plain, const N: usize> Plain for [T; N] {
         for (i, value) in self.into_iter().enumerate() {
             value.put(&mut b[i * T::LEN..]);
         }
+    }
+
+    #[inline]
+    fn fetch<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
+        let mut b = [0; ARRAY_MAX];
+        fill(&mut b[..Self::LEN])?;
+        Ok(Self::get(&b))
+    }
+
+    #[inline]
+    fn give<R>(self, to: impl FnOnce(&[u8]) -> R) -> R {
+        let mut b = [0; ARRAY_MAX];
+        self.put(&mut b);
+        to(&b[..Self::LEN])
     }
 }
 
@@ -103,6 +147,8 @@ macro_rules! layout {
             fn put(self, b: &mut [u8]) {
                 $(crate::bytes::Plain::put(self.$field, &mut b[$at..]);)*
             }
+
+            crate::bytes::buffered!($size);
         }
     };
 }
@@ -122,6 +168,8 @@ macro_rules! plain_number {
             fn put(self, b: &mut [u8]) {
                 crate::bytes::Plain::put(self.0, b);
             }
+
+            crate::bytes::buffered!(8);
         }
     };
 }
@@ -129,4 +177,4 @@ macro_rules! plain_number {
 use ids::Nanos;
 plain_number!(Nanos);
 
-pub(crate) use {layout, plain_number};
+pub(crate) use {buffered, layout, plain_number};

@@ -203,7 +203,7 @@ mod tests {
         let process = ProcessRecord {
             pid: 7,
             next_id: 0x7fff_ffff,
-            restoring: true,
+            restoring: 1,
             clocks: [n(1), n(2), n(3), n(4)],
             cpu: [n(5), n(6), n(7)],
             itimers: [[n(8), n(9)], [n(10), n(11)], [n(12), n(13)]],

@@ -73,7 +73,7 @@ fn kernel() -> Kernel<TestMachine> {
 }
 
 fn poke(kernel: &Kernel<TestMachine>, addr: u64, value: u64) {
-    kernel.m.store_u64(addr, value).expect("mapped");
+    entresol_kernel::machine::put(&kernel.m, addr, value).expect("mapped");
 }
 
 /// The current thread makes a call.

@@ -1,6 +1,7 @@
 //! The machine below the kernel: the host, or a simulation (law 1: this trait is the whole seam).
 
-use crate::Personality;
+use crate::{Kernel, Personality};
+use abi::bytes::Plain;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal, Timespec};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -12,6 +13,12 @@ use time::cpu::limit::Rlimit;
 /// The program's address cannot be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
+
+impl From<Fault> for Errno {
+    fn from(Fault: Fault) -> Errno {
+        Errno::EFAULT
+    }
+}
 
 /// There is no memory for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,11 +112,7 @@ pub trait Machine: Sync + Sized {
     fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault>;
     /// Compares and exchanges a word of the program; gives what was there.
     fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault>;
-    /// Loads a long word.
-    fn load_u64(&self, addr: u64) -> Result<u64, Fault>;
-    /// Stores a long word.
-    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault>;
-    /// Copies from the program.
+    /// Copies from the program; eight bytes are one access.
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault>;
     /// Copies to the program; a prefix may have been written on a fault.
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
@@ -187,11 +190,35 @@ pub trait Machine: Sync + Sized {
     fn receive(&self, _awaited: Option<Signal>) {}
 }
 
+/// Reads a value of the program's.
+#[inline]
+pub fn get<T: Plain>(m: &impl Machine, addr: u64) -> Result<T, Fault> {
+    T::fetch(|bytes| m.read(addr, bytes))
+}
+
+/// Writes a value of the program's.
+#[inline]
+pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault> {
+    value.give(|bytes| m.write(addr, bytes))
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Reads a value of the program's.
+    #[inline]
+    pub fn get<T: Plain>(&self, addr: u64) -> Result<T, Fault> {
+        get(&self.m, addr)
+    }
+
+    /// Writes a value of the program's.
+    #[inline]
+    pub fn put<T: Plain>(&self, addr: u64, value: T) -> Result<(), Fault> {
+        put(&self.m, addr, value)
+    }
+}
+
 /// Reads a `struct timespec` of the program's: EFAULT, or EINVAL for what is no time.
 pub fn read_timespec(m: &impl Machine, addr: u64) -> Result<Nanos, Errno> {
-    let mut bytes = [0; Timespec::SIZE];
-    m.read(addr, &mut bytes).map_err(|_| Errno::EFAULT)?;
-    Timespec::from_bytes(&bytes).to_nanos()
+    get::<Timespec>(m, addr)?.to_nanos()
 }
 
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.

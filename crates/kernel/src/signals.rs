@@ -370,7 +370,7 @@ impl<M: Machine> Kernel<M> {
         let state = self.m.extended_state();
         let plan = FramePlan::new(delivery, interrupted.rsp, state).ok()?;
         self.m.xstate_to_frame(t, plan.fpstate).ok()?;
-        self.m.write(plan.fpstate + abi::frame::SW_RESERVED as u64, &state.sw_bytes().to_bytes()).ok()?;
+        self.put(plan.fpstate + abi::frame::SW_RESERVED as u64, state.sw_bytes()).ok()?;
         if let Some((at, magic)) = state.magic2() {
             self.m.write(plan.fpstate + at, &magic).ok()?;
         }

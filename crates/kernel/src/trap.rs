@@ -116,6 +116,13 @@ impl From<Errno> for Out {
     }
 }
 
+/// 0 for what has nothing to say.
+impl<E: Into<Errno>> From<Result<(), E>> for Out {
+    fn from(r: Result<(), E>) -> Out {
+        r.map_or_else(|e| e.into().into(), |()| Out::Done(0))
+    }
+}
+
 impl From<Result<usize, Errno>> for Out {
     fn from(r: Result<usize, Errno>) -> Out {
         Out::Done(Errno::ret_of(r))

@@ -114,12 +114,8 @@ impl<M: Host> Linux<'_, M> {
         if call.nr == nr::ALARM {
             return call.args[0] as u32 != 0;
         }
-        let mut bytes = [0; Itimerval::SIZE];
         let new = call.args[1];
-        match self.m.read(new, &mut bytes) {
-            Ok(()) => Itimerval::from_bytes(&bytes).value.to_nanos() != Ok(Nanos::ZERO),
-            Err(_) => new != 0,
-        }
+        self.get::<Itimerval>(new).map_or(new != 0, |timer| timer.value.to_nanos() != Ok(Nanos::ZERO))
     }
 
     /// Calls by which a program asks for signals.

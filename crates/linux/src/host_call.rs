@@ -292,7 +292,7 @@ impl<M: Host> Linux<'_, M> {
     /// `connect(2)`: a blocking one goes on when it is interrupted, and the next call says how it has ended.
     fn try_connect(&self, cpu: CpuId, call: &Call) -> Tried {
         let [fd, address, ..] = call.args;
-        let by_internet = self.m.load_u64(address).is_ok_and(|word| matches!(word as u16, AF_INET | AF_INET6));
+        let by_internet = self.get::<u64>(address).is_ok_and(|word| matches!(word as u16, AF_INET | AF_INET6));
         if !by_internet || !self.is_crowd() {
             return Tried::MustWait;
         }
@@ -309,8 +309,7 @@ impl<M: Host> Linux<'_, M> {
     /// Message queues of POSIX: a call whose time is over does not wait.
     fn try_queue(&self, call: &Call) -> Tried {
         let [fd, at, len, priority, time, _] = call.args;
-        let mut given = [0; Timespec::SIZE];
-        if time != 0 && (self.m.read(time, &mut given).is_err() || Timespec::from_bytes(&given).to_nanos().is_err()) {
+        if time != 0 && kernel::machine::read_timespec(&self.m, time).is_err() {
             // It is refused.
             return Tried::Done(self.m.host(*call));
         }

@@ -74,8 +74,7 @@ impl<M: Host> Linux<'_, M> {
             // pselect6, io_pgetevents: the sixth argument is the address of both.
             _ => {
                 bare.args[5] = 0;
-                let load = |at| self.m.load_u64(at).map_err(|_| Errno::EFAULT);
-                (Some(a[4]), if a[5] == 0 { (0, 0) } else { (load(a[5])?, load(a[5].wrapping_add(8))?) })
+                (Some(a[4]), if a[5] == 0 { (0, 0) } else { self.get::<[u64; 2]>(a[5])?.into() })
             }
         };
         let at_once = match time {
@@ -87,7 +86,7 @@ impl<M: Host> Linux<'_, M> {
             (0, _) => None,
             (at, size) => {
                 SigSet::check_size(size as usize)?;
-                Some(SigSet(self.m.load_u64(at).map_err(|_| Errno::EFAULT)?).blockable())
+                Some(self.get::<SigSet>(at)?.blockable())
             }
         };
         Ok(Masked { call: bare, mask, at_once })

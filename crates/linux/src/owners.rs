@@ -147,9 +147,9 @@ impl<M: Host> Linux<'_, M> {
         let at = call.args[2];
         if result == 0
             && let Some(tid) = self.state().owners.of(call.args[0] as i32)
-            && self.m.load_u64(at) == Ok(u64::from(F_OWNER_PID) | (self.config().pid.0 as u64) << 32)
+            && self.get::<u64>(at) == Ok(u64::from(F_OWNER_PID) | (self.config().pid.0 as u64) << 32)
         {
-            self.m.store_u64(at, u64::from(F_OWNER_TID) | (tid.0 as u64) << 32).map_err(|_| Errno::EFAULT)?;
+            self.put::<u64>(at, u64::from(F_OWNER_TID) | (tid.0 as u64) << 32)?;
         }
         Ok(result)
     }

@@ -100,13 +100,13 @@ impl<M: Host> Linux<'_, M> {
         }
         let me = self.tid(t).0 as u32;
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+            let word = self.m.load_u32(addr)?;
             let owner = word & FUTEX_TID_MASK;
             if owner == me {
                 return Err(Errno::EDEADLK);
             }
             if owner == 0 {
-                if self.m.cas_u32(addr, word, word | me).map_err(|_| Errno::EFAULT)? == word {
+                if self.m.cas_u32(addr, word, word | me)? == word {
                     return Ok(Out::Done(0));
                 }
                 continue;
@@ -115,7 +115,7 @@ impl<M: Host> Linux<'_, M> {
                 return Err(Errno::EAGAIN);
             }
             let marked = word | FUTEX_WAITERS;
-            if self.m.cas_u32(addr, word, marked).map_err(|_| Errno::EFAULT)? != word || self.bury_owner(addr, marked) {
+            if self.m.cas_u32(addr, word, marked)? != word || self.bury_owner(addr, marked) {
                 continue;
             }
             if timeout == 0 {
@@ -136,12 +136,12 @@ impl<M: Host> Linux<'_, M> {
         }
         let me = self.tid(t).0 as u32;
         loop {
-            let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+            let word = self.m.load_u32(addr)?;
             if word & FUTEX_TID_MASK != me {
                 return Err(Errno::EPERM);
             }
             let free = word & FUTEX_WAITERS;
-            if self.m.cas_u32(addr, word, free).map_err(|_| Errno::EFAULT)? != word {
+            if self.m.cas_u32(addr, word, free)? != word {
                 continue;
             }
             if free != 0 && self.wake_shared(addr) == 0 {

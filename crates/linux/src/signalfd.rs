@@ -45,7 +45,7 @@ impl Descriptors {
 impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_signalfd(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let out = self.pass(cpu, call);
-        if let (Out::Done(0..), Ok(mask)) = (out, self.m.load_u64(call.args[1])) {
+        if let (Out::Done(0..), Ok(mask)) = (out, self.get::<u64>(call.args[1])) {
             let mask = SigSet(mask).blockable().without(NEVER_LEFT);
             self.state().descriptors.named.fetch_or(mask.0, Relaxed);
             for signal in mask.iter() {

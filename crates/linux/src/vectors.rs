@@ -46,7 +46,8 @@ impl<M: Host> Linux<'_, M> {
         // struct msghdr: the pieces' address is its third word, their number the fourth.
         let pieces = match call.nr {
             nr::SENDMSG => {
-                Pieces { at: self.m.load_u64(a[1].wrapping_add(16))?, count: self.m.load_u64(a[1].wrapping_add(24))? }
+                let [at, count] = self.get(a[1].wrapping_add(16))?;
+                Pieces { at, count }
             }
             _ => Pieces { at: a[1], count: a[2] },
         };
@@ -58,8 +59,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn piece(&self, pieces: Pieces, i: u64) -> Result<[u64; 2], Fault> {
-        let at = pieces.at.wrapping_add(i * 16);
-        Ok([self.m.load_u64(at)?, self.m.load_u64(at.wrapping_add(8))?])
+        self.get(pieces.at.wrapping_add(i * 16))
     }
 
     /// The whole call.

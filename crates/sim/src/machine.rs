@@ -236,16 +236,6 @@ impl Machine for SimMachine {
         Ok(found)
     }
 
-    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
-        let mut bytes = [0; 8];
-        self.inner.lock().memory.read(addr, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
-        self.inner.lock().memory.write(addr, &value.to_le_bytes())
-    }
-
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
         self.inner.lock().memory.read(addr, to)
     }

@@ -139,14 +139,6 @@ impl Machine for Host {
     fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
         user::cas_u32(addr, old, new).map_err(|_| Fault)
     }
-    #[inline(always)]
-    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
-        user::load_u64(addr).map_err(|_| Fault)
-    }
-    #[inline(always)]
-    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
-        user::store_u64(addr, value).map_err(|_| Fault)
-    }
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
         user::read(addr, to).map_err(|_| Fault)
     }

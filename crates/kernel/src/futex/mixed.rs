@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
                 if wake < 0 || moved < 0 {
                     return Err(Errno::EINVAL);
                 }
-                let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+                let word = self.m.load_u32(addr)?;
                 if cmd == FUTEX_CMP_REQUEUE && word != val3 as u32 {
                     return Err(Errno::EAGAIN);
                 }

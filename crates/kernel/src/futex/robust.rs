@@ -66,9 +66,7 @@ impl<M: Machine> Kernel<M> {
     /// The word of the robust lock that `t` is about to take or to release, as it says itself.
     pub fn pending_robust(&self, t: ThreadIdx) -> Option<u64> {
         let at = self.thread(t).robust_list.load(Relaxed);
-        let mut bytes = [0; RobustListHead::SIZE];
-        self.m.read((at != 0).then_some(at)?, &mut bytes).ok()?;
-        let head = RobustListHead::from_bytes(&bytes);
+        let head: RobustListHead = self.get((at != 0).then_some(at)?).ok()?;
         let pending = Entry(head.list_op_pending);
         (pending.at() != 0).then(|| pending.at().wrapping_add_signed(head.futex_offset))
     }
@@ -80,7 +78,7 @@ impl<M: Machine> Kernel<M> {
         }
         Some(Rest {
             kind: Kind::Robust,
-            addr: self.m.load_u64(head).ok()?,
+            addr: self.get::<u64>(head).ok()?,
             count: ROBUST_LIST_LIMIT as u32,
             before: 0,
             bitset: 0,
@@ -93,11 +91,7 @@ impl<M: Machine> Kernel<M> {
 
     pub(super) fn robust_round(&self, cpu: CpuId, t: ThreadIdx, rest: Rest) -> Round {
         const END: Round = Round::Done(Errno::ERESTARTNOINTR.to_ret());
-        let mut bytes = [0; RobustListHead::SIZE];
-        if self.m.read(rest.addr2, &mut bytes).is_err() {
-            return END;
-        }
-        let head = RobustListHead::from_bytes(&bytes);
+        let Ok(head) = self.get::<RobustListHead>(rest.addr2) else { return END };
         let pending = Entry(head.list_op_pending);
         let word = |e: Entry| e.at().wrapping_add_signed(head.futex_offset);
         let (mut entry, mut left) = (Entry(rest.addr), rest.count);
@@ -107,7 +101,7 @@ impl<M: Machine> Kernel<M> {
                 return Round::More(Rest { addr: entry.0, count: left, ..rest });
             }
             // The next one first: once its word is free, an entry may be gone.
-            let next = self.m.load_u64(entry.at());
+            let next = self.get::<u64>(entry.at());
             // The pending one may be in the list; it is done last.
             if entry.at() != pending.at() && self.owner_died(cpu, t, word(entry), entry.inherits(), false).is_err() {
                 return END;

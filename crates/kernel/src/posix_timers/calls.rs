@@ -44,14 +44,11 @@ impl<M: Machine> Kernel<M> {
         if at == 0 {
             return Err(Errno::EINVAL);
         }
-        let mut bytes = [0; Itimerspec::SIZE];
-        self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
-        Itimerspec::from_bytes(&bytes).to_nanos()
+        self.get::<Itimerspec>(at)?.to_nanos()
     }
 
     fn write_setting(&self, at: u64, setting: ItimerValue) -> Out {
-        let bytes = Itimerspec::from_nanos(setting.interval, setting.value).to_bytes();
-        if self.m.write(at, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.put(at, Itimerspec::from_nanos(setting.interval, setting.value)).into()
     }
 
     pub(crate) fn sys_timer_gettime(&self, cpu: CpuId, call: &Call) -> Out {

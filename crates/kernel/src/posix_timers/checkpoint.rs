@@ -31,7 +31,7 @@ impl<M: Machine> Kernel<M> {
                 self.timer_table().set_next_id(call.args[0] as u32);
                 Out::Done(0)
             }
-            call::PROCESS_TIME => match self.m.write(call.args[0], &self.process_record().to_bytes()) {
+            call::PROCESS_TIME => match self.put(call.args[0], self.process_record()) {
                 Ok(()) => Out::Done(VERSION as isize),
                 Err(_) => Errno::EFAULT.into(),
             },
@@ -42,11 +42,7 @@ impl<M: Machine> Kernel<M> {
     /// Up to 64 timers from the cursor on (law 4); `TAKE` deletes them.
     fn sys_timers_copy(&self, call: &Call) -> Out {
         let [buffer, count, cursor_at, flags, ..] = call.args;
-        let mut word = [0; 8];
-        if self.m.read(cursor_at, &mut word).is_err() {
-            return Errno::EFAULT.into();
-        }
-        let cursor = u64::from_le_bytes(word);
+        let Ok(cursor) = self.get::<u64>(cursor_at) else { return Errno::EFAULT.into() };
         if flags & !TAKE != 0 {
             return Errno::EINVAL.into();
         }
@@ -70,7 +66,7 @@ impl<M: Machine> Kernel<M> {
         for listed in found.into_iter().flatten() {
             let listed = if flags & TAKE != 0 { self.take_timer(listed.id as i32) } else { Some(listed) };
             let Some(listed) = listed else { continue };
-            if self.m.write(buffer + (told * SIZE) as u64, &self.timer_record(&listed).to_bytes()).is_err() {
+            if self.put(buffer + (told * SIZE) as u64, self.timer_record(&listed)).is_err() {
                 return Errno::EFAULT.into();
             }
             told += 1;

@@ -69,19 +69,12 @@ impl<M: Machine> Kernel<M> {
 
     /// False: the call is to be made again.
     fn timer_create(&self, cpu: CpuId, t: ThreadIdx, clock_raw: i32, event: u64, id_at: u64) -> Result<bool, Errno> {
-        let mut bytes = [0; SigEvent::SIZE];
-        let event = match event {
-            0 => None,
-            at => {
-                self.m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
-                Some(SigEvent::from_bytes(&bytes))
-            }
-        };
+        let event = if event == 0 { None } else { Some(self.get(event)?) };
         let clock = TimerClock::new(clock_raw).map_err(errno)?;
         let table = &self.posix.timers.table;
         let mut id = None;
         if table.is_restoring() {
-            let raw = self.m.load_u32(id_at).map_err(|_| Errno::EFAULT)?;
+            let raw = self.m.load_u32(id_at)?;
             id = Some(wanted_id(raw as i32).map_err(errno)?);
         }
         self.reserve_and_make(cpu, t, id, Wanted { clock, clock_raw, event, id_at: Some(id_at) })
@@ -149,7 +142,7 @@ impl<M: Machine> Kernel<M> {
             Some(e) => (Notify::new(e.notify, e.signo, e.tid, &who).map_err(errno)?, e.value),
         };
         if let Some(at) = wanted.id_at {
-            self.m.store_u32(at, id).map_err(|_| Errno::EFAULT)?;
+            self.m.store_u32(at, id)?;
         }
         let (base, whose) = match wanted.clock.resolve(&who) {
             Ok(base) => (base, Whose::Ours),

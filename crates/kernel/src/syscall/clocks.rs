@@ -75,11 +75,7 @@ impl<M: Machine> Kernel<M> {
                 Err(e) => return e.into(),
             },
         };
-        self.give(to, &Timespec::from_nanos(used).to_bytes())
-    }
-
-    fn give(&self, to: u64, bytes: &[u8]) -> Out {
-        if self.m.write(to, bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.put(to, Timespec::from_nanos(used)).into()
     }
 
     pub(crate) fn sys_clock_getres(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -91,7 +87,7 @@ impl<M: Machine> Kernel<M> {
         }
         let hz = 1_000_000_000 / self.config.tick.0.max(1);
         let resolution = ClockId::from_raw(clock as i32).and_then(|c| c.cpu_resolution(hz)).unwrap_or(Nanos(1));
-        if to == 0 { Out::Done(0) } else { self.give(to, &Timespec::from_nanos(resolution).to_bytes()) }
+        if to == 0 { Out::Done(0) } else { self.put(to, Timespec::from_nanos(resolution)).into() }
     }
 
     /// A clock of CPU time cannot be set; the host says how, but it does not know our threads.
@@ -99,7 +95,7 @@ impl<M: Machine> Kernel<M> {
         let [clock, from, ..] = call.args;
         let asker = Asker { k: self, t };
         let Some(ClockId::Cpu(id)) = ClockId::from_raw(clock as i32) else { return self.foreign(cpu, t, call) };
-        if self.m.read(from, &mut [0; Timespec::SIZE]).is_err() {
+        if self.get::<Timespec>(from).is_err() {
             return Errno::EFAULT.into();
         }
         match (id.resolve(&asker, false), ClockId::Cpu(id).cpu_settime(&asker)) {
@@ -150,10 +146,7 @@ impl<M: Machine> Kernel<M> {
             RUSAGE_THREAD => self.thread_usage(t),
             _ => return out,
         };
-        let mut bytes = [0; 2 * Timeval::SIZE];
-        bytes[..16].copy_from_slice(&Timeval::from_nanos(usage.utime).to_bytes());
-        bytes[16..].copy_from_slice(&Timeval::from_nanos(usage.stime).to_bytes());
-        self.give(to, &bytes)
+        self.put(to, [usage.utime, usage.stime].map(Timeval::from_nanos)).into()
     }
 
     /// The host's answer, with our user and system time in it. The children's times are the host's.
@@ -165,13 +158,7 @@ impl<M: Machine> Kernel<M> {
         }
         let _ = self.compare_with_host(cpu, t);
         let (utime, stime) = self.process_usage().in_clock_ticks();
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&utime.to_le_bytes());
-        bytes[8..].copy_from_slice(&stime.to_le_bytes());
-        match self.give(to, &bytes) {
-            Out::Done(0) => out,
-            fault => fault,
-        }
+        self.put(to, [utime, stime]).map_or_else(|fault| Errno::from(fault).into(), |()| out)
     }
 }
 

@@ -64,7 +64,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     fn read_clone_args_within<const MOST: usize>(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
         let mut bytes = [0; MOST];
-        self.m.read(addr, &mut bytes[..size]).map_err(|_| Errno::EFAULT)?;
+        self.m.read(addr, &mut bytes[..size])?;
         CloneArgs::read(&bytes[..size])
     }
 

@@ -68,9 +68,7 @@ impl<M: Machine> Kernel<M> {
     fn read_words(&self, addr: u64, n: usize) -> Result<Words, Errno> {
         let mut words = Words { all: [NO_WORD; FUTEX_WAITV_MAX as usize], len: n };
         for (i, word) in words.all[..n].iter_mut().enumerate() {
-            let mut bytes = [0; FutexWaitv::SIZE];
-            self.m.read(addr.wrapping_add((i * FutexWaitv::SIZE) as u64), &mut bytes).map_err(|_| Errno::EFAULT)?;
-            *word = FutexWaitv::from_bytes(&bytes);
+            *word = self.get(addr.wrapping_add((i * FutexWaitv::SIZE) as u64))?;
             check_flags(word.flags)?;
             check_value(word.val)?;
             if word.reserved != 0 {

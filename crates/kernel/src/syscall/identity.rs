@@ -44,8 +44,7 @@ impl<M: Machine> Kernel<M> {
             None => return self.foreign(cpu, t, call),
         };
         let head = self.thread(target).robust_list.load(Relaxed);
-        let stored = self.m.store_u64(a[2], abi::futex::RobustListHead::SIZE as u64).and(self.m.store_u64(a[1], head));
-        if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.put::<u64>(a[2], abi::futex::RobustListHead::SIZE as u64).and(self.put::<u64>(a[1], head)).into()
     }
 
     /// The process's id for that of a thread of it; others as they are.
@@ -68,13 +67,7 @@ impl<M: Machine> Kernel<M> {
         let a = &call.args;
         match a[0] {
             PR_SET_NAME => self.set_name(cpu, t, call),
-            PR_GET_NAME => {
-                if self.m.write(a[1], &thread.name_bytes()).is_err() {
-                    Errno::EFAULT.into()
-                } else {
-                    Out::Done(0)
-                }
-            }
+            PR_GET_NAME => self.m.write(a[1], &thread.name_bytes()).into(),
             PR_SET_TIMERSLACK => {
                 thread.set_slack(a[1]);
                 Out::Done(0)
@@ -82,7 +75,7 @@ impl<M: Machine> Kernel<M> {
             PR_GET_TIMERSLACK => Out::Done(thread.slacks()[0] as isize),
             PR_GET_TID_ADDRESS => {
                 let word = thread.clear_child_tid.load(Relaxed);
-                if self.m.store_u64(a[1], word).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+                self.put::<u64>(a[1], word).into()
             }
             PR_TIMER_CREATE_RESTORE_IDS => self.restore_timer_ids(cpu, a),
             PR_SET_KEEPCAPS
@@ -152,19 +145,10 @@ impl<M: Machine> Kernel<M> {
                 self.m.set_fs_base(t, a[1]);
                 Out::Done(0)
             }
-            ARCH_GET_FS => {
-                let stored = self.m.store_u64(a[1], self.m.fs_base(t));
-                if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
-            }
+            ARCH_GET_FS => self.put::<u64>(a[1], self.m.fs_base(t)).into(),
             // The GS base names the carrier; a program's own is not supported (CAVEATS).
             ARCH_SET_GS => Errno::EPERM.into(),
-            ARCH_GET_GS => {
-                if self.m.store_u64(a[1], 0).is_err() {
-                    Errno::EFAULT.into()
-                } else {
-                    Out::Done(0)
-                }
-            }
+            ARCH_GET_GS => self.put::<u64>(a[1], 0).into(),
             // The machine asks the processor, too: as one that cannot refuse to say.
             ARCH_SET_CPUID if a[1] == 0 => Errno::ENODEV.into(),
             _ => self.foreign(cpu, t, call),

@@ -24,11 +24,10 @@ impl<M: Machine> Kernel<M> {
         let Some(which) = kind(which) else { return self.foreign(cpu, t, call) };
         let mut value = ItimerValue::default();
         if new != 0 {
-            let mut bytes = [0; Itimerval::SIZE];
-            if self.m.read(new, &mut bytes).is_err() {
-                return Errno::EFAULT.into();
-            }
-            let wanted = Itimerval::from_bytes(&bytes);
+            let wanted: Itimerval = match self.get(new) {
+                Ok(wanted) => wanted,
+                Err(fault) => return Errno::from(fault).into(),
+            };
             match (wanted.value.to_nanos(), wanted.interval.to_nanos()) {
                 (Ok(first), Ok(interval)) => value = ItimerValue { value: first, interval },
                 _ => return Errno::EINVAL.into(),
@@ -48,7 +47,6 @@ impl<M: Machine> Kernel<M> {
 
     fn give_itimer(&self, to: u64, it: ItimerValue) -> Out {
         let (value, interval) = (Timeval::from_nanos(it.value), Timeval::from_nanos(it.interval));
-        let bytes = Itimerval { interval, value }.to_bytes();
-        if self.m.write(to, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.put(to, Itimerval { interval, value }).into()
     }
 }

@@ -43,10 +43,7 @@ impl<M: Machine> Kernel<M> {
         if old == 0 {
             return Out::Done(0);
         }
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&before.cur.to_le_bytes());
-        bytes[8..].copy_from_slice(&before.max.to_le_bytes());
-        if self.m.write(old, &bytes).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.put(old, [before.cur, before.max]).into()
     }
 
     /// The old limit; 0 changes nothing.
@@ -55,8 +52,7 @@ impl<M: Machine> Kernel<M> {
         if new == 0 {
             return Ok(before);
         }
-        let cur = self.m.load_u64(new).map_err(|_| Errno::EFAULT)?;
-        let max = self.m.load_u64(new + 8).map_err(|_| Errno::EFAULT)?;
+        let [cur, max] = self.get(new)?;
         let wanted = Rlimit { cur, max };
         let privileged = max > before.max && M::Personality::may(&self.m, Capability::RaiseLimits);
         before.may_become(wanted, privileged).map_err(|e| Errno(e.errno()))?;

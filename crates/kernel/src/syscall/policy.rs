@@ -141,10 +141,7 @@ impl<M: Machine> Kernel<M> {
         }
         match self.sched_target(t, pid as i32) {
             Target::Foreign => self.foreign(cpu, t, call),
-            Target::Ours(target) => {
-                let stored = self.m.store_u32(to, u32::from(self.sched.attr(target).rt.0));
-                if stored.is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
-            }
+            Target::Ours(target) => self.m.store_u32(to, u32::from(self.sched.attr(target).rt.0)).into(),
         }
     }
 
@@ -174,10 +171,10 @@ impl<M: Machine> Kernel<M> {
             }
             e
         };
-        let size = self.m.load_u32(from).map_err(|_| Errno::EFAULT)?;
+        let size = self.m.load_u32(from)?;
         let size = SchedAttr::check_size(size).map_err(too_big)?;
         let mut bytes = [0; 4096];
-        self.m.read(from, &mut bytes[..size]).map_err(|_| Errno::EFAULT)?;
+        self.m.read(from, &mut bytes[..size])?;
         SchedAttr::read(&bytes[..size]).map_err(too_big)
     }
 
@@ -192,7 +189,7 @@ impl<M: Machine> Kernel<M> {
         // Bytes after the known fields are zero (`copy_struct_to_user`).
         let mut bytes = [0; 4096];
         bytes[..known.len()].copy_from_slice(&known);
-        if self.m.write(to, &bytes[..size]).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.m.write(to, &bytes[..size]).into()
     }
 
     pub(crate) fn sys_sched_rr_get_interval(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -202,7 +199,7 @@ impl<M: Machine> Kernel<M> {
         }
         let Target::Ours(target) = self.sched_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let interval = Timespec::from_nanos(self.sched.rr_interval(target));
-        if self.m.write(to, &interval.to_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        self.put(to, interval).into()
     }
 
     /// One of our threads: its own nice value, as Linux keeps it per thread. Whole groups and

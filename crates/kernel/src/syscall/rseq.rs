@@ -70,15 +70,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn abort_section(&self, t: ThreadIdx, area: u64) -> Result<(), crate::Fault> {
-        let at = self.m.load_u64(area + rseq::RSEQ_CS as u64)?;
+        let at = self.get::<u64>(area + rseq::RSEQ_CS as u64)?;
         if at == 0 {
             return Ok(());
         }
-        let mut bytes = [0; rseq::CriticalSection::SIZE];
-        self.m.read(at, &mut bytes)?;
-        let section = rseq::CriticalSection::from_bytes(&bytes);
+        let section: rseq::CriticalSection = self.get(at)?;
         let mut r = self.m.registers(t);
-        self.m.store_u64(area + rseq::RSEQ_CS as u64, 0)?;
+        self.put::<u64>(area + rseq::RSEQ_CS as u64, 0)?;
         if !section.contains(r.rip) {
             return Ok(());
         }

@@ -16,7 +16,7 @@ const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
 
 impl<M: Machine> Kernel<M> {
     fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
-        self.m.load_u64(addr).map(SigSet).map_err(|_| Errno::EFAULT)
+        Ok(self.get(addr)?)
     }
 
     pub(crate) fn sys_sigprocmask(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
@@ -36,10 +36,7 @@ impl<M: Machine> Kernel<M> {
             (Some(how), Some(change)) => self.set_mask(t, how, change),
             _ => self.thread(t).signals.0.lock().blocked(),
         };
-        if old != 0 && self.m.store_u64(old, before.0).is_err() {
-            return Errno::EFAULT.into();
-        }
-        Out::Done(0)
+        if old == 0 { Out::Done(0) } else { self.put(old, before).into() }
     }
 
     fn set_mask(&self, t: ThreadIdx, how: MaskHow, set: SigSet) -> SigSet {
@@ -69,11 +66,10 @@ impl<M: Machine> Kernel<M> {
         }
         let mut action = None;
         if new != 0 {
-            let mut bytes = [0; SigAction::SIZE];
-            if self.m.read(new, &mut bytes).is_err() {
-                return Errno::EFAULT.into();
+            match self.get::<SigAction>(new) {
+                Ok(new) => action = Some(new),
+                Err(fault) => return Errno::from(fault).into(),
             }
-            action = Some(SigAction::from_bytes(&bytes));
         }
         let Some(signal) = Signal::from_raw(signal as i32) else { return Errno::EINVAL.into() };
         let (before, flushed, revived) = {
@@ -105,10 +101,7 @@ impl<M: Machine> Kernel<M> {
                 self.m.stops_changed();
             }
         }
-        if old != 0 && self.m.write(old, &before.to_bytes()).is_err() {
-            return Errno::EFAULT.into();
-        }
-        Out::Done(0)
+        if old == 0 { Out::Done(0) } else { self.put(old, before).into() }
     }
 
     pub(crate) fn sys_sigreturn(&self, cpu: CpuId, t: ThreadIdx) -> Out {
@@ -149,7 +142,7 @@ impl<M: Machine> Kernel<M> {
             }
             before
         };
-        if a[1] != 0 && self.m.write(a[1], &before.to_bytes()).is_err() { Errno::EFAULT.into() } else { Out::Done(0) }
+        if a[1] == 0 { Out::Done(0) } else { self.put(a[1], before).into() }
     }
 
     pub(crate) fn sys_sigsuspend(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
@@ -278,7 +271,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn report_taken(&self, to: u64, info: &SigInfo) -> isize {
-        if to != 0 && self.m.write(to, &info.to_bytes()).is_err() {
+        if to != 0 && self.put(to, *info).is_err() {
             return Errno::EFAULT.to_ret();
         }
         info.signo() as isize
@@ -369,7 +362,7 @@ impl<M: Machine> Kernel<M> {
     /// What the current thread `t` sends to the thread or process that it calls `id`; `None` if it only asks whether it may.
     fn read_info(&self, t: ThreadIdx, id: i32, from: u64, signal: i32) -> Result<Option<SigInfo>, Errno> {
         let mut bytes = [0; 128];
-        self.m.read(from, &mut bytes).map_err(|_| Errno::EFAULT)?;
+        self.m.read(from, &mut bytes)?;
         bytes[..4].copy_from_slice(&signal.to_le_bytes());
         let info = SigInfo::read(&bytes)?;
         // Nobody else may seem to be the kernel, or `tgkill(2)` (`do_rt_sigqueueinfo`).

@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         }
         let left = Nanos(wait.deadline.load(Relaxed)).since(self.m.clock(Clock::Monotonic));
         let rem = wait.a.load(Relaxed);
-        if rem != 0 && self.m.write(rem, &Timespec::from_nanos(left).to_bytes()).is_err() {
+        if rem != 0 && self.put(rem, Timespec::from_nanos(left)).is_err() {
             return Some(Errno::EFAULT.to_ret());
         }
         wait.call.store(nr::NANOSLEEP as u32, Relaxed);

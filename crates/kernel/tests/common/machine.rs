@@ -180,12 +180,6 @@ impl Machine for TestMachine {
         }
         Ok(found)
     }
-    fn load_u64(&self, addr: u64) -> Result<u64, Fault> {
-        self.state().load(addr).map(u64::from_le_bytes)
-    }
-    fn store_u64(&self, addr: u64, value: u64) -> Result<(), Fault> {
-        self.state().store(addr, &value.to_le_bytes())
-    }
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
         let len = to.len();
         self.state().copy(addr, len, |byte, i| to[i] = *byte)

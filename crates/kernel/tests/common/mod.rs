@@ -152,7 +152,7 @@ impl World {
     }
 
     pub fn poke_u64(&self, addr: u64, value: u64) {
-        kernel::Machine::store_u64(&self.kernel.m, addr, value).unwrap();
+        kernel::machine::put(&self.kernel.m, addr, value).unwrap();
     }
 
     pub fn peek(&self, addr: u64) -> u32 {

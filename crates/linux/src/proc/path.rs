@@ -45,7 +45,7 @@ impl<M: Host> Linux<'_, M> {
     /// nothing may be there.
     #[inline]
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
-        let first = if at % PAGE <= PAGE - 8 { self.m.load_u64(at) } else { self.word_at_end(at) };
+        let first = if at % PAGE <= PAGE - 8 { self.get::<u64>(at) } else { self.word_at_end(at) };
         let is = |word: u64| match word as u8 {
             b'/' => word & PREFIX_MASK == PREFIX_WORD || matches!((word >> 8) as u8, b'/' | b'.'),
             first => {
@@ -71,7 +71,7 @@ impl<M: Host> Linux<'_, M> {
             let room = to.get_mut(len..).filter(|room| !room.is_empty())?;
             match room.first_chunk_mut() {
                 Some(bytes) if at % PAGE <= PAGE - 8 => {
-                    *bytes = self.m.load_u64(at).ok()?.to_le_bytes();
+                    *bytes = self.get::<u64>(at).ok()?.to_le_bytes();
                     if let Some(zero) = bytes.iter().position(|&byte| byte == 0) {
                         return Some(len + zero);
                     }

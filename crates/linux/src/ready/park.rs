@@ -281,7 +281,7 @@ impl<M: Host> Linux<'_, M> {
         if let (Some(at), Some(end)) = (time_left_at(call), thread.wait.armed()) {
             let left = end.since(self.m.monotonic_bounds().1);
             // As Linux: whether it could be told changes nothing.
-            let _ = self.m.write(at, &Timespec::from_nanos(left).to_bytes());
+            let _ = self.put(at, Timespec::from_nanos(left));
         }
         let result = self.outcome(t, call.nr, result);
         self.finish_wait(t, result);

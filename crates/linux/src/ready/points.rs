@@ -2,7 +2,7 @@
 
 use crate::Host;
 use abi::epoll::Readiness;
-use abi::{Errno, Timespec, nr};
+use abi::{Errno, nr};
 use alloc::vec::Vec;
 use ids::Nanos;
 use kernel::wait::Deadline;
@@ -107,7 +107,7 @@ impl Points {
         let mut points = Points::new(false);
         for i in 0..(count <= POINTS_MAX as u64).then_some(count)? {
             // struct pollfd: descriptor, events, and what the host answers.
-            let word = m.load_u64(at.wrapping_add(i * 8)).ok()?;
+            let word = kernel::machine::get::<u64>(m, at.wrapping_add(i * 8)).ok()?;
             let (fd, events) = (word as u32, (word >> 32) as u16);
             if fd as i32 >= 0 {
                 // Without any event it waits for errors, which are told with either.
@@ -129,7 +129,7 @@ impl Points {
             let mut found = [0; 3];
             for (found, &set) in found.iter_mut().zip(sets) {
                 if set != 0 {
-                    *found = m.load_u64(set.wrapping_add(word as u64 * 8)).ok()?;
+                    *found = kernel::machine::get::<u64>(m, set.wrapping_add(word as u64 * 8)).ok()?;
                 }
             }
             let [read, write, except] = found;
@@ -164,9 +164,7 @@ pub(super) fn deadline(m: &impl Host, call: &Call) -> Result<Option<Deadline>, E
         _ => match timespec_of(call) {
             None => Ok(None),
             Some(at) => {
-                let mut bytes = [0; Timespec::SIZE];
-                m.read(at, &mut bytes).map_err(|_| Errno::EFAULT)?;
-                let time = Timespec::from_bytes(&bytes).to_nanos()?;
+                let time = kernel::machine::read_timespec(m, at)?;
                 let is_moment = matches!(call.nr, nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND);
                 Ok(Some(if is_moment { Deadline { at: time, clock: Clock::Realtime } } else { after(m, time) }))
             }

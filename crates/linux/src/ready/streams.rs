@@ -150,5 +150,5 @@ fn changes_file(call: &Call) -> bool {
 fn passes_control(m: &impl Host, message: u64) -> bool {
     /// Of `msg_controllen`, in bytes.
     const AT: u64 = 40;
-    m.load_u64(message.wrapping_add(AT)) != Ok(0)
+    kernel::machine::get::<u64>(m, message.wrapping_add(AT)) != Ok(0)
 }

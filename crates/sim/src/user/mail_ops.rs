@@ -92,7 +92,7 @@ fn begin(how: TakeMessage, buffer: u64, env: &Env<'_>) -> Next {
     let Some(millis) = how.poll else { return read(how, how.fd, buffer, env) };
     for (i, fd) in [how.fd, how.spare].into_iter().enumerate() {
         let one = fd | POLLIN << 32;
-        env.machine.store_u64(buffer + 8 * i as u64, one).expect("the scratch memory is mapped");
+        kernel::machine::put(env.machine, buffer + 8 * i as u64, one).expect("the scratch memory is mapped");
     }
     (MailOp::Polled(how, env.machine.now()), call(nr::POLL, &[buffer, 2, millis as u64]))
 }
@@ -105,7 +105,7 @@ fn read(how: TakeMessage, fd: u64, buffer: u64, env: &Env<'_>) -> Next {
 fn polled(how: TakeMessage, began: Nanos, input: isize, buffer: u64, env: &Env<'_>) -> Option<Next> {
     let passed = env.machine.now().since(began);
     let limit = how.poll.and_then(|ms| u64::try_from(ms).ok()).map(Nanos::from_millis);
-    let says = |i: u64| env.machine.load_u64(buffer + 8 * i).map_or(0, |word| word >> 48);
+    let says = |i: u64| kernel::machine::get::<u64>(env.machine, buffer + 8 * i).map_or(0, |word| word >> 48);
     match input {
         0 if limit.is_some_and(|limit| passed >= limit) => Some(begin(how, buffer, env)),
         _ if input == Errno::EINTR.to_ret() => Some(begin(how, buffer, env)),

@@ -38,9 +38,9 @@ pub(super) enum Refused {
     TryAgain,
 }
 
-impl From<Errno> for Refused {
-    fn from(e: Errno) -> Refused {
-        Refused::With(e)
+impl<E: Into<Errno>> From<E> for Refused {
+    fn from(e: E) -> Refused {
+        Refused::With(e.into())
     }
 }
 
@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Claim, Refused> {
         let me = self.tid(who).0 as u32;
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+            let word = self.m.load_u32(addr)?;
             if word & FUTEX_TID_MASK == me {
                 return Err(Errno::EDEADLK.into());
             }
@@ -73,7 +73,7 @@ impl<M: Machine> Kernel<M> {
                 0 => word & FUTEX_OWNER_DIED | me | if set_waiters { FUTEX_WAITERS } else { 0 },
                 _ => word | FUTEX_WAITERS,
             };
-            if new != word && self.m.cas_u32(addr, word, new).map_err(|_| Errno::EFAULT)? != word {
+            if new != word && self.m.cas_u32(addr, word, new)? != word {
                 continue;
             }
             if owner == 0 {

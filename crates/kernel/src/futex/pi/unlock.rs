@@ -55,11 +55,11 @@ impl<M: Machine> Kernel<M> {
     /// Writes a new owner into a word as long as it is fit for that: EINVAL if not.
     fn write_owner(&self, addr: u64, new: u32, fit: impl Fn(u32) -> bool) -> Result<(), Errno> {
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr).map_err(|_| Errno::EFAULT)?;
+            let word = self.m.load_u32(addr)?;
             if !fit(word) {
                 return Err(Errno::EINVAL);
             }
-            if self.m.cas_u32(addr, word, new).map_err(|_| Errno::EFAULT)? == word {
+            if self.m.cas_u32(addr, word, new)? == word {
                 return Ok(());
             }
         }
