@@ -30,11 +30,13 @@ pub enum Fault {
     WakeAll,
     /// A write that goes on after a wait begins where the whole began.
     RepeatParked,
+    /// A thread whose descriptor was closed goes on with the number. Models show it.
+    KeepDescriptor,
 }
 
 #[cfg(feature = "planted")]
 impl Fault {
-    /// All of them.
+    /// All that the swarm shows.
     pub const ALL: [Fault; 11] = [
         Fault::RepeatPart,
         Fault::TellLastPart,
@@ -63,6 +65,7 @@ impl Fault {
             Fault::MissEvent => "miss-event",
             Fault::WakeAll => "wake-all",
             Fault::RepeatParked => "repeat-parked",
+            Fault::KeepDescriptor => "keep-descriptor",
         }
     }
 }
@@ -70,7 +73,7 @@ impl Fault {
 /// The fault of a process.
 #[derive(Debug, Default)]
 pub struct Planted {
-    /// Its place in [`Fault::ALL`] plus one; 0: none.
+    /// Its number plus one; 0: none.
     #[cfg(feature = "planted")]
     fault: AtomicU64,
     /// How many opportunities pass before it strikes.

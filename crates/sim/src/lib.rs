@@ -31,6 +31,8 @@ mod history;
 mod linux;
 pub mod machine;
 mod memory;
+#[cfg(all(test, shuttle))]
+mod models;
 pub mod report;
 pub mod rng;
 pub mod swarm;

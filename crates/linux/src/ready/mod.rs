@@ -24,6 +24,8 @@
 //! woken wakes the next when its call is over, however it ended; it keeps the wake-up to itself only if it finds that it
 //! would wait once more, when there is nothing left for others either.
 //!
+//! The simulator's `models.rs` runs this protocol on a model checker.
+//!
 //! Threads that wait for the end of a descriptor's life are found by `Linux::descriptor_closes`.
 
 mod park;

@@ -357,6 +357,9 @@ impl<M: Host> Linux<'_, M> {
     /// If the descriptor of a parked thread, which is in no queue, was closed: the call is about its duplicate from now on.
     fn turn_to_stand_in(&self, t: ThreadIdx, call: &mut Call) {
         let Some(fd) = self.thread(t).parked.stand_in.load(Relaxed).checked_sub(1) else { return };
+        if self.strikes(Fault::KeepDescriptor) {
+            return;
+        }
         call.args[0] = fd.into();
         let point = Point { fd, ..Point::of_key(self.queue_of(t, None)) };
         self.set_queue(t, point.key());

@@ -195,12 +195,18 @@ impl SmallLinux {
 
     /// Another process sends a message, unless it has sent all.
     pub(crate) fn send(&mut self, mailbox: usize) {
-        let Mailbox { messages, coming, .. } = &mut self.mailboxes[mailbox];
+        let coming = &mut self.mailboxes[mailbox].coming;
         if *coming > 0 {
-            (*messages, *coming) = (*messages + 1, *coming - 1);
-            self.changed = true;
-            self.edge(File::Mailbox(mailbox), Readiness::IN);
+            *coming -= 1;
+            self.deliver(mailbox);
         }
+    }
+
+    /// A message comes.
+    pub(crate) fn deliver(&mut self, mailbox: usize) {
+        self.mailboxes[mailbox].messages += 1;
+        self.changed = true;
+        self.edge(File::Mailbox(mailbox), Readiness::IN);
     }
 
     /// Somebody has just found nothing there: now and then a message comes at this very moment, and the poller reports it to
