@@ -127,8 +127,14 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
 /// Seconds without progress after which a process ends, unless the command says otherwise.
 const WATCHDOG: u32 = 10;
 
-static HOOKS: Hooks =
-    Hooks { at_exit: summary::print, in_child: summary::forget, with_allocator_held: crate::heap::hold };
+static HOOKS: Hooks = Hooks {
+    at_exit: summary::print,
+    in_child: || {
+        summary::forget();
+        crate::heap::begin_child();
+    },
+    with_allocator_held: crate::heap::hold,
+};
 
 fn ignored_signals() -> SigSet {
     let mut set = SigSet::EMPTY;

@@ -6,8 +6,8 @@
 //! a fault per page took a third of the time in which a million timers are made. (Huge pages would take fewer faults,
 //! but on fragmented memory the host compacts it within the trap.)
 //!
-//! Zeroed tables, of which a process at first uses only the beginning, have a mebibyte of their own, which takes
-//! memory where it is written. They are nearly half of what a start would otherwise touch.
+//! Zeroed tables, of which a process at first uses only the beginning, have two mebibytes of their own, which take
+//! memory where they are written. They are most of what a start would otherwise touch.
 //!
 //! One untouched mebibyte is kept in reserve. It costs no memory, and serves small allocations that cannot fail when
 //! the host gives no more (RLIMIT_AS). Large requests (threads, timers) are refused first.
@@ -26,6 +26,8 @@ const LARGE: usize = 16 << 20;
 
 /// A zeroed block of at least this size is a table.
 const TABLE: usize = 16 << 10;
+/// All tables that a process makes at its start.
+const TABLES: usize = 2 << 20;
 
 /// Where more memory comes from.
 struct Pages {
@@ -48,15 +50,15 @@ impl Tables {
     /// Zeroed memory; `None` if the chunk is full.
     fn take(&mut self, layout: Layout) -> Option<*mut u8> {
         if self.start == 0 {
-            self.start = os::map(CHUNK)? as usize;
+            self.start = os::map(TABLES)? as usize;
         }
         let at = self.used.next_multiple_of(layout.align());
-        self.used = at.checked_add(layout.size()).filter(|&end| end <= CHUNK)?;
+        self.used = at.checked_add(layout.size()).filter(|&end| end <= TABLES)?;
         Some((self.start + at) as *mut u8)
     }
 
     fn has(&self, block: *mut u8) -> bool {
-        self.start != 0 && (self.start..self.start + CHUNK).contains(&(block as usize))
+        self.start != 0 && (self.start..self.start + TABLES).contains(&(block as usize))
     }
 }
 
@@ -87,6 +89,11 @@ impl OomHandler for Pages {
 
 static HEAP: Lock<Talc<Pages>> =
     Lock::new(Talc::new(Pages { taken: 0, spare: 0, tables: Tables { start: 0, used: 0 } }));
+
+/// A forked child begins: its kernel has tables of its own. Its parent's are never given back there.
+pub fn begin_child() {
+    HEAP.lock().oom_handler.tables = Tables { start: 0, used: 0 };
+}
 
 /// Runs `f` while nobody can be in the middle of an allocation: for fork. `f` must not allocate.
 pub fn hold(f: &mut dyn FnMut()) {
@@ -162,7 +169,7 @@ mod tests {
             });
             let tables =
                 all.iter().filter(|block| HEAP.lock().oom_handler.tables.has(block.as_ptr().cast_mut())).count();
-            assert_eq!(tables, if round == 0 { CHUNK / layout.size() } else { 0 }, "no table is given out again");
+            assert_eq!(tables, if round == 0 { TABLES / layout.size() } else { 0 }, "no table is given out again");
             for (i, block) in all.iter_mut().enumerate() {
                 assert!(block.iter().all(|&byte| byte == 0), "block {i} of round {round}");
                 block.fill(i as u8 + 1);

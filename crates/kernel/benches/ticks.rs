@@ -47,7 +47,7 @@ fn main() {
     assert_eq!(kernel.sched.current(CPU), Some(MAIN));
 }
 
-fn kernel() -> Kernel<TestMachine> {
+fn kernel() -> Box<Kernel<TestMachine>> {
     let config = Config {
         cpus: 1,
         tick: TICK,

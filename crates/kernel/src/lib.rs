@@ -177,14 +177,14 @@ pub struct SetUpFailed;
 
 impl<M: Machine> Kernel<M> {
     /// A kernel without threads.
-    pub fn new(m: M, config: Config) -> Result<Kernel<M>, SetUpFailed> {
+    pub fn new(m: M, config: Config) -> Result<Box<Kernel<M>>, SetUpFailed> {
         let domains = config.limits.exclusive_cpus().cloned().collect();
         let (cpus, at_once, tick) = (config.cpus, config.at_once, config.tick);
         let sched_config = sched::Config { cpus, at_once, tick, domains, ..sched::Config::default() };
         let sched = Scheduler::new(&sched_config).map_err(|_| SetUpFailed)?;
         let limits = limits::Enforcer::new(&config.limits, config.cpus);
         let ticking = limits.active || config.sampling.is_some_and(|sampling| !sampling.wall);
-        Ok(Kernel {
+        Ok(Box::new(Kernel {
             watched: limits.holds || config.tracing,
             limits,
             m,
@@ -200,7 +200,7 @@ impl<M: Machine> Kernel<M> {
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
             config,
-        })
+        }))
     }
 
     /// How it was set up.

@@ -61,7 +61,8 @@ impl Default for SignalState {
 
 /// The timer slack of a process that nobody has given another, in nanoseconds.
 const TIMER_SLACK: u64 = 50_000;
-const CHUNK: usize = 64;
+/// Threads a chunk: a few pages, which a process with one thread pays for.
+const CHUNK: usize = 16;
 const CHUNKS: usize = THREADS_MAX / CHUNK;
 
 /// All threads by slot. Slots are made in chunks that never move and are never freed.

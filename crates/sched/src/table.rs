@@ -11,8 +11,8 @@ use once_cell::race::OnceBox;
 use sync::Lock;
 use sync::{boxed_array, boxed_slice};
 
-/// Entities a chunk. A model checker's atomics are large: it gets few.
-const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 256 };
+/// Entities a chunk: two pages, which a process with a few threads pays for. A model checker's atomics are large: it gets few.
+const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 32 };
 const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
 type Wide = [Box<[FieldU64]>; 1];
@@ -241,7 +241,7 @@ mod tests {
             (200, [&[0, 64, 199], &[128], &[64, 128], &[63, 127, 191], &[5]]),
         ] {
             let table = Table::new(cpus).unwrap();
-            let threads = [0, 255, 256, 257, 1023].map(ThreadIdx);
+            let threads = [0, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK - 1].map(|t| ThreadIdx(t as u32));
             for (t, set) in threads.into_iter().zip(sets) {
                 table.reserve(t).unwrap();
                 table.set_mask(t, &mask(set));
@@ -272,15 +272,17 @@ mod tests {
     #[test]
     fn entities_come_in_chunks_and_stay() {
         let table = Table::new(1).unwrap();
-        assert!(table.find(ThreadIdx(256)).is_none());
-        table.reserve(ThreadIdx(256)).unwrap();
-        assert!(table.find(ThreadIdx(255)).is_none() && table.find(ThreadIdx(511)).is_some());
-        assert!(table.find(ThreadIdx(512)).is_none());
+        let [before, first, inside, last, after] =
+            [CHUNK - 1, CHUNK, CHUNK + 9, 2 * CHUNK - 1, 2 * CHUNK].map(|t| ThreadIdx(t as u32));
+        assert!(table.find(first).is_none());
+        table.reserve(first).unwrap();
+        assert!(table.find(before).is_none() && table.find(last).is_some());
+        assert!(table.find(after).is_none());
         assert!(table.find(ThreadIdx(THREADS_MAX as u32)).is_none(), "beyond all chunks");
-        table.get(ThreadIdx(256)).lag.set(1);
-        table.get(ThreadIdx(511)).lag.set(2);
-        table.reserve(ThreadIdx(300)).unwrap();
-        let lags = [256, 257, 511].map(|t| table.get(ThreadIdx(t)).lag.get());
-        assert_eq!((lags, table.find(ThreadIdx(511)).map(|e| e.lag.get())), ([1, 0, 2], Some(2)));
+        table.get(first).lag.set(1);
+        table.get(last).lag.set(2);
+        table.reserve(inside).unwrap();
+        let lags = [first, inside, last].map(|t| table.get(t).lag.get());
+        assert_eq!((lags, table.find(last).map(|e| e.lag.get())), ([1, 0, 2], Some(2)));
     }
 }

@@ -7,8 +7,8 @@ use ids::{THREADS_MAX, ThreadIdx};
 use sync::Lock;
 use sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Contexts per chunk.
-pub(crate) const CHUNK: usize = 64;
+/// Contexts per chunk: those of a process with a few threads lie on one page.
+pub(crate) const CHUNK: usize = 16;
 
 /// Contexts by slot, in chunks that never move.
 pub struct Contexts {

@@ -128,8 +128,8 @@ impl Carrier {
 }
 
 /// The kernel is complete: it is a process from now on, for ever.
-pub fn found(kernel: Kernel<Host>) -> &'static Process {
-    let k: &'static Process = Box::leak(Box::new(kernel));
+pub fn found(kernel: Box<Kernel<Host>>) -> &'static Process {
+    let k: &'static Process = Box::leak(kernel);
     k.m.carriers.belong_to(core::ptr::from_ref(k).cast());
     k
 }

@@ -8,7 +8,7 @@ use abi::{CloneArgs, Errno, clone_flags as cf};
 use arch::context::reg;
 use arch::{base, syscall};
 use kernel::{Config, Kernel, Next};
-use linux::Linux;
+use linux::{Inheritance, Linux};
 use os::nr;
 use sync::atomic::Ordering::*;
 
@@ -23,8 +23,6 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
     let stacks = Linux(k).memory().stacks().hold();
     let inherited = Linux(k).inheritance(t, args.flags, &stacks);
-    // The vectors of a call by dispatch, which lie in the block of a carrier that the child does not have.
-    let xmm = me.gs.xmm;
     // The host's part: no CHILD_CLEARTID, which would be about the host thread, and no CLEAR_SIGHAND, as the handlers
     // that the host knows are ours.
     let flags = args.flags & !(cf::CHILD_CLEARTID | cf::CLEAR_SIGHAND);
@@ -45,7 +43,20 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         me.tracing.is_parent(k.tid(t));
         return k.process_done(me.cpu(), result);
     }
+    begin_child(me, args, inherited)
+}
+
+/// The child begins, on the stack of its parent's carrier.
+///
+/// Not part of [`fork`], because the parent has no use for a frame with room for a kernel.
+#[inline(never)]
+fn begin_child(me: &'static Carrier, args: &CloneArgs, inherited: Inheritance) -> Next {
+    let k = me.process();
+    let t = k.current(me.cpu());
+    // The vectors of a call by dispatch, which lie in the block of a carrier that the child does not have.
+    let xmm = me.gs.xmm;
     os::open_room();
+    (k.m.settings.hooks.in_child)();
     // SAFETY: the parent's context, copied; nobody else runs in this process.
     let (parent, trapped) = unsafe { (core::ptr::read(k.m.contexts.get(t)), *k.m.contexts.trapped(t)) };
     let host = k.m.for_child(k.config().cpus);
@@ -60,7 +71,6 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let parents = &k.m.records;
     let k = found(new);
     k.m.records.begin_child(k.config(), parents);
-    (hooks.in_child)();
     let t = begin(k);
     Linux(k).take_inheritance(t, inherited);
     open(k);

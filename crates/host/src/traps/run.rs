@@ -265,6 +265,9 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
 }
 
 /// Carries out what the kernel leaves to the machine.
+///
+/// Each of these has a frame of its own: one that made room for all would have a process that ends touch the pages that
+/// fork builds a kernel on.
 fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let k = me.process();
     let result = match what {

@@ -72,7 +72,7 @@ impl World {
             tracing: false,
         };
         change(&mut config);
-        let kernel = Arc::new(Kernel::new(TestMachine::default(), config).unwrap());
+        let kernel = Arc::<Kernel<TestMachine>>::from(Kernel::new(TestMachine::default(), config).unwrap());
         {
             let mut s = kernel.m.state();
             s.now = 1_000_000_000;

@@ -98,7 +98,7 @@ impl Setup {
             idle: Nanos::ZERO,
         };
         let mut world = World {
-            kernel,
+            kernel: *kernel,
             now: Nanos::ZERO,
             events: Events::new(seed.fork(1)),
             cpus: (0..config.cpus).map(cpu).collect(),
