@@ -50,7 +50,9 @@ impl Takers {
         while self.rooms.len() <= t.index() / ROOM {
             self.rooms.try_reserve(1).map_err(|_| NoRoom)?;
             self.halls.try_reserve(1).map_err(|_| NoRoom)?;
-            let room = Room { threads: zeros(0, ROOM)?, groups: zeros([0; NODE], GROUP)?, all: [0; NODE] };
+            let threads = sync::zeroed_slice(ROOM).ok_or(NoRoom)?;
+            let groups = sync::zeroed_slice(GROUP).ok_or(NoRoom)?;
+            let room = Room { threads, groups, all: [0; NODE] };
             self.rooms.push(room);
             if self.halls.len() * GROUP < self.rooms.len() {
                 self.halls.push([0; NODE]);
@@ -138,13 +140,6 @@ const LEVELS: usize = 4;
 
 fn bit(signal: Signal) -> u64 {
     1 << signal.index()
-}
-
-fn zeros<T: Clone>(zero: T, len: usize) -> Result<Box<[T]>, NoRoom> {
-    let mut made = Vec::new();
-    made.try_reserve_exact(len).map_err(|_| NoRoom)?;
-    made.resize(len, zero);
-    Ok(made.into_boxed_slice())
 }
 
 /// Counts one more of each signal in `opened` and one less of each in `closed`: which counts left 0, which came to it.

@@ -12,12 +12,14 @@ pub unsafe trait Zeroed: Default {}
 
 // SAFETY: zero.
 unsafe impl Zeroed for u32 {}
+// SAFETY: zero.
+unsafe impl Zeroed for u64 {}
 // SAFETY: as the integer, which is zero by default. A model's has more than its bytes, and `zeroed_slice` knows that.
 unsafe impl Zeroed for AtomicU32 {}
 // SAFETY: a pointer, null while there is nothing, and nothing else: it has no other bytes (the assertion below).
 unsafe impl<T> Zeroed for OnceBox<T> {}
 // SAFETY: as for each element.
-unsafe impl<T: Zeroed> Zeroed for [T; 3] where [T; 3]: Default {}
+unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] where [T; N]: Default {}
 // SAFETY: a free lock is `false`, whose byte is zero, beside the value.
 unsafe impl<T: Zeroed> Zeroed for crate::Lock<T> {}
 

@@ -60,6 +60,20 @@ impl Clock {
         }
     }
 
+    /// One for a forked child: the same time at the same rate. Made before the fork, when the base may be being renewed.
+    pub fn for_child(&self) -> Clock {
+        let (base_tsc, base_ns, mult) =
+            self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
+        Clock {
+            sequence: SeqCount::default(),
+            base_tsc: AtomicU64::new(base_tsc),
+            base_ns: AtomicU64::new(base_ns),
+            mult: AtomicU64::new(mult),
+            origin: [0, 1].map(|i| AtomicU64::new(self.origin[i].load(Relaxed))),
+            writer: Lock::default(),
+        }
+    }
+
     /// Now.
     #[inline(always)]
     pub fn now(&self) -> Nanos {

@@ -142,20 +142,22 @@ impl Host {
         if let Some(most) = settings.ahead {
             ahead.set_most(most);
         }
-        Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead), handover, settings)
+        let clock = Clock::new();
+        Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead, clock), handover, settings)
     }
 
-    /// The machine of a child that has been forked from the process of this one. `None` without memory.
-    pub(crate) fn for_child(&self, cpus: usize) -> Option<Host> {
+    /// The machine of a child that has been forked from the process of this one, with a clock that was made before.
+    /// `None` without memory.
+    pub(crate) fn for_child(&self, cpus: usize, clock: Clock) -> Option<Host> {
         let pid = os::getpid();
         let inherited =
-            (self.places.for_child(), self.ids.for_child(), self.page.for_child(pid), self.ahead.for_child());
+            (self.places.for_child(), self.ids.for_child(), self.page.for_child(pid), self.ahead.for_child(), clock);
         Host::with(cpus, inherited, self.handover.clone(), self.settings.clone())
     }
 
     fn with(
         cpus: usize,
-        (places, ids, page, ahead): (Places, IdsFile, Page, Ahead),
+        (places, ids, page, ahead, clock): (Places, IdsFile, Page, Ahead, Clock),
         handover: Handover,
         settings: Settings,
     ) -> Option<Host> {
@@ -168,7 +170,7 @@ impl Host {
             carriers: Carriers::new()?,
             seats: Seats::new(cpus, pid),
             places,
-            clock: Clock::new(),
+            clock,
             bounds: Bounds::default(),
             pid,
             uid: AtomicU32::new(uid),

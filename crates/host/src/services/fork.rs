@@ -1,5 +1,6 @@
 //! `fork(2)`.
 
+use crate::base::clock::Clock;
 use crate::base::os;
 use crate::carriers::carrier::{Carrier, KERNEL_STACK};
 use crate::process::{Host, found};
@@ -29,6 +30,7 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let mut raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
     raw.set_tid_size = 0;
     let mut result = 0;
+    let clock = k.m.clock.for_child();
     // The child's host thread has what this one has.
     os::set_timer_slack(k.thread(t).slacks()[0]);
     let mut call = || {
@@ -43,14 +45,14 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         me.tracing.is_parent(k.tid(t));
         return k.process_done(me.cpu(), result);
     }
-    begin_child(me, args, inherited)
+    begin_child(me, args, inherited, clock)
 }
 
 /// The child begins, on the stack of its parent's carrier.
 ///
 /// Not part of [`fork`], because the parent has no use for a frame with room for a kernel.
 #[inline(never)]
-fn begin_child(me: &'static Carrier, args: &CloneArgs, inherited: Inheritance) -> Next {
+fn begin_child(me: &'static Carrier, args: &CloneArgs, inherited: Inheritance, clock: Clock) -> Next {
     let k = me.process();
     let t = k.current(me.cpu());
     // The vectors of a call by dispatch, which lie in the block of a carrier that the child does not have.
@@ -59,7 +61,7 @@ fn begin_child(me: &'static Carrier, args: &CloneArgs, inherited: Inheritance) -
     (k.m.settings.hooks.in_child)();
     // SAFETY: the parent's context, copied; nobody else runs in this process.
     let (parent, trapped) = unsafe { (core::ptr::read(k.m.contexts.get(t)), *k.m.contexts.trapped(t)) };
-    let host = k.m.for_child(k.config().cpus);
+    let host = k.m.for_child(k.config().cpus, clock);
     let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
     // It is made on this kernel stack, and passed on by value several times before it is in its box.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };

@@ -76,7 +76,7 @@ impl Setup {
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));
-        let kernel = Arc::new(kernel);
+        let kernel = Arc::<Kernel<_>>::from(kernel);
         let _ = kernel.m.kernel.set(Arc::downgrade(&kernel));
         if let Some(Plant { bug: Bug::Linux(fault), after }) = config.plant {
             kernel.personality.planted.plant(fault, after);
@@ -98,7 +98,7 @@ impl Setup {
             idle: Nanos::ZERO,
         };
         let mut world = World {
-            kernel: *kernel,
+            kernel,
             now: Nanos::ZERO,
             events: Events::new(seed.fork(1)),
             cpus: (0..config.cpus).map(cpu).collect(),
