@@ -15,6 +15,8 @@ use sync::{boxed_array, boxed_slice};
 const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 32 };
 const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<Chunk>() <= 2 * 4096);
 type Wide = [Box<[FieldU64]>; 1];
 /// Nodes per chunk. The trees need at most three nodes for eight of a chunk's entities (`tree.rs`); a power of two
 /// saves the search for a free one a comparison.
