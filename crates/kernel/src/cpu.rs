@@ -210,12 +210,9 @@ impl<M: Machine> Kernel<M> {
         self.cpu(cpu).host_time.forget();
     }
 
-    /// The CPU, which calls, is about to make a host call that might wait though it should not: it is interrupted soon.
-    pub fn interrupt_soon(&self, cpu: CpuId) {
-        const SOON: Nanos = Nanos::from_millis(1);
+    /// The machine is about to set the timer of this CPU, which calls, for its own purpose: on the way out it is set again.
+    pub fn lend_timer(&self, cpu: CpuId) {
         let c = self.cpu(cpu);
-        self.m.arm(cpu, self.m.monotonic_bounds().1 + SOON, None);
-        // Not what the CPU itself wants: it is set again on the way out.
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
     }

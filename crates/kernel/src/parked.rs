@@ -1,7 +1,7 @@
 //! Threads that wait for descriptors without a host thread: they are **parked** by the personality, which wakes them, and
 //! which makes their calls again when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
 
-use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// How many threads wait for descriptors.
 #[derive(Debug, Default)]
@@ -65,8 +65,8 @@ pub struct ThreadParked {
     pub seen: AtomicU32,
     /// Its nodes in queues (values in the personality's `ready::park`); 0 if it is not parked.
     pub nodes: AtomicU32,
-    /// Its descriptor was closed, and it waits for this duplicate, plus one.
-    pub stand_in: AtomicU32,
+    /// By which descriptor it reaches the file that it waits for (values in the personality's `ready::closing`).
+    pub on: AtomicU64,
     /// It was a real-time thread when it was parked.
     urgent: AtomicBool,
     /// It counts as one that waits in the host.

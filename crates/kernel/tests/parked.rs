@@ -63,3 +63,23 @@ fn a_thread_that_was_woken_for_nothing_waits_on() {
     w.settle();
     assert_eq!(w.result(MAIN), Some(3));
 }
+
+#[test]
+fn a_thread_that_was_woken_keeps_its_file_when_the_number_is_closed() {
+    const STAND_IN: isize = 600;
+    let mut w = registered();
+    let closer = w.spawn(MAIN);
+    answers(&w, &[Errno::EAGAIN.to_ret(), 0]);
+    assert_eq!(receive(&mut w), None);
+    w.set_priority(closer, closer, 1);
+    event(&w.kernel);
+    answers(&w, &[STAND_IN, 0]);
+    assert_eq!(w.call(closer, nr::CLOSE, [FD, 0, 0, 0, 0, 0]), Some(0));
+    assert_eq!(w.result(MAIN), None);
+    w.kernel.m.state().host_calls.clear();
+    answers(&w, &[7, 0]);
+    w.call(closer, nr::PAUSE, [0; 6]);
+    assert_eq!(w.result(MAIN), Some(7));
+    let calls: Vec<_> = w.kernel.m.state().host_calls.iter().map(|call| (call.nr, call.args[0] as isize)).collect();
+    assert_eq!(calls, [(nr::RECVFROM, STAND_IN), (nr::CLOSE, STAND_IN)]);
+}

@@ -47,6 +47,10 @@ impl<M: Host> Linux<'_, M> {
             return self.mixed_ended(first, result);
         }
         self.note_accepted(call, result);
+        if matches!(call, nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3) {
+            let r = self.m.registers(t);
+            self.note_closed(&Call { nr: call, args: [r.rdi, r.rsi, 0, 0, 0, 0] });
+        }
         match result {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),

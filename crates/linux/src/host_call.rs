@@ -117,6 +117,12 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
+    /// Makes a call that should not wait but may; EINTR if it has waited.
+    fn host_briefly(&self, cpu: CpuId, call: &Call) -> isize {
+        self.lend_timer(cpu);
+        self.m.host_briefly(*call)
+    }
+
     /// Makes a call that neither waits nor lasts.
     pub(crate) fn host_at_once(&self, call: &Call) -> Out {
         answered(call, self.m.host(*call))
@@ -299,8 +305,7 @@ impl<M: Host> Linux<'_, M> {
         if self.is_nonblocking(fd) {
             return Tried::Done(self.m.host(*call));
         }
-        self.interrupt_soon(cpu);
-        match self.m.host(*call) {
+        match self.host_briefly(cpu, call) {
             r if r == Errno::EINTR.to_ret() => Tried::WouldWait,
             r => Tried::Done(r),
         }
@@ -371,8 +376,7 @@ impl<M: Host> Linux<'_, M> {
                     return Attempt::Wait;
                 }
                 // Another process may be faster, and then the call waits.
-                self.interrupt_soon(self.sched.cpu_of(t));
-                Attempt::Done(self.m.host(*call))
+                Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
             }
             nr::WRITEV | nr::SENDMSG => match self.send_pieces(call, self.thread(t).wait.a.load(Relaxed)) {
                 Sent::Done(result) => Attempt::Done(result),
@@ -392,8 +396,7 @@ impl<M: Host> Linux<'_, M> {
                 Tried::Look(out) if !facts::is_ready(&self.m, call.args[0], out) => Attempt::Wait,
                 Tried::Look(_) | Tried::Inline => {
                     // Another process may be faster, and then the call waits.
-                    self.interrupt_soon(self.sched.cpu_of(t));
-                    Attempt::Done(self.m.host(*call))
+                    Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
                 _ => Attempt::Wait,
             },

@@ -32,6 +32,11 @@ impl Arg<'_> {
 pub trait Host: Machine<Personality = State> {
     /// A host call of the program's that cannot wait.
     fn host(&self, call: Call) -> isize;
+    /// One that should not wait but may: the machine sets the timer of the caller's CPU, and the call ends with EINTR after
+    /// about a millisecond, or earlier. One that a signal of ours finds before it has begun is begun again.
+    fn host_briefly(&self, call: Call) -> isize {
+        self.host(call)
+    }
     /// One of the personality's own.
     fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize;
     /// Whether the host does not know this id, so that it does not notice when its thread ends.

@@ -34,6 +34,7 @@ impl<M: Host> Personality<M> for State {
 
     fn answered(k: &Kernel<M>, call: &Call, result: isize) {
         Linux(k).note_accepted(call.nr, result);
+        Linux(k).note_closed(call);
     }
 
     fn resumes(k: &Kernel<M>, t: ThreadIdx) -> bool {

@@ -90,6 +90,8 @@ pub struct Carrier {
     pub(crate) waits: AtomicBool,
     /// It shall come back from that call, because its CPU is wanted and nobody else can have it.
     pub(super) recalled: AtomicBool,
+    /// It is in a host call that its tick shall end ([`linux::Host::host_briefly`]). Its own.
+    pub(crate) brief: AtomicBool,
     /// The host call that it has been given in place of a seat.
     pub(crate) delegated: Delegated,
     /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
@@ -170,6 +172,7 @@ impl Carrier {
                 alarms: Alarms::default(),
                 polls: AtomicU32::new(AWAKE),
                 waits: AtomicBool::new(false),
+                brief: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),
                 delegated: Delegated::default(),
                 inline: Inline::default(),

@@ -63,6 +63,11 @@ fn look(me: &Carrier, frame: &mut HostFrame) {
         preempt(me, frame);
     } else if (entry::resume_start()..entry::resume_end()).contains(&rip) {
         frame.divert(entry::again(), me.gs.kernel_stack);
+    } else if me.brief.load(Relaxed) {
+        me.gs.interrupt.store(1, Relaxed);
+        if let Some(to) = entry::interrupted(rip) {
+            frame.set_rip(to);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::process::Host;
 use crate::process::{end, states, survey};
 use crate::services::{service, stops};
 use crate::serving::{identity, takeover};
-use abi::args::CLOCK_THREAD_CPUTIME_ID;
+use abi::args::{CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{UNKNOWN_WORDS, reg};
@@ -37,12 +37,26 @@ impl linux::Host for Host {
     fn host(&self, call: Call) -> isize {
         // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
         let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
-        if (r == Errno::EPIPE.to_ret() || r == Errno::EFBIG.to_ret())
-            && let Some(t) = Carrier::my_process().sched.current(Carrier::my_cpu())
-        {
-            self.accompany_slow(t);
-        }
-        r
+        accompanied(self, r)
+    }
+
+    fn host_briefly(&self, call: Call) -> isize {
+        const SPAN: Nanos = Nanos::from_millis(1);
+        let me = Carrier::me();
+        me.brief.store(true, Relaxed);
+        let r = loop {
+            // A tick from here on is seen: by the call if it has not begun.
+            me.gs.interrupt.store(0, SeqCst);
+            let at = os::clock_gettime(CLOCK_MONOTONIC) + SPAN;
+            me.alarms.set(&self.service, me.tid.load(Relaxed), at, None);
+            let r = os::interruptible(&call);
+            if r != Errno::ERESTARTNOINTR.to_ret() {
+                break r;
+            }
+        };
+        me.brief.store(false, Relaxed);
+        me.gs.interrupt.store(0, SeqCst);
+        accompanied(self, r)
     }
 
     fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
@@ -369,6 +383,17 @@ impl Machine for Host {
     fn receive(&self, awaited: Option<Signal>) {
         service::settle(Carrier::my_process(), awaited);
     }
+}
+
+/// A call of the program's has had this result; some come with a signal.
+#[inline(always)]
+fn accompanied(m: &Host, result: isize) -> isize {
+    if (result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret())
+        && let Some(t) = Carrier::my_process().sched.current(Carrier::my_cpu())
+    {
+        m.accompany_slow(t);
+    }
+    result
 }
 
 impl Host {

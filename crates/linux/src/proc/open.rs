@@ -250,17 +250,25 @@ impl<M: Host> Linux<'_, M> {
         self.descriptors_close(cpu, first as u32, last as u32);
         self.state().proc.files.spare(first as u32, last as u32);
         if self.state().proc.files.is_empty() {
-            return self.pass(cpu, call);
+            return self.close_passed(cpu, call);
         }
         if call.nr != nr::CLOSE {
             self.state().proc.files.forget(first as u32, last as u32);
-            return self.pass(cpu, call);
+            return self.close_passed(cpu, call);
         }
         match self.state().proc.files.remove(first as i32) {
             // Closing a duplicate of the blank never waits.
             Some(file) if !file.backed => Out::Done(self.m.host(*call)),
-            _ => self.pass(cpu, call),
+            _ => self.close_passed(cpu, call),
         }
+    }
+
+    fn close_passed(&self, cpu: CpuId, call: &Call) -> Out {
+        let out = self.pass(cpu, call);
+        if matches!(out, Out::Done(_)) {
+            self.note_closed(call);
+        }
+        out
     }
 
     /// `close_range(2)` over the poller's descriptor, which stays open.

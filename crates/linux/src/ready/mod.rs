@@ -26,8 +26,9 @@
 //!
 //! The simulator's `models.rs` runs this protocol on a model checker.
 //!
-//! Threads that wait for the end of a descriptor's life are found by `Linux::descriptor_closes`.
+//! What becomes of threads whose descriptor is closed: [`closing`].
 
+mod closing;
 mod park;
 mod points;
 mod streams;

@@ -6,7 +6,7 @@ use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
-use abi::args::{F_DUPFD_CLOEXEC, MSG_NOSIGNAL};
+use abi::args::MSG_NOSIGNAL;
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, nr};
 use ids::{CpuId, ThreadIdx};
@@ -18,11 +18,8 @@ use sync::atomic::{Ordering::*, fence};
 /// with it. From there on a poller that learns of many at once is cheaper.
 const DIRECT_MAX: u32 = 4;
 
-/// Duplicates of closed descriptors stay out of the way of those that the program opens.
-const STAND_INS_FROM: u64 = 512;
-
 /// Bits by which events choose whom to wake.
-const EXCLUSIVE: u32 = 1;
+pub(super) const EXCLUSIVE: u32 = 1;
 const SHARED: u32 = 2;
 
 /// Values of `ThreadParked::nodes`; from `POOLED` on, the number of the first node in the pool.
@@ -41,7 +38,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call has made a descriptor, if it is `accept(2)`.
+    /// A call of this number has made a descriptor, if it is `accept(2)`.
     pub(crate) fn note_accepted(&self, nr: usize, result: isize) {
         if matches!(nr, nr::ACCEPT | nr::ACCEPT4)
             && let Ok(fd) = u32::try_from(result)
@@ -89,6 +86,9 @@ impl<M: Host> Linux<'_, M> {
                 None => return false,
             },
         };
+        if let Some(point) = points.one_of() {
+            self.hold_file(t, point.fd);
+        }
         self.begin_park(t, call, done, nodes);
         self.parked.add(&thread.parked, self.sched.is_real_time(t));
         kernel::cpu::bump(&self.cpu(cpu).count.parked);
@@ -190,9 +190,10 @@ impl<M: Host> Linux<'_, M> {
             // Anew in each round: a part may have been done in the one before.
             let mut call = self.parked_call(t);
             let taken = self.places(t).fold(false, |taken, place| !self.leave_queue(t, place) | taken);
-            self.turn_to_stand_in(t, &mut call);
+            let announced = self.announce_try(t, &mut call);
             self.thread(t).parked.seen.store(self.present_generations(t), Relaxed);
             let result = self.try_parked(t, &call).or_else(|| self.is_ended(t, &call));
+            drop(announced);
             if let Some(result) = result {
                 self.unpark(t, taken, &call, result);
                 return true;
@@ -272,12 +273,7 @@ impl<M: Host> Linux<'_, M> {
             self.give_nodes_back(nodes - POOLED);
         }
         self.parked.remove(&thread.parked);
-        if let Some(fd) = thread.parked.stand_in.swap(0, Relaxed).checked_sub(1)
-            && self.state().ready.release(fd)
-        {
-            self.state().ready.forget(&self.m, fd);
-            self.m.host(Call { nr: nr::CLOSE, args: [fd.into(), 0, 0, 0, 0, 0] });
-        }
+        self.let_go_of_file(t);
         if let (Some(at), Some(end)) = (time_left_at(call), thread.wait.armed()) {
             let left = end.since(self.m.monotonic_bounds().1);
             // As Linux: whether it could be told changes nothing.
@@ -316,54 +312,6 @@ impl<M: Host> Linux<'_, M> {
                 }
             }
         }
-    }
-
-    /// Descriptors of this range will stand for other files, or for none.
-    pub(crate) fn descriptors_close(&self, cpu: CpuId, first: u32, last: u32) {
-        if self.state().ready.is_used() {
-            self.state().ready.known(first, last).for_each(|fd| self.descriptor_closes(cpu, fd));
-        }
-    }
-
-    /// Threads that wait for a descriptor keep its file (they hold a reference, as `fdget` takes one): they turn to a
-    /// duplicate, which the last of them closes.
-    fn descriptor_closes(&self, cpu: CpuId, fd: u32) {
-        let keys = [false, true].map(|out| Point { fd, out }.key());
-        if keys.iter().any(|&key| self.has_waiters(key)) {
-            // Without a descriptor they find that theirs is gone.
-            let args = [fd.into(), F_DUPFD_CLOEXEC, STAND_INS_FROM, 0, 0, 0];
-            if let Ok(stand_in) = u32::try_from(self.m.host(Call { nr: nr::FCNTL, args })) {
-                self.provide_stand_in(&keys, stand_in);
-            }
-        }
-        self.state().ready.forget(&self.m, fd);
-        keys.iter().for_each(|&key| self.wake_from_queue(cpu, key, usize::MAX, EXCLUSIVE | SHARED));
-    }
-
-    fn provide_stand_in(&self, keys: &[u64], stand_in: u32) {
-        self.state().ready.hold(stand_in);
-        for &key in keys {
-            self.each_waiter(key, EXCLUSIVE, |t| {
-                if self.thread(t).parked.stand_in.swap(stand_in + 1, Relaxed) == 0 {
-                    self.state().ready.hold(stand_in);
-                }
-            });
-        }
-        if self.state().ready.release(stand_in) {
-            self.m.host(Call { nr: nr::CLOSE, args: [stand_in.into(), 0, 0, 0, 0, 0] });
-        }
-    }
-
-    /// If the descriptor of a parked thread, which is in no queue, was closed: the call is about its duplicate from now on.
-    fn turn_to_stand_in(&self, t: ThreadIdx, call: &mut Call) {
-        let Some(fd) = self.thread(t).parked.stand_in.load(Relaxed).checked_sub(1) else { return };
-        if self.strikes(Fault::KeepDescriptor) {
-            return;
-        }
-        call.args[0] = fd.into();
-        let point = Point { fd, ..Point::of_key(self.queue_of(t, None)) };
-        self.set_queue(t, point.key());
-        self.state().ready.register(&self.m, point);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state of each descriptor.
 
+use super::closing::Waiting;
 use super::points::{Point, Points};
 use super::streams::{Sharing, Stream};
 use crate::machine::Arg::{In, Word};
@@ -22,7 +23,10 @@ pub(super) struct Descriptor {
     pub(super) registration: Lock<Registration>,
     /// Incremented by each event, and when the descriptor is closed.
     pub(super) generation: AtomicU32,
-    /// It is the duplicate of a closed one, and so many threads wait for it.
+    pub(super) waiting: Waiting,
+    /// So many of those are making their calls again.
+    pub(super) trying: AtomicU32,
+    /// It is a stand-in of a closed one, and so many hold on to it.
     holders: AtomicU32,
     pub(super) stream: Stream,
 }
@@ -118,14 +122,14 @@ impl Ready {
         if limited { facts::socket_time_limit(m, point.fd.into(), point.out) } else { None }
     }
 
-    /// One more thread holds on to a duplicate.
+    /// One more holds on to a stand-in.
     pub(super) fn hold(&self, fd: u32) {
         if let Some(descriptor) = self.get_or_make(fd) {
             descriptor.holders.fetch_add(1, Relaxed);
         }
     }
 
-    /// One thread less: whether it was the last.
+    /// One less: whether it was the last.
     pub(super) fn release(&self, fd: u32) -> bool {
         self.get(fd).is_some_and(|descriptor| descriptor.holders.fetch_sub(1, AcqRel) == 1)
     }
@@ -159,8 +163,18 @@ impl Ready {
     }
 
     /// The descriptors of a range that anything is known of.
-    pub(super) fn known(&self, first: u32, last: u32) -> impl Iterator<Item = u32> + '_ {
-        self.descriptors.numbers().map(|fd| fd as u32).filter(move |fd| (first..=last).contains(fd))
+    pub(super) fn known(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, &Descriptor)> + '_ {
+        let one = (first == last).then_some(first);
+        let several = (first < last).then(|| self.descriptors.numbers().map(|fd| fd as u32));
+        let within = several.into_iter().flatten().filter(move |fd| (first..=last).contains(fd));
+        one.into_iter().chain(within).filter_map(|fd| Some((fd, self.get(fd)?)))
+    }
+}
+
+impl Descriptor {
+    /// Whether the poller reports something of it.
+    pub(super) fn is_registered(&self) -> bool {
+        self.registration.lock().events != 0
     }
 }
 

@@ -1,0 +1,212 @@
+//! The number of a descriptor is closed, or comes to stand for another file, while threads wait.
+//!
+//! In Linux a thread in `read(2)` and its like holds a reference to the file (`fdget`), and goes on waiting for that file
+//! whatever becomes of the number. Here such a thread turns to a duplicate, its *stand-in*, which the last of them closes.
+//!
+//! **None is overlooked.** The word [`ThreadParked::on`](kernel::parked::ThreadParked::on) says by which number a thread
+//! reaches its file, from before it is seen to wait until its call is over. Most are found in the queue of the descriptor;
+//! one that an event has taken out of it, and that has not been chosen yet, is found by [`Waiting`].
+//!
+//! **None makes its call on the new file.** A thread announces its try (`Descriptor::trying`) before it looks for its
+//! stand-in, and the closing thread gives stand-ins before it looks for announced tries, which it lets end. Both have a full barrier
+//! in between, so one of them sees the other.
+//!
+//! A thread that begins to wait while the number is being closed may find the old file once more and then wait where
+//! nothing comes: so those that wait are woken again after the close.
+
+use super::park::EXCLUSIVE;
+use super::points::Point;
+use super::table::Descriptor;
+use crate::planted::Fault;
+use crate::{Host, Linux};
+use abi::args::F_DUPFD_CLOEXEC;
+use abi::nr;
+use ids::{CpuId, ThreadIdx};
+use kernel::Call;
+use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// Stand-ins stay out of the way of the descriptors that the program opens.
+const STAND_INS_FROM: u64 = 512;
+
+/// The value of `ThreadParked::on`: the descriptor that a call names, and the stand-in, each plus one; 0 without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct On(u64);
+
+impl On {
+    fn new(fd: u32) -> On {
+        On((u64::from(fd) + 1) << 32)
+    }
+
+    fn stand_in(self) -> Option<u32> {
+        (self.0 as u32).checked_sub(1)
+    }
+
+    /// The number by which the thread reaches its file.
+    fn number(self) -> Option<u32> {
+        self.stand_in().or(((self.0 >> 32) as u32).checked_sub(1))
+    }
+
+    fn by(self, stand_in: u32) -> On {
+        On(self.0 >> 32 << 32 | (u64::from(stand_in) + 1))
+    }
+}
+
+/// The threads that wait for a descriptor and hold on to its file: how many, and the sum of their slots, which names the thread
+/// where there is one.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(AtomicU64);
+
+impl Waiting {
+    /// Room for the sum of 2^20 slots.
+    const ONE: u64 = 1 << 44;
+
+    fn add(&self, t: ThreadIdx) {
+        self.0.fetch_add(Self::ONE + u64::from(t.0), SeqCst);
+    }
+
+    fn remove(&self, t: ThreadIdx) {
+        self.0.fetch_sub(Self::ONE + u64::from(t.0), SeqCst);
+    }
+
+    fn is_any(&self) -> bool {
+        self.0.load(SeqCst) != 0
+    }
+
+    fn only(&self) -> Option<ThreadIdx> {
+        let word = self.0.load(SeqCst);
+        (word / Self::ONE == 1).then_some(ThreadIdx(word as u32))
+    }
+}
+
+/// An announced try.
+pub(super) struct Trying<'a>(&'a AtomicU32);
+
+impl Drop for Trying<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Release);
+    }
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// A thread is about to wait for a registered descriptor, and holds on to its file.
+    pub(super) fn hold_file(&self, t: ThreadIdx, fd: u32) {
+        if let Some(descriptor) = self.state().ready.get(fd) {
+            descriptor.waiting.add(t);
+            self.thread(t).parked.on.store(On::new(fd).0, SeqCst);
+        }
+    }
+
+    /// Its wait is over.
+    pub(super) fn let_go_of_file(&self, t: ThreadIdx) {
+        let on = On(self.thread(t).parked.on.swap(0, SeqCst));
+        if let Some(descriptor) = on.number().and_then(|fd| self.state().ready.get(fd)) {
+            descriptor.waiting.remove(t);
+        }
+        if let Some(fd) = on.stand_in() {
+            self.release(fd);
+        }
+    }
+
+    /// A parked thread, which is in no queue, is about to make its call again: by its stand-in, if it has one.
+    pub(super) fn announce_try(&self, t: ThreadIdx, call: &mut Call) -> Option<Trying<'_>> {
+        let on = &self.thread(t).parked.on;
+        loop {
+            let before = On(on.load(SeqCst));
+            let trying = &self.state().ready.get(before.number()?)?.trying;
+            trying.fetch_add(1, SeqCst);
+            let announced = Trying(trying);
+            if On(on.load(SeqCst)) == before {
+                if let Some(fd) = before.stand_in().filter(|_| !self.strikes(Fault::KeepDescriptor)) {
+                    call.args[0] = fd.into();
+                    let point = Point { fd, ..Point::of_key(self.queue_of(t, None)) };
+                    self.set_queue(t, point.key());
+                    self.state().ready.register(&self.m, point);
+                }
+                return Some(announced);
+            }
+        }
+    }
+
+    /// Descriptors of this range will stand for other files, or for none.
+    pub(crate) fn descriptors_close(&self, cpu: CpuId, first: u32, last: u32) {
+        if self.state().ready.is_used() {
+            self.state().ready.known(first, last).for_each(|(fd, descriptor)| {
+                if descriptor.waiting.is_any() {
+                    self.provide_stand_in(fd, descriptor);
+                }
+                for round in (0..).take_while(|_| descriptor.trying.load(SeqCst) != 0) {
+                    sync::relax(round);
+                }
+                self.forget_descriptor(cpu, fd);
+            });
+        }
+    }
+
+    /// A call has had this result; if it was to close descriptors, it has.
+    pub(crate) fn note_closed(&self, call: &Call) {
+        let (first, last) = match call.nr {
+            nr::CLOSE => (call.args[0], call.args[0]),
+            nr::CLOSE_RANGE => (call.args[0], call.args[1]),
+            nr::DUP2 | nr::DUP3 => (call.args[1], call.args[1]),
+            _ => return,
+        };
+        let ready = &self.state().ready;
+        if ready.is_used() {
+            let late = ready.known(first as u32, last as u32).filter(|(_, descriptor)| descriptor.is_registered());
+            late.for_each(|(fd, _)| self.forget_descriptor(CpuId::NONE, fd));
+        }
+    }
+
+    fn forget_descriptor(&self, cpu: CpuId, fd: u32) {
+        self.state().ready.forget(&self.m, fd);
+        for out in [false, true] {
+            self.wake_from_queue(cpu, Point { fd, out }.key(), usize::MAX, u32::MAX);
+        }
+    }
+
+    fn provide_stand_in(&self, fd: u32, descriptor: &Descriptor) {
+        let args = [fd.into(), F_DUPFD_CLOEXEC, STAND_INS_FROM, 0, 0, 0];
+        // Without a descriptor they find that theirs is gone.
+        let Ok(stand_in) = u32::try_from(self.m.host(Call { nr: nr::FCNTL, args })) else { return };
+        self.state().ready.hold(stand_in);
+        for out in [false, true] {
+            self.each_waiter(Point { fd, out }.key(), EXCLUSIVE, |t| self.turn_to(t, fd, stand_in));
+        }
+        match descriptor.waiting.only() {
+            Some(t) => self.turn_to(t, fd, stand_in),
+            None if descriptor.waiting.is_any() => self.threads().iter().for_each(|t| self.turn_to(t, fd, stand_in)),
+            None => {}
+        }
+        self.release(stand_in);
+    }
+
+    /// `t` reaches its file by `to` from now on, if it has reached it by `from`.
+    fn turn_to(&self, t: ThreadIdx, from: u32, to: u32) {
+        let (ready, on) = (&self.state().ready, &self.thread(t).parked.on);
+        let before = On(on.load(SeqCst));
+        let (true, Some(old), Some(new)) = (before.number() == Some(from), ready.get(from), ready.get(to)) else {
+            return;
+        };
+        // First: the thread may let go of it at once.
+        ready.hold(to);
+        new.waiting.add(t);
+        if on.compare_exchange(before.0, before.by(to).0, SeqCst, Relaxed).is_ok() {
+            old.waiting.remove(t);
+            if before.stand_in().is_some() {
+                // The program closes a stand-in.
+                ready.release(from);
+            }
+        } else {
+            new.waiting.remove(t);
+            ready.release(to);
+        }
+    }
+
+    /// One holder of a stand-in less; the last closes it.
+    fn release(&self, fd: u32) {
+        if self.state().ready.release(fd) {
+            self.state().ready.forget(&self.m, fd);
+            self.m.host(Call { nr: nr::CLOSE, args: [fd.into(), 0, 0, 0, 0, 0] });
+        }
+    }
+}
