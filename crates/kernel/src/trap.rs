@@ -123,6 +123,12 @@ impl<E: Into<Errno>> From<Result<(), E>> for Out {
     }
 }
 
+impl<E: Into<Errno>> From<Result<Out, E>> for Out {
+    fn from(r: Result<Out, E>) -> Out {
+        r.unwrap_or_else(|e| e.into().into())
+    }
+}
+
 impl From<Result<usize, Errno>> for Out {
     fn from(r: Result<usize, Errno>) -> Out {
         Out::Done(Errno::ret_of(r))

@@ -19,22 +19,16 @@ fn kind(which: u64) -> Option<CpuItimerKind> {
 impl<M: Machine> Kernel<M> {
     /// Without a new value it disarms, as Linux does for programs of old. If the old one cannot be
     /// written, the timer has been set all the same.
-    pub(crate) fn sys_setitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+    pub(crate) fn sys_setitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Result<Out, Errno> {
         let [which, new, old, ..] = call.args;
-        let Some(which) = kind(which) else { return self.foreign(cpu, t, call) };
+        let Some(which) = kind(which) else { return Ok(self.foreign(cpu, t, call)) };
         let mut value = ItimerValue::default();
         if new != 0 {
-            let wanted: Itimerval = match self.get(new) {
-                Ok(wanted) => wanted,
-                Err(fault) => return Errno::from(fault).into(),
-            };
-            match (wanted.value.to_nanos(), wanted.interval.to_nanos()) {
-                (Ok(first), Ok(interval)) => value = ItimerValue { value: first, interval },
-                _ => return Errno::EINVAL.into(),
-            }
+            let (interval, first) = self.get::<Itimerval>(new)?.to_nanos()?;
+            value = ItimerValue { value: first, interval };
         }
         let before = self.set_itimer(cpu, which, value);
-        if old == 0 { Out::Done(0) } else { self.give_itimer(old, before) }
+        Ok(if old == 0 { Out::Done(0) } else { self.give_itimer(old, before) })
     }
 
     pub(crate) fn sys_getitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {

@@ -35,7 +35,7 @@ impl<M: Machine> Kernel<M> {
     fn syscall_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
         match call.nr {
-            nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a),
+            nr::RT_SIGPROCMASK => self.sys_sigprocmask(t, a).into(),
             nr::RSEQ => self.sys_rseq(t, a),
             nr::SET_ROBUST_LIST => self.sys_set_robust_list(cpu, t, call),
             nr::EXIT => self.sys_exit(cpu, t, a[0] as i32),
@@ -68,13 +68,13 @@ impl<M: Machine> Kernel<M> {
             nr::SCHED_GETAFFINITY => self.sys_sched_getaffinity(cpu, t, call),
             nr::GETPRIORITY => self.sys_getpriority(cpu, t, call),
             nr::SETPRIORITY => self.sys_setpriority(cpu, t, call),
-            nr::RT_SIGACTION => self.sys_sigaction(t, a),
+            nr::RT_SIGACTION => self.sys_sigaction(t, a).into(),
             nr::RT_SIGRETURN => self.sys_sigreturn(cpu, t),
             nr::RT_SIGPENDING => self.sys_sigpending(t, a),
-            nr::RT_SIGTIMEDWAIT => self.sys_sigtimedwait(cpu, t, a),
-            nr::RT_SIGSUSPEND => self.sys_sigsuspend(t, a),
+            nr::RT_SIGTIMEDWAIT => self.sys_sigtimedwait(cpu, t, a).into(),
+            nr::RT_SIGSUSPEND => self.sys_sigsuspend(t, a).into(),
             nr::PAUSE => self.sys_pause(t),
-            nr::SIGALTSTACK => self.sys_sigaltstack(t, a),
+            nr::SIGALTSTACK => self.sys_sigaltstack(t, a).into(),
             nr::KILL => self.sys_kill(cpu, t, call),
             nr::TKILL => self.sys_tkill(cpu, t, call),
             nr::TGKILL => self.sys_tgkill(cpu, t, call),
@@ -110,7 +110,7 @@ impl<M: Machine> Kernel<M> {
             nr::CLOCK_SETTIME => self.sys_clock_settime(cpu, t, call),
             nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
             nr::TIMES => self.sys_times(cpu, t, call),
-            nr::SETITIMER => self.sys_setitimer(cpu, t, call),
+            nr::SETITIMER => self.sys_setitimer(cpu, t, call).into(),
             nr::GETITIMER => self.sys_getitimer(cpu, t, call),
             _ => self.sys_rlimit(cpu, t, call),
         }

@@ -15,28 +15,16 @@ use sync::atomic::Ordering::*;
 const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
 
 impl<M: Machine> Kernel<M> {
-    fn read_set(&self, addr: u64) -> Result<SigSet, Errno> {
-        Ok(self.get(addr)?)
-    }
-
-    pub(crate) fn sys_sigprocmask(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_sigprocmask(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
         let [how, set, old, size, ..] = *a;
-        if let Err(e) = SigSet::check_size(size as usize) {
-            return e.into();
-        }
-        let change = match (set != 0).then(|| self.read_set(set)).transpose() {
-            Ok(change) => change,
-            Err(e) => return e.into(),
+        SigSet::check_size(size as usize)?;
+        let before = if set == 0 {
+            self.thread(t).signals.0.lock().blocked()
+        } else {
+            let change = self.get(set)?;
+            self.set_mask(t, MaskHow::from_raw(how as i32)?, change)
         };
-        let how = match change.map(|_| MaskHow::from_raw(how as i32)).transpose() {
-            Ok(how) => how,
-            Err(e) => return e.into(),
-        };
-        let before = match (how, change) {
-            (Some(how), Some(change)) => self.set_mask(t, how, change),
-            _ => self.thread(t).signals.0.lock().blocked(),
-        };
-        if old == 0 { Out::Done(0) } else { self.put(old, before).into() }
+        Ok(if old == 0 { Out::Done(0) } else { self.put(old, before).into() })
     }
 
     fn set_mask(&self, t: ThreadIdx, how: MaskHow, set: SigSet) -> SigSet {
@@ -59,30 +47,20 @@ impl<M: Machine> Kernel<M> {
         before
     }
 
-    pub(crate) fn sys_sigaction(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_sigaction(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
         let [signal, new, old, size, ..] = *a;
-        if let Err(e) = SigSet::check_size(size as usize) {
-            return e.into();
-        }
-        let mut action = None;
-        if new != 0 {
-            match self.get::<SigAction>(new) {
-                Ok(new) => action = Some(new),
-                Err(fault) => return Errno::from(fault).into(),
-            }
-        }
-        let Some(signal) = Signal::from_raw(signal as i32) else { return Errno::EINVAL.into() };
+        SigSet::check_size(size as usize)?;
+        let action = if new == 0 { None } else { Some(self.get::<SigAction>(new)?) };
+        let signal = Signal::from_raw(signal as i32).ok_or(Errno::EINVAL)?;
         let (before, flushed, revived) = {
             let mut process = self.process.signals.lock();
             match action {
                 None => (process.actions().get(signal), false, false),
-                Some(action) => match process.set_action(signal, action) {
-                    Ok(change) => {
-                        self.settle_timers(&mut process);
-                        (change.old, change.flushed, change.revived)
-                    }
-                    Err(e) => return e.into(),
-                },
+                Some(action) => {
+                    let change = process.set_action(signal, action)?;
+                    self.settle_timers(&mut process);
+                    (change.old, change.flushed, change.revived)
+                }
             }
         };
         if flushed {
@@ -101,7 +79,7 @@ impl<M: Machine> Kernel<M> {
                 self.m.stops_changed();
             }
         }
-        if old == 0 { Out::Done(0) } else { self.put(old, before).into() }
+        Ok(if old == 0 { Out::Done(0) } else { self.put(old, before).into() })
     }
 
     pub(crate) fn sys_sigreturn(&self, cpu: CpuId, t: ThreadIdx) -> Out {
@@ -121,41 +99,30 @@ impl<M: Machine> Kernel<M> {
         let set = set | M::Personality::pending(self);
         let bytes = set.0.to_le_bytes();
         let wanted = &bytes[..a[1] as usize];
-        let faults = !wanted.is_empty() && self.m.write(a[0], wanted).is_err();
-        if faults { Errno::EFAULT.into() } else { Out::Done(0) }
+        if wanted.is_empty() { Out::Done(0) } else { self.m.write(a[0], wanted).into() }
     }
 
-    pub(crate) fn sys_sigaltstack(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
-        let mut bytes = [0; StackT::SIZE];
-        if a[0] != 0 && self.m.read(a[0], &mut bytes).is_err() {
-            return Errno::EFAULT.into();
-        }
+    pub(crate) fn sys_sigaltstack(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
+        let new = if a[0] == 0 { None } else { Some(self.get::<StackT>(a[0])?) };
         let sp = self.m.registers(t).rsp;
         let before = {
             let mut signals = self.thread(t).signals.0.lock();
             let before = signals.altstack.report(sp);
-            if a[0] != 0 {
+            if let Some(new) = new {
                 // Whether a frame fits is seen when it is written (`sigaltstack_size_valid`).
-                if let Err(e) = signals.altstack.set(StackT::from_bytes(&bytes), sp, AltStack::MIN_SIZE) {
-                    return e.into();
-                }
+                signals.altstack.set(new, sp, AltStack::MIN_SIZE)?;
             }
             before
         };
-        if a[1] == 0 { Out::Done(0) } else { self.put(a[1], before).into() }
+        Ok(if a[1] == 0 { Out::Done(0) } else { self.put(a[1], before).into() })
     }
 
-    pub(crate) fn sys_sigsuspend(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
-        if let Err(e) = SigSet::check_size(a[1] as usize) {
-            return e.into();
-        }
-        let mask = match self.read_set(a[0]) {
-            Ok(mask) => mask,
-            Err(e) => return e.into(),
-        };
+    pub(crate) fn sys_sigsuspend(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
+        SigSet::check_size(a[1] as usize)?;
+        let mask: SigSet = self.get(a[0])?;
         self.begin_wait(t, Wait::Suspend);
         self.begin_mask(t, mask.blockable());
-        Out::Blocked
+        Ok(Out::Blocked)
     }
 
     pub(crate) fn sys_pause(&self, t: ThreadIdx) -> Out {
@@ -167,31 +134,18 @@ impl<M: Machine> Kernel<M> {
         self.interrupted(t).then_some(Errno::ERESTARTNOHAND.to_ret())
     }
 
-    pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {
+    pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
         let [set, info, timeout, size, ..] = *a;
-        if let Err(e) = SigSet::check_size(size as usize) {
-            return e.into();
-        }
-        let wanted = match self.read_set(set) {
-            Ok(set) => set.blockable(),
-            Err(e) => return e.into(),
-        };
-        let mut span = None;
-        if timeout != 0 {
-            match read_timespec(&self.m, timeout) {
-                Ok(n) => span = Some(n),
-                Err(e) => return e.into(),
-            }
-        }
+        SigSet::check_size(size as usize)?;
+        let wanted = self.get::<SigSet>(set)?.blockable();
+        let span = if timeout == 0 { None } else { Some(read_timespec(&self.m, timeout)?) };
         if let Some(taken) = self.take_signal(t, wanted).or_else(|| M::Personality::take_pending(self, wanted)) {
-            return Out::Done(self.report_taken(info, &taken));
+            return Ok(Out::Done(self.report_taken(info, &taken)));
         }
         if span == Some(ids::Nanos::ZERO) {
             self.m.receive(None);
-            return match self.take_signal(t, wanted) {
-                Some(taken) => Out::Done(self.report_taken(info, &taken)),
-                None => Errno::EAGAIN.into(),
-            };
+            let taken = self.take_signal(t, wanted).ok_or(Errno::EAGAIN)?;
+            return Ok(Out::Done(self.report_taken(info, &taken)));
         }
         self.begin_wait(t, Wait::Signal);
         let thread = self.thread(t);
@@ -209,7 +163,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(span) = span {
             self.arm_timeout(cpu, t, Deadline::after(&self.m, span));
         }
-        Out::Blocked
+        Ok(Out::Blocked)
     }
 
     /// The mask counts until the call ends. Also for `sigsuspend(2)`.
