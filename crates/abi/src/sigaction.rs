@@ -20,8 +20,6 @@ impl SaFlags {
     pub const SIGINFO: SaFlags = SaFlags(4);
     /// Probe bit that the kernel always clears, so that a program can see whether unknown bits are cleared.
     pub const UNSUPPORTED: SaFlags = SaFlags(0x400);
-    /// Do not strip tag bits of fault addresses (no tags on x86-64, but the flag is kept).
-    pub const EXPOSE_TAGBITS: SaFlags = SaFlags(0x800);
     /// The kernel's own mark that `restorer` is set; x86-64 has no other way to return.
     pub const RESTORER: SaFlags = SaFlags(0x0400_0000);
     /// Run the handler on the alternate stack.

@@ -167,12 +167,6 @@ impl SigInfo {
 }
 
 impl SigInfo {
-    /// Whether the code claims a sender that only the kernel may claim: `rt_sigqueueinfo(2)`
-    /// refuses such codes (EPERM) towards other processes.
-    pub const fn impersonates(&self) -> bool {
-        self.code >= 0 || self.code == si_code::TKILL
-    }
-
     /// Whether it is about a descriptor (`siginfo_layout` says SIL_POLL).
     pub const fn is_poll(&self) -> bool {
         match (self.code, specific_codes(self.signo)) {
@@ -259,12 +253,5 @@ mod tests {
         ] {
             assert_eq!(SigInfo::read(&info.to_bytes()), Ok(info));
         }
-    }
-
-    #[test]
-    fn only_the_kernel_may_claim_its_codes() {
-        assert!(SigInfo::user(Signal::HUP, 1, 0).impersonates());
-        assert!(SigInfo::tkill(Signal::HUP, 1, 0).impersonates());
-        assert!(!SigInfo::queue(Signal::HUP, 1, 0, 0).impersonates());
     }
 }

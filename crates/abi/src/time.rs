@@ -65,14 +65,6 @@ impl Timeval {
         Ok(ktime(self.sec, self.usec * 1_000))
     }
 
-    /// As `select(2)` and its kin read it (`poll_select_set_timeout`): microseconds beyond
-    /// a second are carried over; EINVAL only if the sum is negative.
-    pub fn to_nanos_carrying(&self) -> Result<Nanos, Errno> {
-        let sec = self.sec.wrapping_add(self.usec / 1_000_000);
-        let nsec = (self.usec % 1_000_000) * 1_000;
-        Timespec { sec, nsec }.to_nanos()
-    }
-
     /// The structure for a value, rounded down to microseconds.
     pub fn from_nanos(n: Nanos) -> Timeval {
         Timeval { sec: (n.0 / NANOS_PER_SEC) as i64, usec: (n.0 % NANOS_PER_SEC / 1_000) as i64 }
@@ -133,12 +125,6 @@ mod tests {
         assert_eq!(ts(9_223_372_036, 854_775_807), Ok(KTIME_MAX));
         assert_eq!(ts(9_223_372_037, 0), Ok(KTIME_MAX));
         assert_eq!(ts(i64::MAX, 999_999_999), Ok(KTIME_MAX));
-    }
-
-    #[test]
-    fn select_carries_microseconds() {
-        assert_eq!(Timeval { sec: 1, usec: 2_500_000 }.to_nanos_carrying(), Ok(Nanos(3_500_000_000)));
-        assert_eq!(Timeval { sec: 0, usec: -1 }.to_nanos_carrying(), Err(Errno::EINVAL));
     }
 
     #[test]

@@ -33,33 +33,12 @@ pub unsafe fn save(to: *mut u8) {
     }
 }
 
-/// Puts xmm0–15 of a trap back into the registers.
-///
-/// # Safety
-/// `from` must be a carrier's vector area.
-pub unsafe fn load_xmm(from: *const [u128; 16]) {
-    // SAFETY: the area is 16-byte aligned; the kernel holds nothing in vector registers across this call.
-    unsafe {
-        asm!(
-            "movaps xmm0, [{p}]", "movaps xmm1, [{p} + 16]", "movaps xmm2, [{p} + 32]", "movaps xmm3, [{p} + 48]",
-            "movaps xmm4, [{p} + 64]", "movaps xmm5, [{p} + 80]", "movaps xmm6, [{p} + 96]", "movaps xmm7, [{p} + 112]",
-            "movaps xmm8, [{p} + 128]", "movaps xmm9, [{p} + 144]", "movaps xmm10, [{p} + 160]",
-            "movaps xmm11, [{p} + 176]", "movaps xmm12, [{p} + 192]", "movaps xmm13, [{p} + 208]",
-            "movaps xmm14, [{p} + 224]", "movaps xmm15, [{p} + 240]",
-            p = in(reg) from, options(nostack),
-            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _,
-            out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
-            out("xmm13") _, out("xmm14") _, out("xmm15") _,
-        );
-    }
-}
-
 /// Saves a trap's vectors for a switch: xmm0–15 come from the carrier's block, all else is
 /// still live. Leaves the registers in their initial state, as a thread that gave up the
 /// CPU by a plain call expects them.
 ///
 /// # Safety
-/// As for [`save`] and [`load_xmm`].
+/// As for [`save`]; `xmm` must be a carrier's vector area.
 pub unsafe fn save_trap(to: *mut u8, xmm: *const [u128; 16]) {
     // SAFETY: as the caller promises; one asm block, so that nothing comes between loading and saving.
     unsafe {

@@ -130,8 +130,6 @@ pub trait Machine: Sync + Sized {
     fn save(&self, t: ThreadIdx);
     /// Revokes the save of `cpu`'s current thread: it continues here, and no other CPU has seen it wait.
     fn keep(&self, cpu: CpuId, t: ThreadIdx);
-    /// The result that was set last.
-    fn result(&self, t: ThreadIdx) -> u64;
     /// The result of the thread's system call. The caller has the thread to itself.
     fn set_result(&self, t: ThreadIdx, value: isize);
     /// `set_result` for the current thread of the calling CPU.

@@ -326,7 +326,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn restart_without_handler(&self, t: ThreadIdx) {
-        let Some(code) = restart_code(self.m.result(t)) else { return };
+        let Some(code) = restart_code(self.m.registers(t).rax) else { return };
         match signal::restart(code, None) {
             Restart::Return(e) => self.m.set_result(t, e.to_ret()),
             Restart::Again => self.m.restart_call(t, None),
@@ -338,7 +338,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn run_handler(&self, cpu: CpuId, t: ThreadIdx, delivery: &Delivery) {
-        if let Some(code) = restart_code(self.m.result(t)) {
+        if let Some(code) = restart_code(self.m.registers(t).rax) {
             match signal::restart(code, Some(&delivery.action)) {
                 Restart::Return(e) => self.m.set_result(t, e.to_ret()),
                 Restart::Again | Restart::Continue => self.m.restart_call(t, None),

@@ -30,6 +30,10 @@ impl Arg<'_> {
 
 /// A machine that can ask a Linux. No method waits.
 pub trait Host: Machine<Personality = State> {
+    /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
+    /// theirs.
+    const BARRIER: Option<sync::rcu::Barrier> = None;
+
     /// A host call of the program's that cannot wait.
     fn host(&self, call: Call) -> isize;
     /// One that should not wait but may: the machine sets the timer of the caller's CPU, and the call ends with EINTR after
@@ -65,10 +69,5 @@ pub trait Host: Machine<Personality = State> {
     /// what the call waits for. Asked by those who look at the thread's state.
     fn sleeps_in_host(&self, _t: ThreadIdx) -> bool {
         true
-    }
-    /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
-    /// theirs.
-    fn barrier(&self) -> Option<sync::rcu::Barrier> {
-        None
     }
 }

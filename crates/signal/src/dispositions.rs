@@ -40,17 +40,6 @@ impl DefaultAction {
     }
 }
 
-/// The effect of SIGCHLD's disposition on children.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ChildRule {
-    /// Children that end leave no zombie: SIGCHLD is ignored or has SA_NOCLDWAIT.
-    pub reap: bool,
-    /// SIGCHLD is sent at a child's end. With SA_NOCLDWAIT Linux still sends it.
-    pub notify_exit: bool,
-    /// SIGCHLD is sent when a child stops or continues: no SA_NOCLDSTOP.
-    pub notify_stop: bool,
-}
-
 impl Dispositions {
     /// All signals at their default action.
     pub const DEFAULT: Dispositions = Dispositions {
@@ -123,17 +112,6 @@ impl Dispositions {
     /// The set of signals with a handler of the program, as `/proc` shows it.
     pub fn caught(&self) -> SigSet {
         self.caught
-    }
-
-    /// The effect of SIGCHLD's action on children (`do_notify_parent`).
-    pub fn child_rule(&self) -> ChildRule {
-        let a = self.get(Signal::CHLD);
-        let ignored = a.handler == SIG_IGN;
-        ChildRule {
-            reap: ignored || a.flags.has(SaFlags::NOCLDWAIT),
-            notify_exit: !ignored,
-            notify_stop: !ignored && !a.flags.has(SaFlags::NOCLDSTOP),
-        }
     }
 
     /// A copy for a new process, where every action may be changed.

@@ -5,7 +5,7 @@
 //! address that the plan names.
 
 use crate::Delivery;
-use abi::bytes::{Plain, get_u32, get_u64, put_u64};
+use abi::bytes::{Plain, get_u64, put_u64};
 use abi::frame::{
     FIX_EFLAGS, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FP_XSTATE_MAGIC2_SIZE, FPSTATE_ALIGN, FXSAVE_SIZE, FpSwBytes,
     HANDLER_CLEARS, MC_FPSTATE, PRETCODE, RED_ZONE, Registers, SIGINFO, SIZE, UC_FLAGS, UC_FP_XSTATE, UC_LINK,
@@ -15,8 +15,6 @@ use abi::{SaFlags, SigSet, StackT};
 
 /// The least length of extended state with an xsave header: the fxsave area and the header.
 const XSTATE_MIN: u32 = FXSAVE_SIZE as u32 + 64;
-/// Offset of MXCSR in the fxsave area.
-const MXCSR: usize = 24;
 
 /// The form of the extended state in frames, a fact of the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,13 +220,4 @@ pub fn restorable(
     } else {
         Restorable::Fxsave
     })
-}
-
-/// Whether the processor would load this state, of which the first bytes are given, without
-/// a general-protection fault: no unknown MXCSR bits, and behind the fxsave area a header
-/// in standard format that names only components of `xcr0` (SDM 13.8).
-pub fn is_loadable(head: &[u8; XSTATE_MIN as usize], what: Restorable, mxcsr_mask: u32, xcr0: u64) -> bool {
-    let header = &head[FXSAVE_SIZE..];
-    let header_is_good = get_u64(header, 0) & !xcr0 == 0 && header[8..].iter().all(|&b| b == 0);
-    get_u32(head, MXCSR) & !mxcsr_mask == 0 && (what == Restorable::Fxsave || header_is_good)
 }

@@ -55,7 +55,7 @@ mod wait;
 
 pub use altstack::AltStack;
 pub use deliver::{Action, Delivery, Dequeued, Force, NoTimers, Taken, TimerSignals};
-pub use dispositions::{ChildRule, DefaultAction, Dispositions};
+pub use dispositions::{DefaultAction, Dispositions};
 pub use frame::FramePlan;
 use pending::Pending;
 pub use pending::TimerKey;

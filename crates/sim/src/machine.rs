@@ -281,10 +281,6 @@ impl Machine for SimMachine {
         }
     }
 
-    fn result(&self, t: ThreadIdx) -> u64 {
-        self.with(t, |c| c.regs.rax)
-    }
-
     fn set_result(&self, t: ThreadIdx, value: isize) {
         self.with(t, |c| c.regs.rax = value as u64);
     }

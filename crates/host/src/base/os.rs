@@ -331,11 +331,6 @@ pub(crate) fn interruptible(call: &Call) -> isize {
     unsafe { arch::entry::host_call(&[call.nr as u64, a, b, c, d, e, f]) }
 }
 
-/// Writes to the standard error stream, as far as it goes.
-pub fn write_error(bytes: &[u8]) {
-    write(2, bytes);
-}
-
 /// Writes to a descriptor, as far as it goes.
 pub fn write(fd: i32, bytes: &[u8]) {
     // SAFETY: the host reads the bytes.

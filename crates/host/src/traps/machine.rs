@@ -21,6 +21,8 @@ use signal::frame::{ExtendedState, Restorable};
 use sync::atomic::Ordering::*;
 
 impl linux::Host for Host {
+    const BARRIER: Option<sync::rcu::Barrier> = Some(takeover::barrier);
+
     fn poller(&self, make: bool) -> Option<u32> {
         if make { self.poller.get_or_make().map(|fd| fd as u32) } else { self.poller.descriptor() }
     }
@@ -85,10 +87,6 @@ impl linux::Host for Host {
         let stat = task::read(self.carriers.get(number).tid.load(Relaxed), "stat", &mut bytes);
         // A host without `/proc` does not say it.
         task::after_name(stat).is_none_or(|rest| !rest.starts_with('R'))
-    }
-
-    fn barrier(&self) -> Option<sync::rcu::Barrier> {
-        Some(takeover::barrier)
     }
 }
 
@@ -244,10 +242,6 @@ impl Machine for Host {
     fn answer(&self, _: ThreadIdx, value: isize) {
         // SAFETY: the context that this carrier has loaded last, without a look into the table.
         unsafe { (*(*base::gs()).context).r[reg::RAX] = value as u64 };
-    }
-
-    fn result(&self, t: ThreadIdx) -> u64 {
-        self.with_context(t, |c| c.r[reg::RAX])
     }
 
     /// The thread goes to the common entry once more, as if the site had jumped there.

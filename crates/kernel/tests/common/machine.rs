@@ -200,9 +200,6 @@ impl Machine for TestMachine {
     fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
         assert_eq!(self.state().saved.pop(), Some(t));
     }
-    fn result(&self, t: ThreadIdx) -> u64 {
-        self.state().contexts[&t.0].rax
-    }
     fn set_result(&self, t: ThreadIdx, value: isize) {
         self.state().contexts.get_mut(&t.0).unwrap().rax = value as u64;
     }

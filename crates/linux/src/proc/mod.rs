@@ -89,7 +89,7 @@ impl<M: Host> Linux<'_, M> {
     fn proc_tree(&self) -> &Tree {
         self.state().proc.tree.get_or_init(|| {
             let tree = Tree::new(self.config().cpus, NAMES, Options::default(), Policy::ENTRESOL);
-            Box::new(tree.with_barrier(self.m.barrier()))
+            Box::new(tree.with_barrier(M::BARRIER))
         })
     }
 

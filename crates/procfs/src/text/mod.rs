@@ -7,7 +7,6 @@
 //! its own, and everything else stays as the host wrote it. [`thread`] has our fields, for any caller that knows
 //! them: the program's own kernel, or a reader of its state page.
 
-pub mod machine;
 pub mod sched;
 pub mod stat;
 pub mod status;

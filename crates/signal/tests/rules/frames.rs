@@ -149,25 +149,6 @@ fn the_extended_state_is_judged_by_what_it_says() {
 }
 
 #[test]
-fn a_state_that_the_processor_would_refuse_is_not_loaded() {
-    let whole = Restorable::Xsave { size: 2696, features: 3 };
-    let loadable = |at: usize, value: u8, what| {
-        let mut head = [0u8; 576];
-        head[24..28].copy_from_slice(&0x1F80u32.to_le_bytes());
-        head[512] = 0x07;
-        head[at] = value;
-        is_loadable(&head, what, 0x2_FFFF, 0xE7)
-    };
-    assert!(loadable(0, 0xFF, whole));
-    assert!(!loadable(26, 0x01, whole), "an MXCSR bit that does not exist");
-    assert!(!loadable(26, 0x01, Restorable::Fxsave));
-    assert!(!loadable(513, 0x01, whole), "a component that does not exist");
-    assert!(!loadable(527, 0x80, whole), "compacted format");
-    assert!(!loadable(575, 0x01, whole), "reserved");
-    assert!(loadable(575, 0x01, Restorable::Fxsave), "not looked at");
-}
-
-#[test]
 fn reporting_and_saving_an_alternate_stack() {
     let a = alt(0x1000, 0x2000, 0);
     for (sp, status) in [(0x1000, 0), (0x1001, SS_ONSTACK), (0x3000, SS_ONSTACK), (0x3001, 0)] {

@@ -87,21 +87,6 @@ fn exec_keeps_mask_pending_and_ignored_and_drops_the_rest() {
 }
 
 #[test]
-fn what_sigchld_says_about_children() {
-    for (action, reap, notify_exit, notify_stop) in [
-        (SigAction::DEFAULT, false, true, true),
-        (IGNORE, true, false, false),
-        (handler(SaFlags::NOCLDWAIT), true, true, true),
-        (handler(SaFlags::NOCLDSTOP), false, true, false),
-        (handler(SaFlags(0)), false, true, true),
-    ] {
-        let mut w = World::new(1);
-        let _ = w.set(Signal::CHLD, action);
-        assert_eq!(w.process.actions().child_rule(), ChildRule { reap, notify_exit, notify_stop });
-    }
-}
-
-#[test]
 fn the_first_cause_of_an_end_counts() {
     let mut w = World::new(1);
     w.process.begin_exit(Some(Signal::TERM));
