@@ -298,7 +298,7 @@ fn polled(fault: Option<Fault>) {
     let other = model.mailbox();
     let at = model.memory + 64;
     for (i, fd) in [other, FD].into_iter().enumerate() {
-        model.kernel.m.store_u64(at + 8 * i as u64, fd | POLLIN << 32).unwrap();
+        model.kernel.m.write(at + 8 * i as u64, &(fd | POLLIN << 32).to_le_bytes()).unwrap();
     }
     model.script(0, [(call(nr::POLL, &[at, 2, u64::MAX]), None), model.read(FD, 0)]);
     model.script(1, [model.read(other, 1)]);
