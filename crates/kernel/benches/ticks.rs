@@ -32,7 +32,7 @@ fn main() {
     call(&kernel, nr::SETITIMER, [2, SETTING, 0, 0, 0, 0]);
     for _ in 0..timers {
         call(&kernel, nr::TIMER_CREATE, [2, 0, WORD, 0, 0, 0]);
-        let id = u64::from(kernel.m.load_u32(WORD).expect("mapped"));
+        let id = u64::from(kernel.load_u32(WORD).expect("mapped"));
         call(&kernel, nr::TIMER_SETTIME, [id, 0, SETTING, 0, 0, 0]);
     }
     for _ in 0..ticks {

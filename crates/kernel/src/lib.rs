@@ -79,7 +79,7 @@ pub use carried::Carried;
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
-pub use machine::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
+pub use machine::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
 pub use personality::{Capability, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;

@@ -20,6 +20,22 @@ impl From<Fault> for Errno {
     }
 }
 
+/// An access to a word of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it.
+    Load,
+    /// Writes this.
+    Store(u32),
+    /// Writes `new` if `old` is there.
+    CompareExchange {
+        /// What must be there.
+        old: u32,
+        /// What is written.
+        new: u32,
+    },
+}
+
 /// There is no memory for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoMemory;
@@ -106,12 +122,9 @@ pub trait Machine: Sync + Sized {
     /// The first of `n` thread ids that no other process of ours uses.
     fn claim_ids(&self, n: i32) -> Option<i32>;
 
-    /// Loads a word of the program. Allowed under a futex bucket's lock, as are the next two.
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault>;
-    /// Stores a word of the program.
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault>;
-    /// Compares and exchanges a word of the program; gives what was there.
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault>;
+    /// One access to a 32-bit word of the program, atomic if the word is aligned; gives what was there, or what is
+    /// stored. Allowed under a futex bucket's lock.
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault>;
     /// Copies from the program; eight bytes are one access.
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault>;
     /// Copies to the program; a prefix may have been written on a fault.
@@ -201,6 +214,24 @@ pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault>
 }
 
 impl<M: Machine> Kernel<M> {
+    /// Loads a word of the program.
+    #[inline(always)]
+    pub fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
+        self.m.word(addr, Access::Load)
+    }
+
+    /// Stores a word of the program.
+    #[inline(always)]
+    pub fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
+        self.m.word(addr, Access::Store(value)).map(drop)
+    }
+
+    /// Compares and exchanges a word of the program; gives what was there.
+    #[inline(always)]
+    pub fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        self.m.word(addr, Access::CompareExchange { old, new })
+    }
+
     /// Reads a value of the program's.
     #[inline]
     pub fn get<T: Plain>(&self, addr: u64) -> Result<T, Fault> {

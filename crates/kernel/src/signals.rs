@@ -412,7 +412,7 @@ impl<M: Machine> Kernel<M> {
         self.m.read(at + abi::frame::SW_RESERVED as u64, &mut sw)?;
         let sw = abi::frame::FpSwBytes::from_bytes(&sw);
         let form = self.m.extended_state();
-        let state = frame::restorable(form, at, &sw, |addr| self.m.load_u32(addr).ok()).map_err(|_| crate::Fault)?;
+        let state = frame::restorable(form, at, &sw, |addr| self.load_u32(addr).ok()).map_err(|_| crate::Fault)?;
         self.m.xstate_from_frame(t, Some((at, state)))
     }
 

@@ -11,7 +11,7 @@ use abi::epoll::Readiness;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
+use kernel::{Access, Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
 use linux::{Arg, Linux};
 use signal::frame::{ExtendedState, Restorable};
 use std::sync::{OnceLock, Weak};
@@ -219,19 +219,13 @@ impl Machine for SimMachine {
         Some(first)
     }
 
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        self.inner.lock().memory.load_u32(addr)
-    }
-
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
-        self.inner.lock().memory.store_u32(addr, value)
-    }
-
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault> {
         let memory = &mut self.inner.lock().memory;
         let found = memory.load_u32(addr)?;
-        if found == old {
-            memory.store_u32(addr, new)?;
+        match access {
+            Access::Store(value) => memory.store_u32(addr, value)?,
+            Access::CompareExchange { old, new } if found == old => memory.store_u32(addr, new)?,
+            Access::Load | Access::CompareExchange { .. } => {}
         }
         Ok(found)
     }

@@ -14,7 +14,7 @@ use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
+use kernel::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
 use linux::Arg;
 use record::write::Place;
 use signal::frame::{ExtendedState, Restorable};
@@ -140,16 +140,13 @@ impl Machine for Host {
     }
 
     #[inline(always)]
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        user::load_u32(addr).map_err(|_| Fault)
-    }
-    #[inline(always)]
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
-        user::store_u32(addr, value).map_err(|_| Fault)
-    }
-    #[inline(always)]
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
-        user::cas_u32(addr, old, new).map_err(|_| Fault)
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault> {
+        let found = match access {
+            Access::Load => user::load_u32(addr),
+            Access::Store(value) => user::store_u32(addr, value).map(|()| value),
+            Access::CompareExchange { old, new } => user::cas_u32(addr, old, new),
+        };
+        found.map_err(|_| Fault)
     }
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
         user::read(addr, to).map_err(|_| Fault)

@@ -158,10 +158,10 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_getcpu(&self, cpu: CpuId, a: &[u64; 6]) -> Out {
         let mut ok = true;
         if a[0] != 0 {
-            ok &= self.m.store_u32(a[0], u32::from(cpu.0)).is_ok();
+            ok &= self.store_u32(a[0], u32::from(cpu.0)).is_ok();
         }
         if a[1] != 0 {
-            ok &= self.m.store_u32(a[1], 0).is_ok();
+            ok &= self.store_u32(a[1], 0).is_ok();
         }
         if ok { Out::Done(0) } else { Errno::EFAULT.into() }
     }

@@ -3,7 +3,7 @@
 
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
-use entresol_kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
+use entresol_kernel::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
 use ids::{CpuId, Nanos, ThreadIdx};
 use linux::Arg;
 use signal::frame::{ExtendedState, Restorable};
@@ -163,20 +163,20 @@ impl Machine for TestMachine {
         Some(1_000_000 + s.next_id)
     }
 
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        self.state().load(addr).map(u32::from_le_bytes)
-    }
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
-        self.state().store(addr, &value.to_le_bytes())
-    }
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault> {
         let mut s = self.state();
-        if let Some((at, value)) = s.interference.take_if(|i| i.0 == addr) {
+        let interference = match access {
+            Access::CompareExchange { .. } => s.interference.take_if(|i| i.0 == addr),
+            _ => None,
+        };
+        if let Some((at, value)) = interference {
             s.store(at, &value.to_le_bytes())?;
         }
         let found = u32::from_le_bytes(s.load(addr)?);
-        if found == old {
-            s.store(addr, &new.to_le_bytes())?;
+        match access {
+            Access::Store(value) => s.store(addr, &value.to_le_bytes())?,
+            Access::CompareExchange { old, new } if found == old => s.store(addr, &new.to_le_bytes())?,
+            Access::Load | Access::CompareExchange { .. } => {}
         }
         Ok(found)
     }
