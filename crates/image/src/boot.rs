@@ -87,6 +87,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
         limits,
         mapped_guards: options.mapped_guards,
         io: options.io,
+        extended_state: host::extended_state(),
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };

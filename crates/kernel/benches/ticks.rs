@@ -57,6 +57,7 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         pending_unlimited: true,
         mapped_guards: false,
         io: entresol_kernel::Io::Auto,
+        extended_state: signal::frame::ExtendedState::Fxsave,
         sampling: None,
         limits: Limits::default(),
         tracing: false,

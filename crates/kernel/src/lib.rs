@@ -79,7 +79,7 @@ pub use carried::Carried;
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
-pub use machine::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
+pub use machine::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Times, Transfer};
 pub use personality::{Capability, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;
@@ -118,6 +118,8 @@ pub struct Config {
     pub mapped_guards: bool,
     /// Where threads wait for descriptors (`--io`).
     pub io: Io,
+    /// The form of the extended state in signal frames.
+    pub extended_state: signal::frame::ExtendedState,
     /// Switches are written down.
     pub tracing: bool,
     /// Threads are sampled.

@@ -5,7 +5,7 @@ use abi::bytes::Plain;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal, Timespec};
 use ids::{CpuId, Nanos, ThreadIdx};
-use signal::frame::{ExtendedState, Restorable};
+use signal::frame::Restorable;
 use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
@@ -34,6 +34,28 @@ pub enum Access {
         /// What is written.
         new: u32,
     },
+}
+
+/// How a thread continues.
+#[derive(Clone, Copy, Debug)]
+pub enum Resume<'a> {
+    /// Its system call has this result.
+    Result(isize),
+    /// It makes its system call again with the same arguments: the same call, or the one with this number.
+    Call(Option<usize>),
+    /// With these general registers, all of which count.
+    Registers(&'a Registers),
+}
+
+/// A move of extended state.
+#[derive(Clone, Copy, Debug)]
+pub enum Transfer {
+    /// From the thread to the frame's area at this address.
+    ToFrame(u64),
+    /// From a frame's area at this address, as far as it can be restored.
+    FromFrame(u64, Restorable),
+    /// The thread gets the initial state.
+    Initial,
 }
 
 /// There is no memory for it.
@@ -143,29 +165,14 @@ pub trait Machine: Sync + Sized {
     fn save(&self, t: ThreadIdx);
     /// Revokes the save of `cpu`'s current thread: it continues here, and no other CPU has seen it wait.
     fn keep(&self, cpu: CpuId, t: ThreadIdx);
-    /// The result of the thread's system call. The caller has the thread to itself.
-    fn set_result(&self, t: ThreadIdx, value: isize);
-    /// `set_result` for the current thread of the calling CPU.
-    fn answer(&self, t: ThreadIdx, value: isize) {
-        self.set_result(t, value);
-    }
-    /// The thread will make a system call again when it is resumed, with the same arguments:
-    /// its own, or this one instead.
-    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>);
-    /// The FS base of the current thread.
-    fn fs_base(&self, t: ThreadIdx) -> u64;
-    /// Sets the FS base of the current thread.
-    fn set_fs_base(&self, t: ThreadIdx, value: u64);
+    /// How the thread continues when it is resumed. The caller has the thread to itself.
+    fn set_resume(&self, t: ThreadIdx, how: Resume<'_>);
+    /// The FS base of the current thread, which is set first if there is a new one.
+    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64;
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
-    /// Sets all general registers; from now on all of them count at resume.
-    fn set_registers(&self, t: ThreadIdx, r: &Registers);
-    /// The form of the extended state in signal frames.
-    fn extended_state(&self) -> ExtendedState;
-    /// Writes the thread's extended state to a signal frame.
-    fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault>;
-    /// Takes the thread's extended state from a signal frame; `None` means the initial state.
-    fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault>;
+    /// Moves the thread's extended state between the thread and a signal frame.
+    fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault>;
 
     /// Ends the host call in which `t` waits, if it does, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
@@ -214,6 +221,17 @@ pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault>
 }
 
 impl<M: Machine> Kernel<M> {
+    /// The result of the thread's system call. The caller has the thread to itself.
+    #[inline(always)]
+    pub(crate) fn set_result(&self, t: ThreadIdx, value: isize) {
+        self.m.set_resume(t, Resume::Result(value));
+    }
+
+    /// The thread makes a system call again when it is resumed, with the same arguments: its own, or this one instead.
+    pub fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        self.m.set_resume(t, Resume::Call(instead));
+    }
+
     /// Loads a word of the program.
     #[inline(always)]
     pub fn load_u32(&self, addr: u64) -> Result<u32, Fault> {

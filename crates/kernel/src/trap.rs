@@ -168,7 +168,7 @@ impl<M: Machine> Kernel<M> {
             },
             Out::Blocked => self.block(cpu, t),
             Out::Yield(result) => {
-                self.m.set_result(t, result);
+                self.set_result(t, result);
                 self.give_up(cpu, t, Prev::Yield)
             }
             Out::Exited => {
@@ -372,7 +372,7 @@ impl<M: Machine> Kernel<M> {
             // The commonest wait: it is over when somebody has taken the thread out of its queue.
             Wait::Futex if !thread.node.queued() && thread.wait.armed().is_none() => {
                 thread.wait.set_kind(Wait::None);
-                self.m.set_result(t, 0);
+                self.set_result(t, 0);
                 true
             }
             wait => self.ready_slow(t, wait),

@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
             Ok(true) => Out::Done(0),
             Ok(false) => {
                 // Many ids in a row were taken: the search continues from the counter after others had their turn.
-                self.m.restart_call(t, None);
+                self.restart_call(t, None);
                 Out::Restored
             }
             Err(e) => e.into(),

@@ -142,10 +142,10 @@ impl<M: Machine> Kernel<M> {
         match a[0] {
             ARCH_SET_FS if a[1] >= 1 << 47 => Errno::EPERM.into(),
             ARCH_SET_FS => {
-                self.m.set_fs_base(t, a[1]);
+                self.m.fs_base(t, Some(a[1]));
                 Out::Done(0)
             }
-            ARCH_GET_FS => self.put::<u64>(a[1], self.m.fs_base(t)).into(),
+            ARCH_GET_FS => self.put::<u64>(a[1], self.m.fs_base(t, None)).into(),
             // The GS base names the carrier; a program's own is not supported (CAVEATS).
             ARCH_SET_GS => Errno::EPERM.into(),
             ARCH_GET_GS => self.put::<u64>(a[1], 0).into(),

@@ -85,7 +85,7 @@ impl<M: Machine> Kernel<M> {
             return Err(crate::Fault);
         }
         r.rip = section.abort_ip;
-        self.m.set_registers(t, &r);
+        self.m.set_resume(t, Resume::Registers(&r));
         Ok(())
     }
 }

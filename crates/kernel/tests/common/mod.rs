@@ -69,6 +69,7 @@ impl World {
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
             io: entresol_kernel::Io::Auto,
+            extended_state: signal::frame::ExtendedState::Fxsave,
             tracing: false,
         };
         change(&mut config);

@@ -73,6 +73,7 @@ impl Setup {
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
             io: config.io,
+            extended_state: signal::frame::ExtendedState::Fxsave,
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));

@@ -116,7 +116,7 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
         return None;
     }
     k.m.leave_behind(t);
-    k.m.restart_call(t, None);
+    k.restart_call(t, None);
     Some(if is_spare { give_up_seat_to(me, to, true) } else { scarce::exchanged(me, to, other) })
 }
 
