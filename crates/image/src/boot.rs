@@ -83,6 +83,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
         tick: options.tick,
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
+        uid: os::getuid(),
         pending_unlimited: options.pending_unlimited,
         limits,
         mapped_guards: options.mapped_guards,

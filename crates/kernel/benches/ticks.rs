@@ -8,7 +8,7 @@
 mod machine;
 
 use abi::nr;
-use entresol_kernel::{Call, Config, Kernel, Machine, Trap, limits::Limits};
+use entresol_kernel::{Call, Config, Kernel, Trap, limits::Limits};
 use ids::{CpuId, Nanos, Pid, ThreadIdx};
 use machine::{TestMachine, fresh};
 
@@ -54,6 +54,7 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         at_once: 0,
         rt_host_rules: false,
         pid: Pid(500),
+        uid: 1000,
         pending_unlimited: true,
         mapped_guards: false,
         io: entresol_kernel::Io::Auto,

@@ -181,8 +181,6 @@ pub trait Machine: Sync + Sized {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
     /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals.
     fn stops_changed(&self) {}
-    /// The real user id of the process.
-    fn uid(&self) -> u32;
     /// Where `t`, which has no CPU, will continue: instruction, stack and frame pointer. Callable at any time; the
     /// answer is meaningless if it is resumed at the same moment.
     fn parked(&self, _t: ThreadIdx) -> [u64; 3] {

@@ -4,7 +4,7 @@
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
 use crate::hint;
-use crate::machine::{Fatal, Machine};
+use crate::machine::{Fatal, Machine, Resume, Transfer};
 use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
@@ -22,6 +22,8 @@ pub struct ProcessState {
     /// The signals of the process.
     pub signals: Shown<ProcessSignals>,
     exit_status: AtomicI32,
+    /// The real user id, for those who get its signals.
+    uid: AtomicU32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
     /// Resources that other processes may share with this one, as flags of `clone(2)`: descriptors, folders, semaphore undo lists.
@@ -35,15 +37,26 @@ impl core::fmt::Debug for ProcessState {
 }
 
 impl ProcessState {
-    pub(crate) fn new() -> Result<ProcessState, SetUpFailed> {
+    pub(crate) fn new(uid: u32) -> Result<ProcessState, SetUpFailed> {
         let mut signals = ProcessSignals::new(Dispositions::DEFAULT);
         signals.prepare_timers().map_err(|_| SetUpFailed)?;
         Ok(ProcessState {
             signals: Shown::new(signals),
             exit_status: AtomicI32::new(0),
+            uid: AtomicU32::new(uid),
             continued: AtomicU32::new(0),
             shares: AtomicU64::new(0),
         })
+    }
+
+    /// The real user id.
+    pub fn uid(&self) -> u32 {
+        self.uid.load(Relaxed)
+    }
+
+    /// The process has another real user id.
+    pub fn set_uid(&self, uid: u32) {
+        self.uid.store(uid, Relaxed);
     }
 
     pub(crate) fn exit_status(&self) -> i32 {
@@ -305,6 +318,18 @@ impl<M: Machine> Kernel<M> {
             process.act_on(&self.thread(t).signals.0.lock(), info)
         });
         action.flatten().unwrap_or(Action::More)
+    }
+
+    /// On the way to user code: what has arrived at the host becomes pending here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_arrivals(&self, cpu: CpuId, t: ThreadIdx) {
+        self.thread(t).hint.fetch_and(!hint::ARRIVALS, AcqRel);
+        self.m.receive(None);
+        // A thread that was woken may be more urgent, and the last look at that was before.
+        if self.sched.need_resched(cpu) {
+            self.m.kick(cpu);
+        }
     }
 
     /// The process has asked to be traced.

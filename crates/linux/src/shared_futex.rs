@@ -15,7 +15,7 @@
 use crate::{Host, Linux};
 use abi::futex::*;
 use abi::{Errno, nr};
-use ids::{Nanos, ThreadIdx};
+use ids::{Nanos, ThreadIdx, Tid};
 use kernel::futex::wake_op::CAS_TRIES_MAX;
 use kernel::machine::Call;
 use kernel::trap::Out;
@@ -69,7 +69,7 @@ impl<M: Host> Linux<'_, M> {
             FUTEX_WAIT => timeout == 0,
             _ => bitset as u32 == FUTEX_BITSET_MATCH_ANY,
         };
-        let owned = value & FUTEX_WAITERS != 0 && self.m.may_be_gone(value & FUTEX_TID_MASK);
+        let owned = value & FUTEX_WAITERS != 0 && Tid((value & FUTEX_TID_MASK) as i32).is_ours();
         if !plain || !owned || self.pending_robust(t) != Some(addr) {
             return Out::Host(*call, 0);
         }

@@ -313,8 +313,4 @@ impl Machine for SimMachine {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         self.inner.lock().notes.fatal.get_or_insert((t, info.signo(), action));
     }
-
-    fn uid(&self) -> u32 {
-        65534
-    }
 }

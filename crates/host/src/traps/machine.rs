@@ -1,7 +1,7 @@
 //! `trait Machine` on Linux.
 
 use crate::base::dispositions::die_again;
-use crate::base::{ids_file, os, report, sites, task};
+use crate::base::{os, report, sites, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
 use crate::process::Host;
@@ -69,12 +69,8 @@ impl linux::Host for Host {
         self.host(Call { nr, args: words })
     }
 
-    fn may_be_gone(&self, tid: u32) -> bool {
-        ids_file::is_ours(tid)
-    }
-
     fn is_gone(&self, tid: u32) -> bool {
-        self.ids.is_gone(tid, self.uid.load(Relaxed))
+        self.ids.is_gone(tid, Carrier::my_process().process().uid())
     }
 
     fn leave_signals(&self, set: SigSet) {
@@ -136,7 +132,7 @@ impl Machine for Host {
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
-        self.ids.claim(n, self.uid())
+        self.ids.claim(n, Carrier::my_process().process().uid())
     }
 
     #[inline(always)]
@@ -327,10 +323,6 @@ impl Machine for Host {
 
     fn stops_changed(&self) {
         stops::changed(Carrier::my_process());
-    }
-
-    fn uid(&self) -> u32 {
-        self.uid.load(Relaxed)
     }
 
     fn parked(&self, t: ThreadIdx) -> [u64; 3] {

@@ -2,7 +2,7 @@
 
 use super::{Enforced, Moment, cpu_limit};
 use crate::hint;
-use crate::machine::{Clock, Event, Machine};
+use crate::machine::{Clock, Event, Machine, Resume};
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::frame::Registers;

@@ -1,7 +1,7 @@
 //! Restartable sequences, emulated (`rseq(2)`, Linux's `kernel/rseq.c`).
 
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Machine, Resume};
 use crate::trap::Out;
 use abi::{Errno, rseq};
 use ids::{CpuId, ThreadIdx};

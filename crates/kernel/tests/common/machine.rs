@@ -226,9 +226,6 @@ impl Machine for TestMachine {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         panic!("{action:?} of {t:?} by signal {}", info.signo());
     }
-    fn uid(&self) -> u32 {
-        1000
-    }
     fn carrier_time(&self) -> Option<Nanos> {
         let s = self.state();
         let stolen = (!s.stolen.is_empty()).then(|| Nanos(s.now - s.stolen.get(&s.at_work).unwrap_or(&0)));

@@ -13,7 +13,7 @@ use crate::machine::SimMachine;
 use abi::futex::{FUTEX_CMD_MASK, FUTEX_LOCK_PI, FUTEX_TID_MASK};
 use ids::{Policy, ThreadIdx, Tid};
 use kernel::wait::Wait;
-use kernel::{Call, Kernel, Machine};
+use kernel::{Call, Kernel};
 use sched::{Place, Urgency};
 
 /// No program here makes longer chains of owners that wait for owners.

@@ -7,7 +7,7 @@ use abi::args::TIMER_ABSTIME;
 use abi::futex::{FUTEX_PRIVATE_FLAG, FUTEX_WAIT, FUTEX_WAKE};
 use abi::{CloneArgs, SaFlags, SchedAttr, SigAction, SigSet, Timespec, clone_flags as cf, nr};
 use ids::{CpuMask, Nanos, Policy, Tid};
-use kernel::{Access, Call, Machine};
+use kernel::{Call, Machine};
 use sched::Attr;
 
 const MONOTONIC: u64 = 1;

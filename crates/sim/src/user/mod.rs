@@ -245,7 +245,9 @@ impl View<'_> {
 
     /// Loads a word of the program.
     pub fn load(&self, addr: u64) -> u32 {
-        self.machine.word(addr, Access::Load).unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
+        self.machine
+            .word(addr, Access::Load)
+            .unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
     }
 
     /// Stores a word of the program.

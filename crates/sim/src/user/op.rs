@@ -7,7 +7,7 @@ use super::mail_ops::MailOp;
 use super::sync_ops::{BarrierOp, CondOp, LockOp, PiOp};
 use super::{Program, Step};
 use ids::Nanos;
-use kernel::{Access, Call, Machine};
+use kernel::{Call, Machine};
 
 /// A step under way.
 pub(crate) enum Op {

@@ -68,6 +68,7 @@ impl Setup {
             at_once: 0,
             rt_host_rules: false,
             pid: Pid(PID),
+            uid: 65534,
             pending_unlimited: false,
             sampling: None,
             limits: kernel::limits::Limits::default(),

@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::serving::away::wait_for_seat;
 use crate::serving::scarce;
 use ids::{CpuId, ThreadIdx};
-use kernel::{Call, Machine, Next};
+use kernel::{Call, Next};
 use linux::Linux;
 use os::nr;
 use sync::atomic::Ordering::*;

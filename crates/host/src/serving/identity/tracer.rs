@@ -25,7 +25,7 @@ use abi::Errno;
 use abi::args::{PTRACE_ATTACH, PTRACE_SEIZE, PTRACE_TRACEME};
 use core::fmt::Write;
 use ids::ThreadIdx;
-use kernel::{Call, Machine, Next};
+use kernel::{Call, Next};
 use sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 
 /// How often a carrier is asked for that other threads may keep busy for ever.
