@@ -57,5 +57,6 @@ pub use base::{dispositions, handover, os, report, sites};
 pub use carriers::carrier;
 #[cfg(feature = "planted")]
 pub use carriers::planted;
+pub use process::states::extended_state;
 pub use services::{exec, start};
 pub use traps::handlers;

@@ -36,6 +36,18 @@ impl fmt::Debug for ThreadIdx {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tid(pub i32);
 
+impl Tid {
+    /// The ids of threads that the host does not know. They lie above every id the host gives (PID_MAX_LIMIT, 2^22) and
+    /// below what an encoded CPU clock has room for (2^28, `MAKE_THREAD_CPUCLOCK` of the C library and the host), which is
+    /// also below the bits that futex words keep for themselves (2^30).
+    pub const OURS: core::ops::Range<i32> = 1 << 22..1 << 28;
+
+    /// Whether the host does not know this id, so that it does not notice when the thread ends.
+    pub fn is_ours(self) -> bool {
+        Tid::OURS.contains(&self.0)
+    }
+}
+
 /// A process id as programs see it (`getpid(2)`): the host's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pid(pub i32);

@@ -83,10 +83,12 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
         tick: options.tick,
         rt_host_rules: options.rt_host_rules,
         pid: Pid(os::getpid()),
+        uid: os::getuid(),
         pending_unlimited: options.pending_unlimited,
         limits,
         mapped_guards: options.mapped_guards,
         io: options.io,
+        extended_state: host::extended_state(),
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };

@@ -8,7 +8,7 @@
 mod machine;
 
 use abi::nr;
-use entresol_kernel::{Call, Config, Kernel, Machine, Trap, limits::Limits};
+use entresol_kernel::{Call, Config, Kernel, Trap, limits::Limits};
 use ids::{CpuId, Nanos, Pid, ThreadIdx};
 use machine::{TestMachine, fresh};
 
@@ -32,7 +32,7 @@ fn main() {
     call(&kernel, nr::SETITIMER, [2, SETTING, 0, 0, 0, 0]);
     for _ in 0..timers {
         call(&kernel, nr::TIMER_CREATE, [2, 0, WORD, 0, 0, 0]);
-        let id = u64::from(kernel.m.load_u32(WORD).expect("mapped"));
+        let id = u64::from(kernel.load_u32(WORD).expect("mapped"));
         call(&kernel, nr::TIMER_SETTIME, [id, 0, SETTING, 0, 0, 0]);
     }
     for _ in 0..ticks {
@@ -54,9 +54,11 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         at_once: 0,
         rt_host_rules: false,
         pid: Pid(500),
+        uid: 1000,
         pending_unlimited: true,
         mapped_guards: false,
         io: entresol_kernel::Io::Auto,
+        extended_state: signal::frame::ExtendedState::Fxsave,
         sampling: None,
         limits: Limits::default(),
         tracing: false,

@@ -143,7 +143,7 @@ impl<'k, M: Machine> Here<'k, M> {
     #[inline(always)]
     pub fn sched_yield(self) -> Chosen {
         let t = self.current();
-        self.k.m.answer(t, 0);
+        self.k.set_result(t, 0);
         self.k.m.save(t);
         self.choose(Prev::Yield)
     }
@@ -170,7 +170,7 @@ impl<'k, M: Machine> Here<'k, M> {
     /// The current thread has its result; `None` if somebody else shall have the CPU.
     #[inline(always)]
     pub(crate) fn done(self, t: ThreadIdx, result: isize) -> Option<Chosen> {
-        self.k.m.answer(t, result);
+        self.k.set_result(t, result);
         (!self.sched.need_resched()).then(|| self.try_exit(t, self.k.thread(t)))
     }
 

@@ -4,7 +4,6 @@
 //! wants it ([`Next::Inline`]). Which calls are made in which form the personality decides.
 
 use crate::machine::{Call, Machine};
-use crate::personality::Personality;
 use crate::trap::Next;
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
@@ -54,13 +53,13 @@ impl<M: Machine> Kernel<M> {
     /// One that was cut short by something that the program cannot see, a tick or a kick, is made
     /// again as one that waits: then nothing of the kind disturbs it. Only `close(2)` is not made
     /// twice: the descriptor is gone after the first time.
-    pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
+    ///
+    /// The answer is `None` if the call is done: what follows from that is the personality's, which ends the call.
+    #[must_use]
+    pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Option<Next> {
         self.end_inline(cpu, t);
-        if result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t) {
-            return self.host_wait(cpu, t, call, 0);
-        }
-        M::Personality::answered(self, &call, result);
-        self.process_done(cpu, result)
+        let disturbed = result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t);
+        disturbed.then(|| self.host_wait(cpu, t, call, 0))
     }
 
     /// The current thread of `cpu` is in a host call of [`Next::Inline`] on a carrier that loses the CPU:

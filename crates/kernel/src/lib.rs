@@ -79,8 +79,8 @@ pub use carried::Carried;
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
-pub use machine::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Times};
-pub use personality::{Capability, Personality};
+pub use machine::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Times, Transfer};
+pub use personality::{Capability, HostTimer, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;
 pub use signals::ProcessState;
@@ -110,6 +110,8 @@ pub struct Config {
     pub rt_host_rules: bool,
     /// The process's id.
     pub pid: Pid,
+    /// Its real user id at first.
+    pub uid: u32,
     /// RLIMIT_SIGPENDING does not hold (`--pending-signals=unlimited`).
     pub pending_unlimited: bool,
     /// Limits on CPU time beyond Linux.
@@ -118,6 +120,8 @@ pub struct Config {
     pub mapped_guards: bool,
     /// Where threads wait for descriptors (`--io`).
     pub io: Io,
+    /// The form of the extended state in signal frames.
+    pub extended_state: signal::frame::ExtendedState,
     /// Switches are written down.
     pub tracing: bool,
     /// Threads are sampled.
@@ -192,7 +196,7 @@ impl<M: Machine> Kernel<M> {
             threads: ThreadTable::new().ok_or(SetUpFailed)?,
             cpus: (0..config.cpus).map(|_| cpu::Cpu::new()).collect(),
             futexes: futex::FutexTable::new().ok_or(SetUpFailed)?,
-            process: signals::ProcessState::new()?,
+            process: signals::ProcessState::new(config.uid)?,
             shared: Shared::default(),
             parked: parked::Parked::default(),
             personality: M::Personality::default(),

@@ -5,7 +5,7 @@ use abi::bytes::Plain;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal, Timespec};
 use ids::{CpuId, Nanos, ThreadIdx};
-use signal::frame::{ExtendedState, Restorable};
+use signal::frame::Restorable;
 use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
@@ -18,6 +18,44 @@ impl From<Fault> for Errno {
     fn from(Fault: Fault) -> Errno {
         Errno::EFAULT
     }
+}
+
+/// An access to a word of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it.
+    Load,
+    /// Writes this.
+    Store(u32),
+    /// Writes `new` if `old` is there.
+    CompareExchange {
+        /// What must be there.
+        old: u32,
+        /// What is written.
+        new: u32,
+    },
+}
+
+/// How a thread continues.
+#[derive(Clone, Copy, Debug)]
+pub enum Resume<'a> {
+    /// Its system call has this result.
+    Result(isize),
+    /// It makes its system call again with the same arguments: the same call, or the one with this number.
+    Call(Option<usize>),
+    /// With these general registers, all of which count.
+    Registers(&'a Registers),
+}
+
+/// A move of extended state.
+#[derive(Clone, Copy, Debug)]
+pub enum Transfer {
+    /// From the thread to the frame's area at this address.
+    ToFrame(u64),
+    /// From a frame's area at this address, as far as it can be restored.
+    FromFrame(u64, Restorable),
+    /// The thread gets the initial state.
+    Initial,
 }
 
 /// There is no memory for it.
@@ -106,12 +144,9 @@ pub trait Machine: Sync + Sized {
     /// The first of `n` thread ids that no other process of ours uses.
     fn claim_ids(&self, n: i32) -> Option<i32>;
 
-    /// Loads a word of the program. Allowed under a futex bucket's lock, as are the next two.
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault>;
-    /// Stores a word of the program.
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault>;
-    /// Compares and exchanges a word of the program; gives what was there.
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault>;
+    /// One access to a 32-bit word of the program, atomic if the word is aligned; gives what was there, or what is
+    /// stored. Allowed under a futex bucket's lock.
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault>;
     /// Copies from the program; eight bytes are one access.
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault>;
     /// Copies to the program; a prefix may have been written on a fault.
@@ -130,29 +165,14 @@ pub trait Machine: Sync + Sized {
     fn save(&self, t: ThreadIdx);
     /// Revokes the save of `cpu`'s current thread: it continues here, and no other CPU has seen it wait.
     fn keep(&self, cpu: CpuId, t: ThreadIdx);
-    /// The result of the thread's system call. The caller has the thread to itself.
-    fn set_result(&self, t: ThreadIdx, value: isize);
-    /// `set_result` for the current thread of the calling CPU.
-    fn answer(&self, t: ThreadIdx, value: isize) {
-        self.set_result(t, value);
-    }
-    /// The thread will make a system call again when it is resumed, with the same arguments:
-    /// its own, or this one instead.
-    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>);
-    /// The FS base of the current thread.
-    fn fs_base(&self, t: ThreadIdx) -> u64;
-    /// Sets the FS base of the current thread.
-    fn set_fs_base(&self, t: ThreadIdx, value: u64);
+    /// How the thread continues when it is resumed. The caller has the thread to itself.
+    fn set_resume(&self, t: ThreadIdx, how: Resume<'_>);
+    /// The FS base of the current thread, which is set first if there is a new one.
+    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64;
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
-    /// Sets all general registers; from now on all of them count at resume.
-    fn set_registers(&self, t: ThreadIdx, r: &Registers);
-    /// The form of the extended state in signal frames.
-    fn extended_state(&self) -> ExtendedState;
-    /// Writes the thread's extended state to a signal frame.
-    fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault>;
-    /// Takes the thread's extended state from a signal frame; `None` means the initial state.
-    fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault>;
+    /// Moves the thread's extended state between the thread and a signal frame.
+    fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault>;
 
     /// Ends the host call in which `t` waits, if it does, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
@@ -161,8 +181,6 @@ pub trait Machine: Sync + Sized {
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
     /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals.
     fn stops_changed(&self) {}
-    /// The real user id of the process.
-    fn uid(&self) -> u32;
     /// Where `t`, which has no CPU, will continue: instruction, stack and frame pointer. Callable at any time; the
     /// answer is meaningless if it is resumed at the same moment.
     fn parked(&self, _t: ThreadIdx) -> [u64; 3] {
@@ -201,6 +219,35 @@ pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault>
 }
 
 impl<M: Machine> Kernel<M> {
+    /// The result of the thread's system call. The caller has the thread to itself.
+    #[inline(always)]
+    pub(crate) fn set_result(&self, t: ThreadIdx, value: isize) {
+        self.m.set_resume(t, Resume::Result(value));
+    }
+
+    /// The thread makes a system call again when it is resumed, with the same arguments: its own, or this one instead.
+    pub fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        self.m.set_resume(t, Resume::Call(instead));
+    }
+
+    /// Loads a word of the program.
+    #[inline(always)]
+    pub fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
+        self.m.word(addr, Access::Load)
+    }
+
+    /// Stores a word of the program.
+    #[inline(always)]
+    pub fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
+        self.m.word(addr, Access::Store(value)).map(drop)
+    }
+
+    /// Compares and exchanges a word of the program; gives what was there.
+    #[inline(always)]
+    pub fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        self.m.word(addr, Access::CompareExchange { old, new })
+    }
+
     /// Reads a value of the program's.
     #[inline]
     pub fn get<T: Plain>(&self, addr: u64) -> Result<T, Fault> {

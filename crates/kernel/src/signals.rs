@@ -4,7 +4,7 @@
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
 use crate::hint;
-use crate::machine::{Fatal, Machine};
+use crate::machine::{Fatal, Machine, Resume, Transfer};
 use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
@@ -22,6 +22,8 @@ pub struct ProcessState {
     /// The signals of the process.
     pub signals: Shown<ProcessSignals>,
     exit_status: AtomicI32,
+    /// The real user id, for those who get its signals.
+    uid: AtomicU32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
     /// Resources that other processes may share with this one, as flags of `clone(2)`: descriptors, folders, semaphore undo lists.
@@ -35,15 +37,26 @@ impl core::fmt::Debug for ProcessState {
 }
 
 impl ProcessState {
-    pub(crate) fn new() -> Result<ProcessState, SetUpFailed> {
+    pub(crate) fn new(uid: u32) -> Result<ProcessState, SetUpFailed> {
         let mut signals = ProcessSignals::new(Dispositions::DEFAULT);
         signals.prepare_timers().map_err(|_| SetUpFailed)?;
         Ok(ProcessState {
             signals: Shown::new(signals),
             exit_status: AtomicI32::new(0),
+            uid: AtomicU32::new(uid),
             continued: AtomicU32::new(0),
             shares: AtomicU64::new(0),
         })
+    }
+
+    /// The real user id.
+    pub fn uid(&self) -> u32 {
+        self.uid.load(Relaxed)
+    }
+
+    /// The process has another real user id.
+    pub fn set_uid(&self, uid: u32) {
+        self.uid.store(uid, Relaxed);
     }
 
     pub(crate) fn exit_status(&self) -> i32 {
@@ -307,6 +320,18 @@ impl<M: Machine> Kernel<M> {
         action.flatten().unwrap_or(Action::More)
     }
 
+    /// On the way to user code: what has arrived at the host becomes pending here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_arrivals(&self, cpu: CpuId, t: ThreadIdx) {
+        self.thread(t).hint.fetch_and(!hint::ARRIVALS, AcqRel);
+        self.m.receive(None);
+        // A thread that was woken may be more urgent, and the last look at that was before.
+        if self.sched.need_resched(cpu) {
+            self.m.kick(cpu);
+        }
+    }
+
     /// The process has asked to be traced.
     pub fn set_traced(&self) {
         self.process.signals.lock().set_traced();
@@ -328,11 +353,11 @@ impl<M: Machine> Kernel<M> {
     fn restart_without_handler(&self, t: ThreadIdx) {
         let Some(code) = restart_code(self.m.registers(t).rax) else { return };
         match signal::restart(code, None) {
-            Restart::Return(e) => self.m.set_result(t, e.to_ret()),
-            Restart::Again => self.m.restart_call(t, None),
+            Restart::Return(e) => self.set_result(t, e.to_ret()),
+            Restart::Again => self.restart_call(t, None),
             Restart::Continue => {
                 self.thread(t).wait.continues.store(true, Relaxed);
-                self.m.restart_call(t, Some(abi::nr::RESTART_SYSCALL));
+                self.restart_call(t, Some(abi::nr::RESTART_SYSCALL));
             }
         }
     }
@@ -340,15 +365,15 @@ impl<M: Machine> Kernel<M> {
     fn run_handler(&self, cpu: CpuId, t: ThreadIdx, delivery: &Delivery) {
         if let Some(code) = restart_code(self.m.registers(t).rax) {
             match signal::restart(code, Some(&delivery.action)) {
-                Restart::Return(e) => self.m.set_result(t, e.to_ret()),
-                Restart::Again | Restart::Continue => self.m.restart_call(t, None),
+                Restart::Return(e) => self.set_result(t, e.to_ret()),
+                Restart::Again | Restart::Continue => self.restart_call(t, None),
             }
         }
         let interrupted = self.m.registers(t);
         let thread = self.thread(t);
         let left = match self.write_frame(t, delivery, &interrupted) {
             Some(entry) => {
-                self.m.set_registers(t, &entry);
+                self.m.set_resume(t, Resume::Registers(&entry));
                 self.process.signals.lock().delivered(&mut thread.signals.0.lock(), delivery)
             }
             None => {
@@ -367,9 +392,9 @@ impl<M: Machine> Kernel<M> {
 
     /// The frame on the thread's stack; the registers to enter the handler with.
     fn write_frame(&self, t: ThreadIdx, delivery: &Delivery, interrupted: &Registers) -> Option<Registers> {
-        let state = self.m.extended_state();
+        let state = self.config.extended_state;
         let plan = FramePlan::new(delivery, interrupted.rsp, state).ok()?;
-        self.m.xstate_to_frame(t, plan.fpstate).ok()?;
+        self.m.move_extended_state(t, Transfer::ToFrame(plan.fpstate)).ok()?;
         self.put(plan.fpstate + abi::frame::SW_RESERVED as u64, state.sw_bytes()).ok()?;
         if let Some((at, magic)) = state.magic2() {
             self.m.write(plan.fpstate + at, &magic).ok()?;
@@ -389,7 +414,7 @@ impl<M: Machine> Kernel<M> {
         if self.restore_xstate(t, returned.fpstate).is_err() {
             return self.force_fault(t, returned.fpstate);
         }
-        self.m.set_registers(t, &returned.registers);
+        self.m.set_resume(t, Resume::Registers(&returned.registers));
         let thread = self.thread(t);
         let left = {
             let mut process = self.process.signals.lock();
@@ -406,14 +431,14 @@ impl<M: Machine> Kernel<M> {
 
     fn restore_xstate(&self, t: ThreadIdx, at: u64) -> Result<(), crate::Fault> {
         if at == 0 {
-            return self.m.xstate_from_frame(t, None);
+            return self.m.move_extended_state(t, Transfer::Initial);
         }
         let mut sw = [0; 48];
         self.m.read(at + abi::frame::SW_RESERVED as u64, &mut sw)?;
         let sw = abi::frame::FpSwBytes::from_bytes(&sw);
-        let form = self.m.extended_state();
-        let state = frame::restorable(form, at, &sw, |addr| self.m.load_u32(addr).ok()).map_err(|_| crate::Fault)?;
-        self.m.xstate_from_frame(t, Some((at, state)))
+        let form = self.config.extended_state;
+        let state = frame::restorable(form, at, &sw, |addr| self.load_u32(addr).ok()).map_err(|_| crate::Fault)?;
+        self.m.move_extended_state(t, Transfer::FromFrame(at, state))
     }
 
     /// A new thread starts with its creator's mask.

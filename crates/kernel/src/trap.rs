@@ -168,7 +168,7 @@ impl<M: Machine> Kernel<M> {
             },
             Out::Blocked => self.block(cpu, t),
             Out::Yield(result) => {
-                self.m.set_result(t, result);
+                self.set_result(t, result);
                 self.give_up(cpu, t, Prev::Yield)
             }
             Out::Exited => {
@@ -191,7 +191,6 @@ impl<M: Machine> Kernel<M> {
             }
             Out::Process(what) => {
                 self.thread(t).wait.call.store(nr as u32, Relaxed);
-                M::Personality::before(self, &what);
                 Next::Process(what)
             }
         }
@@ -372,7 +371,7 @@ impl<M: Machine> Kernel<M> {
             // The commonest wait: it is over when somebody has taken the thread out of its queue.
             Wait::Futex if !thread.node.queued() && thread.wait.armed().is_none() => {
                 thread.wait.set_kind(Wait::None);
-                self.m.set_result(t, 0);
+                self.set_result(t, 0);
                 true
             }
             wait => self.ready_slow(t, wait),
@@ -382,12 +381,17 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn ready_slow(&self, t: ThreadIdx, wait: Wait) -> bool {
         match wait {
-            Wait::Work => return self.work(t),
-            Wait::Throttled => return self.is_let_go(t),
-            Wait::Host if self.thread(t).parked.is_parked() => return M::Personality::resumes(self, t),
-            _ => {}
+            Wait::Work => self.work(t),
+            Wait::Throttled => self.is_let_go(t),
+            Wait::Host | Wait::Terminal => M::Personality::resumes(self, t, wait),
+            _ => self.ends_wait(t, || self.finished(t, wait)),
         }
-        if let Some(result) = self.finished(t, wait) {
+    }
+
+    /// Whether the wait of `t`, which has been chosen, is over: `finished` says with what result. If not, the thread is
+    /// marked as waiting again.
+    pub fn ends_wait(&self, t: ThreadIdx, finished: impl Fn() -> Option<isize>) -> bool {
+        if let Some(result) = finished() {
             self.finish_wait(t, result);
             return true;
         }
@@ -395,7 +399,7 @@ impl<M: Machine> Kernel<M> {
         // finds the mark.
         self.sched.prepare_block(t);
         sync::atomic::fence(SeqCst);
-        match self.finished(t, wait) {
+        match finished() {
             Some(result) => {
                 self.sched.cancel_block(t);
                 self.finish_wait(t, result);
@@ -407,13 +411,13 @@ impl<M: Machine> Kernel<M> {
 
     fn finished(&self, t: ThreadIdx, wait: Wait) -> Option<isize> {
         match wait {
-            Wait::None | Wait::Work | Wait::Throttled => Some(0),
+            Wait::None => Some(0),
             Wait::Futex => self.futex_finished(t),
             Wait::FutexVector => self.futex_vector_finished(t),
             Wait::FutexPi => self.futex_pi_finished(t),
             Wait::FutexRequeuePi => self.futex_requeue_pi_finished(t),
             Wait::Sleep => self.sleep_finished(t),
-            Wait::Host | Wait::Terminal => M::Personality::finished(self, t, wait),
+            Wait::Work | Wait::Throttled | Wait::Host | Wait::Terminal => unreachable!("`ready_slow` answers these"),
             Wait::Signal => self.sigwait_finished(t),
             Wait::Suspend => self.suspend_finished(t),
             Wait::CpuSleep => self.cpu_sleep_finished(t),
@@ -459,7 +463,7 @@ impl<M: Machine> Kernel<M> {
             return Some(Next::Process(Process::Exit(self.process.exit_status())));
         }
         if bits & hint::ARRIVALS != 0 {
-            M::Personality::take_arrivals(self, cpu, t);
+            self.take_arrivals(cpu, t);
         }
         if self.thread(t).hint.load(Acquire) & hint::SIGNAL != 0 {
             self.deliver_signals(cpu, t);

@@ -316,7 +316,7 @@ impl<M: Machine> Kernel<M> {
     pub fn finish_wait(&self, t: ThreadIdx, result: isize) {
         self.disarm_timeout(t);
         self.thread(t).wait.set_kind(Wait::None);
-        self.m.set_result(t, result);
+        self.set_result(t, result);
         // A result that says how to restart is for the signal's delivery only.
         if (-516..=-512).contains(&result) {
             self.thread(t).hint.fetch_or(crate::hint::SIGNAL, AcqRel);

@@ -141,18 +141,6 @@ impl<M: Host> Linux<'_, M> {
         }
         Out::Done(result)
     }
-
-    /// On the way to user code: what has arrived becomes pending here.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn take_arrivals(&self, cpu: CpuId, t: ThreadIdx) {
-        self.thread(t).hint.fetch_and(!hint::ARRIVALS, AcqRel);
-        self.m.receive(None);
-        // A thread that was woken may be more urgent, and the last look at that was before.
-        if self.sched.need_resched(cpu) {
-            self.m.kick(cpu);
-        }
-    }
 }
 
 /// Whether the call sends out of band.

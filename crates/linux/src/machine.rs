@@ -43,10 +43,6 @@ pub trait Host: Machine<Personality = State> {
     }
     /// One of the personality's own.
     fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize;
-    /// Whether the host does not know this id, so that it does not notice when its thread ends.
-    fn may_be_gone(&self, _tid: u32) -> bool {
-        false
-    }
     /// Whether the process of the thread with this id is known to be gone.
     fn is_gone(&self, _tid: u32) -> bool {
         false

@@ -84,7 +84,7 @@ impl<M: Host> Linux<'_, M> {
         const FLAGS: u64 = 8;
         let binds = match call.nr {
             nr::IO_URING_SETUP => {
-                let flags = self.m.load_u32(call.args[1].wrapping_add(FLAGS)).unwrap_or(0);
+                let flags = self.load_u32(call.args[1].wrapping_add(FLAGS)).unwrap_or(0);
                 flags & (SINGLE_ISSUER | DEFER_TASKRUN) != 0
             }
             _ => matches!(call.args[1], REGISTER_ENABLE_RINGS | REGISTER_RING_FDS),
@@ -95,7 +95,7 @@ impl<M: Host> Linux<'_, M> {
     /// `capget(2)`: threads with the same rights have the same capabilities.
     pub(crate) fn sys_capget(&self, t: ThreadIdx, call: &Call) -> Out {
         let at = call.args[0];
-        let (Ok(version), Ok(id)) = (self.m.load_u32(at), self.m.load_u32(at.wrapping_add(4))) else {
+        let (Ok(version), Ok(id)) = (self.load_u32(at), self.load_u32(at.wrapping_add(4))) else {
             return Out::Done(self.m.host(*call));
         };
         let like_caller = |of: ThreadIdx| self.m.identity(of) == self.m.identity(t);
@@ -105,7 +105,7 @@ impl<M: Host> Linux<'_, M> {
                 let result = self.m.ask(call.nr, &mut [Arg::Out(&mut header), Arg::Word(call.args[1])]);
                 // A version that it does not know is answered with one that it does.
                 let known = u64::from_le_bytes(header) as u32;
-                if known != version && self.m.store_u32(at, known).is_err() {
+                if known != version && self.store_u32(at, known).is_err() {
                     return Errno::EFAULT.into();
                 }
                 Out::Done(result)

@@ -129,7 +129,7 @@ impl<M: Host> Linux<'_, M> {
 
     fn set_owner_ex(&self, call: &Call) -> Result<isize, Errno> {
         let at = call.args[2];
-        let (Ok(kind), Ok(id)) = (self.m.load_u32(at), self.m.load_u32(at.wrapping_add(4))) else {
+        let (Ok(kind), Ok(id)) = (self.load_u32(at), self.load_u32(at.wrapping_add(4))) else {
             return Ok(self.m.host(*call));
         };
         let own = Some(Tid(id as i32)).filter(|&tid| id != 0 && self.threads().find(tid).is_some());

@@ -2,11 +2,11 @@
 
 use crate::machine::Arg::{In, Out as Filled, Word};
 use crate::{Host, Linux, State, facts, host_times, left};
-use abi::{Errno, SaFlags, SigAction, SigEvent, SigInfo, SigSet, Signal, nr};
+use abi::{Errno, SaFlags, SigAction, SigInfo, SigSet, Signal, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::machine::NEVER_LEFT;
 use kernel::wait::Wait;
-use kernel::{Call, Capability, Kernel, Out, Personality, Process};
+use kernel::{Call, Capability, HostTimer, Kernel, Next, Out, Personality, Process};
 use time::cpu::Usage;
 
 impl<M: Host> Personality<M> for State {
@@ -14,39 +14,16 @@ impl<M: Host> Personality<M> for State {
         Linux(k).call(cpu, t, call)
     }
 
-    fn before(k: &Kernel<M>, what: &Process) {
-        match what {
-            Process::Clone(_) => {
-                Linux(k).state().ready.share();
-                Linux(k).back_files_for_child();
-            }
-            Process::Exec(_) => Linux(k).back_files(),
-            Process::Exit(_) | Process::Rights(_) => {}
-        }
-    }
-
-    fn finished(k: &Kernel<M>, t: ThreadIdx, wait: Wait) -> Option<isize> {
+    fn resumes(k: &Kernel<M>, t: ThreadIdx, wait: Wait) -> bool {
         match wait {
-            Wait::Terminal => Linux(k).terminal_finished(t),
-            _ => Linux(k).host_finished(t),
+            Wait::Terminal => k.ends_wait(t, || Linux(k).terminal_finished(t)),
+            _ if k.thread(t).parked.is_parked() => Linux(k).is_unparked(t),
+            _ => k.ends_wait(t, || Linux(k).host_finished(t)),
         }
-    }
-
-    fn answered(k: &Kernel<M>, call: &Call, result: isize) {
-        Linux(k).note_accepted(call.nr, result);
-        Linux(k).note_closed(call);
-    }
-
-    fn resumes(k: &Kernel<M>, t: ThreadIdx) -> bool {
-        Linux(k).is_unparked(t)
     }
 
     fn look_for_events(k: &Kernel<M>, cpu: CpuId) {
         Linux(k).look_for_events(cpu);
-    }
-
-    fn take_arrivals(k: &Kernel<M>, cpu: CpuId, t: ThreadIdx) {
-        Linux(k).take_arrivals(cpu, t);
     }
 
     fn unwanted(k: &Kernel<M>, t: ThreadIdx, info: &SigInfo) {
@@ -76,14 +53,16 @@ impl<M: Host> Personality<M> for State {
         m.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
     }
 
-    fn create_timer(m: &M, clock: i32, event: &SigEvent) -> Result<i32, Errno> {
-        let mut id = [0; 4];
-        let made = m.ask(nr::TIMER_CREATE, &mut [Word(clock as i64 as u64), In(&event.to_bytes()), Filled(&mut id)]);
-        Errno::from_ret(made).map(|_| i32::from_le_bytes(id))
-    }
-
-    fn delete_timer(m: &M, id: i32) {
-        m.ask(nr::TIMER_DELETE, &mut [Word(id as u64)]);
+    fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno> {
+        match what {
+            HostTimer::Create(clock, event) => {
+                let mut id = [0; 4];
+                let event = event.to_bytes();
+                let made = m.ask(nr::TIMER_CREATE, &mut [Word(clock as i64 as u64), In(&event), Filled(&mut id)]);
+                Errno::from_ret(made).map(|_| i32::from_le_bytes(id))
+            }
+            HostTimer::Delete(id) => Errno::from_ret(m.ask(nr::TIMER_DELETE, &mut [Word(id as u64)])).map(|_| id),
+        }
     }
 
     fn real_itimer(m: &M) -> [Nanos; 2] {
@@ -119,8 +98,29 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
+    /// The machine is about to carry out this, which happens to the process as a whole.
+    pub fn prepare(&self, what: &Process) {
+        match what {
+            Process::Clone(_) => {
+                self.state().ready.share();
+                self.back_files_for_child();
+            }
+            Process::Exec(_) => self.back_files(),
+            Process::Exit(_) | Process::Rights(_) => {}
+        }
+    }
+
+    /// A call of [`kernel::Next::Inline`] has returned, and this carrier still has the CPU ([`Kernel::inline_done`]).
+    pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
+        self.0.inline_done(cpu, t, call, result).unwrap_or_else(|| {
+            self.note_accepted(call.nr, result);
+            self.note_closed(&call);
+            self.process_done(cpu, result)
+        })
+    }
+
     /// A call of [`Process::Rights`] is done; the current thread gets the result.
-    pub fn rights_done(&self, cpu: CpuId, result: isize) -> kernel::Next {
+    pub fn rights_done(&self, cpu: CpuId, result: isize) -> Next {
         self.state().proc.rights_change();
         self.process_done(cpu, result)
     }

@@ -15,7 +15,7 @@
 use crate::{Host, Linux};
 use abi::futex::*;
 use abi::{Errno, nr};
-use ids::{Nanos, ThreadIdx};
+use ids::{Nanos, ThreadIdx, Tid};
 use kernel::futex::wake_op::CAS_TRIES_MAX;
 use kernel::machine::Call;
 use kernel::trap::Out;
@@ -69,7 +69,7 @@ impl<M: Host> Linux<'_, M> {
             FUTEX_WAIT => timeout == 0,
             _ => bitset as u32 == FUTEX_BITSET_MATCH_ANY,
         };
-        let owned = value & FUTEX_WAITERS != 0 && self.m.may_be_gone(value & FUTEX_TID_MASK);
+        let owned = value & FUTEX_WAITERS != 0 && Tid((value & FUTEX_TID_MASK) as i32).is_ours();
         if !plain || !owned || self.pending_robust(t) != Some(addr) {
             return Out::Host(*call, 0);
         }
@@ -100,13 +100,13 @@ impl<M: Host> Linux<'_, M> {
         }
         let me = self.tid(t).0 as u32;
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr)?;
+            let word = self.load_u32(addr)?;
             let owner = word & FUTEX_TID_MASK;
             if owner == me {
                 return Err(Errno::EDEADLK);
             }
             if owner == 0 {
-                if self.m.cas_u32(addr, word, word | me)? == word {
+                if self.cas_u32(addr, word, word | me)? == word {
                     return Ok(Out::Done(0));
                 }
                 continue;
@@ -115,7 +115,7 @@ impl<M: Host> Linux<'_, M> {
                 return Err(Errno::EAGAIN);
             }
             let marked = word | FUTEX_WAITERS;
-            if self.m.cas_u32(addr, word, marked)? != word || self.bury_owner(addr, marked) {
+            if self.cas_u32(addr, word, marked)? != word || self.bury_owner(addr, marked) {
                 continue;
             }
             if timeout == 0 {
@@ -136,17 +136,17 @@ impl<M: Host> Linux<'_, M> {
         }
         let me = self.tid(t).0 as u32;
         loop {
-            let word = self.m.load_u32(addr)?;
+            let word = self.load_u32(addr)?;
             if word & FUTEX_TID_MASK != me {
                 return Err(Errno::EPERM);
             }
             let free = word & FUTEX_WAITERS;
-            if self.m.cas_u32(addr, word, free)? != word {
+            if self.cas_u32(addr, word, free)? != word {
                 continue;
             }
             if free != 0 && self.wake_shared(addr) == 0 {
                 // No waiters; a newcomer takes it.
-                let _ = self.m.cas_u32(addr, free, 0);
+                let _ = self.cas_u32(addr, free, 0);
             }
             return Ok(Out::Done(0));
         }
@@ -160,7 +160,7 @@ impl<M: Host> Linux<'_, M> {
     /// If the owner in `word` is gone with its process: the lock at `addr` has none.
     fn bury_owner(&self, addr: u64, word: u32) -> bool {
         let dead = word & FUTEX_WAITERS | FUTEX_OWNER_DIED;
-        self.m.is_gone(word & FUTEX_TID_MASK) && self.m.cas_u32(addr, word, dead) == Ok(word)
+        self.m.is_gone(word & FUTEX_TID_MASK) && self.cas_u32(addr, word, dead) == Ok(word)
     }
 }
 

@@ -17,9 +17,6 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Linux gives no process a greater id (`PID_MAX_LIMIT`), and Entresol's threads have no smaller one.
-const HOST_ID_MAX: i32 = 1 << 22;
-
 /// Below the root.
 const PID_MAX: &[u8] = b"sys/kernel/pid_max";
 
@@ -96,7 +93,7 @@ impl Tree {
 
     fn process_or_thread(&self, id: i32) -> Result<Whose, Errno> {
         match self.host.process(id) {
-            Err(Errno::NOENT) if id > HOST_ID_MAX => {
+            Err(Errno::NOENT) if ids::Tid(id).is_ours() => {
                 let owner = self.programs.owner(id, |pid| self.host.process(pid).ok());
                 owner.map(|process| Whose::Top(process, id)).ok_or(Errno::NOENT)
             }

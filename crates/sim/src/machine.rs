@@ -11,9 +11,8 @@ use abi::epoll::Readiness;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory};
+use kernel::{Access, Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory, Resume, Transfer};
 use linux::{Arg, Linux};
-use signal::frame::{ExtendedState, Restorable};
 use std::sync::{OnceLock, Weak};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -219,19 +218,13 @@ impl Machine for SimMachine {
         Some(first)
     }
 
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        self.inner.lock().memory.load_u32(addr)
-    }
-
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
-        self.inner.lock().memory.store_u32(addr, value)
-    }
-
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault> {
         let memory = &mut self.inner.lock().memory;
         let found = memory.load_u32(addr)?;
-        if found == old {
-            memory.store_u32(addr, new)?;
+        match access {
+            Access::Store(value) => memory.store_u32(addr, value)?,
+            Access::CompareExchange { old, new } if found == old => memory.store_u32(addr, new)?,
+            Access::Load | Access::CompareExchange { .. } => {}
         }
         Ok(found)
     }
@@ -281,23 +274,22 @@ impl Machine for SimMachine {
         }
     }
 
-    fn set_result(&self, t: ThreadIdx, value: isize) {
-        self.with(t, |c| c.regs.rax = value as u64);
-    }
-
-    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
-        self.with(t, |c| {
-            c.regs.rip = CALL_RIP;
-            c.regs.rax = instead.unwrap_or(c.call) as u64;
+    fn set_resume(&self, t: ThreadIdx, how: Resume<'_>) {
+        self.with(t, |c| match how {
+            Resume::Result(value) => c.regs.rax = value as u64,
+            Resume::Call(instead) => {
+                c.regs.rip = CALL_RIP;
+                c.regs.rax = instead.unwrap_or(c.call) as u64;
+            }
+            Resume::Registers(r) => c.regs = *r,
         });
     }
 
-    fn fs_base(&self, t: ThreadIdx) -> u64 {
-        self.with(t, |c| c.fs_base)
-    }
-
-    fn set_fs_base(&self, t: ThreadIdx, value: u64) {
-        self.with(t, |c| c.fs_base = value);
+    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64 {
+        self.with(t, |c| {
+            c.fs_base = new.unwrap_or(c.fs_base);
+            c.fs_base
+        })
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {
@@ -307,20 +299,11 @@ impl Machine for SimMachine {
         })
     }
 
-    fn set_registers(&self, t: ThreadIdx, r: &Registers) {
-        self.with(t, |c| c.regs = *r);
-    }
-
-    fn extended_state(&self) -> ExtendedState {
-        ExtendedState::Fxsave
-    }
-
-    fn xstate_to_frame(&self, _t: ThreadIdx, addr: u64) -> Result<(), Fault> {
-        self.write(addr, &[0; abi::frame::FXSAVE_SIZE])
-    }
-
-    fn xstate_from_frame(&self, _t: ThreadIdx, _from: Option<(u64, Restorable)>) -> Result<(), Fault> {
-        Ok(())
+    fn move_extended_state(&self, _t: ThreadIdx, how: Transfer) -> Result<(), Fault> {
+        match how {
+            Transfer::ToFrame(at) => self.write(at, &[0; abi::frame::FXSAVE_SIZE]),
+            Transfer::FromFrame(..) | Transfer::Initial => Ok(()),
+        }
     }
 
     fn interrupt(&self, t: ThreadIdx) {
@@ -329,9 +312,5 @@ impl Machine for SimMachine {
 
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         self.inner.lock().notes.fatal.get_or_insert((t, info.signo(), action));
-    }
-
-    fn uid(&self) -> u32 {
-        65534
     }
 }

@@ -168,7 +168,7 @@ impl Model {
                 }),
                 Next::Inline { thread, call } => {
                     let result = linux::Host::host(&kernel.m, call);
-                    kernel.inline_done(cpu, thread, call, result)
+                    linux::Linux(&**kernel).inline_done(cpu, thread, call, result)
                 }
                 other => panic!("the model has no such thing: {other:?}"),
             };

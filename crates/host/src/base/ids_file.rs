@@ -1,10 +1,7 @@
 //! Blocks of thread ids that no two of a user's processes share.
 //!
-//! A small file lists for each block the process that took it. The ids lie above every id the host gives
-//! (2^22) and below what an encoded CPU clock has room for (2^28, `MAKE_THREAD_CPUCLOCK` of the C library and the
-//! host), which is also below the bits that futex words keep for themselves (2^30): 16,128 blocks. A block is given
-//! again when its process is gone. By the list, others can also tell whether the owner of a lock that they wait for
-//! is gone.
+//! A small file lists for each of the 16,128 blocks in [`Tid::OURS`] the process that took it. A block is given again when
+//! its process is gone. By the list, others can also tell whether the owner of a lock that they wait for is gone.
 //!
 //! The file is mapped writable only while a block is taken. What stays mapped cannot be written: a program that gives
 //! its rights up must not be able to change what the processes of its former user rely on. Every access is a labelled
@@ -14,13 +11,13 @@ use crate::base::os::{self, nr};
 use abi::Errno;
 use abi::args::{MAP_SHARED, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, PROT_READ, PROT_READ_WRITE};
 use arch::{syscall, user};
+use ids::Tid;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
-const FIRST: u32 = 1 << 22;
-const END: u32 = 1 << 28;
+const FIRST: u32 = Tid::OURS.start as u32;
 /// Ids in a block.
 const BLOCK: u32 = 1 << 14;
-const BLOCKS: u32 = (END - FIRST) / BLOCK;
+const BLOCKS: u32 = (Tid::OURS.end as u32 - FIRST) / BLOCK;
 /// A counter of the blocks that were taken, and for each block the process that took it last.
 const SIZE: usize = (4 * (1 + BLOCKS as usize)).next_multiple_of(4096);
 
@@ -72,7 +69,7 @@ impl IdsFile {
 
     /// Whether the process with that thread is known to be gone.
     pub fn is_gone(&self, tid: u32, uid: u32) -> bool {
-        if !is_ours(tid) {
+        if !Tid(tid as i32).is_ours() {
             return is_dead(tid);
         }
         self.owner(tid, uid).is_some_and(is_dead)
@@ -107,11 +104,6 @@ fn nth_unlisted(pid: u32, nth: u32) -> u32 {
     /// Has no divisor in common with the number of blocks, so that all of them have a turn.
     const STEP: u64 = 7919;
     ((u64::from(pid) + u64::from(nth) * STEP) % u64::from(BLOCKS)) as u32
-}
-
-/// Whether ids like this are given out here.
-pub(crate) fn is_ours(tid: u32) -> bool {
-    (FIRST..END).contains(&tid)
 }
 
 /// Whether no process has this id. 0 has no owner.

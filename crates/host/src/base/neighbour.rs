@@ -4,7 +4,6 @@
 //! The asked process is told by the host who asks, and applies Linux's rule for that user (`check_same_owner`). If there is no
 //! answer in time, the call is the host's, as it is for a process that runs natively.
 
-use crate::base::ids_file;
 use crate::base::os::{self, nr};
 use crate::base::socket::{Peer, Socket};
 use abi::args::CAP_SYS_NICE;
@@ -34,7 +33,7 @@ fn ask<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call)
     let size = if call.nr == nr::SCHED_SETATTR { user::load_u32(call.args[1]).ok()? } else { 0 };
     let shape = Shape::of(call.nr, &call.args, size)?;
     let thread = u32::try_from(call.args[0] as i32).ok().filter(|&thread| thread != 0)?;
-    let process = if ids_file::is_ours(thread) { owner(thread)? } else { thread };
+    let process = if ids::Tid(thread as i32).is_ours() { owner(thread)? } else { thread };
     let mut question = Question { nr: call.nr as u64, args: call.args, bytes: [0; ROOM] };
     if let Some((at, len)) = shape.pointer.filter(|_| !shape.answers) {
         machine.read(call.args[at], &mut question.bytes[..len]).ok()?;

@@ -171,6 +171,12 @@ pub fn getpid() -> i32 {
     unsafe { syscall!(nr::GETPID) as i32 }
 }
 
+/// This process's real user id.
+pub fn getuid() -> u32 {
+    // SAFETY: has no effect.
+    unsafe { syscall!(nr::GETUID) as u32 }
+}
+
 /// The timer slack of carriers, in nanoseconds.
 pub const FINEST: u64 = 1;
 

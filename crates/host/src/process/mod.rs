@@ -59,7 +59,6 @@ pub struct Host {
     pub(crate) bounds: Bounds,
     /// The process's id.
     pub pid: i32,
-    pub(crate) uid: AtomicU32,
     pub(crate) ids: IdsFile,
     pub(crate) identities: Identities,
     pub(crate) service: Service,
@@ -162,8 +161,6 @@ impl Host {
         settings: Settings,
     ) -> Option<Host> {
         let pid = os::getpid();
-        // SAFETY: has no effect.
-        let uid = unsafe { syscall!(nr::GETUID) } as u32;
         Some(Host {
             contexts: Contexts::new()?,
             buffers: StateBuffers::default(),
@@ -173,7 +170,6 @@ impl Host {
             clock,
             bounds: Bounds::default(),
             pid,
-            uid: AtomicU32::new(uid),
             ids,
             identities: Identities::default(),
             service: Service::new(pid),
@@ -262,8 +258,8 @@ impl Host {
             let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
             match Signal::from_raw(r as i32) {
                 Some(signal) if r > 0 => {
-                    let info = SigInfo::user(signal, self.pid, self.uid.load(Relaxed));
-                    Carrier::my_process().host_signal(t, info);
+                    let k = Carrier::my_process();
+                    k.host_signal(t, SigInfo::user(signal, self.pid, k.process().uid()));
                 }
                 _ => return,
             }

@@ -5,7 +5,13 @@ use crate::process::Host;
 use abi::frame::Registers;
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, xstate};
+use signal::frame::ExtendedState;
 use sync::atomic::Ordering::*;
+
+/// The form of the extended state in signal frames: all that the processor has.
+pub fn extended_state() -> ExtendedState {
+    ExtendedState::Xsave { size: xstate::size() as u32, features: xstate::features() }
+}
 
 /// The general registers as the program knows them: it believes to be in its own code.
 pub(crate) fn registers(c: &Context) -> Registers {

@@ -62,7 +62,7 @@ fn begin_child(me: &'static Carrier, args: &CloneArgs, inherited: Inheritance, c
     // SAFETY: the parent's context, copied; nobody else runs in this process.
     let (parent, trapped) = unsafe { (core::ptr::read(k.m.contexts.get(t)), *k.m.contexts.trapped(t)) };
     let host = k.m.for_child(k.config().cpus, clock);
-    let config = Config { pid: ids::Pid(os::getpid()), ..k.config().clone() };
+    let config = Config { pid: ids::Pid(os::getpid()), uid: os::getuid(), ..k.config().clone() };
     // It is made on this kernel stack, and passed on by value several times before it is in its box.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };

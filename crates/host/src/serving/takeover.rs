@@ -36,6 +36,7 @@ use crate::serving::away;
 use core::sync::atomic::compiler_fence;
 use ids::{CpuId, ThreadIdx};
 use kernel::{Call, ELSEWHERE, Machine, Next};
+use linux::Linux;
 use sync::atomic::Ordering::*;
 
 /// Makes a call that is taken to be short.
@@ -48,14 +49,14 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
         // SAFETY: the program's own call on its behalf.
         unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
     } else {
-        neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.m.uid()), &call)
+        neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.process().uid()), &call)
     };
     me.inline.call.store(before.wrapping_add(2), Release);
     compiler_fence(SeqCst);
     let kept = me.inline.keeps();
     let r = k.m.accompany(t, r);
     if kept {
-        return k.inline_done(cpu, t, call, r);
+        return Linux(k).inline_done(cpu, t, call, r);
     }
     k.m.host_carrier(t).store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);

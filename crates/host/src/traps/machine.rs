@@ -1,7 +1,7 @@
 //! `trait Machine` on Linux.
 
 use crate::base::dispositions::die_again;
-use crate::base::{ids_file, os, report, sites, task};
+use crate::base::{os, report, sites, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
 use crate::process::Host;
@@ -14,10 +14,10 @@ use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
+use kernel::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Transfer};
 use linux::Arg;
 use record::write::Place;
-use signal::frame::{ExtendedState, Restorable};
+use signal::frame::Restorable;
 use sync::atomic::Ordering::*;
 
 impl linux::Host for Host {
@@ -69,12 +69,8 @@ impl linux::Host for Host {
         self.host(Call { nr, args: words })
     }
 
-    fn may_be_gone(&self, tid: u32) -> bool {
-        ids_file::is_ours(tid)
-    }
-
     fn is_gone(&self, tid: u32) -> bool {
-        self.ids.is_gone(tid, self.uid.load(Relaxed))
+        self.ids.is_gone(tid, Carrier::my_process().process().uid())
     }
 
     fn leave_signals(&self, set: SigSet) {
@@ -136,20 +132,17 @@ impl Machine for Host {
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
-        self.ids.claim(n, self.uid())
+        self.ids.claim(n, Carrier::my_process().process().uid())
     }
 
     #[inline(always)]
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        user::load_u32(addr).map_err(|_| Fault)
-    }
-    #[inline(always)]
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
-        user::store_u32(addr, value).map_err(|_| Fault)
-    }
-    #[inline(always)]
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
-        user::cas_u32(addr, old, new).map_err(|_| Fault)
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault> {
+        let found = match access {
+            Access::Load => user::load_u32(addr),
+            Access::Store(value) => user::store_u32(addr, value).map(|()| value),
+            Access::CompareExchange { old, new } => user::cas_u32(addr, old, new),
+        };
+        found.map_err(|_| Fault)
     }
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
         user::read(addr, to).map_err(|_| Fault)
@@ -234,33 +227,27 @@ impl Machine for Host {
     }
 
     #[inline(always)]
-    fn set_result(&self, t: ThreadIdx, value: isize) {
-        self.with_context(t, |c| c.r[reg::RAX] = value as u64);
-    }
-
-    #[inline(always)]
-    fn answer(&self, _: ThreadIdx, value: isize) {
-        // SAFETY: the context that this carrier has loaded last, without a look into the table.
-        unsafe { (*(*base::gs()).context).r[reg::RAX] = value as u64 };
-    }
-
-    /// The thread goes to the common entry once more, as if the site had jumped there.
-    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+    fn set_resume(&self, t: ThreadIdx, how: Resume<'_>) {
         #[cfg(feature = "planted")]
-        if crate::carriers::planted::never_restarts() {
-            return self.set_result(t, Errno::EINTR.to_ret());
+        let how = match how {
+            Resume::Call(_) if crate::carriers::planted::never_restarts() => Resume::Result(Errno::EINTR.to_ret()),
+            how => how,
+        };
+        self.with_context(t, |c| match how {
+            Resume::Result(value) => c.r[reg::RAX] = value as u64,
+            // The thread goes to the common entry once more, as if the site had jumped there.
+            Resume::Call(instead) => self.restart(c, instead),
+            Resume::Registers(r) => self.replace_registers(c, r),
+        });
+    }
+
+    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64 {
+        if let Some(new) = new {
+            self.with_context(t, |c| c.fs_base = new);
+            // SAFETY: the current thread's own choice.
+            unsafe { base::set_fs_base(new) };
         }
-        self.with_context(t, |c| self.restart(c, instead));
-    }
-
-    fn fs_base(&self, _t: ThreadIdx) -> u64 {
         base::fs_base()
-    }
-
-    fn set_fs_base(&self, t: ThreadIdx, value: u64) {
-        self.with_context(t, |c| c.fs_base = value);
-        // SAFETY: the current thread's own choice.
-        unsafe { base::set_fs_base(value) };
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {
@@ -274,34 +261,25 @@ impl Machine for Host {
         }
     }
 
-    fn set_registers(&self, t: ThreadIdx, n: &Registers) {
-        self.with_context(t, |c| self.replace_registers(c, n));
-    }
-
-    fn extended_state(&self) -> ExtendedState {
-        ExtendedState::Xsave { size: xstate::size() as u32, features: xstate::features() }
-    }
-
-    fn xstate_to_frame(&self, t: ThreadIdx, addr: u64) -> Result<(), Fault> {
-        self.with_context(t, |c| self.write(addr, self.extended(c)))
-    }
-
-    fn xstate_from_frame(&self, t: ThreadIdx, from: Option<(u64, Restorable)>) -> Result<(), Fault> {
+    fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault> {
         self.with_context(t, |c| {
             let bytes = self.extended(c);
+            if let Transfer::ToFrame(at) = how {
+                return self.write(at, bytes);
+            }
             xstate::init(bytes);
-            let copied = match from {
-                None => Ok(()),
-                Some((at, Restorable::Fxsave)) => {
+            let copied = match how {
+                Transfer::FromFrame(at, Restorable::Fxsave) => {
                     self.read(at, &mut bytes[..512]).map(|()| xstate::claim_components(bytes, 3))
                 }
-                Some((at, Restorable::Xsave { size, features })) => {
+                Transfer::FromFrame(at, Restorable::Xsave { size, features }) => {
                     let n = (size as usize).min(bytes.len());
                     self.read(at, &mut bytes[..n]).map(|()| {
                         let used = xstate::components(bytes) & features;
                         xstate::claim_components(bytes, used);
                     })
                 }
+                _ => Ok(()),
             };
             // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
             if copied.is_err() {
@@ -345,10 +323,6 @@ impl Machine for Host {
 
     fn stops_changed(&self) {
         stops::changed(Carrier::my_process());
-    }
-
-    fn uid(&self) -> u32 {
-        self.uid.load(Relaxed)
     }
 
     fn parked(&self, t: ThreadIdx) -> [u64; 3] {

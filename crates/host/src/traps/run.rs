@@ -270,6 +270,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
 /// fork builds a kernel on.
 fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let k = me.process();
+    Linux(k).prepare(&what);
     let result = match what {
         Process::Exit(status) => end::exit(k, status),
         Process::Exec(call) => {

@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
                 if wake < 0 || moved < 0 {
                     return Err(Errno::EINVAL);
                 }
-                let word = self.m.load_u32(addr)?;
+                let word = self.load_u32(addr)?;
                 if cmd == FUTEX_CMP_REQUEUE && word != val3 as u32 {
                     return Err(Errno::EAGAIN);
                 }
@@ -61,7 +61,7 @@ impl<M: Machine> Kernel<M> {
         match own {
             true => self.check_word(addr, false),
             false if !addr.is_multiple_of(4) => Err(Errno::EINVAL),
-            false => self.m.load_u32(addr).map(|_| ()).map_err(|_| Errno::EFAULT),
+            false => self.load_u32(addr).map(|_| ()).map_err(|_| Errno::EFAULT),
         }
     }
 

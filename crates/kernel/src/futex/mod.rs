@@ -71,6 +71,6 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn is_writable(&self, addr: u64) -> bool {
-        self.m.load_u32(addr).and_then(|word| self.m.cas_u32(addr, word, word)).is_ok()
+        self.load_u32(addr).and_then(|word| self.cas_u32(addr, word, word)).is_ok()
     }
 }

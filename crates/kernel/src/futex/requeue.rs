@@ -57,7 +57,7 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn check_expected(&self, a: &RequeueArgs) -> Result<(), Errno> {
         match a.expected {
             None => Ok(()),
-            Some(expected) => match self.m.load_u32(word_of(a.from)) {
+            Some(expected) => match self.load_u32(word_of(a.from)) {
                 Err(_) => Err(Errno::EFAULT),
                 Ok(found) if found != expected => Err(Errno::EAGAIN),
                 Ok(_) => Ok(()),

@@ -135,7 +135,7 @@ impl<M: Machine> Kernel<M> {
         }
         let me = self.tid(t).0 as u32;
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr)?;
+            let word = self.load_u32(addr)?;
             let owner = word & FUTEX_TID_MASK;
             if pending && !inherits && owner == 0 {
                 self.wake_one(cpu, t, addr);
@@ -144,7 +144,7 @@ impl<M: Machine> Kernel<M> {
             if owner != me {
                 return Ok(());
             }
-            if self.m.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
+            if self.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
                 // Those of locks with inheritance wait in the host like all others (`shared.rs`).
                 if word & FUTEX_WAITERS != 0 && (!inherits || self.shared.contains(addr)) {
                     self.wake_one(cpu, t, addr);

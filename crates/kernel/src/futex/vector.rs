@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
     fn queue_word(&self, t: ThreadIdx, w: &FutexWaitv, i: u32) -> Result<(), Errno> {
         let key = key_of(w.uaddr, w.flags & FUTEX2_PRIVATE != 0);
         let mut bucket = self.futexes.lock(key);
-        match self.m.load_u32(w.uaddr) {
+        match self.load_u32(w.uaddr) {
             Err(_) => Err(Errno::EFAULT),
             Ok(found) if u64::from(found) != w.val => Err(Errno::EAGAIN),
             Ok(_) => {

@@ -27,7 +27,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         let mut bucket = self.futexes.lock(addr);
-        match self.m.load_u32(word_of(addr)) {
+        match self.load_u32(word_of(addr)) {
             Err(_) => return Errno::EFAULT.into(),
             Ok(found) if found != expected => return Errno::EAGAIN.into(),
             Ok(_) => {}

@@ -70,9 +70,9 @@ impl<M: Machine> Kernel<M> {
     /// operation is ENOSYS at once, an unknown comparison after the change.
     pub(super) fn change_word(&self, addr: u64, op: &WakeOp) -> Result<bool, Failed> {
         for _ in 0..CAS_TRIES_MAX {
-            let old = self.m.load_u32(addr).map_err(|_| Failed::With(Errno::EFAULT))?;
+            let old = self.load_u32(addr).map_err(|_| Failed::With(Errno::EFAULT))?;
             let new = op.apply(old).ok_or(Failed::With(Errno::ENOSYS))?;
-            let found = self.m.cas_u32(addr, old, new).map_err(|_| Failed::With(Errno::EFAULT))?;
+            let found = self.cas_u32(addr, old, new).map_err(|_| Failed::With(Errno::EFAULT))?;
             if found == old {
                 return op.holds(old).ok_or(Failed::With(Errno::ENOSYS));
             }

@@ -2,7 +2,7 @@
 
 use super::{Enforced, Moment, cpu_limit};
 use crate::hint;
-use crate::machine::{Clock, Event, Machine};
+use crate::machine::{Clock, Event, Machine, Resume};
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::frame::Registers;
@@ -65,8 +65,8 @@ impl<M: Machine> Kernel<M> {
     fn end_thread(&self, t: ThreadIdx) {
         self.say(format_args!("thread {} has had its CPU time (--cpu-limit thread:): it ends", self.tid(t).0));
         let registers = Registers { rdi: 0, ..self.m.registers(t) };
-        self.m.set_registers(t, &registers);
-        self.m.restart_call(t, Some(nr::EXIT));
+        self.m.set_resume(t, Resume::Registers(&registers));
+        self.restart_call(t, Some(nr::EXIT));
     }
 
     /// Brings the count of `t`'s group up to date.

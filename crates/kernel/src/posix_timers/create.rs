@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
             Ok(true) => Out::Done(0),
             Ok(false) => {
                 // Many ids in a row were taken: the search continues from the counter after others had their turn.
-                self.m.restart_call(t, None);
+                self.restart_call(t, None);
                 Out::Restored
             }
             Err(e) => e.into(),
@@ -74,7 +74,7 @@ impl<M: Machine> Kernel<M> {
         let table = &self.posix.timers.table;
         let mut id = None;
         if table.is_restoring() {
-            let raw = self.m.load_u32(id_at)?;
+            let raw = self.load_u32(id_at)?;
             id = Some(wanted_id(raw as i32).map_err(errno)?);
         }
         self.reserve_and_make(cpu, t, id, Wanted { clock, clock_raw, event, id_at: Some(id_at) })
@@ -142,7 +142,7 @@ impl<M: Machine> Kernel<M> {
             Some(e) => (Notify::new(e.notify, e.signo, e.tid, &who).map_err(errno)?, e.value),
         };
         if let Some(at) = wanted.id_at {
-            self.m.store_u32(at, id)?;
+            self.store_u32(at, id)?;
         }
         let (base, whose) = match wanted.clock.resolve(&who) {
             Ok(base) => (base, Whose::Ours),

@@ -19,7 +19,7 @@ const CARRYING_SIGNAL: i32 = 64;
 
 /// A host timer behind one of ours.
 #[derive(Clone, Copy, Debug)]
-struct HostTimer {
+struct Carried {
     id: i32,
     host: i32,
     /// The signal that the program asked for, and the thread if it is for one.
@@ -30,19 +30,19 @@ struct HostTimer {
 /// All of them: few, as a rule none.
 #[derive(Debug, Default)]
 pub(super) struct HostTimers {
-    list: Lock<Vec<HostTimer>>,
+    list: Lock<Vec<Carried>>,
     count: AtomicUsize,
 }
 
 impl HostTimers {
-    fn find(&self, which: impl Fn(&HostTimer) -> bool) -> Option<HostTimer> {
+    fn find(&self, which: impl Fn(&Carried) -> bool) -> Option<Carried> {
         if self.count.load(Relaxed) == 0 {
             return None;
         }
         self.list.lock().iter().copied().find(which)
     }
 
-    fn add(&self, timer: HostTimer) -> Result<(), Errno> {
+    fn add(&self, timer: Carried) -> Result<(), Errno> {
         let mut list = self.list.lock();
         list.try_reserve(1).map_err(|_| Errno::EAGAIN)?;
         list.push(timer);
@@ -50,7 +50,7 @@ impl HostTimers {
         Ok(())
     }
 
-    fn remove(&self, id: i32) -> Option<HostTimer> {
+    fn remove(&self, id: i32) -> Option<Carried> {
         let mut list = self.list.lock();
         let at = list.iter().position(|timer| timer.id == id)?;
         let timer = list.swap_remove(at);
@@ -77,14 +77,15 @@ impl<M: Machine> Kernel<M> {
         if PRIVATE_SIGNALS.contains(&wanted.signo) {
             wanted.signo = CARRYING_SIGNAL;
         }
-        let host = M::Personality::create_timer(&self.m, raw, &wanted)?;
+        let host = M::Personality::host_timer(&self.m, crate::HostTimer::Create(raw, &wanted))?;
         let aim = (event.notify == SigEvent::THREAD_ID).then_some(Tid(event.tid));
-        let timer = HostTimer { id: id as i32, host, signal: Signal::from_raw(event.signo), aim };
+        let timer = Carried { id: id as i32, host, signal: Signal::from_raw(event.signo), aim };
         self.posix.host.add(timer).inspect_err(|_| self.delete_on_host(host))
     }
 
     fn delete_on_host(&self, host: i32) {
-        M::Personality::delete_timer(&self.m, host);
+        // One that is not there is deleted.
+        let _ = M::Personality::host_timer(&self.m, crate::HostTimer::Delete(host));
     }
 
     pub(super) fn is_host_timer(&self, id: i32) -> bool {

@@ -100,10 +100,10 @@ impl<M: Machine> Kernel<M> {
         let tls = (args.flags & cf::SETTLS != 0).then_some(args.tls);
         self.m.clone_context(parent, child, top, tls);
         if args.flags & cf::PARENT_SETTID != 0 {
-            let _ = self.m.store_u32(args.parent_tid, tid as u32);
+            let _ = self.store_u32(args.parent_tid, tid as u32);
         }
         if args.flags & cf::CHILD_SETTID != 0 {
-            let _ = self.m.store_u32(args.child_tid, tid as u32);
+            let _ = self.store_u32(args.child_tid, tid as u32);
         }
         let now = self.m.now();
         self.thread(child).begun.store(now.0, Relaxed);
@@ -171,7 +171,7 @@ impl<M: Machine> Kernel<M> {
         self.drop_signals(cpu, t);
         self.account_exit(cpu, t);
         let word = thread.clear_child_tid.load(Relaxed);
-        if word != 0 && self.m.store_u32(word, 0).is_ok() {
+        if word != 0 && self.store_u32(word, 0).is_ok() {
             // Not private (`mm_release`): but nobody outside this process waits on a stack of ours.
             if self.shared.contains(word) {
                 let args = [word, u64::from(abi::futex::FUTEX_WAKE), 1, 0, 0, 0];

@@ -142,10 +142,10 @@ impl<M: Machine> Kernel<M> {
         match a[0] {
             ARCH_SET_FS if a[1] >= 1 << 47 => Errno::EPERM.into(),
             ARCH_SET_FS => {
-                self.m.set_fs_base(t, a[1]);
+                self.m.fs_base(t, Some(a[1]));
                 Out::Done(0)
             }
-            ARCH_GET_FS => self.put::<u64>(a[1], self.m.fs_base(t)).into(),
+            ARCH_GET_FS => self.put::<u64>(a[1], self.m.fs_base(t, None)).into(),
             // The GS base names the carrier; a program's own is not supported (CAVEATS).
             ARCH_SET_GS => Errno::EPERM.into(),
             ARCH_GET_GS => self.put::<u64>(a[1], 0).into(),
@@ -158,10 +158,10 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_getcpu(&self, cpu: CpuId, a: &[u64; 6]) -> Out {
         let mut ok = true;
         if a[0] != 0 {
-            ok &= self.m.store_u32(a[0], u32::from(cpu.0)).is_ok();
+            ok &= self.store_u32(a[0], u32::from(cpu.0)).is_ok();
         }
         if a[1] != 0 {
-            ok &= self.m.store_u32(a[1], 0).is_ok();
+            ok &= self.store_u32(a[1], 0).is_ok();
         }
         if ok { Out::Done(0) } else { Errno::EFAULT.into() }
     }

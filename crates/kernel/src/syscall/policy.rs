@@ -48,7 +48,7 @@ impl<M: Machine> Kernel<M> {
         if policy < 0 || a[2] == 0 || pid < 0 {
             return Errno::EINVAL.into();
         }
-        let Ok(priority) = self.m.load_u32(a[2]) else { return Errno::EFAULT.into() };
+        let Ok(priority) = self.load_u32(a[2]) else { return Errno::EFAULT.into() };
         let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
         self.set_policy(by, target, policy as u32, priority as i32)
     }
@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         if a[1] == 0 || pid < 0 {
             return Errno::EINVAL.into();
         }
-        let Ok(priority) = self.m.load_u32(a[1]) else { return Errno::EFAULT.into() };
+        let Ok(priority) = self.load_u32(a[1]) else { return Errno::EFAULT.into() };
         let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
         let old = self.sched.attr(target);
         let reset = if old.reset_on_fork { RESET_ON_FORK } else { 0 };
@@ -141,7 +141,7 @@ impl<M: Machine> Kernel<M> {
         }
         match self.sched_target(t, pid as i32) {
             Target::Foreign => self.foreign(cpu, t, call),
-            Target::Ours(target) => self.m.store_u32(to, u32::from(self.sched.attr(target).rt.0)).into(),
+            Target::Ours(target) => self.store_u32(to, u32::from(self.sched.attr(target).rt.0)).into(),
         }
     }
 
@@ -167,11 +167,11 @@ impl<M: Machine> Kernel<M> {
     fn read_attr(&self, from: u64) -> Result<SchedAttr, Errno> {
         let too_big = |e| {
             if e == Errno::E2BIG {
-                let _ = self.m.store_u32(from, SchedAttr::SIZE as u32);
+                let _ = self.store_u32(from, SchedAttr::SIZE as u32);
             }
             e
         };
-        let size = self.m.load_u32(from)?;
+        let size = self.load_u32(from)?;
         let size = SchedAttr::check_size(size).map_err(too_big)?;
         let mut bytes = [0; 4096];
         self.m.read(from, &mut bytes[..size])?;

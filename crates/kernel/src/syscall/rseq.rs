@@ -1,7 +1,7 @@
 //! Restartable sequences, emulated (`rseq(2)`, Linux's `kernel/rseq.c`).
 
 use crate::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Machine, Resume};
 use crate::trap::Out;
 use abi::{Errno, rseq};
 use ids::{CpuId, ThreadIdx};
@@ -41,8 +41,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn write_rseq_cpu(&self, area: u64, start: u32, cpu: u32) -> bool {
-        self.m.store_u32(area + rseq::CPU_ID_START as u64, start).is_ok()
-            && self.m.store_u32(area + rseq::CPU_ID as u64, cpu).is_ok()
+        self.store_u32(area + rseq::CPU_ID_START as u64, start).is_ok()
+            && self.store_u32(area + rseq::CPU_ID as u64, cpu).is_ok()
     }
 
     /// The thread goes on after a preemption or on another CPU: the area learns the CPU,
@@ -61,8 +61,8 @@ impl<M: Machine> Kernel<M> {
         }
         let n = u32::from(cpu.0);
         let ok = self.write_rseq_cpu(area, n, n)
-            && self.m.store_u32(area + rseq::NODE_ID as u64, 0).is_ok()
-            && self.m.store_u32(area + rseq::MM_CID as u64, n).is_ok()
+            && self.store_u32(area + rseq::NODE_ID as u64, 0).is_ok()
+            && self.store_u32(area + rseq::MM_CID as u64, n).is_ok()
             && self.abort_section(t, area).is_ok();
         if !ok {
             self.force_fault(t, area);
@@ -80,12 +80,12 @@ impl<M: Machine> Kernel<M> {
         if !section.contains(r.rip) {
             return Ok(());
         }
-        let signature = self.m.load_u32(section.abort_ip.wrapping_sub(4))?;
+        let signature = self.load_u32(section.abort_ip.wrapping_sub(4))?;
         if !section.is_valid() || signature != self.thread(t).rseq_signature.load(Relaxed) {
             return Err(crate::Fault);
         }
         r.rip = section.abort_ip;
-        self.m.set_registers(t, &r);
+        self.m.set_resume(t, Resume::Registers(&r));
         Ok(())
     }
 }

@@ -257,7 +257,7 @@ impl<M: Machine> Kernel<M> {
             return self.foreign(cpu, t, call);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
-        let info = SigInfo::user(signal, pid, self.m.uid());
+        let info = SigInfo::user(signal, pid, self.process.uid());
         Out::from(self.send_to_process(cpu, self.threads().find(Tid(id)), info).map(|()| 0))
     }
 
@@ -281,7 +281,7 @@ impl<M: Machine> Kernel<M> {
             return Out::Done(0);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
-        let info = SigInfo::tkill(signal, pid, self.m.uid());
+        let info = SigInfo::tkill(signal, pid, self.process.uid());
         Out::from(self.send_to_thread(cpu, target, info).map(|()| 0))
     }
 

@@ -3,10 +3,9 @@
 
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
-use entresol_kernel::{Call, Clock, Event, Fatal, Fault, Machine, NoMemory};
+use entresol_kernel::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Transfer};
 use ids::{CpuId, Nanos, ThreadIdx};
 use linux::Arg;
-use signal::frame::{ExtendedState, Restorable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -163,20 +162,20 @@ impl Machine for TestMachine {
         Some(1_000_000 + s.next_id)
     }
 
-    fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        self.state().load(addr).map(u32::from_le_bytes)
-    }
-    fn store_u32(&self, addr: u64, value: u32) -> Result<(), Fault> {
-        self.state().store(addr, &value.to_le_bytes())
-    }
-    fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
+    fn word(&self, addr: u64, access: Access) -> Result<u32, Fault> {
         let mut s = self.state();
-        if let Some((at, value)) = s.interference.take_if(|i| i.0 == addr) {
+        let interference = match access {
+            Access::CompareExchange { .. } => s.interference.take_if(|i| i.0 == addr),
+            _ => None,
+        };
+        if let Some((at, value)) = interference {
             s.store(at, &value.to_le_bytes())?;
         }
         let found = u32::from_le_bytes(s.load(addr)?);
-        if found == old {
-            s.store(addr, &new.to_le_bytes())?;
+        match access {
+            Access::Store(value) => s.store(addr, &value.to_le_bytes())?,
+            Access::CompareExchange { old, new } if found == old => s.store(addr, &new.to_le_bytes())?,
+            Access::Load | Access::CompareExchange { .. } => {}
         }
         Ok(found)
     }
@@ -200,42 +199,32 @@ impl Machine for TestMachine {
     fn keep(&self, _cpu: CpuId, t: ThreadIdx) {
         assert_eq!(self.state().saved.pop(), Some(t));
     }
-    fn set_result(&self, t: ThreadIdx, value: isize) {
-        self.state().contexts.get_mut(&t.0).unwrap().rax = value as u64;
-    }
-    fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
+    fn set_resume(&self, t: ThreadIdx, how: Resume<'_>) {
         let mut s = self.state();
-        let r = s.contexts.get_mut(&t.0).unwrap();
-        assert_eq!(r.rip, AFTER);
-        // The number of the call it makes is kept in a register that nothing else uses.
-        (r.rip, r.rax) = (CALL, instead.map_or(r.r15, |nr| nr as u64));
+        let r = s.contexts.get_mut(&t.0).expect("a thread that was made");
+        match how {
+            Resume::Result(value) => r.rax = value as u64,
+            Resume::Call(instead) => {
+                assert_eq!(r.rip, AFTER);
+                // The number of the call it makes is kept in a register that nothing else uses.
+                (r.rip, r.rax) = (CALL, instead.map_or(r.r15, |nr| nr as u64));
+            }
+            Resume::Registers(new) => *r = *new,
+        }
     }
-    fn fs_base(&self, _t: ThreadIdx) -> u64 {
+    fn fs_base(&self, _t: ThreadIdx, _new: Option<u64>) -> u64 {
         0
     }
-    fn set_fs_base(&self, _t: ThreadIdx, _value: u64) {}
     fn registers(&self, t: ThreadIdx) -> Registers {
         self.state().contexts[&t.0]
     }
-    fn set_registers(&self, t: ThreadIdx, r: &Registers) {
-        self.state().contexts.insert(t.0, *r);
-    }
-    fn extended_state(&self) -> ExtendedState {
-        ExtendedState::Fxsave
-    }
-    fn xstate_to_frame(&self, _t: ThreadIdx, _addr: u64) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn xstate_from_frame(&self, _t: ThreadIdx, _from: Option<(u64, Restorable)>) -> Result<(), Fault> {
+    fn move_extended_state(&self, _t: ThreadIdx, _how: Transfer) -> Result<(), Fault> {
         Ok(())
     }
 
     fn interrupt(&self, _t: ThreadIdx) {}
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
         panic!("{action:?} of {t:?} by signal {}", info.signo());
-    }
-    fn uid(&self) -> u32 {
-        1000
     }
     fn carrier_time(&self) -> Option<Nanos> {
         let s = self.state();

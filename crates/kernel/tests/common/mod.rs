@@ -64,11 +64,13 @@ impl World {
             at_once: 0,
             rt_host_rules: false,
             pid: Pid(500),
+            uid: 1000,
             pending_unlimited: false,
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
             io: entresol_kernel::Io::Auto,
+            extended_state: signal::frame::ExtendedState::Fxsave,
             tracing: false,
         };
         change(&mut config);
@@ -148,7 +150,7 @@ impl World {
     }
 
     pub fn poke(&self, addr: u64, value: u32) {
-        kernel::Machine::store_u32(&self.kernel.m, addr, value).unwrap();
+        self.kernel.store_u32(addr, value).unwrap();
     }
 
     pub fn poke_u64(&self, addr: u64, value: u64) {
@@ -156,7 +158,7 @@ impl World {
     }
 
     pub fn peek(&self, addr: u64) -> u32 {
-        kernel::Machine::load_u32(&self.kernel.m, addr).unwrap()
+        self.kernel.load_u32(addr).unwrap()
     }
 
     /// `t` makes a call as soon as it runs. Its result, unless it waits.
@@ -385,7 +387,7 @@ impl World {
             }
             Next::Inline { thread, call } => {
                 let result = self.kernel.m.host(call);
-                let next = self.kernel.inline_done(CpuId(cpu as u16), thread, call, result);
+                let next = linux::Linux(&*self.kernel).inline_done(CpuId(cpu as u16), thread, call, result);
                 return self.obey(cpu, next);
             }
             Next::Process(p) => panic!("{p:?}"),

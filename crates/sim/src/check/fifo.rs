@@ -13,7 +13,7 @@ use crate::machine::SimMachine;
 use abi::futex::{FUTEX_CMD_MASK, FUTEX_LOCK_PI, FUTEX_TID_MASK};
 use ids::{Policy, ThreadIdx, Tid};
 use kernel::wait::Wait;
-use kernel::{Call, Kernel, Machine};
+use kernel::{Call, Kernel};
 use sched::{Place, Urgency};
 
 /// No program here makes longer chains of owners that wait for owners.
@@ -43,7 +43,7 @@ impl Fifo {
     /// with it the boost, which no check sees then.
     fn note_lock(&mut self, k: &Kernel<SimMachine>, t: ThreadIdx, mut lock: u64) {
         for _ in 0..CHAIN_MAX {
-            let Ok(word) = k.m.load_u32(lock) else { return };
+            let Ok(word) = k.load_u32(lock) else { return };
             let Some(owner) = k.threads().find(Tid((word & FUTEX_TID_MASK) as i32)) else { return };
             if k.sched.urgency(t) <= k.sched.urgency(owner) {
                 return;

@@ -4,7 +4,7 @@ use super::Program;
 use crate::machine::SimMachine;
 use crate::memory::Map;
 use ids::{CpuId, Nanos, Tid};
-use kernel::{Call, Machine};
+use kernel::{Access, Call, Machine};
 
 /// The next thing a thread does in user mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ pub(crate) const STACK: u64 = 16 << 10;
 
 impl Env<'_> {
     pub(crate) fn load(&mut self, addr: u64) -> u32 {
-        self.machine.load_u32(addr).unwrap_or_else(|_| panic!("{addr:#x} is not mapped"))
+        self.machine.word(addr, Access::Load).unwrap_or_else(|_| panic!("{addr:#x} is not mapped"))
     }
 
     /// An atomic read-modify-write by user code; gives the old value.

@@ -13,7 +13,7 @@ mod sync_ops;
 use crate::machine::SimMachine;
 use crate::rng::Rng;
 use ids::{CpuId, CpuMask, Nanos, Tid};
-use kernel::{Call, Machine};
+use kernel::{Access, Call, Machine};
 use sched::Attr;
 
 pub(crate) use env::{Env, Micro};
@@ -245,12 +245,15 @@ impl View<'_> {
 
     /// Loads a word of the program.
     pub fn load(&self, addr: u64) -> u32 {
-        self.machine.load_u32(addr).unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
+        self.machine
+            .word(addr, Access::Load)
+            .unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
     }
 
     /// Stores a word of the program.
     pub fn store(&self, addr: u64, value: u32) {
-        self.machine.store_u32(addr, value).unwrap_or_else(|_| panic!("the program stores to {addr:#x}, not mapped"));
+        let stored = self.machine.word(addr, Access::Store(value));
+        assert!(stored.is_ok(), "the program stores to {addr:#x}, which is not mapped");
     }
 }
 

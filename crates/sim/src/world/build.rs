@@ -68,11 +68,13 @@ impl Setup {
             at_once: 0,
             rt_host_rules: false,
             pid: Pid(PID),
+            uid: 65534,
             pending_unlimited: false,
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
             io: config.io,
+            extended_state: signal::frame::ExtendedState::Fxsave,
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));

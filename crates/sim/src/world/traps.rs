@@ -9,7 +9,7 @@ use crate::trace::{Record, What};
 use crate::user::env::STACK;
 use ids::{CpuId, Nanos, Nice, ThreadIdx};
 use kernel::{Fatal, Next, Process, Trap};
-use linux::Host;
+use linux::{Host, Linux};
 use sched::Urgency;
 
 impl World {
@@ -86,11 +86,12 @@ impl World {
             }
             Next::Inline { thread, call } => {
                 let result = self.kernel.m.host(call);
-                let next = self.kernel.inline_done(cpu, thread, call, result);
+                let next = Linux(&*self.kernel).inline_done(cpu, thread, call, result);
                 return self.settle(cpu, next, spent);
             }
             Next::Process(Process::Exit(status)) => self.end = Some(End::Exited(status)),
-            Next::Process(Process::Clone(_)) => {
+            Next::Process(what @ Process::Clone(_)) => {
+                Linux(&*self.kernel).prepare(&what);
                 let child = self.kernel.m.inner.lock().linux.fork();
                 let span = self.rng.between(1_000, 2_000_000);
                 self.events.at(self.now + Nanos(span), Event::ChildExit(child));

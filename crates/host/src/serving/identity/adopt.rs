@@ -54,7 +54,7 @@ pub(super) fn everywhere(k: &Process, table: &mut Table, at: usize) {
     table.base = Some(credentials);
     table.others.clear();
     all.base.store(to, SeqCst);
-    k.m.uid.store(credentials.users[0], Relaxed);
+    k.process().set_uid(credentials.users[0]);
     k.m.carriers.end_spares_but(to);
 }
 

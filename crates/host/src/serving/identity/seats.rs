@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::serving::away::wait_for_seat;
 use crate::serving::scarce;
 use ids::{CpuId, ThreadIdx};
-use kernel::{Call, Machine, Next};
+use kernel::{Call, Next};
 use linux::Linux;
 use os::nr;
 use sync::atomic::Ordering::*;
@@ -25,14 +25,14 @@ pub(crate) fn carry_out_change(me: &'static Carrier, t: ThreadIdx, call: &Call) 
     let here = may_change(me, k.m.identity_of(t));
     if !here && let Some(free) = find(me, k.m.identity_of(t)) {
         k.m.leave_behind(t);
-        k.m.restart_call(t, None);
+        k.restart_call(t, None);
         return give_up_seat(me, free, true).unwrap_or_else(|| scarce::hold_back(me, t, k.m.identity_of(t)));
     }
     let result = match change(me, t, call, here) {
         Changed::Result(result) => result,
         Changed::Busy(wanted) => {
             k.m.leave_behind(t);
-            k.m.restart_call(t, None);
+            k.restart_call(t, None);
             return scarce::hold_back(me, t, wanted);
         }
     };

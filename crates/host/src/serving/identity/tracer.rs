@@ -25,7 +25,7 @@ use abi::Errno;
 use abi::args::{PTRACE_ATTACH, PTRACE_SEIZE, PTRACE_TRACEME};
 use core::fmt::Write;
 use ids::ThreadIdx;
-use kernel::{Call, Machine, Next};
+use kernel::{Call, Next};
 use sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 
 /// How often a carrier is asked for that other threads may keep busy for ever.
@@ -116,7 +116,7 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
         return None;
     }
     k.m.leave_behind(t);
-    k.m.restart_call(t, None);
+    k.restart_call(t, None);
     Some(if is_spare { give_up_seat_to(me, to, true) } else { scarce::exchanged(me, to, other) })
 }
 

@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Claim, Refused> {
         let me = self.tid(who).0 as u32;
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr)?;
+            let word = self.load_u32(addr)?;
             if word & FUTEX_TID_MASK == me {
                 return Err(Errno::EDEADLK.into());
             }
@@ -73,7 +73,7 @@ impl<M: Machine> Kernel<M> {
                 0 => word & FUTEX_OWNER_DIED | me | if set_waiters { FUTEX_WAITERS } else { 0 },
                 _ => word | FUTEX_WAITERS,
             };
-            if new != word && self.m.cas_u32(addr, word, new)? != word {
+            if new != word && self.cas_u32(addr, word, new)? != word {
                 continue;
             }
             if owner == 0 {
@@ -100,7 +100,7 @@ impl<M: Machine> Kernel<M> {
     /// The word names no thread of this process, or one that has released everything: ESRCH, unless it names another
     /// by now (`handle_exit_race`).
     fn owner_gone(&self, addr: u64, owner: u32) -> Refused {
-        match self.m.load_u32(addr) {
+        match self.load_u32(addr) {
             Err(_) => Refused::With(Errno::EFAULT),
             Ok(word) if word & FUTEX_TID_MASK == owner => Refused::With(Errno::ESRCH),
             Ok(_) => Refused::TryAgain,

@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
         deadline: Option<Deadline>,
     ) -> Out {
         let mut bucket = self.futexes.lock(addr);
-        match self.m.load_u32(addr) {
+        match self.load_u32(addr) {
             Err(_) => return Errno::EFAULT.into(),
             Ok(found) if found != expected => return Errno::EAGAIN.into(),
             Ok(_) => {}
@@ -85,7 +85,7 @@ impl<M: Machine> Kernel<M> {
             return e.into();
         }
         // Before it is known whether anybody waits (`futex_proxy_trylock_atomic`).
-        if self.m.load_u32(a.to).is_err() {
+        if self.load_u32(a.to).is_err() {
             return Errno::EFAULT.into();
         }
         let rest = Rest {

@@ -20,7 +20,7 @@ impl<M: Machine> Kernel<M> {
     /// turnstile disagree or somebody waits there without inheritance.
     pub(crate) fn futex_unlock_pi(&self, cpu: CpuId, t: ThreadIdx, addr: u64) -> Out {
         let me = self.tid(t).0 as u32;
-        let Ok(word) = self.m.load_u32(addr) else { return Errno::EFAULT.into() };
+        let Ok(word) = self.load_u32(addr) else { return Errno::EFAULT.into() };
         if word & FUTEX_TID_MASK != me {
             return Errno::EPERM.into();
         }
@@ -32,7 +32,7 @@ impl<M: Machine> Kernel<M> {
         let first = self.waiters(&bucket, addr).next();
         let Some(first) = first else {
             // No waiters: neither FUTEX_WAITERS nor FUTEX_OWNER_DIED matters any more.
-            return match self.m.cas_u32(addr, word, 0) {
+            return match self.cas_u32(addr, word, 0) {
                 Err(_) => Errno::EFAULT.into(),
                 Ok(found) if found == word => Out::Done(0),
                 Ok(_) => Errno::EAGAIN.into(),
@@ -55,11 +55,11 @@ impl<M: Machine> Kernel<M> {
     /// Writes a new owner into a word as long as it is fit for that: EINVAL if not.
     fn write_owner(&self, addr: u64, new: u32, fit: impl Fn(u32) -> bool) -> Result<(), Errno> {
         for _ in 0..CAS_TRIES_MAX {
-            let word = self.m.load_u32(addr)?;
+            let word = self.load_u32(addr)?;
             if !fit(word) {
                 return Err(Errno::EINVAL);
             }
-            if self.m.cas_u32(addr, word, new)? == word {
+            if self.cas_u32(addr, word, new)? == word {
                 return Ok(());
             }
         }
