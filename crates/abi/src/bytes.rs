@@ -2,7 +2,7 @@
 //!
 //! Offsets are constants of the layouts in this crate, so an offset outside the buffer is a bug and panics.
 
-/// What has one form in memory.
+/// A value with one form in memory.
 pub trait Plain: Copy {
     /// Its length in bytes.
     const LEN: usize;

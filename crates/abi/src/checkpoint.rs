@@ -122,7 +122,7 @@ layout!(ThreadRecord: 32 { 0 tid, 8 cpu });
 
 /// How a process is asked from outside, and answers: a signal that is ignored by default, with a value that
 /// names a socket at which the asker listens. The process connects and sends the descriptor of a file. The file has
-/// items, each a kind and a size in bytes (32 bits each) and so many bytes.
+/// items, each a kind and a size in bytes (32 bits each), followed by that many bytes.
 pub mod request {
     /// SIGURG.
     pub const SIGNAL: i32 = 23;

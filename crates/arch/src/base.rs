@@ -78,7 +78,7 @@ pub fn has_gs() -> bool {
 /// EFLAGS.AC, which the interrupted program may have set.
 #[inline(always)]
 pub fn allow_misaligned() {
-    // SAFETY: changes a flag with which compiled code is not made to run.
+    // SAFETY: clears AC only; compiled code relies on it being clear.
     unsafe { asm!("pushfq", "and dword ptr [rsp], {keep}", "popfq", keep = const !(crate::context::flag::AC as i32)) };
 }
 

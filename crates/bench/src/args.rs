@@ -27,7 +27,7 @@ pub struct BenchArguments {
     /// Something with figures of its own
     #[command(subcommand)]
     pub of: Option<BenchTask>,
-    /// What to measure [default: everything]
+    /// The groups to measure [default: everything]
     #[arg(value_name = "GROUP", value_parser = crate::group_names())]
     pub groups: Vec<String>,
     /// Fewer repetitions: at most two minutes instead of ten
@@ -38,7 +38,7 @@ pub struct BenchArguments {
     pub json: Option<PathBuf>,
 }
 
-/// What `entresol bench` measures beside groups of single figures.
+/// The measurements of `entresol bench` that are not groups of single figures.
 #[derive(Debug, Subcommand)]
 pub enum BenchTask {
     /// Servers with a thread for each connection, beside native ones and beside Go and tokio
@@ -53,7 +53,7 @@ pub struct ProbeArguments {
     /// Fewer repetitions
     #[arg(long)]
     pub quick: bool,
-    /// What the probe is told, where it can be told something
+    /// Arguments for the probe, if it takes any
     #[arg(value_name = "NAME=VALUE")]
     pub parameters: Vec<String>,
 }

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub enum Side {
     /// Under `entresol run`.
     Entresol {
-        /// With so many CPUs; as many as the host has if none.
+        /// The number of CPUs; all of the host's if `None`.
         cpus: Option<u32>,
     },
     /// Directly.

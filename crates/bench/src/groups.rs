@@ -27,7 +27,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// How often, of so many times.
+    /// How often, and out of how many times.
     #[must_use]
     pub fn runs(&self, runs: usize) -> usize {
         if self.long { runs.min(3) } else { runs }

@@ -80,7 +80,7 @@ pub fn bench(request: &BenchArguments) -> anyhow::Result<i32> {
     Ok(i32::from(figures.iter().any(|figure| figure.entresol.is_none() && !figure.refused)))
 }
 
-/// Runs every task of the groups so many times on each side.
+/// Runs every task of the groups this many times on each side.
 fn measure(groups: &[&'static Group], runs: usize, quick: bool) -> anyhow::Result<Vec<Figure>> {
     let workspace = tempfile::tempdir().context("no folder for temporary files")?;
     let of_group = |group: &&'static Group| group.tasks.iter().map(|task| (task, group.runs(runs))).collect::<Vec<_>>();

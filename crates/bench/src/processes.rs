@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::child::{Outcome, Side};
 
-/// What one process and its children do.
+/// The work of one process and its children.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     /// A script of the shell.

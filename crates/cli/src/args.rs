@@ -29,7 +29,7 @@ use watch::column::{Column, SortKey};
         entresol doctor /usr/bin/python3      and this program?"
 )]
 pub struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub task: Task,
 }
@@ -101,14 +101,14 @@ pub struct RunArguments {
     /// Scheduler ticks in a second on a CPU where threads compete [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub hz: Option<u32>,
-    /// Who may use real-time policies: every thread, or only those that the host would let
+    /// The threads that may use real-time policies: all, or only those that the host would let
     #[arg(long, value_name = "RULE")]
     pub rt: Option<RealTime>,
     /// End the program with a report when threads wait for a CPU that makes no progress for so long; 0: never
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub watchdog: Option<u32>,
-    /// Wake idle CPUs at most so many microseconds before a real-time thread's sleep ends, so that the host's own wake-up
+    /// Wake idle CPUs at most this many microseconds before a real-time thread's sleep ends, so that the host's own wake-up
     /// delays nothing; 0: never [default: 4000]
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(..=100_000))]
     pub ahead: Option<u32>,
@@ -142,7 +142,7 @@ pub struct RunArguments {
     /// Print a summary on standard error at the end
     #[arg(long)]
     pub stats: bool,
-    /// What to do with a program that Entresol cannot run, instead of exit status 125
+    /// The reaction to a program that Entresol cannot run, instead of exit status 125
     #[arg(long, value_name = "HOW")]
     pub fallback: Option<Fallback>,
     /// How the image enters the program
@@ -284,7 +284,7 @@ pub struct GdbArguments {
     /// Print the commands as a script for gdb, and end
     #[arg(long, conflicts_with = "pid")]
     pub print_script: bool,
-    /// What gdb is told besides
+    /// More arguments for gdb
     #[arg(last = true, value_name = "GDB-ARGS")]
     pub arguments: Vec<OsString>,
 }
@@ -358,7 +358,7 @@ fn interval(text: &str) -> Result<f64, String> {
         entresol export --listen 0.0.0.0:9099 --host metrics.example.org\n  \
         entresol export --processes                no figures of single threads")]
 pub struct ExportArguments {
-    /// Serve them by HTTP at this address, to whoever can reach it
+    /// Serve them by HTTP at this address, to all that can reach it
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<std::net::SocketAddr>,
     /// A name by which clients may ask for this machine, beside its addresses, its own name and localhost

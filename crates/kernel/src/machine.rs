@@ -29,9 +29,9 @@ pub enum Access {
     Store(u32),
     /// Writes `new` if `old` is there.
     CompareExchange {
-        /// What must be there.
+        /// The value that must be there.
         old: u32,
-        /// What is written.
+        /// The value that is written.
         new: u32,
     },
 }

@@ -66,12 +66,12 @@ impl Machine {
         Machine { sockets: cpus.div_ceil(cores), cores, ..Machine::SIXTEEN_SOCKETS }
     }
 
-    /// The same machine with memory so many hundredths as slow.
+    /// The same machine with memory latencies scaled to a percentage.
     pub const fn with_memory(self, percent: u64) -> Machine {
         Machine { far: self.far * percent / 100, near: self.near * percent / 100, ..self }
     }
 
-    /// The same machine with one constant so many hundredths of what it is.
+    /// The same machine with one constant scaled to a percentage.
     pub const fn with(mut self, constant: Constant, percent: u64) -> Machine {
         let value = match constant {
             Constant::Far => &mut self.far,
@@ -100,7 +100,7 @@ impl Machine {
 /// One thing a CPU does at a tick. Lines are numbered by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Takes the lock in this line, works for so many nanoseconds, releases it.
+    /// Takes the lock in this line, works for this many nanoseconds, releases it.
     Lock(usize, u64),
     /// The same with one of several lines, another for each CPU and step.
     LockOneOf {
@@ -113,9 +113,9 @@ pub enum Step {
     },
     /// An atomic addition to this line.
     Add(usize),
-    /// Reads so many lines that other CPUs write.
+    /// Reads this many lines that other CPUs write.
     ReadOthers(usize),
-    /// Works on lines of its own for so many nanoseconds.
+    /// Works on lines of its own for this many nanoseconds.
     Work(u64),
 }
 

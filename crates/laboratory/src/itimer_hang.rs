@@ -39,7 +39,7 @@ pub(super) struct Watched {
 /// The generations that are executed, oldest first.
 pub(super) const NAMES: [&str; 4] = ["walk", "per-cpu", "atomics", "ours"];
 
-/// One of them, for so many threads that have all begun.
+/// One of the designs with this many threads, all of which run.
 fn generation(name: &str, threads: usize, cpus: usize) -> Result<Box<dyn Accounting>, time::OutOfMemory> {
     let design: Box<dyn Accounting> = match name {
         "walk" => Box::new(Walk::new(threads)),

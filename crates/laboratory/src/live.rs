@@ -37,7 +37,7 @@ pub(super) fn prefix(side: Side) -> &'static str {
     }
 }
 
-/// Medians of so many runs of a probe on each side, by figure; in words what a side could not. Each side is told
+/// Medians of this many runs of a probe on each side, by figure; an error text if a side could not run. Each side is told
 /// something of its own.
 pub(super) fn probe(probe: Probe, parameters: &[Vec<String>; 2], runs: usize) -> anyhow::Result<[Outcome; 2]> {
     let mut all: [BTreeMap<String, Vec<f64>>; 2] = Default::default();

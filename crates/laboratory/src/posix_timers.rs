@@ -150,11 +150,11 @@ fn modelled(faults: &mut Vec<String>) -> Table {
 /// The steps measured here, and how many of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// One thread creates so many and asks for each.
+    /// One thread creates this many and asks for each.
     Alone(usize),
-    /// 63 owners do, so many each.
+    /// 63 owners do, this many each.
     Many { each: usize, one_process: bool },
-    /// 63 owners make so many pairs each.
+    /// 63 owners make this many pairs each.
     Pairs { each: usize, one_process: bool },
 }
 

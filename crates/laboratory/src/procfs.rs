@@ -150,7 +150,7 @@ fn live(faults: &mut Vec<String>) -> Table {
     }
 }
 
-/// Millions a second of so many readers; `None` if one was not found.
+/// Look-ups by this many readers, in millions a second; `None` if one failed.
 fn race(design: Design, readers: usize) -> Option<f64> {
     style::progress(&format!("{}, {readers} readers", design.name()));
     let walks = Walks::new(design, readers, THREADS);

@@ -1,5 +1,5 @@
 //! From 4 to 4,096 CPUs: the direct pull and the roaming push against each other, simulated; and what the scheduler's
-//! decisions take on this machine when they are about so many CPUs.
+//! decisions take on this machine about this many CPUs.
 
 use std::hint::black_box;
 

@@ -100,7 +100,7 @@ impl Nodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&number).map(|(node, _)| node.clone())
     }
 
-    /// The kernel forgets so many of the times that it was told.
+    /// The kernel drops this many of its references.
     pub fn forget(&self, number: u64, times: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, told)) = known.get_mut(&number) {

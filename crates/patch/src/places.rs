@@ -45,7 +45,7 @@ impl Places {
     /// None yet, for code and stubs that begin at these addresses.
     ///
     /// # Errors
-    /// No memory for so many.
+    /// No memory for that many.
     pub fn new(text: u64, stubs: u64, sites: usize) -> Result<Places, TryReserveError> {
         let mut list = Vec::new();
         list.try_reserve_exact(sites)?;

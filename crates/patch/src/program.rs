@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-/// Linux follows so many scripts that name scripts (`exec_binprm` in fs/exec.c).
+/// The number of scripts that name scripts which Linux follows (`exec_binprm` in fs/exec.c).
 pub const SCRIPT_DEPTH_MAX: usize = 4;
 /// Linux reads so much of a file to see what it is (`BINPRM_BUF_SIZE`).
 pub const HEAD_LEN: usize = 256;

@@ -94,7 +94,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Room for at least so many names.
+    /// Reserves room for at least this many names.
     pub fn new(names: usize) -> Cache {
         let chunks = names.div_ceil(CHUNK).max(1);
         let cache = Cache {

@@ -19,7 +19,7 @@
 //! # Scalability
 //! A successful look-up writes its reader's own word and nothing else; `tests/counting.rs` builds with atomics that count
 //! writes and proves it. There are no pointers: RCU ([`sync::rcu`]) protects slots, and one word per CPU announces a reader,
-//! because a trap never waits. Whoever reuses slots pays for the readers' fence, with `membarrier(2)`, once for 64 names.
+//! because a trap never waits. The side that reuses slots pays for the readers' fence, with `membarrier(2)`, once for 64 names.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -44,7 +44,7 @@ impl Dir {
 pub enum Place {
     /// A directory of ours.
     Dir(Dir),
-    /// An entry of such a directory that is none: its number there.
+    /// An entry of such a directory that is not a directory itself: its number there.
     Entry(Dir, u8),
 }
 

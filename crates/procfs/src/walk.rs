@@ -102,7 +102,7 @@ const LINKS_MAX: u32 = 40;
 const PATH_MAX: usize = 4096;
 
 impl Tree {
-    /// A tree for readers `0 .. readers` that remembers so many names.
+    /// A tree for readers `0 .. readers` with a cache of this many names.
     pub fn new(readers: usize, names: usize, options: Options, policy: Policy) -> Tree {
         Tree { cache: Cache::new(names), rcu: Rcu::new(readers), options, policy }
     }

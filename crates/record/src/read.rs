@@ -25,7 +25,7 @@ pub enum Record<'a> {
 /// A thread at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample<'a> {
-    /// Whom it is of.
+    /// The thread it belongs to.
     pub who: Sampled,
     /// Where the thread was.
     pub place: Place,

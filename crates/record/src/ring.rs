@@ -35,7 +35,7 @@ impl Ring {
         Ring { words, head: AtomicU64::new(0), tail: AtomicU64::new(0), refused: AtomicU64::new(0) }
     }
 
-    /// Begins a record of at most `words` words; `None`, which is counted, if so many are not free.
+    /// Begins a record of at most `words` words; `None`, which is counted, if that many are not free.
     pub fn begin(&self, words: usize) -> Option<Writer<'_>> {
         let head = self.head.load(Relaxed);
         let used = head - self.tail.load(Acquire);

@@ -98,7 +98,7 @@ pub struct Place {
     pub rbp: u64,
 }
 
-/// Whom a sample is of, and what for.
+/// The thread that a sample stands for, and its weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampled {
     /// The thread's id.

@@ -6,7 +6,7 @@ use ids::{CpuMask, Nanos};
 pub struct Config {
     /// Number of CPUs, 1 to `ids::CPUS_MAX`.
     pub cpus: usize,
-    /// How many CPUs the host can run at the same time, if those are fewer; zero: all. While so many have real-time or deadline
+    /// How many CPUs the host can run at the same time, if those are fewer; zero: all. While this many have real-time or deadline
     /// threads, no other CPU begins to run one: it would take turns with them at the host, in slices that know no priority.
     pub at_once: usize,
     /// CPUs that are root domains of their own, as far as no set before has them; the rest is one, too. A thread's mask should

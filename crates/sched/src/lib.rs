@@ -156,7 +156,7 @@ pub struct Scheduler {
     config: Config,
 }
 
-/// One CPU of a scheduler, looked up once by who asks it several things in a row.
+/// One CPU of a scheduler, looked up once for several questions in a row.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     s: &'a Scheduler,

@@ -32,9 +32,9 @@ use crate::table::Table;
 use ids::ThreadIdx;
 use sync::prefetch;
 
-/// Two neighbours with so many slots together become one.
+/// Two neighbours with this many slots together become one.
 const JOINED_MOST: usize = WIDTH * 3 / 4;
-/// A node with so many slots looks whether it fits into a neighbour.
+/// A node with this many slots checks whether it fits into a neighbour.
 const SMALL: usize = WIDTH / 2;
 
 /// Prefetch distance. Four switches take longer than the slowest memory access, and fetching no further ahead evicts

@@ -46,7 +46,7 @@ pub struct Dequeued {
 pub enum Taken {
     /// This signal.
     Signal(SigInfo),
-    /// None is pending.
+    /// No signal is pending.
     Nothing,
     /// Only stale ones so far: call again.
     More,

@@ -65,7 +65,7 @@ pub(crate) struct Pool {
     timers_queued: u64,
     /// Timers that exist.
     timers_alive: u64,
-    /// At most so many of the queued timers' entries belong to timers that are gone.
+    /// The most entries of queued timers that may belong to deleted timers.
     timers_stale: u64,
     /// Entries of flushed lanes with timers, whose owners have not been told yet.
     dropped: u32,
@@ -93,7 +93,7 @@ impl Pool {
         self.entries.reserve(1)
     }
 
-    /// Makes sure that so many more timers can always queue their signals.
+    /// Reserves room for the signals of this many more timers.
     pub fn add_timers(&mut self, count: u32) -> Result<(), OutOfMemory> {
         self.entries.reserve(self.kept_for_timers() + count as usize)?;
         self.timers_alive += u64::from(count);

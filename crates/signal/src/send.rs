@@ -57,7 +57,7 @@ pub enum Fate {
     WithoutInfo,
 }
 
-/// Whom a signal that was sent concerns now.
+/// The threads to which a sent signal matters now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Wake {
@@ -77,7 +77,7 @@ pub enum Wake {
 pub struct Sent {
     /// Its fate.
     pub fate: Fate,
-    /// Whom to wake.
+    /// The thread to wake.
     pub wake: Wake,
     /// SIGCONT: a stopped process continues, even if the signal is blocked or ignored.
     pub resume: bool,

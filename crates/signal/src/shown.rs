@@ -43,7 +43,7 @@ pub struct Shown<T: Show> {
     words: [AtomicU64; WORDS],
 }
 
-/// The right to use the value; what it has become is shown when this is dropped.
+/// A guard of the value. Dropping it publishes the new state.
 #[derive(Debug)]
 pub struct ShownGuard<'a, T: Show> {
     of: &'a Shown<T>,

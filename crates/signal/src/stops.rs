@@ -29,7 +29,8 @@ impl Stoppers {
 }
 
 impl ProcessSignals {
-    /// By which of these signals the process simply stops: nobody handles or ignores them, and a thread lets them through.
+    /// The stop signals that the host can act on by itself: nobody handles or ignores them, and some thread does not block
+    /// them.
     /// Masks that are in force for a moment only do not count: those of a handler, of a call with a mask of its own,
     /// and of the C library when it makes a thread or a process.
     pub fn simple_stops(&self) -> SigSet {

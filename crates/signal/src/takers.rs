@@ -61,7 +61,7 @@ impl Takers {
         Ok(())
     }
 
-    /// From now on the thread lets these signals through, bit by bit. Its slot has been reserved.
+    /// Sets the signals that the thread does not block. Its slot has been reserved.
     pub fn set(&mut self, t: ThreadIdx, open: u64) {
         let i = t.index();
         let Some(room) = self.rooms.get_mut(i / ROOM) else { return };

@@ -24,7 +24,7 @@ pub struct Config {
     pub plant: Option<Plant>,
     /// Keep the whole trace.
     pub record: bool,
-    /// Check the invariants after each so many events; 0: never.
+    /// The number of events between checks of the invariants; 0: never.
     pub check_every: u64,
     /// The run ends here at the latest; threads that are still alive then are a failure if
     /// `must_end`.

@@ -103,7 +103,7 @@ impl Cost {
         "timer",
     ];
 
-    /// The one of that name at so many percent, at least 1; `None`: there is none.
+    /// The cost of that name scaled to a percentage, at least 1; `None` if there is no such cost.
     pub fn with_one_scaled(&self, name: &str, percent: u64) -> Option<Cost> {
         let mut all = serde_json::to_value(self).ok()?;
         let scale = |n: &serde_json::Value| Some(serde_json::Value::from((n.as_u64()? * percent / 100).max(1)));

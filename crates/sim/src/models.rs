@@ -31,7 +31,7 @@ const FD: u64 = 100;
 const MAIN: ThreadIdx = ThreadIdx(0);
 const WAITS: isize = isize::MIN;
 
-/// What the threads do.
+/// The calls of the threads.
 #[derive(Debug, Default)]
 struct Script {
     /// Its calls, each to be made once that thread waits or is through, if one is named.
@@ -105,7 +105,7 @@ impl Model {
         thread.parked.is_parked() && thread.node.queued()
     }
 
-    /// Until its first call waits or is over.
+    /// Waits until the first call of `t` waits or has returned.
     fn await_first(&self, t: ThreadIdx) {
         while !self.is_waiting(t) && self.result(t.0, 0) == WAITS {
             thread::yield_now();
@@ -306,7 +306,7 @@ fn polled(fault: Option<Fault>) {
     assert!([1, 2].contains(&model.result(0, 0)), "{}", model.result(0, 0));
 }
 
-/// Another carrier sends a signal to one of two readers; whoever is left gets the message.
+/// Another carrier sends a signal to one of two readers; the other one gets the message.
 fn signalled(fault: Option<Fault>) {
     let (model, _) = Model::new(fault);
     let action = abi::SigAction {

@@ -123,7 +123,7 @@ impl Samples {
         self.0.is_empty()
     }
 
-    /// The value that so many of 1,000 samples do not exceed; 0 without samples.
+    /// A quantile in thousandths; 0 without samples.
     pub fn permille(&self, p: usize) -> u64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();

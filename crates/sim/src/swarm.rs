@@ -114,7 +114,7 @@ struct Mail {
     within: u64,
     /// The socket's time limit.
     limit: Option<Nanos>,
-    /// So many threads ask `poll(2)` first.
+    /// The number of threads that ask `poll(2)` first.
     polling: usize,
     /// Pauses between changes of the descriptor, and whether they are made by `dup2(2)`.
     changes: Vec<(u64, bool)>,
@@ -123,7 +123,7 @@ struct Mail {
 /// How a stream is read.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// At most so many bytes at a time.
+    /// The most bytes at a time.
     at_once: u64,
     /// So long a pause before each time.
     pause: u64,
@@ -442,7 +442,7 @@ fn post_office(shared: Rc<Shared>, mail: Mail) -> Box<dyn Program> {
     })
 }
 
-/// Takes so many messages.
+/// Receives this many messages.
 fn addressee(shared: Rc<Shared>, how: TakeMessage, mut quota: u64) -> Box<dyn Program> {
     known(shared, move |_| {
         if quota == 0 {

@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
         entresol sim replay entresol-swarm-17.json            a failure of a sweep again"
 )]
 pub struct SimArguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub task: SimTask,
 }
@@ -54,13 +54,13 @@ pub struct Choice {
     /// How many times as long swarm's programs are, 1 being some 1,500 events [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub length: Option<u32>,
-    /// What things cost: a profile of the committed cost file, FILE, or FILE:PROFILE [default: host]
+    /// The costs: a profile of the committed cost file, FILE, or FILE:PROFILE [default: host]
     #[arg(long, value_name = "COSTS")]
     pub costs: Option<String>,
-    /// Every cost at so many percent
+    /// Scale every cost to this percentage
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub scale: Option<u32>,
-    /// Who balances real-time threads between CPUs: Entresol's own kernel, or what Linux did before and after the patch
+    /// The balancer of real-time threads between CPUs: Entresol's own kernel, or what Linux did before and after the patch
     /// of 2007 [default: entresol]
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(sim::Policy::ALL.map(sim::Policy::name)))]
     pub policy: Option<String>,
@@ -79,7 +79,7 @@ pub struct Choice {
 pub struct RunArguments {
     /// A name of `sim list`, or an rt-app file (it ends in .json)
     pub scenario: String,
-    /// What is run on what
+    /// The workload and its machine
     #[command(flatten)]
     pub choice: Choice,
     /// Everything random comes from it
@@ -118,7 +118,7 @@ pub struct SweepArguments {
     /// How many at the same time [default: as many as the host has CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
-    /// What is run on what
+    /// The workload and its machine
     #[command(flatten)]
     pub choice: Choice,
     /// The folder for the files of failures

@@ -14,9 +14,9 @@ use super::plan::Plan;
 use super::replay::Replay;
 use tool::style;
 
-/// So many failures leave files and are told; the others are only counted.
+/// The first failures leave files and are reported; beyond this number they are only counted.
 const TOLD_MOST: usize = 10;
-/// Each so many seeds one is run twice.
+/// One seed in this many is run twice.
 const TWICE_EVERY: u64 = 100;
 
 /// The workers' findings.

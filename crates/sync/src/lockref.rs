@@ -12,7 +12,7 @@
 
 use crate::atomic::{AtomicU64, Ordering::*, spin_hint};
 
-/// The count of an object that is no more.
+/// The count of a dead object.
 pub const DEAD: i32 = -128;
 const LOCKED: u64 = 1;
 const ONE: u64 = 1 << 32;

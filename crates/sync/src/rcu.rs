@@ -131,7 +131,7 @@ pub struct Limbo {
 }
 
 impl Limbo {
-    /// Room for so many slots in all, so that [`Limbo::retire`] need not ask for memory.
+    /// Reserves room for this many slots in all, so that [`Limbo::retire`] need not ask for memory.
     pub fn reserve(&mut self, slots: usize) -> Result<(), TryReserveError> {
         self.waiting.try_reserve(slots.saturating_sub(self.waiting.len()))
     }

@@ -55,7 +55,7 @@ pub enum Column {
     Pending,
     /// Signals that it blocks, as in /proc/PID/status
     Blocked,
-    /// What it waits for
+    /// The cause of its wait
     Wait,
 }
 

@@ -1,6 +1,6 @@
 //! The functions of a thread that has no CPU: its page says where it continues, and its stack is read from outside.
 //!
-//! The host shows nothing of such a thread to debuggers. Its stack is unwound from the process's memory at the
+//! The host does not show such a thread to debuggers. Its stack is unwound from the process's memory at the
 //! moment, with the unwind tables of the files that it has mapped; nothing is stopped. The thread may continue
 //! meanwhile, and then the result is meaningless: a second look at the page tells.
 

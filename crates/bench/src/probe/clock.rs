@@ -8,13 +8,13 @@ pub fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Runs `batch` so many times and answers the median of what it answers.
+/// Runs `batch` this many times and returns the median of its results.
 pub fn median_of(batches: usize, mut batch: impl FnMut() -> f64) -> f64 {
     let mut values: Vec<f64> = (0..batches).map(|_| batch()).collect();
     percentile(&mut values, 50)
 }
 
-/// The value below which so many percent of all lie.
+/// A percentile.
 pub fn percentile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));

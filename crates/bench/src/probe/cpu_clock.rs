@@ -34,7 +34,7 @@ pub(super) fn wait_for(word: &AtomicU32) {
 }
 
 impl Crowd {
-    /// So many threads that wait; in words why there are not as many.
+    /// Makes this many threads that wait, or says why it cannot.
     pub(super) fn gather(size: usize) -> Result<Self, String> {
         Self::gather_for(size, wait)
     }

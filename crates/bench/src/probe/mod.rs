@@ -2,7 +2,7 @@
 //! natively and under `run`, and knows nothing of Entresol.
 //!
 //! A probe prints its figures in the form of [`report`], one a line, and nothing else. Figures of one run are
-//! medians over batches; whoever runs a probe often takes medians over runs.
+//! medians over batches; a caller that runs a probe several times takes medians over runs.
 
 pub mod clock;
 mod condvar;

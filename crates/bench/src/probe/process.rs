@@ -48,7 +48,7 @@ pub(super) fn measure_malloc(quick: bool) -> Measured {
     Ok(())
 }
 
-/// The middle one of so many times, in microseconds; `begin` answers a child's id.
+/// The median of this many times, in microseconds; `begin` answers a child's id.
 fn median(count: usize, begin: impl Fn() -> libc::pid_t) -> f64 {
     let once = || {
         let start = now_ns();

@@ -90,7 +90,7 @@ fn work(team: &Team, post: &Post) -> Vec<f64> {
     }
 }
 
-/// Some of its own time, whoever else runs meanwhile.
+/// Consumes CPU time of its own, measured without the time of other threads.
 fn compute() {
     let until = own_time_ns() + WORK_NS;
     while own_time_ns() < until {

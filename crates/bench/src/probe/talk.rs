@@ -16,7 +16,7 @@ const STEP: usize = 1_000;
 /// 2 to this power is the first power of two that is not below the number of threads: 17.
 const ROUNDS: usize = THREADS.next_power_of_two().ilog2() as usize;
 
-/// One thread's letter box: what it was told in each round (0: nothing yet), and whom to wake.
+/// One thread's letter box: what it was told in each round (0: nothing yet), and the thread to wake.
 #[derive(Default)]
 struct LetterBox {
     told: [AtomicU64; ROUNDS],

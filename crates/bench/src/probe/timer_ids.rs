@@ -141,7 +141,7 @@ fn board() -> io::Result<&'static Board> {
     }
 }
 
-/// Runs `work` in so many processes and waits for them.
+/// Runs `work` in this many processes and waits for them.
 fn fork_all(count: usize, work: impl Fn()) -> Measured {
     let mut children = Vec::new();
     let mut refused = Ok(());

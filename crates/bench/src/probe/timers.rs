@@ -38,7 +38,7 @@ pub(super) fn set(id: i32, flags: i32, first_ns: u64, interval_ns: u64) {
     unsafe { libc::syscall(libc::SYS_timer_settime, id, flags, &raw const setting, 0) };
 }
 
-/// Nanoseconds for creating, asking for the overrun of, and deleting one of so many timers.
+/// Nanoseconds for creating, asking for the overrun of, and deleting one of this many timers.
 pub(super) fn many(count: usize, label: &str, quick: bool) -> Measured {
     let rounds = if quick || count > 100_000 { 1 } else { 5 };
     let mut took = [const { Vec::new() }; 3];

@@ -13,7 +13,7 @@ const PATIENCE_MS: i32 = 10_000;
 /// Keys of the cache, which are all there before the first request.
 const KEYS: usize = 1_000;
 const VALUE: usize = 100;
-/// One request in so many is a `set`.
+/// One request in this many is a `set`.
 const SETS: usize = 10;
 
 /// A request, and the answer to it.
@@ -47,7 +47,7 @@ impl Exchange {
     }
 }
 
-/// Connects so many times.
+/// Opens this many connections.
 pub(super) fn connect(port: u16, count: usize) -> anyhow::Result<Vec<TcpStream>> {
     let one = |at| -> anyhow::Result<TcpStream> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).with_context(|| format!("connection {at}"))?;
@@ -77,7 +77,7 @@ pub(super) struct Load {
     begun: bool,
 }
 
-/// What came of a span.
+/// The outcome of a span.
 pub(super) struct Outcome {
     pub(super) requests: u64,
     pub(super) took: Duration,
@@ -142,7 +142,7 @@ impl Load {
 
     fn begin(&mut self) -> anyhow::Result<()> {
         self.begun = true;
-        // What is asked for must be there.
+        // The server must be able to answer every request.
         let sets = self.exchanges.len() / 2;
         for exchange in &self.exchanges[..sets] {
             let stream = &mut self.clients[0].stream;
@@ -160,7 +160,7 @@ impl Load {
     fn round(&mut self, latencies_ns: &mut Vec<u32>, go_on: bool) -> anyhow::Result<()> {
         const AT_ONCE: usize = 256;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-        // SAFETY: the host writes at most so many events.
+        // SAFETY: the host writes at most that many events.
         let found =
             unsafe { libc::epoll_wait(self.poll.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as i32, PATIENCE_MS) };
         match found {

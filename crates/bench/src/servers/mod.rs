@@ -42,7 +42,7 @@ pub struct ServersArguments {
     /// Idle connections beside 100 busy ones; 0: don't measure that
     #[arg(long, value_name = "N", default_value = "15000")]
     idle: usize,
-    /// What is measured: natively, under Entresol with `run --io`, and runtimes
+    /// The runs to compare: natively, under Entresol with `run --io`, and runtimes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "native,auto,epoll,threads,go,tokio")]
     sides: Vec<Side>,
     /// How often, for medians

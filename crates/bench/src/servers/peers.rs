@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::Side;
 
-/// What serves.
+/// The server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     /// An echo server.
@@ -44,7 +44,7 @@ impl Peers {
         Ok(Peers { entresol: crate::own_path()?, echo, go, tokio, cache, remarks })
     }
 
-    /// What is missing, in words.
+    /// The missing parts, in words.
     pub(super) fn remarks(&self) -> &[String] {
         &self.remarks
     }

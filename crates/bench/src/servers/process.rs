@@ -18,7 +18,7 @@ pub(super) struct Server {
     pub(super) port: u16,
 }
 
-/// What it has consumed.
+/// The CPU time it has consumed.
 pub(super) struct Consumed {
     /// CPU time.
     pub(super) cpu: Duration,

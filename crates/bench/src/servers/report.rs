@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::figures::Spread;
 use crate::table::number;
 
-/// What one load measured.
+/// The result of one load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     pub(super) rate: f64,

@@ -99,7 +99,7 @@ impl Drop for Asked {
 
 /// Whether the image's code is mapped there.
 fn has_image(process: u32) -> bool {
-    /// So many parts of the file are looked through.
+    /// The number of parts of the file that are searched.
     const PARTS_MAX: usize = 4096;
     const NAME: &[u8] = b"/libentresol-";
     let Ok(fd) = os::open(&path(process, b"maps"), 0, 0) else { return false };

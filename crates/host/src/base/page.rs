@@ -153,7 +153,7 @@ impl Page {
         self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
         self.namespace.store(namespace(), Relaxed);
         let words = self.header(0, service).encode();
-        // SAFETY: the descriptor is ours, the words are.
+        // SAFETY: the descriptor and the words are ours.
         unsafe {
             syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0);
             syscall!(nr::CLOSE, fd);

@@ -22,7 +22,7 @@ use sync::atomic::Ordering::*;
 
 /// A shorter sleep says that events come fast.
 const SHORT: Nanos = Nanos(100_000);
-/// So many events in a row that nobody waited for show that it is not needed.
+/// It is not needed after this many events in a row that nobody waited for.
 const USELESS_MAX: u32 = 16;
 /// The longest pause.
 const PAUSE_MAX: Nanos = Nanos(4_000_000);

@@ -313,7 +313,8 @@ impl<M: Machine> Kernel<M> {
         Out::from(sent.map(|()| 0))
     }
 
-    /// What the current thread `t` sends to the thread or process that it calls `id`; `None` if it only asks whether it may.
+    /// The signal that the current thread `t` sends to the thread or process that it calls `id`; `None` if it only asks
+    /// whether it may.
     fn read_info(&self, t: ThreadIdx, id: i32, from: u64, signal: i32) -> Result<Option<SigInfo>, Errno> {
         let mut bytes = [0; 128];
         self.m.read(from, &mut bytes)?;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// The designs that the cost model knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Design {
-    /// Generation 0 with so many threads.
+    /// Generation 0 with this many threads.
     Walk(u64),
     /// Generation 1.
     PerCpu,
@@ -29,7 +29,7 @@ pub const TICK_OF_2008: u64 = 1_000_000;
 /// takes 5.8, so eight percent of each tick were left to it, after four CPUs had walked one after the other.
 const VISIT_OF_2008: u64 = 31;
 
-/// A tick of generation 0 on the machine of 2008, with so many threads: three walks under a lock.
+/// A tick of generation 0 on the machine of 2008, with this many threads: three walks under a lock.
 pub fn walk_of_2008(threads: u64) -> Vec<Step> {
     vec![Lock(0, 3 * threads * VISIT_OF_2008)]
 }
@@ -40,7 +40,7 @@ pub fn left_in_2008(steps: &[Step]) -> f64 {
 }
 
 impl Design {
-    /// All five, with generation 0 for so many threads.
+    /// All five, with generation 0 for this many threads.
     pub const fn all(threads: u64) -> [Design; 5] {
         [Design::Walk(threads), Design::PerCpu, Design::Spinlock, Design::Atomics, Design::Ours]
     }

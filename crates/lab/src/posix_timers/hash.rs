@@ -44,7 +44,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// Linux up to 6.14, for so many processes and timers.
+    /// Linux up to 6.14, for this many processes and timers.
     pub fn global(processes: usize, timers: usize) -> Hash {
         Hash::new(Locking::One, BUCKETS, processes, timers)
     }
@@ -54,7 +54,7 @@ impl Hash {
         Hash::new(Locking::OneAfterAWalk, BUCKETS, processes, timers)
     }
 
-    /// Linux 6.15 on a machine of so many CPUs.
+    /// Linux 6.15 on a machine of this many CPUs.
     pub fn scaled(processes: usize, timers: usize, cpus: usize) -> Hash {
         Hash::new(Locking::PerBucket, (BUCKETS * cpus).next_power_of_two(), processes, timers)
     }

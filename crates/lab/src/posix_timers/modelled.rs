@@ -93,7 +93,7 @@ impl Design {
         Lock(SIGLOCK, if self == Design::Ours { OURS_UNDER_SIGLOCK } else { UNDER_SIGLOCK })
     }
 
-    /// The nodes on the way to a timer, when one thread has so many and nobody else has any.
+    /// The nodes on the way to a timer, when one thread has this many and no other thread has any.
     fn chain(self, timers: u64) -> u64 {
         match self {
             Design::Global | Design::DoubleWalk => timers / 512 / 2 * WARM_NODE,
@@ -102,13 +102,13 @@ impl Design {
         }
     }
 
-    /// One of so many creations by one thread alone.
+    /// One of this many creations by one thread alone.
     pub fn create_alone(self, timers: u64) -> Vec<Step> {
         let walks = if self == Design::DoubleWalk { 2 } else { 1 };
         alloc::vec![Work(CREATE_ALONE), Work(walks * self.chain(timers))]
     }
 
-    /// One look-up among so many timers by one thread alone.
+    /// One look-up among this many timers by one thread alone.
     pub fn look_up_alone(self, timers: u64) -> Vec<Step> {
         alloc::vec![Work(LOOK_UP_ALONE), Work(self.chain(timers))]
     }
@@ -145,7 +145,7 @@ impl Design {
 /// One of the seed's tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Test {
-    /// 1 to 3: one thread creates so many.
+    /// Pages 1 to 3: one thread creates this many.
     Create(u64),
     /// 1 to 3: and asks for the overrun of each.
     LookUp(u64),
@@ -177,7 +177,7 @@ impl Test {
     }
 }
 
-/// How long so many of one thing take each CPU.
+/// The time that each CPU takes for this many operations of one kind.
 fn milliseconds(machine: &Machine, one: &[Step], times: u64) -> f64 {
     const ROUNDS: usize = 40;
     let steps: Vec<Step> = one.iter().copied().cycle().take(one.len() * ROUNDS).collect();

@@ -13,7 +13,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// For so many processes on so many CPUs.
+    /// For this many processes on this many CPUs.
     pub fn new(processes: usize, cpus: usize) -> Result<Ours, OutOfMemory> {
         Ok(Ours { processes: (0..processes).map(|_| PosixTimers::new(cpus)).collect::<Result<_, _>>()? })
     }

@@ -85,7 +85,7 @@ fn child<'a>(at: &'a OnceBox<Node>, make: bool, made: &mut usize) -> Option<&'a 
 }
 
 impl Xarray {
-    /// For so many processes and timers.
+    /// For this many processes and timers.
     pub fn new(processes: usize, timers: usize) -> Xarray {
         let process =
             || Process { trees: [const { OnceBox::new() }; 6], lock: Lock::new(0), next_id: AtomicU32::new(0) };

@@ -64,7 +64,7 @@ impl Design {
     }
 }
 
-/// A tree of one design over a world of threads, to be walked by so many readers at once.
+/// A tree of one design over a world of threads, to be walked by this many readers at once.
 #[derive(Debug)]
 pub struct Walks {
     tree: Tree,
@@ -72,7 +72,7 @@ pub struct Walks {
 }
 
 impl Walks {
-    /// Over one process with so many threads.
+    /// Over one process with this many threads.
     pub fn new(design: Design, readers: usize, threads: usize) -> Walks {
         let names = (threads * 3 + 64).min(1 << 16);
         Walks { tree: Tree::new(readers, names, Options::default(), design.policy()), world: World::new(threads) }

@@ -8,7 +8,7 @@ use super::{Move, Queues, Rank, RtBalance, Thread};
 use alloc::vec::Vec;
 use ids::CpuId;
 
-/// A busy CPU evens out at each so many ticks (`busy_factor`), an idle one at each.
+/// A busy CPU balances every so many ticks (`busy_factor`), an idle one at every tick.
 const BUSY_TICKS: u64 = 64;
 
 /// Passive balancing.

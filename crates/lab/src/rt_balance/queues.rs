@@ -124,7 +124,7 @@ impl Queues {
         &self.overloaded
     }
 
-    /// Notes that so many other run queues were looked at.
+    /// Notes that this many other run queues were looked at.
     pub fn look(&mut self, queues: u64) {
         self.looks += queues;
     }

@@ -57,7 +57,7 @@ const STATX_SIZE: usize = 256;
 pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
-    /// Who owns the process, as the host says.
+    /// The owner of the process, according to the host.
     owner: Known<OWNER_WORDS>,
     /// `struct statx` of `/proc/self/task`: device, block size and times, as all its files have them. They hardly ever
     /// change, and nothing depends on their changing together.

@@ -20,7 +20,7 @@ pub struct Ours<'a> {
     pub signals: [u64; 5],
     /// CPUs it may run on, lowest first.
     pub cpus: &'a [u32],
-    /// How many CPUs there are: so many bits are written.
+    /// The number of CPUs, which is the number of bits written.
     pub cpus_possible: u32,
     /// Switches because it waited, and because others were to run.
     pub switches: [u64; 2],

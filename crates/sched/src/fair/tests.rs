@@ -192,7 +192,7 @@ impl Model {
         Ok(())
     }
 
-    /// The running thread uses so many nanoseconds.
+    /// The running thread uses this many nanoseconds.
     fn run(&mut self, delta: u64) -> Result<(), TestCaseError> {
         let Some(n) = self.running else { return Ok(()) };
         let e = self.table.get(ThreadIdx(n));

@@ -9,7 +9,7 @@ use ids::Nanos;
 use kernel::Call;
 use std::collections::VecDeque;
 
-/// What a pipe holds: a page, as after F_SETPIPE_SZ.
+/// The capacity of a pipe: a page, as after F_SETPIPE_SZ.
 const CAPACITY: usize = 4096;
 /// Writes up to this are not divided (`_POSIX_PIPE_BUF`).
 const ATOMIC: usize = 512;
@@ -56,7 +56,7 @@ impl SmallLinux {
         0
     }
 
-    /// A mailbox to which another process will send so many messages, all within that time.
+    /// A mailbox to which another process sends this many messages within the given time.
     pub(super) fn mailbox(&mut self, messages: u64, within: Nanos) -> isize {
         let mailbox = self.mailboxes.len();
         self.mailboxes.push(Mailbox { messages: 0, coming: messages, limit: None });
@@ -221,7 +221,7 @@ impl SmallLinux {
         }
     }
 
-    /// What `poll(2)` says of a file.
+    /// The events that `poll(2)` reports for a file.
     pub(super) fn readiness(&self, file: File) -> u32 {
         let open = |file| self.files.values().any(|other| *other == file);
         let bit = |yes, bit| if yes { bit } else { 0 };

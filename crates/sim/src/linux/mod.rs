@@ -32,7 +32,7 @@ pub(crate) struct Waiting {
     pub call: Call,
     /// How much of it is done.
     done: u64,
-    /// What it reads or writes, whatever becomes of the descriptor.
+    /// The file it reads or writes; closing the descriptor does not change that.
     file: Option<File>,
     /// When it gives up.
     pub until: Option<Nanos>,

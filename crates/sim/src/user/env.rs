@@ -1,4 +1,4 @@
-//! What a step under way asks for, and what it may touch.
+//! The interface of a step under way: requests to the kernel, and the memory it may touch.
 
 use super::Program;
 use crate::machine::SimMachine;

@@ -8,7 +8,7 @@ use kernel::Machine;
 /// Where the buffer lies in a thread's scratch memory, and how long it is.
 pub(super) const BUFFER: u64 = 256;
 const BUFFER_SIZE: u64 = 3000;
-/// The stream repeats after so many bytes, which no length divides.
+/// The period of the stream in bytes, which no length divides.
 const PERIOD: u64 = 251;
 
 #[derive(Debug)]

@@ -96,7 +96,7 @@ pub enum Step {
     Host(Nanos),
     /// `pipe2(2)`. Yields the end to read, and in the upper half the one to write.
     Pipe,
-    /// Writes so many bytes: the numbers of the stream from `seq` on.
+    /// Writes this many bytes: the numbers of the stream from `seq` on.
     Send {
         /// The descriptor.
         fd: u64,
@@ -105,7 +105,7 @@ pub enum Step {
         /// How many more.
         len: u64,
     },
-    /// Reads at most so many bytes. Yields how many there were; 0 at the end, which must be after `total`.
+    /// Reads at most this many bytes. Yields the number read; 0 at the end, which must be after `total`.
     Receive {
         /// The descriptor.
         fd: u64,
@@ -178,7 +178,7 @@ pub struct TakeMessage {
     pub spare: u64,
     /// The mailbox's time limit.
     pub limit: Option<Nanos>,
-    /// `poll(2)` first, for so many milliseconds (-1: for ever).
+    /// `poll(2)` first, for this many milliseconds (-1: for ever).
     pub poll: Option<i32>,
 }
 

@@ -45,7 +45,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     report
 }
 
-/// Puts so many messages into the queues in turn, or takes them out.
+/// Sends this many messages to the queues in turn, or receives them.
 fn transfer(queues: Vec<Queue>, mut left: u32, put: bool) -> Box<dyn Program> {
     let mut turn = 0;
     let mut steps: VecDeque<Step> = VecDeque::new();

@@ -113,7 +113,7 @@ pub struct Scenario {
     pub historic: bool,
     /// Whether the number of CPUs and the costs can be chosen; else they are the seed's.
     pub machine: bool,
-    /// Runs it on so many CPUs.
+    /// Runs it on this many CPUs.
     pub run: fn(seed: u64, cpus: usize, options: &Options) -> Report,
 }
 

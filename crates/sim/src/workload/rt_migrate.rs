@@ -233,7 +233,7 @@ mod tests {
         // Before: the third of five waited 20 ms for less urgent ones.
         let before = [mark(36, 20_000), mark(33, 20_000), mark(20_041, 20_000), mark(39, 20_000), mark(33, 20_000)];
         assert!(failed(&before, 5).is_some());
-        // After: the lowest starts last; or it starts early and loses its CPU at once.
+        // With the patch, the lowest priority starts last, or starts early and is preempted at once.
         let late_low = [mark(20_060, 20_000), mark(61, 20_000), mark(55, 20_000), mark(56, 20_000), mark(61, 20_000)];
         assert_eq!(failed(&late_low, 5), None);
         let early_low = [mark(40, 3), mark(46, 20_000), mark(31, 20_000), mark(35, 20_000), mark(42, 20_000)];

@@ -156,7 +156,7 @@ impl World {
         self.interrupt(cpu);
     }
 
-    /// What the poller reports wakes no more than one of the threads that read or write one descriptor in one direction.
+    /// A report of the poller wakes at most one of the threads that read, or write, the same descriptor.
     fn report_events(&mut self, cpu: CpuId, events: &[Readiness]) {
         for event in events {
             let before = self.readers_in_queue();

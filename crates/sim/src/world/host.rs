@@ -24,7 +24,7 @@ impl World {
             self.events.at(self.now, Event::Interrupt(t));
         }
         if !self.strikes(Bug::LoseHostReturn) {
-            // What waits for somebody else is tried at once.
+            // A call that waits for another thread is tried at once.
             let span = if call.nr == abi::nr::FSYNC { call.args[0].max(1) } else { 1 };
             self.events.at(self.now + Nanos(span), Event::HostDone(t, n));
             if let Some(until) = waiting.until {

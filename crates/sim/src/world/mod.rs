@@ -45,7 +45,7 @@ pub(crate) enum Mode {
     Kernel(Exit),
     /// Its thread runs since then.
     User(Nanos),
-    /// Idle, looks for work, so many times more.
+    /// Idle, and looks for work this many more times.
     Looking { left: u32, until: Option<Nanos> },
     /// Idle, asleep.
     Parked,

@@ -8,7 +8,7 @@ use crate::cpu::{CpuClock, Cputime};
 use crate::heap::{Heap, Places};
 use ids::Nanos;
 
-/// At most so many timers per clock fire in one pass; the rest a tick later
+/// The most timers of one clock that fire in one pass; the rest fire a tick later
 /// (Linux's bound on the time its lock is held: `collect_timerqueue` stops at the 20th).
 pub const FIRED_PER_PASS_MAX: usize = 19;
 

@@ -76,7 +76,7 @@ pub struct TimerSignal {
     pub key: TimerKey,
     /// `si_tid`: the timer's id.
     pub id: u32,
-    /// Whom it goes to, and which signal.
+    /// The receiver and the signal.
     pub notify: Notify,
     /// `si_value`.
     pub value: u64,

@@ -114,7 +114,7 @@ pub enum Notify {
     Thread {
         /// 1 to 64.
         signo: u8,
-        /// Whom.
+        /// The receiving thread.
         tid: i32,
     },
 }

@@ -4,7 +4,7 @@
 //! threads that meet while they create timers get blocks of ids ([`IdCounter`]) and so do not
 //! meet in a shard. A shard has a lock for creating and deleting and a [`Trie`] from ids to
 //! slots that is read without it. Slots come from pools by the home CPU, so that a CPU uses again what it has in its
-//! cache. A slot has its own lock; whoever has it checks that the slot still is the timer
+//! cache. A slot has its own lock; its holder checks that the slot still is the timer
 //! that was looked up.
 //!
 //! Locks, in this order: the process lock (signals, CPU timers), a slot, then one of: a
@@ -15,7 +15,7 @@
 //! | free | no | no | |
 //! | free, but taken: being made | yes: the id is taken | no | [`TimerTable::abandon`] |
 //! | live | yes | yes | |
-//! | dead: deleted, its signal still queued | no | no | whoever takes the signal |
+//! | dead: deleted, its signal still queued | no | no | the receiver of the signal |
 
 use crate::planted::{self, Fault};
 use crate::posix::Timer;

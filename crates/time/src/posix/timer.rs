@@ -47,7 +47,7 @@ pub enum SignalAt {
 pub struct Timer {
     /// The clock it runs on.
     pub base: Base,
-    /// Whom it tells.
+    /// The receiver of its signal.
     pub notify: Notify,
     /// `sigev_value`.
     pub value: u64,

@@ -121,7 +121,7 @@ impl Workload {
         parse::workload(text)
     }
 
-    /// Whether a machine of so many CPUs has all that the file names.
+    /// Whether a machine with this many CPUs has everything that the file names.
     pub fn fits(&self, cpus: usize) -> Result<(), Wrong> {
         let named = self.tasks.iter().flat_map(|t| t.cpus.iter().chain(t.phases.iter().flat_map(|p| &p.cpus)));
         match named.clone().find(|(cpu, _)| usize::from(*cpu) >= cpus) {

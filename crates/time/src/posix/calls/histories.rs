@@ -275,7 +275,7 @@ proptest! {
     }
 }
 
-/// The same until so many signals were delivered, each of which is judged; with overruns there are some more expiries.
+/// The same until this many signals were delivered, each of which is judged; with overruns there are some more expiries.
 /// `ENTRESOL_EXPIRIES=10000000` asks for ten million.
 #[test]
 fn every_expiry_is_a_delivery_or_an_overrun() {
