@@ -114,6 +114,9 @@ impl CloneArgs {
     /// thread and of a sibling, which has the caller's (`copy_process`), and CLONE_DETACHED.
     pub const fn from_clone(flags: u64, stack: u64, parent_tid: u64, child_tid: u64, tls: u64) -> CloneArgs {
         let has_signal = flags & (clone_flags::THREAD | clone_flags::PARENT) == 0;
+        // A number above all signals tells the parent nothing (`do_notify_parent`). It is an error there.
+        let signal = flags & clone_flags::CSIGNAL;
+        let signal = if signal > 64 { 0 } else { signal };
         // With a pid file descriptor it is an error there, too.
         let ignored = if flags & clone_flags::PIDFD == 0 { clone_flags::DETACHED } else { 0 };
         CloneArgs {
@@ -121,7 +124,7 @@ impl CloneArgs {
             pidfd: parent_tid,
             child_tid,
             parent_tid,
-            exit_signal: if has_signal { flags & clone_flags::CSIGNAL } else { 0 },
+            exit_signal: if has_signal { signal } else { 0 },
             stack,
             stack_size: 0,
             tls,

@@ -88,7 +88,7 @@ impl<M: Host> Linux<'_, M> {
         if expected {
             self.expect_signals(t);
         }
-        self.pass(cpu, call)
+        self.pass(cpu, &self.with_children_of_all(t, call))
     }
 
     /// `alarm(2)`, and `setitimer(2)` with ITIMER_REAL. One that is armed when none was has no signal to wait for.

@@ -108,6 +108,7 @@ impl<M: Host> Linux<'_, M> {
             }
             nr::PTRACE => Out::Process(Process::Rights(self.with_host_ids(call))),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
+            nr::URETPROBE => self.sys_uretprobe(t),
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
                 self.back_files();
                 self.sys_masked(cpu, t, call)

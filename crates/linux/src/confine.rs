@@ -1,9 +1,14 @@
 //! Confinement of host threads (`seccomp(2)`, `unshare(2)`, `setns(2)`).
 
 use crate::{Host, Linux};
-use abi::args::{SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES};
-use abi::{Errno, nr};
+use abi::args::{F_GETFD, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES};
+use abi::{Errno, SigInfo, Signal, clone_flags as cf, nr};
+use ids::ThreadIdx;
+use kernel::syscall::clone::SHARED;
 use kernel::{Call, Out};
+
+/// What only threads of one process share (`check_unshare_flags`).
+const OF_THREADS: u64 = cf::THREAD | cf::SIGHAND | cf::VM;
 
 impl<M: Host> Linux<'_, M> {
     /// Confinement of one host thread that cannot be repeated on the others is refused, as a host
@@ -15,8 +20,21 @@ impl<M: Host> Linux<'_, M> {
                 Out::Done(self.m.host(*call))
             }
             // A process of one thread shares these with nobody, so they are its own already.
-            nr::UNSHARE if a[0] & !kernel::syscall::clone::SHARED == 0 && self.has_alone(a[0]) => Out::Done(0),
+            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS) == 0 && self.has_alone(a[0]) => Out::Done(0),
+            nr::SETNS => self.sys_setns(a),
             _ => Errno::EINVAL.into(),
         }
+    }
+
+    fn sys_setns(&self, a: &[u64; 6]) -> Out {
+        let found = self.m.host(Call { nr: nr::FCNTL, args: [a[0], F_GETFD, 0, 0, 0, 0] });
+        if found < 0 { Out::Done(found) } else { Errno::EINVAL.into() }
+    }
+
+    /// `uretprobe(2)` ends any caller but the host's own code (`SYSCALL_DEFINE0(uretprobe)`). The call would be the
+    /// image's, so the host would end that.
+    pub(crate) fn sys_uretprobe(&self, t: ThreadIdx) -> Out {
+        self.fault(t, SigInfo::kernel(Signal::ILL));
+        Out::Done(-1)
     }
 }

@@ -79,9 +79,10 @@ impl<M: Host> Linux<'_, M> {
     fn child_after_all(&self, t: ThreadIdx, call: usize) -> Option<isize> {
         let r = self.m.registers(t);
         let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, 0];
+        let Call { args, .. } = self.with_children_of_all(t, &Call { nr: call, args });
         match call {
             nr::WAIT4 => {
-                let result = self.m.host(Call { nr: call, args: with(&args, 2, r.rdx | WNOHANG) });
+                let result = self.m.host(Call { nr: call, args: with(&args, 2, args[2] | WNOHANG) });
                 (result != 0).then_some(result)
             }
             nr::WAITID => self.child_for_waitid(&args),

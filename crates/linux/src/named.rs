@@ -3,7 +3,7 @@
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
-use abi::args::{PIDFD_THREAD, PTRACE_TRACEME};
+use abi::args::{PIDFD_THREAD, PTRACE_TRACEME, WNOTHREAD};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx, Tid};
 use kernel::Call;
@@ -36,6 +36,18 @@ impl<M: Host> Linux<'_, M> {
     /// Calls about the process, or in which threads make no difference.
     pub(crate) fn sys_named(&self, cpu: CpuId, call: &Call) -> Out {
         self.pass(cpu, &self.with_host_ids(call))
+    }
+
+    /// `wait4(2)` and `waitid(2)` with __WNOTHREAD: the host takes the children of the caller's host thread for the caller's,
+    /// wherever it forked them. So all of the process's are waited for, but by a thread that has a host thread of its own,
+    /// as tracers have.
+    pub(crate) fn with_children_of_all(&self, t: ThreadIdx, call: &Call) -> Call {
+        let options = if call.nr == nr::WAIT4 { 2 } else { 3 };
+        let mut call = *call;
+        if matches!(call.nr, nr::WAIT4 | nr::WAITID) && self.m.identity(t) == 0 {
+            call.args[options] &= !WNOTHREAD;
+        }
+        call
     }
 
     /// `setpgid(2)` moves whole processes.

@@ -109,7 +109,7 @@ static ROOT: [Entry; 6] = [
     root_link("thread-self", Is::ThreadSelfLink),
 ];
 
-static PROCESS: [Entry; 52] = [
+static PROCESS: [Entry; 54] = [
     dir("task", Dir::Tasks),
     hosts_dir("fd", 0o500),
     hosts_dir("map_files", 0o500),
@@ -162,9 +162,11 @@ static PROCESS: [Entry; 52] = [
     ours("timers", 0o444, File::Timers),
     ours("timerslack_ns", 0o666, File::TimerSlack),
     hosts("arch_status", 0o444),
+    hosts("ksm_merging_pages", 0o400),
+    hosts("ksm_stat", 0o400),
 ];
 
-static THREAD: [Entry; 46] = [
+static THREAD: [Entry; 47] = [
     hosts_dir("fd", 0o500),
     hosts_dir("fdinfo", 0o555),
     hosts_dir("ns", 0o511),
@@ -210,6 +212,7 @@ static THREAD: [Entry; 46] = [
     hosts("projid_map", 0o644),
     hosts("setgroups", 0o644),
     hosts("arch_status", 0o444),
+    hosts("ksm_merging_pages", 0o400),
     hosts("ksm_stat", 0o400),
 ];
 

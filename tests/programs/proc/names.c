@@ -1,5 +1,6 @@
 /* Which names there are in /proc of one's own threads, and what is answered for those that are not. */
 #include "../check.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -67,6 +68,81 @@ CASE(found) {
                              "/proc/self/../%p/stat", "/proc/self/task/%o/wchan", "/proc/self/task/%o/schedstat",
                              "/proc/self/task/%o/children", "/proc/self/timers", "/proc/self/task/%o/limits", NULL});
   end(thread);
+}
+
+/* Whatever is listed of a process or thread is found by a thread's id, too. */
+static void find_listed(const char *folder, const char *below) {
+  DIR *listed = opendir(expand(folder));
+  need(listed);
+  for (struct dirent *entry; (entry = readdir(listed));) {
+    char form[300];
+    snprintf(form, sizeof form, "%s/%s", below, entry->d_name);
+    struct stat found;
+    if (entry->d_name[0] != '.' && lstat(expand(form), &found) != 0) say("%s: %s", form, errname(errno));
+  }
+  closedir(listed);
+}
+CASE(all_that_is_listed) {
+  pthread_t thread = begin();
+  find_listed("/proc/%p", "/proc/%o");
+  find_listed("/proc/%p", "/proc/self");
+  find_listed("/proc/%p/task/%p", "/proc/self/task/%o");
+  find_listed("/proc/%p/task/%p", "/proc/thread-self");
+  find_listed("/proc/%o", "/proc/%p");
+  end(thread);
+}
+
+/* The directory of the threads by other ways: as many links and entries as by the plain one. */
+static void count_threads(const char *what, int folder, const char *form) {
+  struct stat found;
+  int entries = 0, fd = openat(folder, expand(form), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) {
+    say("%s %s: %s", what, form, errname(errno));
+    return;
+  }
+  DIR *listed = fdopendir(fd);
+  while (readdir(listed)) entries++;
+  closedir(listed);
+  need(fstatat(folder, expand(form), &found, 0) == 0);
+  say("%s %s: %d links, %d entries", what, form, (int)found.st_nlink, entries);
+}
+CASE(by_other_ways) {
+  pthread_t threads[6];
+  for (int i = 0; i < COUNT(threads); i++) threads[i] = begin();
+  settle();
+  static const char *const whole[] = {"/proc/self/task", "/proc/../proc/self/task", "/../proc/./../proc/%o/task",
+                                      "/proc/self/root/proc/self/task", "/proc/self/task/%o/root/proc/%p/task",
+                                      "//proc/self/root//proc//self/task", "/proc/self/root/proc/self/maps"};
+  for (int i = 0; i < COUNT(whole); i++) count_threads("whole", AT_FDCWD, whole[i]);
+  static const struct {
+    const char *folder, *forms[5];
+  } below[] = {
+      {"/", {"proc/self/task", "./proc/self/task", "../proc/%p/task", "proc//self/task", "proc/%o/../self/task"}},
+      {"/proc", {"self/task", "./self/task", "../proc/self/task", "./%o/task", "../self/task"}},
+      {"/proc/self", {"task", "./task", "../self/task", "../../proc/self/task", "./task/../task"}},
+      {"/proc/self/task", {"../task", "./%o/../../task", "%o/../../task", "../../self/task", "%o/task"}},
+      {"/tmp", {"../proc/self/task", "./../proc/self/task", "proc/self/task", "self/task", "../self/task"}},
+  };
+  for (int i = 0; i < COUNT(below); i++) {
+    int fd = open(below[i].folder, O_RDONLY | O_DIRECTORY), path = open(below[i].folder, O_PATH);
+    need(fd >= 0 && path >= 0 && fchdir(fd) == 0);
+    for (int k = 0; k < 5; k++) {
+      count_threads(below[i].folder, fd, below[i].forms[k]);
+      count_threads("O_PATH", path, below[i].forms[k]);
+      count_threads("folder", AT_FDCWD, below[i].forms[k]);
+    }
+    char form[64];
+    for (int k = 0; k < 2; k++) {
+      snprintf(form, sizeof form, "/%s/%d/%s", k ? "dev/fd" : "proc/self/fd", path, below[i].forms[0]);
+      struct stat found = {0};
+      const char *answer = result(stat(expand(form), &found));
+      say("by its number: %s, %d links", answer, (int)found.st_nlink);
+    }
+    count_threads("working directory", AT_FDCWD, "/proc/self/cwd/task");
+    close(fd), close(path);
+  }
+  need(chdir("/") == 0);
+  for (int i = 0; i < COUNT(threads); i++) end(threads[i]);
 }
 
 CASE(hosts_below_a_thread) {

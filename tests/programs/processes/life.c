@@ -359,3 +359,33 @@ CASE(groups_and_stops) {
     say("%s", ended(status));
   }
 }
+
+/* A thread that has been on several CPUs still has the children that it has made. */
+static void *make_and_wait(void *unused) {
+  for (int i = 0; i < 40; i++) {
+    pid_t child = fork();
+    need(child != -1);
+    if (child == 0) _exit(i);
+    for (int k = 0; k < 5; k++) sleep_ms(1);
+    int status = -1;
+    pid_t found = i % 2 ? waitpid(child, &status, __WNOTHREAD) : waitpid(child, &status, __WNOTHREAD | WNOHANG);
+    while (found == 0) sleep_ms(1), found = waitpid(child, &status, __WNOTHREAD | WNOHANG);
+    if (found != child) say("round %d: %s", i, result(found));
+    must(found == child && WIFEXITED(status) && WEXITSTATUS(status) == i);
+  }
+  return unused;
+}
+static atomic_int makers_are_done;
+static void *move_them(void *unused) {
+  while (!makers_are_done) sleep_ms(1);
+  return unused;
+}
+CASE(children_of_one_thread) {
+  pthread_t others[8];
+  for (int i = 0; i < COUNT(others); i++) others[i] = start(move_them, NULL);
+  pthread_t maker = start(make_and_wait, NULL);
+  finish(maker);
+  makers_are_done = 1;
+  for (int i = 0; i < COUNT(others); i++) finish(others[i]);
+  say("done");
+}

@@ -46,6 +46,54 @@ CASE(a_sibling) {
   say("clone3 with a signal %s", result(syscall(SYS_clone3, &args, sizeof args)));
 }
 
+/* An id that was free a moment ago: given to whom may choose. */
+CASE(chosen_id) {
+  pid_t chosen = fork();
+  if (chosen == 0) _exit(0);
+  need(waitpid(chosen, NULL, 0) == chosen);
+  struct clone_args args = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&chosen, .set_tid_size = 1};
+  long child = syscall(SYS_clone3, &args, sizeof args);
+  if (child == 0) _exit(7);
+  say("id %s", child == chosen ? "as chosen" : result(child));
+  if (child > 0) end_child("it", child);
+  args.set_tid_size = 0;
+  say("no length %s", result(syscall(SYS_clone3, &args, sizeof args)));
+  args.set_tid = 0, args.set_tid_size = 1;
+  say("no ids %s", result(syscall(SYS_clone3, &args, sizeof args)));
+}
+
+/* Numbers that tell the parent nothing. */
+CASE(no_signal_at_the_end) {
+  static const int numbers[] = {0, 65, 127, 255};
+  for (int i = 0; i < COUNT(numbers); i++) {
+    long child = syscall(SYS_clone, numbers[i], 0, 0, 0, 0);
+    if (child == 0) _exit(7);
+    need(child > 0);
+    int status = 0;
+    say("%d: waitpid %s", numbers[i], result(waitpid(child, &status, 0)));
+    need(waitpid(child, &status, __WALL) == child);
+    say("%d: %s", numbers[i], ended(status));
+  }
+}
+
+/* What a process without other threads shares with nobody. */
+static const int of_threads[] = {0, CLONE_THREAD, CLONE_SIGHAND, CLONE_VM, CLONE_THREAD | CLONE_SIGHAND | CLONE_VM,
+                                 CLONE_THREAD | CLONE_FS, CLONE_PARENT, CLONE_VFORK};
+static void unshare_all(const char *with) {
+  for (int i = 1; i < COUNT(of_threads); i++) {
+    if (i != 5 || !strcmp(with, "alone")) say("%s, %#x: %s", with, of_threads[i], result(unshare(of_threads[i])));
+  }
+}
+static void *beside(void *main_waits) {
+  unshare_all("beside another");
+  return main_waits;
+}
+CASE(nothing_to_unshare) {
+  unshare_all("alone");
+  finish(start(beside, NULL));
+  unshare_all("alone");
+}
+
 /* By an instruction of the program's own, with vectors that nobody has saved. */
 CASE(vector_registers) {
   double given[2] = {3.25, -7.5}, found[2] = {0};

@@ -27,8 +27,7 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     // The host's part: no CHILD_CLEARTID, which would be about the host thread, and no CLEAR_SIGHAND, as the handlers
     // that the host knows are ours.
     let flags = args.flags & !(cf::CHILD_CLEARTID | cf::CLEAR_SIGHAND);
-    let mut raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
-    raw.set_tid_size = 0;
+    let raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
     let mut result = 0;
     let clock = k.m.clock.for_child();
     // The child's host thread has what this one has.

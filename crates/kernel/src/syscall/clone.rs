@@ -80,6 +80,10 @@ impl<M: Machine> Kernel<M> {
         if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
             return Errno::EINVAL.into();
         }
+        // The ids of threads are ours to choose.
+        if args.set_tid != 0 || args.set_tid_size != 0 {
+            return Errno::EINVAL.into();
+        }
         match self.clone_thread(cpu, t, args) {
             Ok(tid) => Out::Done(tid as isize),
             Err(e) => e.into(),

@@ -160,7 +160,13 @@ impl<M: Host> Linux<'_, M> {
         let walked = self.proc_tree().walk_from(cpu.index(), &view, &caller, path.from, path.rest, asked.want);
         match walked {
             Ok(walked) if is_hosts(&walked.node) => {
-                self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used)
+                // Not without end, and not for those who say which links they follow.
+                let goes_on = !path.by_link && asked.resolve == 0;
+                let behind = goes_on.then(|| self.behind_link(&walked.node, &path.rest[walked.used..])).flatten();
+                match behind {
+                    Some(behind) => self.proc_call(cpu, t, call, asked, &behind),
+                    None => self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used),
+                }
             }
             // Up and out again: the machine's files are the host's.
             Ok(walked) if !walked.node.is_of_thread() && !is_link(&walked.node) => self.pass(cpu, call),

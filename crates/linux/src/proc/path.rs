@@ -15,11 +15,13 @@ pub(super) const PATH_MAX: usize = 320;
 /// Most are shorter than this: a buffer for the others is some cycles of zeros.
 pub(super) const PATH_SHORT: usize = 64;
 const PREFIX: &[u8] = b"/proc/";
+const DESCRIPTORS: &[u8; 8] = b"/dev/fd/";
 const PREFIX_WORD: u64 = u64::from_le_bytes(*b"/proc/\0\0");
 const PREFIX_MASK: u64 = (1 << 48) - 1;
 const PAGE: u64 = 4096;
 /// How the names of ours begin that the host's `/proc` has, too, but for numbers.
-const BEGINNINGS: [u32; 10] = [
+const BEGINNINGS: [u32; 11] = [
+    u32::from_le_bytes(*b"proc"),
     u32::from_le_bytes(*b"self"),
     u32::from_le_bytes(*b"thre"),
     u32::from_le_bytes(*b"task"),
@@ -36,8 +38,17 @@ const BEGINNINGS: [u32; 10] = [
 pub(super) struct ProcPath<'b> {
     pub from: Node,
     pub rest: &'b [u8],
-    /// It was written out from the root.
+    /// It leads to `from` from elsewhere: from the root, or from another directory than it was asked in.
     pub absolute: bool,
+    /// It led there by a link of the process's that is no text.
+    pub by_link: bool,
+}
+
+impl<'b> ProcPath<'b> {
+    /// What follows `/proc/`.
+    fn from_root(rest: &'b [u8]) -> ProcPath<'b> {
+        ProcPath { from: Node::ROOT, rest, absolute: true, by_link: false }
+    }
 }
 
 impl<M: Host> Linux<'_, M> {
@@ -47,7 +58,12 @@ impl<M: Host> Linux<'_, M> {
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
         let first = if at % PAGE <= PAGE - 8 { self.get::<u64>(at) } else { self.word_at_end(at) };
         let is = |word: u64| match word as u8 {
-            b'/' => word & PREFIX_MASK == PREFIX_WORD || matches!((word >> 8) as u8, b'/' | b'.'),
+            b'/' => {
+                word & PREFIX_MASK == PREFIX_WORD
+                    || matches!((word >> 8) as u8, b'/' | b'.')
+                    || word == u64::from_le_bytes(*DESCRIPTORS)
+            }
+            b'.' => true,
             first => {
                 first.is_ascii_digit() || BEGINNINGS.contains(&(word as u32)) || self.state().proc.files.has_folders()
             }
@@ -92,43 +108,79 @@ impl<M: Host> Linux<'_, M> {
     #[inline]
     pub(super) fn proc_path<'b>(&self, dirfd: u64, path: &'b [u8]) -> Option<ProcPath<'b>> {
         if path.first() == Some(&b'/') {
-            let rest = path.strip_prefix(PREFIX).or_else(|| below_proc(path))?;
-            return self.begins_with_ours(rest).then_some(ProcPath { from: Node::ROOT, rest, absolute: true });
+            let plain = path.strip_prefix(PREFIX).filter(|rest| rest.first() != Some(&b'.'));
+            return match plain.or_else(|| below_proc(path)) {
+                Some(rest) => self.begins_with_ours(rest).then_some(ProcPath::from_root(rest)),
+                None => self.below_descriptor(path.strip_prefix(DESCRIPTORS)?),
+            };
         }
         if path.is_empty() {
             return None;
         }
-        let from = match self.state().proc.files.folder(dirfd as i32) {
-            Some(from) => from,
-            None => self.hosts_folder(dirfd, path)?,
+        match self.state().proc.files.folder(dirfd as i32) {
+            Some(from) => match out_and_back(&from, path).filter(|rest| self.begins_with_ours(rest)) {
+                Some(rest) => Some(ProcPath::from_root(rest)),
+                None => Some(ProcPath { from, rest: path, absolute: false, by_link: false }),
+            },
+            None => self.hosts_folder(dirfd, path),
+        }
+    }
+
+    /// A path that goes on behind a link of the process's that is no text, if it leads to a directory of ours.
+    pub(super) fn behind_link<'b>(&self, link: &Node, rest: &'b [u8]) -> Option<ProcPath<'b>> {
+        let below = without_slashes(rest);
+        let path = match link.entry()?.name {
+            "root" => self.proc_path(AT_FDCWD, rest)?,
+            "cwd" => self.proc_path(AT_FDCWD, below)?,
+            "fd" => return self.below_descriptor(below),
+            _ => return None,
         };
-        Some(ProcPath { from, rest: path, absolute: false })
+        Some(ProcPath { absolute: true, by_link: true, ..path })
+    }
+
+    /// What follows `/dev/fd/`: a number, and a path below it.
+    #[cold]
+    fn below_descriptor<'b>(&self, path: &'b [u8]) -> Option<ProcPath<'b>> {
+        let slash = path.iter().position(|&byte| byte == b'/')?;
+        let fd = procfs::id_of(&path[..slash])?;
+        let path = self.proc_path(fd as u64, without_slashes(&path[slash..]))?;
+        Some(ProcPath { absolute: true, by_link: true, ..path })
     }
 
     /// A directory of ours that was not opened as one: as part of `/proc`, before an exec, by another process, or that is
-    /// the working directory. The host is asked only if the path begins with a name of ours.
+    /// the working directory, and what leads to one from there. The host is asked only if a name of ours follows.
     #[cold]
     #[inline(never)]
-    fn hosts_folder(&self, dirfd: u64, path: &[u8]) -> Option<Node> {
-        let first = first_names(path).next()?;
-        let (in_root, in_process) = (self.begins_with_ours(path), is_entry(Dir::Process, first));
-        if !(in_root || in_process || is_entry(Dir::Thread, first)) {
+    fn hosts_folder<'b>(&self, dirfd: u64, path: &'b [u8]) -> Option<ProcPath<'b>> {
+        let (way, rest) = before_first_name(path);
+        let first = first_names(rest).next()?;
+        let below_root = rest.strip_prefix(b"proc/").filter(|rest| self.begins_with_ours(rest));
+        let (in_root, in_process) = (self.begins_with_ours(rest), is_entry(Dir::Process, first));
+        if !(below_root.is_some() || in_root || in_process || is_entry(Dir::Thread, first)) {
             return None;
         }
-        let [device, inode] = self.file_at(dirfd, c"", AT_EMPTY_PATH)?;
-        let [of_proc, root] = self.file_at(AT_FDCWD, c"/proc", 0)?;
-        if device != of_proc {
-            return None;
+        let goes_up = way.windows(2).any(|pair| pair == b"..");
+        let mut text = [0; 32];
+        if goes_up {
+            text.get_mut(..way.len())?.copy_from_slice(way);
         }
-        if inode == root {
-            return in_root.then_some(Node::ROOT);
+        let found = self.file_at(dirfd, CStr::from_bytes_until_nul(&text).ok()?, AT_EMPTY_PATH)?;
+        if let Some(rest) = below_root {
+            return (found == self.file_at(AT_FDCWD, c"/", 0)?).then_some(ProcPath::from_root(rest));
+        }
+        let root = self.file_at(AT_FDCWD, c"/proc", 0)?;
+        if found == root {
+            return in_root.then_some(ProcPath { from: Node::ROOT, rest, absolute: goes_up, by_link: false });
+        }
+        if found[0] != root[0] {
+            return None;
         }
         let process = View { k: *self, owner: Owner::default() }.find(self.config().pid.0)?;
         let folders =
             [(c"/proc/self", Dir::Process), (c"/proc/self/task", Dir::Tasks), (c"/proc/thread-self", Dir::Thread)];
-        let same = |path| self.file_at(AT_FDCWD, path, 0) == Some([device, inode]);
-        let (_, dir) = folders.into_iter().find(|&(path, _)| same(path))?;
-        Some(Node { place: Place::Dir(dir), thread: process })
+        let (_, dir) = folders.into_iter().find(|&(path, _)| self.file_at(AT_FDCWD, path, 0) == Some(found))?;
+        let from = Node { place: Place::Dir(dir), thread: process };
+        Some(ProcPath { from, rest, absolute: goes_up, by_link: false })
     }
 
     /// Device and inode number of a file of the host's.
@@ -147,7 +199,7 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// The rest after `/proc/` of an absolute path that has empty names, "." or ".." before it.
+/// The rest after `/proc/` of an absolute path that has empty names, "." or ".." before or behind it.
 #[cold]
 fn below_proc(path: &[u8]) -> Option<&[u8]> {
     let mut rest = path;
@@ -156,10 +208,42 @@ fn below_proc(path: &[u8]) -> Option<&[u8]> {
         let name = rest.split(|&byte| byte == b'/').next()?;
         match name {
             b"" | b"." | b".." => rest = &rest[name.len()..],
-            b"proc" => return rest[name.len()..].strip_prefix(b"/"),
+            b"proc" => {
+                rest = &rest[name.len()..];
+                let below = rest.strip_prefix(b"/")?;
+                if first_names(below).next() != Some(b"..") {
+                    return Some(below);
+                }
+            }
             _ => return None,
         }
     }
+}
+
+/// The rest after `proc/` of a path that leaves `/proc` from one of its directories and comes back.
+fn out_and_back<'b>(from: &Node, path: &'b [u8]) -> Option<&'b [u8]> {
+    if path.first() != Some(&b'.') {
+        return None;
+    }
+    let (way, rest) = before_first_name(path);
+    let steps = way.split(|&byte| byte == b'/').filter(|name| *name == b"..").count();
+    let depth = match from.dir()? {
+        Dir::Root => 0,
+        Dir::Process | Dir::Sys => 1,
+        Dir::Tasks | Dir::SysKernel => 2,
+        Dir::Thread => 3,
+    };
+    rest.strip_prefix(b"proc/").filter(|_| steps > depth)
+}
+
+fn without_slashes(path: &[u8]) -> &[u8] {
+    &path[path.iter().take_while(|&&byte| byte == b'/').count()..]
+}
+
+/// Empty names, "." and ".." at the beginning of a path, and the rest.
+fn before_first_name(path: &[u8]) -> (&[u8], &[u8]) {
+    let names = path.split(|&byte| byte == b'/').take_while(|name| matches!(*name, b"" | b"." | b".."));
+    path.split_at(names.map(|name| name.len() + 1).sum::<usize>().min(path.len()))
 }
 
 /// Whether there is such a file or directory of ours.
@@ -183,12 +267,29 @@ mod tests {
             ("//proc/self", Some("self")),
             ("/./proc//self", Some("/self")),
             ("/../.././proc/1/stat", Some("1/stat")),
+            ("/proc/../proc/self", Some("self")),
+            ("/proc/./..//./proc/./self", Some("./self")),
+            ("/proc/../tmp", None),
             ("//proc", None),
             ("//process/self", None),
             ("/tmp/proc/self", None),
             ("//", None),
         ] {
             assert_eq!(below_proc(path.as_bytes()), rest.map(str::as_bytes), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_way_ends_at_the_first_name() {
+        for (path, way, rest) in [
+            ("self/stat", "", "self/stat"),
+            ("./../self", "./../", "self"),
+            (".//..", ".//..", ""),
+            ("...", "", "..."),
+            ("/proc", "/", "proc"),
+            ("", "", ""),
+        ] {
+            assert_eq!(before_first_name(path.as_bytes()), (way.as_bytes(), rest.as_bytes()), "{path}");
         }
     }
 
