@@ -51,6 +51,13 @@ impl Owners {
         Ok(())
     }
 
+    /// The descriptors of these numbers are closed: the next ones that get the numbers have no owner.
+    pub(crate) fn forget(&self, first: i32, last: i32) {
+        if self.used.load(Acquire) {
+            self.list.lock().retain(|owned| owned.0 < first || owned.0 > last);
+        }
+    }
+
     /// The thread that owns every descriptor which any thread owns.
     fn only(&self) -> Option<Tid> {
         let list = self.list.lock();
@@ -82,7 +89,7 @@ impl<M: Host> Linux<'_, M> {
             F_GETOWN => self.owner(call),
             F_SETOWN_EX => self.set_owner_ex(call),
             F_GETOWN_EX => self.owner_ex(call),
-            F_SETLEASE | F_NOTIFY if self.tid(self.current(cpu)).0 == self.config().pid.0 => self.own_and_ask(call),
+            F_SETLEASE | F_NOTIFY => self.own_and_ask(cpu, call),
             _ => return self.sys_dup(cpu, call),
         };
         Out::Done(result.unwrap_or_else(|e| e.to_ret()))
@@ -94,20 +101,21 @@ impl<M: Host> Linux<'_, M> {
         self.owned(call.args[0], self.m.host(call), None)
     }
 
-    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE by the main thread: a description without an owner gets the process for one.
+    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: if a description has no owner, the main thread makes the process its owner.
     ///
-    /// The host makes the calling host thread the owner and looks for a process of its id (`fcntl_dirnotify`, `lease_setup`).
-    /// So nobody is told what another thread asks for, and neither may it be here.
-    fn own_and_ask(&self, call: &Call) -> Result<isize, Errno> {
+    /// The host names the calling host thread and looks for a process of that id (`fcntl_dirnotify`, `lease_setup`). So no
+    /// signal tells what another thread asks for. Which host thread a thread has must not decide that.
+    fn own_and_ask(&self, cpu: CpuId, call: &Call) -> Result<isize, Errno> {
         let fd = call.args[0];
         let set =
             |owner: i32| self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN), Arg::Word(owner as u64)]);
         let is_owned = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_GETOWN)]) != 0;
-        if !is_owned {
+        let is_main = self.tid(self.current(cpu)).0 == self.config().pid.0;
+        if !is_owned && is_main {
             set(self.config().pid.0);
         }
         let result = self.m.host(*call);
-        if !is_owned && result < 0 {
+        if !is_owned && (result < 0 || !is_main) {
             set(0);
         }
         Ok(result)

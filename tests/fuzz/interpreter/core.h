@@ -54,7 +54,7 @@ struct worker {
     pthread_t handle;
     pid_t tid;
     int state, kind;
-    bool detached, raw_exit;
+    bool guarded;
     sigset_t mask;
     _Atomic int command, started, done;
     const struct step *step;
@@ -125,7 +125,8 @@ void await_signal(int sig, int before); /* One that is logged after the first `b
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
-bool goes_astray(int sig);          /* For the process, it may end the wait of any thread that waits. */
+/* For the process, where Linux asks thread `first` before all others: it may end the wait of any thread that waits. */
+bool goes_astray(int first, int sig);
 bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
 void after_fork(void);

@@ -89,7 +89,7 @@ enum { ASYNC_PIPE, ASYNC_SOCKET, NOTIFY_RENAME, NOTIFY_QUEUE, ASYNC_THREAD, LEAS
 OP(io_signal, 12, 0, SOURCES, 3, 8) {
     static const int choices[] = {SIGUSR1, 40, SIGURG};
     int sig = choices[a[1]], before = atomic_load(&logged);
-    if (!handled(sig) || goes_astray(sig)) return say(" skipped");
+    if (!handled(sig) || goes_astray(0, sig)) return say(" skipped");
     bool mine = !blocked_by(self, sig), comes = mine;
     long r = 0;
     if (a[0] == ASYNC_PIPE || a[0] == ASYNC_SOCKET || a[0] == ASYNC_THREAD) {

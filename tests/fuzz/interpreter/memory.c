@@ -9,6 +9,13 @@
 enum { AREAS = 6, PAGE = 4096 };
 static struct { char *at; long pages; } areas[AREAS];
 
+/* The first area from this one on that is there (or free), so that few operations find nothing to do; -1 if there is none. */
+static int next_area(long from, bool is_there) {
+    for (int i = 0; i < AREAS; i++)
+        if ((areas[(from + i) % AREAS].at != 0) == is_there) return (from + i) % AREAS;
+    return -1;
+}
+
 /* Reads without a fault, by way of the host: what a page allows and holds. */
 static int look(char *at) {
     char byte;
@@ -43,67 +50,80 @@ static void tell_area(int i) {
 OP(map, 20, NO_VFORK, AREAS, 4, 8, 4) {
     static const int flags[] = {0, MAP_STACK, MAP_STACK | MAP_NORESERVE, MAP_GROWSDOWN, MAP_POPULATE, MAP_STACK | MAP_POPULATE, MAP_NORESERVE, MAP_STACK};
     static const int rights[] = {PROT_READ | PROT_WRITE, PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
-    if (areas[a[0]].at) return say(" skipped");
+    int free_one = next_area(a[0], false);
+    if (free_one < 0) return say(" skipped");
     long pages = (long[]){1, 4, 8, 33}[a[1]];
     bool shared = a[2] == 0 && a[3] == 3;
     char *at = mmap(0, pages * PAGE, rights[a[3]], (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | flags[a[2]], -1, 0);
     if (at == MAP_FAILED) return say(" %s", error_name(errno));
-    areas[a[0]].at = at, areas[a[0]].pages = pages;
+    areas[free_one].at = at, areas[free_one].pages = pages;
     say(" mapped");
-    if (flags[a[2]] != MAP_GROWSDOWN) tell_area(a[0]);
+    if (flags[a[2]] != MAP_GROWSDOWN) tell_area(free_one);
+}
+
+static void fill_area(int i, int byte) {
+    for (long page = 0; page < areas[i].pages; page++) {
+        char *at = areas[i].at + page * PAGE;
+        if (writable(at)) memset(at, byte, PAGE);
+    }
 }
 
 OP(fill, 12, NO_VFORK, AREAS, 3) {
-    if (!areas[a[0]].at) return say(" skipped");
-    for (long page = 0; page < areas[a[0]].pages; page++) {
-        char *at = areas[a[0]].at + page * PAGE;
-        if (writable(at)) memset(at, 17 + a[1], PAGE);
-    }
-    tell_area(a[0]);
+    int i = next_area(a[0], true);
+    if (i < 0) return say(" skipped");
+    fill_area(i, 17 + a[1]);
+    tell_area(i);
 }
 
 OP(unmap, 14, NO_VFORK, AREAS, 3) {
-    char *at = areas[a[0]].at;
-    long pages = areas[a[0]].pages;
-    if (!at) return say(" skipped");
+    int i = next_area(a[0], true);
+    if (i < 0) return say(" skipped");
+    char *at = areas[i].at;
+    long pages = areas[i].pages;
     if (a[1] == 0 || pages < 4) {
         say(" %s", outcome(munmap(at, pages * PAGE)));
         /* Something else may lie there, but not before anything is mapped. */
         say(" left %d %d", look(at), look(at + (pages - 1) * PAGE));
-        areas[a[0]].at = 0;
+        areas[i].at = 0;
     } else if (a[1] == 1) {
         /* A hole, which stays one as long as nothing is mapped. */
         say(" %s", outcome(munmap(at + PAGE, PAGE)));
-        tell_area(a[0]);
+        tell_area(i);
     } else {
         say(" %s", outcome(munmap(at + (pages - 1) * PAGE, PAGE)));
-        areas[a[0]].pages--;
-        tell_area(a[0]);
+        areas[i].pages--;
+        tell_area(i);
     }
 }
 
 OP(protect, 12, NO_VFORK, AREAS, 4, 3) {
     static const int rights[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC};
-    if (!areas[a[0]].at) return say(" skipped");
-    long pages = areas[a[0]].pages;
-    char *at = areas[a[0]].at + (a[2] == 2 && pages > 1 ? PAGE : 0);
+    int i = next_area(a[0], true);
+    if (i < 0) return say(" skipped");
+    long pages = areas[i].pages;
+    char *at = areas[i].at + (a[2] == 2 && pages > 1 ? PAGE : 0);
     say(" %s", outcome(mprotect(at, a[2] == 1 ? pages * PAGE : PAGE, rights[a[1]])));
-    tell_area(a[0]);
+    tell_area(i);
 }
 
-OP(advise, 12, NO_VFORK, AREAS, 12, 2) {
-    static const int advice[] = {MADV_DONTNEED, MADV_FREE, MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_DONTFORK, MADV_DOFORK, MADV_POPULATE_WRITE,
+OP(advise, 12, NO_VFORK, AREAS, 13, 4) {
+    static const int advice[] = {MADV_DONTNEED, MADV_DONTNEED, MADV_FREE, MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_DONTFORK, MADV_DOFORK, MADV_POPULATE_WRITE,
                                  102 /* guard */, 103 /* unguard */, MADV_DONTDUMP, MADV_NOHUGEPAGE, 999};
-    if (!areas[a[0]].at || a[1] == 1) return say(" skipped");
-    long pages = areas[a[0]].pages;
-    say(" %s", outcome(madvise(areas[a[0]].at, a[2] ? pages * PAGE : PAGE, advice[a[1]])));
-    tell_area(a[0]);
+    int i = next_area(a[0], true);
+    /* When pages that are given free disappear is up to Linux. */
+    if (i < 0 || advice[a[1]] == MADV_FREE) return say(" skipped");
+    long pages = areas[i].pages;
+    /* What advice takes away must have been there. */
+    if (a[2] & 2) fill_area(i, 33);
+    say(" %s", outcome(madvise(areas[i].at, a[2] & 1 ? pages * PAGE : PAGE, advice[a[1]])));
+    tell_area(i);
 }
 
 OP(remap, 10, NO_VFORK, AREAS, 5, 2) {
-    if (!areas[a[0]].at) return say(" skipped");
-    char *at = areas[a[0]].at;
-    long pages = areas[a[0]].pages, wanted = (long[]){1, 2, pages, pages + 1, pages + 4}[a[1]];
+    int i = next_area(a[0], true);
+    if (i < 0) return say(" skipped");
+    char *at = areas[i].at;
+    long pages = areas[i].pages, wanted = (long[]){1, 2, pages, pages + 1, pages + 4}[a[1]];
     char *moved;
     if (a[2]) {
         char *room = mmap(0, wanted * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -114,26 +134,28 @@ OP(remap, 10, NO_VFORK, AREAS, 5, 2) {
     }
     if (moved == MAP_FAILED) return say(" %s", error_name(errno));
     if (moved != at && a[2]) say(" old %d", look(at));
-    areas[a[0]].at = moved, areas[a[0]].pages = wanted;
-    tell_area(a[0]);
+    areas[i].at = moved, areas[i].pages = wanted;
+    tell_area(i);
 }
 
 /* Laid over what is there. */
 OP(overlay, 6, NO_VFORK, AREAS, 3) {
-    if (!areas[a[0]].at) return say(" skipped");
-    char *at = areas[a[0]].at + (areas[a[0]].pages > 2 ? PAGE : 0);
+    int i = next_area(a[0], true);
+    if (i < 0) return say(" skipped");
+    char *at = areas[i].at + (areas[i].pages > 2 ? PAGE : 0);
     int fd = memfd_create("over", 0);
     if (ftruncate(fd, PAGE)) return;
     if (pwrite(fd, "z", 1, 0) != 1) return;
     void *r = mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | (a[1] == 0 ? MAP_SHARED : MAP_PRIVATE) | (a[1] == 2 ? MAP_ANONYMOUS : 0), a[1] == 2 ? -1 : fd, 0);
     close(fd);
     say(" %d", r == at);
-    tell_area(a[0]);
+    tell_area(i);
 }
 
 OP(lock_memory, 5, NO_VFORK, 4, AREAS) {
     static const int flags[] = {MCL_CURRENT, MCL_FUTURE, MCL_CURRENT | MCL_FUTURE, MCL_ONFAULT | MCL_CURRENT | MCL_FUTURE};
-    if (a[0] == 0 && areas[a[1]].at) return say(" one %s", outcome(mlock(areas[a[1]].at, areas[a[1]].pages * PAGE)));
+    int i = next_area(a[1], true);
+    if (a[0] == 0 && i >= 0) return say(" one %s", outcome(mlock(areas[i].at, areas[i].pages * PAGE)));
     /* Under a limit all of the process's memory counts, the image's too (CAVEATS). */
     if (getuid() != 0) return say(" skipped");
     say(" %s", outcome(mlockall(flags[a[0]])));

@@ -201,7 +201,7 @@ OP(parent, 6, NO_VFORK, 4) {
     switch (a[0]) {
     case 0: say(" affinity %s", outcome(sched_setaffinity(starter, sizeof set, &set))); break;
     case 1: say(" get affinity %s", outcome(sched_getaffinity(starter, sizeof set, &set) > 0)); break;
-    case 2: say(" nice %s", outcome(setpriority(PRIO_PROCESS, starter, 3))); break;
+    case 2: say(" nice"); break; /* One that another process sets is in CAVEATS. */
     case 3: say(" policy %d", sched_getscheduler(starter)); break;
     }
 }

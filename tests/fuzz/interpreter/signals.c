@@ -187,10 +187,10 @@ void tell_events(void) {
     hide_taker = unordered = false;
 }
 
-/* The first thread takes what it can; else Linux goes round among the others. */
-bool goes_astray(int sig) {
-    if (depth > 0 || !handled(sig) || !blocked_by(0, sig)) return false;
-    for (int i = 1; i < WORKERS; i++)
+/* The first one takes what it can; else Linux goes round among the others. */
+bool goes_astray(int first, int sig) {
+    if (depth > 0 || !handled(sig) || (first >= 0 && !blocked_by(first, sig))) return false;
+    for (int i = 0; i < WORKERS; i++)
         if ((workers[i].state == WAITING || workers[i].state == SHARING) && !blocked_by(i, sig)) return true;
     return false;
 }
@@ -231,7 +231,7 @@ static bool of_fault(int sig) {
 
 /* The same order for all: nothing is sent that would end the first process. */
 static bool allowed(int sig) {
-    return (!fatal(sig) || depth > 0) && sig != WAITED_FOR && !(in_vfork && of_fault(sig));
+    return (!fatal(sig) || depth > 0) && sig != WAITED_FOR;
 }
 
 /* Process-directed: the leader takes it if it can; otherwise Linux goes round among the others. */
@@ -319,7 +319,8 @@ OP(raise, 14, 0, 64, 5) {
 /* To the own process, by all ways that there are. */
 OP(kill, 16, 0, 64, 10) {
     int sig = a[0] + 1;
-    if (!allowed(sig) || goes_astray(sig)) return say(" skipped");
+    bool names_itself = a[1] == 7 || a[1] == 8;
+    if (!allowed(sig) || goes_astray(names_itself ? self : 0, sig)) return say(" skipped");
     int before = atomic_load(&logged);
     siginfo_t info = {.si_signo = sig, .si_code = SI_QUEUE, .si_pid = leader, .si_uid = getuid(), .si_value.sival_int = 5};
     bool group = a[1] == 1 || a[1] == 2;
@@ -352,8 +353,9 @@ OP(kill, 16, 0, 64, 10) {
     }
     int now = atomic_load(&logged) - before;
     say(" %s", outcome(r));
-    /* Signals of faults that the host sends may take a moment longer (CAVEATS). */
-    if (r >= 0 && self == 0 && !of_fault(sig)) say(" now %d", now);
+    /* Signals of faults that the host sends may take a moment longer (CAVEATS), and another thread runs when it runs. */
+    bool elsewhere = blocked_by(0, sig) && deliverable(sig);
+    if (r >= 0 && self == 0 && !of_fault(sig) && !elsewhere) say(" now %d", now);
     if (r >= 0) expect_shared(sig, before);
 }
 

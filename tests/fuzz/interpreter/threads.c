@@ -31,6 +31,7 @@ bool begin_worker(int slot, size_t stack, size_t guard) {
     if (stack) pthread_attr_setstacksize(&attributes, stack);
     pthread_attr_setguardsize(&attributes, guard);
     memset(w, 0, sizeof *w);
+    w->guarded = guard > 0;
     pthread_sigmask(SIG_BLOCK, 0, &w->mask);
     int r = pthread_create(&w->handle, &attributes, work, (void *)(long)slot);
     say(" %s", r ? error_name(r) : "0");

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 static _Atomic pid_t tid;
@@ -132,6 +133,69 @@ CASE(owners) {
     say("no address %s", result(fcntl(fds[0], F_SETOWN_EX, (void *)8)));
     close(fds[0]), close(fds[1]);
   }
+}
+
+/* The signal of a folder in which something is renamed: whether it has come, and to whom. */
+static void rename_in(int fd, const char *who_asked) {
+  got = 0;
+  need(rename("watched/a", "watched/b") == 0 && rename("watched/b", "watched/a") == 0);
+  sigset_t pending;
+  sigpending(&pending);
+  say("asked by %s: %s, pending %d", who_asked, got == tid ? "came to the other" : got ? "came" : "did not come",
+      sigismember(&pending, SIGUSR2));
+  close(fd);
+}
+static int watch(void) {
+  int fd = open("watched", O_RDONLY);
+  need(fd >= 0 && fcntl(fd, F_SETSIG, SIGUSR2) == 0 && fcntl(fd, F_NOTIFY, DN_RENAME | DN_MULTISHOT) == 0);
+  return fd;
+}
+static void *watch_elsewhere(void *fd) {
+  *(int *)fd = watch();
+  return NULL;
+}
+
+/* A folder's signals go to the process of the main thread that asks for them, and to nobody if another asks. */
+CASE(owners_of_folders) {
+  int fd;
+  need(mkdir("watched", 0700) == 0 && (fd = open("watched/a", O_CREAT | O_RDWR, 0600)) >= 0);
+  close(fd);
+  sigaction(SIGUSR2, &(struct sigaction){.sa_sigaction = who, .sa_flags = SA_SIGINFO | SA_RESTART}, NULL);
+  pthread_t thread = begin();
+  rename_in(watch(), "the main thread");
+  end(thread);
+  finish(start(watch_elsewhere, &fd));
+  rename_in(fd, "another thread");
+  unlink("watched/a"), rmdir("watched");
+}
+
+/* A number that stands for another file has none of its owners. */
+CASE(owners_of_numbers) {
+  int fds[2], again[2];
+  struct f_owner_ex owner = {F_OWNER_TID, getpid()};
+  sigset_t set;
+  sigaction(SIGUSR2, &(struct sigaction){.sa_sigaction = who, .sa_flags = SA_SIGINFO | SA_RESTART}, NULL);
+  pthread_t thread = begin();
+  sigemptyset(&set), sigaddset(&set, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  for (int way = 0; way < 2; way++) {
+    need(pipe(fds) == 0 && fcntl(fds[0], F_SETOWN_EX, &owner) == 0);
+    need(mkdir("watched", 0700) == 0 && pipe(again) == 0);
+    if (way) need(dup2(again[0], fds[0]) == fds[0]);
+    else close(fds[0]);
+    int fd = way ? fds[0] : open("watched", O_RDONLY);
+    need(fd == fds[0] && fcntl(fd, F_SETSIG, SIGUSR2) == 0);
+    if (way) need(fcntl(again[0], F_SETOWN, getpid()) == 0 && fcntl(fd, F_SETFL, O_ASYNC) == 0);
+    else need(fcntl(fd, F_NOTIFY, DN_CREATE) == 0);
+    got = 0;
+    need(way ? write(again[1], "x", 1) == 1 : mkdir("watched/a", 0700) == 0);
+    wait_until(got);
+    say("it came to %s", got == tid ? "the other thread" : "the main thread");
+    close(fd), close(fds[1]), close(again[0]), close(again[1]);
+    rmdir("watched/a"), rmdir("watched");
+  }
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  end(thread);
 }
 
 /* Timer slack: what it is reset to. */

@@ -184,6 +184,32 @@ CASE(too_long) {
   say("to nowhere: %s", result(syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", (char *)8, 0)));
 }
 
+/* At the end of a page, behind which there may be nothing, and over two pages. */
+CASE(anywhere_in_memory) {
+  pthread_t thread = begin();
+  char *pages = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  need(pages != MAP_FAILED && mprotect(pages + 2 * 4096, 4096, PROT_NONE) == 0);
+  static const char *const names[] = {"/proc/self/task", "//proc/self/task", "self/task", "."};
+  int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY), proc = open("/proc", O_RDONLY | O_DIRECTORY);
+  need(folder >= 0 && proc >= 0);
+  for (int i = 0; i < COUNT(names); i++) {
+    int len = strlen(names[i]) + 1;
+    long links[2] = {0, 0};
+    for (int before = 1; before <= 16; before++) {
+      struct stat at;
+      char *path = strcpy(pages + 4096 - before, names[i]);
+      links[0] += fstatat(*names[i] == '.' ? folder : proc, path, &at, 0) ? -1000 : (long)at.st_nlink;
+    }
+    char *path = strcpy(pages + 2 * 4096 - len, names[i]);
+    struct stat at;
+    links[1] = fstatat(*names[i] == '.' ? folder : proc, path, &at, 0) ? -1000 : (long)at.st_nlink;
+    say("%s: %ld %ld", names[i], links[0], links[1]);
+  }
+  close(folder), close(proc);
+  munmap(pages, 3 * 4096);
+  end(thread);
+}
+
 CASE(links) {
   pthread_t thread = begin();
   char text[64], wanted[64];

@@ -247,6 +247,11 @@ impl<M: Host> Linux<'_, M> {
         if self.strikes(Fault::KeepOpen) {
             return Out::Done(0);
         }
+        let is_kept = call.nr == nr::DUP2 && call.args[0] as u32 == first as u32;
+        if !is_kept {
+            let number = |arg: u64| (arg as u32).min(i32::MAX as u32) as i32;
+            self.state().owners.forget(number(first), number(last));
+        }
         self.descriptors_close(cpu, first as u32, last as u32);
         self.state().proc.files.spare(first as u32, last as u32);
         if self.state().proc.files.is_empty() {

@@ -5,7 +5,6 @@ use super::view::View;
 use crate::{Host, Linux};
 use abi::args::{AT_EMPTY_PATH, STATX_INO};
 use core::ffi::CStr;
-use kernel::machine::Fault;
 use procfs::entries::Is;
 use procfs::node::{Dir, Place};
 use procfs::{Node, Owner, Threads};
@@ -53,10 +52,12 @@ impl<'b> ProcPath<'b> {
 
 impl<M: Host> Linux<'_, M> {
     /// Whether a path may be one of ours, by its first bytes. Nothing behind the path's page is touched, since
-    /// nothing may be there.
+    /// nothing may be there: what begins at a page's end is looked at whole.
     #[inline]
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
-        let first = if at % PAGE <= PAGE - 8 { self.get::<u64>(at) } else { self.word_at_end(at) };
+        if at % PAGE > PAGE - 8 {
+            return true;
+        }
         let is = |word: u64| match word as u8 {
             b'/' => {
                 word & PREFIX_MASK == PREFIX_WORD
@@ -68,15 +69,7 @@ impl<M: Host> Linux<'_, M> {
                 first.is_ascii_digit() || BEGINNINGS.contains(&(word as u32)) || self.state().proc.files.has_folders()
             }
         };
-        first.is_ok_and(is)
-    }
-
-    /// The rest of a page at its end.
-    #[cold]
-    fn word_at_end(&self, at: u64) -> Result<u64, Fault> {
-        let mut word = [0; 8];
-        self.m.read(at, &mut word[..(PAGE - at % PAGE).min(8) as usize])?;
-        Ok(u64::from_le_bytes(word))
+        self.get::<u64>(at).is_ok_and(is)
     }
 
     /// A path of the program's: how long it is. `None` if it does not fit, or cannot be read, which the host will say.
