@@ -89,7 +89,7 @@ impl<M: Host> Linux<'_, M> {
             F_GETOWN => self.owner(call),
             F_SETOWN_EX => self.set_owner_ex(call),
             F_GETOWN_EX => self.owner_ex(call),
-            F_SETLEASE | F_NOTIFY => self.own_and_ask(cpu, call),
+            F_SETLEASE | F_NOTIFY => self.own_and_ask(call),
             _ => return self.sys_dup(cpu, call),
         };
         Out::Done(result.unwrap_or_else(|e| e.to_ret()))
@@ -101,21 +101,19 @@ impl<M: Host> Linux<'_, M> {
         self.owned(call.args[0], self.m.host(call), None)
     }
 
-    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: if a description has no owner, the main thread makes the process its owner.
+    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: a description without an owner gets the process for one.
     ///
-    /// The host names the calling host thread and looks for a process of that id (`fcntl_dirnotify`, `lease_setup`). So no
-    /// signal tells what another thread asks for. Which host thread a thread has must not decide that.
-    fn own_and_ask(&self, cpu: CpuId, call: &Call) -> Result<isize, Errno> {
+    /// The host names the calling host thread (`fcntl_dirnotify`, `lease_setup`), which may end before the thread that asks.
+    fn own_and_ask(&self, call: &Call) -> Result<isize, Errno> {
         let fd = call.args[0];
         let set =
             |owner: i32| self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN), Arg::Word(owner as u64)]);
         let is_owned = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_GETOWN)]) != 0;
-        let is_main = self.tid(self.current(cpu)).0 == self.config().pid.0;
-        if !is_owned && is_main {
+        if !is_owned {
             set(self.config().pid.0);
         }
         let result = self.m.host(*call);
-        if !is_owned && (result < 0 || !is_main) {
+        if !is_owned && result < 0 {
             set(0);
         }
         Ok(result)

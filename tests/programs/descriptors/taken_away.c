@@ -2,6 +2,7 @@
  * has not run since, gets what came, and nothing of the other file. */
 #include "waiters.h"
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -131,5 +132,36 @@ CASE(after_a_connection) {
     ways[round % COUNT(ways)](waiters[0].fd);
     join("accept", 1);
   }
+  dismiss();
+}
+
+/* A child with the same descriptors begins and ends: those who wait go on waiting for theirs. */
+static long fill_it(struct waiter *w) {
+  static const char much[200000];
+  return write(w->fd, much, sizeof much);
+}
+CASE(shared_with_a_child) {
+  int pair[2], status;
+  static char bytes[65536];
+  gather();
+  need(pipe(pair) == 0);
+  waiters[0].fd = pair[1];
+  begin(1, fill_it);
+  pid_t child = syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) _exit(3);
+  need(waitpid(child, &status, 0) == child);
+  say("child %s", ended(status));
+  long all = 0, n;
+  /* All that is in the pipe at once, and only then a look whether the writer has been woken. */
+  for (int left; all < 200000; all += n) {
+    for (int ms = 0; ioctl(pair[0], FIONREAD, &left) == 0 && left == 0; ms++) {
+      need(ms < 30000);
+      sleep_ms(1);
+    }
+    need((n = read(pair[0], bytes, sizeof bytes)) > 0);
+  }
+  say("read %ld", all);
+  join("write", 1);
+  close(pair[0]), close(pair[1]);
   dismiss();
 }

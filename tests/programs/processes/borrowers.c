@@ -126,6 +126,39 @@ CASE(a_fault_in_it) {
   say("%s", end_of(child));
 }
 
+/* Such a signal may be one that somebody sends, and then a handler is all that it needs. */
+CASE(signals_of_faults_are_sent) {
+  static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+  for (int i = 0; i < COUNT(signals); i++) {
+    handle(signals[i], 0);
+    handled = 0;
+    pid_t child = vfork();
+    if (child == 0) {
+      kill(getpid(), signals[i]);
+      int first = handled;
+      syscall(SYS_tgkill, getpid(), gettid(), signals[i]);
+      int second = handled;
+      sigqueue(getpid(), signals[i], (union sigval){0});
+      _exit(first * 100 + second * 10 + handled);
+    }
+    say("%s: %s", sigabbrev_np(signals[i]), end_of(child));
+    signal(signals[i], SIG_DFL);
+  }
+}
+
+static void *nothing(void *unused) { return unused; }
+
+/* The C library has a handler for 33 once there has been a thread; it leaves what others send alone. */
+CASE(a_signal_of_the_library) {
+  finish(start(nothing, NULL));
+  pid_t child = vfork();
+  if (child == 0) {
+    for (int i = 0; i < 3; i++) kill(getpid(), 33);
+    _exit(4);
+  }
+  say("%s", end_of(child));
+}
+
 CASE(borrowers_of_borrowers) {
   pid_t child = vfork();
   if (child == 0) {

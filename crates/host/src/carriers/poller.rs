@@ -5,7 +5,7 @@
 //! ([`Carrier::wake`](crate::carriers::carrier::Carrier::wake)).
 //!
 //! The instance is made when the first thread parks. Its descriptor is ours: the program cannot close it
-//! ([`linux::Host::poller`]), exec closes it, and a forked child closes its copy and makes its own.
+//! ([`linux::Host::poller`]), exec closes it, and a forked child closes its copy, if it has one, and makes its own.
 
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;

@@ -65,8 +65,8 @@ fn begin_child(me: &'static Carrier, args: &CloneArgs, inherited: Inheritance, c
     // It is made on this kernel stack, and passed on by value several times before it is in its box.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };
-    // The copy of the parent's.
-    if let Some(fd) = k.m.poller.descriptor() {
+    // The copy of the parent's. With CLONE_FILES it is the parent's own.
+    if let Some(fd) = k.m.poller.descriptor().filter(|_| args.flags & cf::FILES == 0) {
         os::close(fd as i32);
     }
     let parents = &k.m.records;

@@ -77,7 +77,7 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     if info.value() != os::COOKIE {
-        return note(info);
+        return note(info, frame);
     }
     if !arch::base::has_gs() {
         return;
@@ -123,7 +123,7 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
         return;
     }
     if info.value() != os::COOKIE {
-        return note(info);
+        return note(info, frame);
     }
     if arch::base::has_gs() {
         Carrier::me().called_in_poller();
@@ -134,10 +134,10 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
 }
 
 /// A signal that somebody else has sent.
-fn note(info: &HostInfo) {
+fn note(info: &HostInfo, frame: &mut HostFrame) {
     let me = arch::base::has_gs().then(Carrier::me);
     match me {
-        Some(me) if me.gs.borrowed == BORROWED => borrower::sent(me, info),
+        Some(me) if me.gs.borrowed == BORROWED => borrower::sent(me, info, frame),
         _ => outside::note(me.map(|me| &me.process().m.service), &info_bytes(info)),
     }
 }
@@ -196,7 +196,7 @@ unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut H
 
 fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
     if info.was_sent() {
-        return note(info);
+        return note(info, frame);
     }
     fault(info, frame);
 }

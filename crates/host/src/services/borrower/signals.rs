@@ -154,7 +154,10 @@ unsafe extern "C" fn on_signal(_: i32, info: *const HostInfo, frame: *mut HostFr
     base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    let me = Carrier::me();
+    catch(Carrier::me(), info, frame);
+}
+
+fn catch(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     if dispositions::in_image(frame.rip()) && !entry::is_entry(frame.rip()) {
         keep(me, info, frame);
     } else {
@@ -312,13 +315,16 @@ pub(crate) fn fault(info: &HostInfo, frame: &mut HostFrame) {
     }
 }
 
-/// A signal that somebody sent and that a host thread cannot block. There is no kernel to leave it to, so the host does what
-/// it does by default.
-pub(crate) fn sent(me: &Carrier, info: &HostInfo) {
+/// A signal that somebody sent and for which the host has a handler of the image's own: one of faults, ticks and interrupts.
+/// There is no kernel to leave it to, so without a handler the host does what it does by default.
+pub(crate) fn sent(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     let b = Borrower::of(me);
-    let ignored = |s| b.process.actions().ignores(s) || b.thread.blocked().contains(s);
-    if Signal::from_raw(info.signal).is_some_and(ignored) {
+    let Some(signal) = Signal::from_raw(info.signal) else { return };
+    if b.process.actions().ignores(signal) || b.thread.blocked().contains(signal) {
         return;
+    }
+    if b.process.actions().get(signal).is_handler() {
+        return catch(me, info, frame);
     }
     report::sigaction(info.signal, Some(&os::HostAction::default()));
     os::queue_info(os::getpid(), os::gettid(), &dispositions::info_bytes(info));

@@ -19,7 +19,8 @@ use crate::process::states;
 use abi::Errno;
 use abi::args::{
     AT_FDCWD, O_DIRECTORY, PTRACE_ATTACH, PTRACE_CONT, PTRACE_DETACH, PTRACE_GETREGS, PTRACE_GETREGSET,
-    PTRACE_PEEKDATA, PTRACE_PEEKTEXT, PTRACE_SETREGS, PTRACE_SINGLESTEP, SEEK_CUR, SEEK_SET, WALL, WNOHANG,
+    PTRACE_GETSIGMASK, PTRACE_PEEKDATA, PTRACE_PEEKTEXT, PTRACE_SETREGS, PTRACE_SETSIGMASK, PTRACE_SINGLESTEP,
+    SEEK_CUR, SEEK_SET, WALL, WNOHANG,
 };
 use abi::frame::Registers;
 use arch::context::{flag, reg};
@@ -159,8 +160,7 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
     let mut signal = 0;
     for _ in 0..20_000 {
         let Some(r) = registers_of(task).filter(|r| signal != 0 || is_between(all, task, r)) else { break };
-        trace(PTRACE_SINGLESTEP, task, 0, signal as u64);
-        match stopped_by(task) {
+        match step(task, signal) {
             None => return Ok(false),
             Some(SIGTRAP) => signal = 0,
             // A tick or a kick: its handler runs first.
@@ -172,6 +172,34 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
         clear_trap_flag(task);
     }
     Ok(true)
+}
+
+/// A single step, with this signal if it is one. `None` if the host thread has ended.
+///
+/// The trap of a step that finds SIGTRAP blocked, as handlers of the image have it, would take our handler away from the whole
+/// process (`force_sig_info_to_task`).
+fn step(task: i32, signal: i32) -> Option<i32> {
+    const TRAP: u64 = 1 << (SIGTRAP - 1);
+    let blocks = mask_of(task).filter(|mask| mask & TRAP != 0);
+    if let Some(mask) = blocks {
+        set_mask(task, mask & !TRAP);
+    }
+    trace(PTRACE_SINGLESTEP, task, 0, signal as u64);
+    let stopped = stopped_by(task)?;
+    // It may have been the end of the handler, which brings another mask.
+    if let Some(mask) = blocks.filter(|mask| mask_of(task) == Some(mask & !TRAP)) {
+        set_mask(task, mask);
+    }
+    Some(stopped)
+}
+
+fn mask_of(task: i32) -> Option<u64> {
+    let mut mask = 0u64;
+    (trace(PTRACE_GETSIGMASK, task, size_of::<u64>() as u64, &raw mut mask as u64) == 0).then_some(mask)
+}
+
+fn set_mask(task: i32, mask: u64) {
+    trace(PTRACE_SETSIGMASK, task, size_of::<u64>() as u64, &raw const mask as u64);
 }
 
 /// After a step over `popfq` Linux takes the trap flag of all later steps for the thread's own, and leaves it when it lets the
