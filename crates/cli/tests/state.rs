@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -353,12 +354,83 @@ fn a_forked_child_has_a_page_of_its_own() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let mut pids = [child.id(), line.trim().parse().unwrap()];
     pids.sort_unstable();
-    let rows = room.json(&["ps", "--json"]);
-    let mut found: Vec<u32> = rows.iter().map(|row| row["pid"].as_u64().unwrap() as u32).collect();
-    found.retain(|pid| pids.contains(pid));
-    assert_eq!(found, pids);
+    // A process leaves its page when it is a few milliseconds old.
+    eventually(
+        || room.json(&["ps", "--json"]),
+        |rows| {
+            let mut found: Vec<u32> = rows.iter().map(|row| row["pid"].as_u64().unwrap() as u32).collect();
+            found.retain(|pid| pids.contains(pid));
+            found == pids
+        },
+    );
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+/// The names in a folder of a process in `/proc`.
+fn names(pid: u32, folder: &str) -> Vec<String> {
+    let found = fs::read_dir(format!("/proc/{pid}/{folder}")).unwrap();
+    let mut names: Vec<String> = found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_process_with_one_thread_has_one_host_thread_and_no_further_descriptor() {
+    let room = Room::new();
+    for signal in [libc::SIGTERM, libc::SIGALRM, libc::SIGUSR1] {
+        // It has handlers, and waits; the second one computes.
+        let script = match signal {
+            libc::SIGALRM => "while :; do :; done",
+            _ => "trap : HUP WINCH; echo; read line",
+        };
+        let mut child = room
+            .command(&["run", "--", "sh", "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (pid, page) = (child.id(), room.page(child.id()));
+        while !page.exists() {
+            sleep(Duration::from_millis(1));
+        }
+        if !is_under_entresol() {
+            assert_eq!((names(pid, "task").len(), names(pid, "fd").len()), (1, 3));
+        }
+        let rows = room.json(&["ps", "--json"]);
+        assert!(rows.iter().any(|row| row["pid"] == pid), "{rows:?}");
+        assert_eq!(unsafe_kill(pid as i32, signal), 0);
+        assert_eq!(child.wait().unwrap().signal(), Some(signal));
+        assert!(!page.exists(), "a process that a signal ends leaves nothing");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_process_that_nobody_has_asked_for_and_it_leaves_nothing() {
+    let room = Room::new();
+    let mut child = room.command(&["run", "--", "sleep", "1000"]).spawn().unwrap();
+    let page = room.page(child.id());
+    while !page.exists() {
+        sleep(Duration::from_millis(1));
+    }
+    assert_eq!(unsafe_kill(child.id() as i32, libc::SIGTERM), 0);
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+    assert!(!page.exists());
+}
+
+#[test]
+fn ten_thousand_processes_leave_nothing() {
+    let room = Room::new();
+    let script = "i=0; while [ $i -lt 5000 ]; do (:); (exit 3) & i=$((i + 1)); wait; done; \
+        i=0; while [ $i -lt 20 ]; do /bin/true; i=$((i + 1)); done; exec sleep 0.05";
+    assert!(room.command(&["run", "--", "sh", "-c", script]).status().unwrap().success());
+    let left: Vec<_> = fs::read_dir(room.0.path().join("entresol"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("state-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -25,7 +25,8 @@
 //! | [`process`] | `mod`, `end`, `survey`, `order`, `states`, `debugger` | all that a process has; its end and reports; registers of threads that do not run |
 //! | `serving` | `away`, `delegate`, `takeover`, `scarce` | host calls that wait, or last; too few carriers |
 //! | | `identity` | a thread runs only on a carrier with the same rights |
-//! | [`services`] | [`start`], `fork`, [`exec`], `caught`, `borrower` | a process begins, forks, executes, lends its memory |
+//! | [`services`] | [`start`], `fork`, `unborn`, [`exec`], `caught`, `borrower` | a process begins, forks, executes, lends its memory |
+//! | | `alone` | a process with one thread receives its signals without a second host thread |
 //! | | `service`, `watch`, `stops` | the thread that receives signals, and watches CPUs while threads compete |
 //! | [`traps`] | `run`, [`handlers`], `machine` | entries, host signals, the kernel's `trait Machine` |
 //!
@@ -34,8 +35,9 @@
 //!   it they are the program's. Carriers admit these, faults and SIGSYS; a carrier in a waiting call admits 33 and
 //!   faults only.
 //! - What *others* send of these signals may find any host thread. `outside` hands it to the service thread.
-//! - All others are blocked in every host thread. The service thread asks for them with `rt_sigtimedwait`, so no call of a
-//!   carrier is interrupted, and the host's dispositions stay what the program's children must inherit.
+//! - All others are blocked in every host thread once there is a service thread. That asks for them with `rt_sigtimedwait`, so no
+//!   call of a carrier is interrupted. Before, the only carrier lets them through (`services::alone`). The host's
+//!   dispositions are what the program's children must inherit: exec turns our handlers into default actions.
 //! - If RLIMIT_SIGPENDING is exhausted the host refuses to queue 32 and 33. Carriers then get SIGFPE and the service thread
 //!   SIGSTKFLT without a cookie, because signals below 32 are never refused.
 //! - A fatal signal is left to the host: its default action is restored and the signal sent again, so exit status and core

@@ -179,7 +179,8 @@ pub trait Machine: Sync + Sized {
     /// Ends or stops the whole process by the host's default action for this signal. Returns when a stopped process
     /// continues.
     fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
-    /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals.
+    /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals. Or the
+    /// personality has set the action of SIGCHLD.
     fn stops_changed(&self) {}
     /// Where `t`, which has no CPU, will continue: instruction, stack and frame pointer. Callable at any time; the
     /// answer is meaningless if it is resumed at the same moment.

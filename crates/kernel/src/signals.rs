@@ -183,6 +183,14 @@ impl<M: Machine> Kernel<M> {
         self.process.signals.lock().simple_stops()
     }
 
+    /// The mask of a thread, the signals that the process ignores, and those that have handlers: without a lock, for one that
+    /// nobody else changes.
+    #[inline]
+    pub fn shown_signals(&self, t: ThreadIdx) -> [abi::SigSet; 3] {
+        let [ignored, caught] = self.process.signals.shown_actions();
+        [self.thread(t).signals.0.shown_mask(), ignored, caught]
+    }
+
     /// The signals that have a handler of the program.
     pub fn caught_signals(&self) -> abi::SigSet {
         self.process.signals.lock().actions().caught()

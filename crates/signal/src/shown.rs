@@ -102,6 +102,22 @@ impl<T: Show> Drop for ShownGuard<'_, T> {
     }
 }
 
+impl Shown<ProcessSignals> {
+    /// The signals that the process ignores, and those that have handlers, as its last change left them.
+    #[inline]
+    pub fn shown_actions(&self) -> [SigSet; 2] {
+        [1, 2].map(|i| SigSet(self.words[i].load(Relaxed)))
+    }
+}
+
+impl Shown<ThreadSignals> {
+    /// The mask, as its last change left it.
+    #[inline]
+    pub fn shown_mask(&self) -> SigSet {
+        SigSet(self.words[1].load(Relaxed))
+    }
+}
+
 /// The five sets that `/proc` has of a thread (`task_sig`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sets {

@@ -70,40 +70,45 @@ fn hint(len: usize) -> usize {
 
 /// The memory that a forked child's kernel takes: five mebibytes, and more where extended states are large.
 const ROOM: usize = 8 << 20;
+/// And what the service thread of a process takes that had none when memory became short.
+const MORE_ROOM: usize = 512 << 10;
 
 /// Address space for a forked child's kernel. Linux forks whatever RLIMIT_AS and `vm.max_map_count` say; a child
 /// that could map nothing would have no kernel. It takes no memory until it is used.
 static ROOM_AT: AtomicUsize = AtomicUsize::new(0);
-/// How much of it is left, while a child is being made; 0 at all other times.
+/// How long it is: what has been used is gone.
+static ROOM_LEN: AtomicUsize = AtomicUsize::new(0);
+/// How much of it is left, while it is open; 0 at all other times.
 static ROOM_LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// Reserves room for a child that is about to be forked; false without memory.
 pub fn keep_room() -> bool {
-    if ROOM_AT.load(Relaxed) != 0 {
+    let old = ROOM_AT.load(Relaxed);
+    if ROOM_LEN.load(Relaxed) >= ROOM {
         return true;
     }
-    let Some(room) = map(ROOM) else { return false };
-    if ROOM_AT.compare_exchange(0, room as usize, Relaxed, Relaxed).is_err() {
+    let Some(room) = map(ROOM + MORE_ROOM) else { return false };
+    if ROOM_AT.compare_exchange(old, room as usize, Relaxed, Relaxed).is_ok() {
+        ROOM_LEN.store(ROOM + MORE_ROOM, Relaxed);
+    } else {
         // SAFETY: nobody has seen this one.
-        unsafe { unmap(room, ROOM) };
+        unsafe { unmap(room, ROOM + MORE_ROOM) };
     }
     true
 }
 
-/// In a forked child: memory that the host refuses comes out of the room from now on.
+/// In a process with one thread: memory that the host refuses comes out of the room from now on.
 pub(crate) fn open_room() {
-    ROOM_LEFT.store(ROOM, Relaxed);
+    ROOM_LEFT.store(ROOM_LEN.load(Relaxed), Relaxed);
 }
 
-/// The child has its kernel. The rest of a used room is too small for a child of its own.
+/// There is what the room was opened for. A rest that is too small for a child's kernel is kept if there is no other room.
 pub(crate) fn close_room() {
-    if ROOM_LEFT.swap(0, Relaxed) != ROOM {
-        ROOM_AT.store(0, Relaxed);
-        keep_room();
-    }
+    ROOM_LEN.store(ROOM_LEFT.swap(0, Relaxed), Relaxed);
+    keep_room();
 }
 
-/// From the room's end down. A child that is being created has one thread.
+/// From the room's end down.
 #[cold]
 fn take_room(len: usize) -> Option<*mut u8> {
     let left = ROOM_LEFT.load(Relaxed).checked_sub(len.next_multiple_of(PAGE))?;

@@ -160,6 +160,12 @@ impl Page {
         }
     }
 
+    /// Takes the file away until it is left anew; whether there was one.
+    pub fn withdraw(&self) -> bool {
+        self.remove();
+        self.folder.swap(0, Relaxed) != 0
+    }
+
     /// Takes the file away: the process ends, or its rights are about to change.
     pub fn remove(&self) {
         if let Some(path) = self.file(false) {

@@ -69,6 +69,11 @@ impl Records {
         unsafe { self.0.load(Acquire).as_ref() }
     }
 
+    /// Whether there is one, or was.
+    pub(crate) fn are_made(&self) -> bool {
+        self.get().is_some()
+    }
+
     /// The recorder, until the process ends.
     #[inline]
     fn active(&self) -> Option<&Recorder> {

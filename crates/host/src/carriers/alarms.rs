@@ -79,6 +79,11 @@ impl Alarms {
         }
     }
 
+    /// Sets the first timer, before any was; false if the host has refused it.
+    pub(crate) fn can_be_set(&self, tid: u32, at: Nanos) -> bool {
+        self.alarms[0].set(tid, at).is_ok()
+    }
+
     /// The one for `at` is set already; the other follows it at the distance that was asked for.
     fn ahead(tid: u32, at: Nanos, then: Option<Nanos>, [a, b]: [&Alarm; 2]) {
         let Some(then) = then else { return };
@@ -120,6 +125,11 @@ impl Alarms {
         for alarm in &self.alarms {
             alarm.at.store(u64::MAX, Relaxed);
         }
+    }
+
+    /// A timer of the calling carrier's that has gone off or will, and that it has not made itself.
+    pub(crate) fn adopt(&self, id: i32) {
+        self.alarms[0].id.store(id, Relaxed);
     }
 
     /// The carrier's host thread is about to end.
@@ -181,6 +191,15 @@ impl Alarm {
         }
         Errno::from_ret(r).map(|_| ())
     }
+}
+
+/// Makes a timer that sends the calling host thread a tick once, after that time: its id; `None` if the host refuses.
+pub(crate) fn make_one(after: Nanos) -> Option<i32> {
+    let id = create(os::gettid() as u32).ok()?;
+    let spec = [0, 0, 0, after.0];
+    // SAFETY: the host reads the times.
+    unsafe { syscall!(nr::TIMER_SETTIME, id, 0, spec.as_ptr(), 0) };
+    Some(id)
 }
 
 fn create(tid: u32) -> Result<i32, Errno> {

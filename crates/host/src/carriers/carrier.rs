@@ -35,6 +35,9 @@ pub(super) const AWAKE: u32 = 0;
 pub(super) const ASLEEP: u32 = 1;
 pub(super) const CALLED: u32 = 2;
 
+/// The mark of a forked child that has no kernel yet (`services::unborn`) in [`Gs::borrowed`].
+pub(crate) const UNBORN: u32 = 3;
+
 /// No identity (`identity`): a carrier that has not begun, or has ended.
 pub(crate) const NO_IDENTITY: u32 = u32::MAX;
 
@@ -86,6 +89,8 @@ pub struct Carrier {
     /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (by the one that
     /// sends the signal, whose arrival makes it `AWAKE`).
     pub(super) polls: AtomicU32,
+    /// A handler of a process that is alone has something for it. Its own.
+    pub(crate) stirred: AtomicBool,
     /// It is in a host call that waits. Its own.
     pub(crate) waits: AtomicBool,
     /// It shall come back from that call, because its CPU is wanted and nobody else can have it.
@@ -104,8 +109,8 @@ pub struct Carrier {
     pub(super) next: AtomicU32,
     /// The host's description of a fault in user code: number, code, address, error code.
     pub fault: FaultInfo,
-    /// A borrower's additional state. Set before it begins.
-    borrower: AtomicPtr<()>,
+    /// A borrower's additional state, or that of a forked child without a kernel. Set before it begins.
+    pub(crate) borrower: AtomicPtr<()>,
     /// If a thread is tied to it: the identity that it has but for that; else [`NO_IDENTITY`]. Its own.
     pub(crate) untied: AtomicU32,
     /// That thread.
@@ -171,6 +176,7 @@ impl Carrier {
                 idle_looks: AtomicU32::new(IDLE_LOOKS),
                 alarms: Alarms::default(),
                 polls: AtomicU32::new(AWAKE),
+                stirred: AtomicBool::new(false),
                 waits: AtomicBool::new(false),
                 brief: AtomicBool::new(false),
                 recalled: AtomicBool::new(false),

@@ -13,6 +13,7 @@ pub(crate) mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub(crate) mod poller;
+pub(crate) mod preempt;
 pub(crate) mod receive;
 pub mod seat;
 pub(crate) mod service_state;

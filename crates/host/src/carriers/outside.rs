@@ -61,9 +61,14 @@ pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     service.map(Service::call);
 }
 
+/// By the carrier of a process without a service thread: that one finds it when it begins.
+pub(crate) fn keep(info: &[u8; 128]) {
+    note(None, info);
+}
+
 /// Whether something has been noted that is not delivered yet.
-pub(crate) fn is_due() -> bool {
-    let mine = (os::getpid() as u64) << 2;
+pub(crate) fn is_due(pid: i32) -> bool {
+    let mine = (pid as u64) << 2;
     SLOTS.iter().any(|slot| matches!(slot.state.load(Acquire).wrapping_sub(mine), WRITING | FULL))
 }
 

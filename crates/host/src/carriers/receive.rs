@@ -38,7 +38,9 @@ use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The signals that carriers receive.
-pub(crate) const STANDARD: u64 = SERVICE_SET & ((1 << 31) - 1) & !(1 << (Signal::URG.raw() - 1));
+pub(crate) const STANDARD: u64 = SERVICE_SET & ((1 << 31) - 1) & !URGENT;
+/// The signal by which tools ask.
+pub(crate) const URGENT: u64 = 1 << (Signal::URG.raw() - 1);
 
 /// How the signals of a process come in.
 #[derive(Debug, Default)]
@@ -105,7 +107,7 @@ impl Rounds {
 
     /// Whether something is pending that the service thread will take, or has been noted for it by a handler.
     fn is_due(&self, m: &impl linux::Host) -> bool {
-        left::pending(m).0 & self.asked.load(SeqCst) != 0 || outside::is_due()
+        left::pending(m).0 & self.asked.load(SeqCst) != 0 || outside::is_due(os::getpid())
     }
 
     /// Whether a round, which was under way when its state was this, has ended.

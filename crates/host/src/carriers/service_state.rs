@@ -17,6 +17,16 @@ pub(crate) struct Service {
     pub tid: AtomicU32,
     /// The host has refused it.
     pub missing: AtomicBool,
+    /// The process does without one (`services::alone`).
+    pub alone: AtomicBool,
+    /// The signals that its only carrier lets through then.
+    pub open: AtomicU64,
+    /// The signals with handlers that its only thread did not block when it was looked at last.
+    pub takes: AtomicU64,
+    /// The signals whose action at the host is our handler for the program's.
+    pub installed: AtomicU64,
+    /// When the process leaves its page; MAX: it has.
+    pub until: AtomicU64,
     /// It may have been called by [`CALL_NO_ROOM`].
     pub called: AtomicBool,
     /// Signals that are left pending, for descriptors of the program to read.
@@ -40,6 +50,11 @@ impl Service {
             pid,
             tid: AtomicU32::new(0),
             missing: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
+            open: AtomicU64::new(0),
+            takes: AtomicU64::new(0),
+            installed: AtomicU64::new(0),
+            until: AtomicU64::new(0),
             called: AtomicBool::new(false),
             left: AtomicU64::new(0),
             heeded: AtomicU64::new(0),
@@ -59,6 +74,12 @@ impl Service {
     #[inline]
     pub fn is_missing(&self) -> bool {
         self.missing.load(Relaxed)
+    }
+
+    /// There is none because none is needed yet.
+    #[inline(always)]
+    pub fn is_alone(&self) -> bool {
+        self.alone.load(Relaxed)
     }
 
     /// Calls it; false if there is none yet.

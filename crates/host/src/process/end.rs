@@ -2,7 +2,7 @@
 
 use crate::base::os;
 use crate::base::report;
-use crate::carriers::carrier::{BORROWED, Carrier};
+use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
 use crate::process::Process;
 use arch::base;
 use kernel::Fatal;
@@ -32,8 +32,8 @@ pub(crate) fn suffer(k: &Process, signal: i32, action: Fatal) {
 /// From now on a process that ends by a report leaves nothing behind.
 pub(crate) fn prepare() {
     report::set_last_act(|| {
-        // A borrower is a process of its own.
-        if base::has_gs() && Carrier::me().gs.borrowed != BORROWED {
+        // A borrower is a process of its own, and a child without a kernel has nothing yet.
+        if base::has_gs() && !matches!(Carrier::me().gs.borrowed, BORROWED | UNBORN) {
             leave_nothing(Carrier::my_process());
         }
     });

@@ -59,7 +59,7 @@ fn each(set: u64, mut f: impl FnMut(Signal)) {
 }
 
 /// Sets a handler, and leaves the flags that say what becomes of children.
-fn set(signal: Signal, handler: u64) {
+pub(crate) fn set(signal: Signal, handler: u64) {
     const OF_CHILDREN: u64 = abi::SaFlags::NOCLDSTOP.0 | abi::SaFlags::NOCLDWAIT.0;
     let flags = report::sigaction(signal.raw(), None).flags & OF_CHILDREN;
     let action = match handler {

@@ -9,7 +9,7 @@ use crate::base::dispositions;
 use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
-use crate::services::caught;
+use crate::services::{alone, caught};
 use abi::args::{O_CLOEXEC, O_NOCTTY, O_NONBLOCK, R_OK};
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
@@ -246,9 +246,14 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let me = Carrier::me();
     let k = me.process();
+    if alone::close(k) {
+        return Errno::ERESTARTNOINTR.to_ret();
+    }
     Linux(k).hand_on_times(false);
     let mask = k.blocked(t);
     me.refuse_kicks();
+    // A program that is over at once leaves no page, and would leave this one.
+    let had_page = k.m.page.withdraw();
     let mut signals = None;
     os::set_timer_slack(k.thread(t).slacks()[0]);
     let result = caught::with_handlers_caught(me, || {
@@ -265,6 +270,10 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     }
     caught::hand_in(me);
     Linux(k).keep_times();
+    alone::reinstall(k, !0);
+    if had_page {
+        k.m.page.announce(k.m.service.tid());
+    }
     // If a signal has come before the call, its handler comes first, and then the call.
     result
 }

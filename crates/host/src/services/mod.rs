@@ -1,6 +1,7 @@
 //! The life of a process beside running its threads: it begins, forks, executes, lends its memory, receives signals, watches
 //! its CPUs and stops.
 
+pub(crate) mod alone;
 pub(crate) mod borrower;
 pub(crate) mod caught;
 pub mod exec;
@@ -8,4 +9,5 @@ pub(crate) mod fork;
 pub(crate) mod service;
 pub mod start;
 pub(crate) mod stops;
+pub(crate) mod unborn;
 pub(crate) mod watch;

@@ -13,8 +13,8 @@ use crate::carriers::receive::STANDARD;
 use crate::carriers::service_state::{CALL, CALL_NO_ROOM};
 use crate::carriers::{alarms, outside};
 use crate::process::Process;
-use crate::services::stops;
 use crate::services::watch::Watch;
+use crate::services::{alone, stops};
 use crate::serving::{identity, takeover};
 use abi::clone_flags as cf;
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
@@ -23,7 +23,7 @@ use ids::{CpuId, Nanos};
 use linux::{Linux, left};
 use sync::atomic::Ordering::*;
 
-/// Starts it, as the second host thread of the process.
+/// Starts it, as the second host thread of the process, and leaves the page that it answers for.
 ///
 /// Where the host allows no second one (RLIMIT_NPROC, `pids.max`, memory), the program has one thread: others are refused with
 /// EAGAIN, as the host would refuse them, for nobody would watch over them. Its carrier takes signals when it is idle
@@ -36,6 +36,7 @@ pub(crate) fn start(k: &Process) {
             "no service thread (error {error}): threads are refused, and signals from outside arrive when the program sleeps"
         ));
     }
+    k.m.page.announce(k.m.service.tid());
 }
 
 /// Whether there is one, after another attempt if need be. The caller serves the process's only thread.
@@ -102,7 +103,10 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
     let rounds = &m.receiving.rounds;
     loop {
         held = held.and_then(|info| deliver(k, info));
-        outside::serve(|info| deliver(k, info));
+        outside::serve(|info| match Publisher::is_request(&info) {
+            true => page.ask(),
+            false => drop(deliver(k, info)),
+        });
         let left = service.left.load(SeqCst);
         service.heeded.store(left, SeqCst);
         stops::serve(k, left);
@@ -221,17 +225,25 @@ pub(crate) fn leave(k: &Process, set: u64) {
 
 /// Returns the signal if there is no room for it.
 fn deliver(k: &Process, info: SigInfo) -> Option<SigInfo> {
+    // It has no CPU: every CPU that must look is kicked.
+    deliver_on(k, CpuId::NONE, info)
+}
+
+/// The same by the carrier of a CPU, which looks itself.
+fn deliver_on(k: &Process, cpu: CpuId, info: SigInfo) -> Option<SigInfo> {
     if request::serve(k, &info) || neighbour::serve(k, &info) {
         return None;
     }
-    // It has no CPU: every CPU that must look is kicked.
-    let refused = Linux(k).signal_from_host(CpuId::NONE, info) == Err(Errno::EAGAIN);
+    let refused = Linux(k).signal_from_host(cpu, info) == Err(Errno::EAGAIN);
     (refused && info.code() != si_code::TIMER).then_some(info)
 }
 
 /// See [`kernel::Machine::receive`].
 pub(crate) fn settle(k: &Process, awaited: Option<Signal>) {
     let receiving = &k.m.receiving;
+    if k.m.service.is_alone() && !settle_alone(k) {
+        return;
+    }
     if k.m.service.tid() == 0 {
         let _turn = receiving.turn.lock();
         while stand_in(k) {}
@@ -244,6 +256,35 @@ pub(crate) fn settle(k: &Process, awaited: Option<Signal>) {
     if !awaited.is_some_and(|signal| taken.contains(signal)) {
         receiving.rounds.settle(&k.m, &k.m.service);
     }
+}
+
+/// By the carrier of a process that is alone: what has been noted goes to the kernel, but for requests and signals that queue, which
+/// are left to the service thread. Says whether there are such.
+pub(crate) fn serve_noted(k: &Process) -> bool {
+    let mut rest = false;
+    outside::serve(|info| {
+        if request::is_one(&info) || outside::SIGNALS & 1 << (info.signo() - 1) != 0 {
+            outside::keep(&info.to_bytes());
+            rest = true;
+        } else {
+            deliver_on(k, Carrier::me().cpu(), info);
+        }
+    });
+    rest
+}
+
+/// The same in a process that is alone. True if there is something that only the service thread takes: now there is one.
+fn settle_alone(k: &Process) -> bool {
+    let asked = serve_noted(k);
+    let due = left::pending(&k.m).0 & SERVICE_SET & !k.m.service.left.load(SeqCst);
+    if due & STANDARD != 0 {
+        receive(k, STANDARD);
+    }
+    let others = asked || due & !STANDARD != 0;
+    if others {
+        alone::end(k);
+    }
+    others
 }
 
 /// Takes all signals of the set to the kernel: which there were. One that a descriptor is to read goes back to the host, and

@@ -4,7 +4,7 @@ use crate::base::os::{self, nr};
 use crate::base::report;
 use crate::process::Process;
 use crate::process::debugger;
-use crate::services::service;
+use crate::services::{alone, service};
 use abi::args::{PR_GET_NAME, PR_GET_TID_ADDRESS};
 use arch::{base, syscall};
 use ids::CpuId;
@@ -38,8 +38,9 @@ pub fn begin(k: &'static Process) -> ids::ThreadIdx {
 
 /// From now on signals from outside arrive: mask and dispositions are the program's.
 pub fn open(k: &Process) {
-    service::start(k);
-    k.m.page.announce(k.m.service.tid());
+    if !alone::begin(k) {
+        service::start(k);
+    }
 }
 
 /// Registrations that the loader made with the host for the main thread before we came: they are ours from now on.

@@ -3,6 +3,7 @@
 use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
 use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
+use crate::process::Process;
 use crate::serving::{delegate, identity, lookout};
 use ids::{CpuId, ThreadIdx};
 use kernel::{Call, Next, Trap};
@@ -60,13 +61,26 @@ pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: is
 
 /// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
 /// take ends it early.
-pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> isize {
+///
+/// `look` is what the carrier of a process that is alone does when a handler has something for it.
+pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call, look: impl Fn(&Process)) -> isize {
     let k = me.process();
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
-    os::sigprocmask(2, WAITING_MASK);
+    // The tick of a process that is alone comes to the wait.
+    let mut closed = !k.m.service.is_alone();
+    if closed {
+        os::sigprocmask(2, WAITING_MASK);
+    }
     me.begin_waiting();
     let result = loop {
+        if me.stirred.load(SeqCst) {
+            look(k);
+        }
+        if !closed && !k.m.service.is_alone() {
+            closed = true;
+            os::sigprocmask(2, WAITING_MASK);
+        }
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
         }
@@ -86,7 +100,9 @@ pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call) -> is
     me.end_waiting();
     host_carrier.store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);
-    os::sigprocmask(2, CARRIER_MASK);
+    if closed {
+        os::sigprocmask(2, CARRIER_MASK);
+    }
     k.m.accompany(t, result)
 }
 

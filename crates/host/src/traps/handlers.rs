@@ -6,10 +6,11 @@
 
 use crate::base::dispositions::*;
 use crate::base::{os, report, sites};
-use crate::carriers::carrier::{BORROWED, Carrier};
+use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
 use crate::carriers::outside;
+use crate::carriers::preempt::{look, preempt, stir};
 use crate::process::end;
-use crate::services::borrower;
+use crate::services::{alone, borrower};
 use crate::serving::identity;
 use crate::traps::run;
 use arch::context::{flag, pending, reg};
@@ -56,21 +57,6 @@ fn kicked(me: &Carrier) -> u32 {
     pending::KICK | if me.alarms.was_rung() { pending::TIMER } else { 0 }
 }
 
-/// The carrier looks at what is pending, from wherever it is.
-fn look(me: &Carrier, frame: &mut HostFrame) {
-    let rip = frame.rip();
-    if !in_image(rip) {
-        preempt(me, frame);
-    } else if (entry::resume_start()..entry::resume_end()).contains(&rip) {
-        frame.divert(entry::again(), me.gs.kernel_stack);
-    } else if me.brief.load(Relaxed) {
-        me.gs.interrupt.store(1, Relaxed);
-        if let Some(to) = entry::interrupted(rip) {
-            frame.set_rip(to);
-        }
-    }
-}
-
 /// Tick and kick.
 unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
@@ -90,25 +76,10 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
         kicked(me)
     };
     me.gs.pending.fetch_or(bits, AcqRel);
-    look(me, frame);
-}
-
-/// Takes the thread's state out of the frame; the carrier continues in the kernel. False without memory for it: the
-/// thread continues, and the next tick tries again.
-fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
-    // SAFETY: the carrier is in user code, so it has a current thread, whose context is its own.
-    let context = unsafe { &mut *me.gs.context };
-    let mut buffer = context.xbuf;
-    if buffer.is_null() {
-        buffer = me.buffer.swap(core::ptr::null_mut(), Relaxed);
-        if buffer.is_null() {
-            return false;
-        }
+    if me.process().m.service.is_alone() {
+        stir(me, frame);
     }
-    // SAFETY: the frame is the host's, the buffer one of ours.
-    unsafe { frame.copy_out(context, buffer) };
-    frame.land(entry::entresol_entry_preempt as *const () as u64, me.gs.kernel_stack);
-    true
+    look(me, frame);
 }
 
 /// Ends a host call.
@@ -137,6 +108,8 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
 fn note(info: &HostInfo, frame: &mut HostFrame) {
     let me = arch::base::has_gs().then(Carrier::me);
     match me {
+        Some(me) if me.gs.borrowed == UNBORN => alone::note(me, info, frame),
+        Some(me) if me.gs.borrowed == 0 && me.process().m.service.is_alone() => alone::note(me, info, frame),
         Some(me) if me.gs.borrowed == BORROWED => borrower::sent(me, info, frame),
         _ => outside::note(me.map(|me| &me.process().m.service), &info_bytes(info)),
     }
@@ -167,7 +140,7 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
 /// The thread makes a system call with flags that the entries do not keep: all of its state is copied out, as for a
 /// preemption, and the flags come back with that. False in a vfork child, which has no kernel to enter, or without memory.
 fn copy_call(frame: &mut HostFrame, rip: u64, library: u32) -> bool {
-    if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 || !preempt(Carrier::me(), frame) {
+    if !arch::base::has_gs() || Carrier::me().gs.borrowed == BORROWED || !preempt(Carrier::me(), frame) {
         return false;
     }
     // SAFETY: as in `preempt`, which has filled it.

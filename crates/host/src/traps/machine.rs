@@ -6,7 +6,7 @@ use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
 use crate::process::Host;
 use crate::process::{end, states, survey};
-use crate::services::{service, stops};
+use crate::services::{alone, service, stops};
 use crate::serving::{identity, takeover};
 use abi::args::{CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
 use abi::frame::Registers;
@@ -178,6 +178,7 @@ impl Machine for Host {
     }
 
     fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
+        alone::end(Carrier::my_process());
         if self.service.is_missing() && !service::start_again(Carrier::my_process()) {
             return Err(NoMemory);
         }
@@ -322,6 +323,7 @@ impl Machine for Host {
     }
 
     fn stops_changed(&self) {
+        alone::reinstall(Carrier::my_process(), 1 << (Signal::CHLD.raw() - 1));
         stops::changed(Carrier::my_process());
     }
 

@@ -5,12 +5,12 @@
 
 use crate::base::{os, report};
 use crate::carriers::ahead::Seen;
-use crate::carriers::carrier::{Carrier, IDLE_LOOKS, SERVICE};
+use crate::carriers::carrier::{Carrier, IDLE_LOOKS, SERVICE, UNBORN};
 use crate::carriers::poller::EVENTS;
 use crate::process::Host;
 use crate::process::{end, survey};
 use crate::services::exec;
-use crate::services::{borrower, fork, service};
+use crate::services::{alone, borrower, fork, service, unborn};
 use crate::serving::away::{away, wait_for_seat, waiting_call};
 use crate::serving::identity::seats::{carry_out_change, leave_idle, pass_on};
 use crate::serving::identity::tracer::to_first;
@@ -131,12 +131,13 @@ extern "C" fn on_other(context: *mut Context) -> ! {
 
 /// Any call, all of whose state the handler of a host signal has put into the context.
 extern "C" fn on_copied(context: *mut Context) -> ! {
-    let me = Carrier::me();
+    let call = call_of(context);
+    let me = unborn::born();
     let k = me.process();
     me.refill(&k.m.buffers);
     // SAFETY: the handler filled it for this carrier.
     k.here(me.cpu()).count_call(unsafe { (*context).library });
-    leave(follow(me, k.trap(me.cpu(), Trap::Call(call_of(context)))))
+    leave(follow(me, k.trap(me.cpu(), Trap::Call(call))))
 }
 
 #[inline(never)]
@@ -148,10 +149,18 @@ fn follow_long(context: *const Context, brief: Brief) -> *mut Context {
 #[cold]
 #[inline(never)]
 fn borrowed_call(context: *mut Context) -> *mut Context {
-    let call = call_of(context);
+    let (me, call) = (Carrier::me(), call_of(context));
     // SAFETY: the entry filled it for this carrier.
     let c = unsafe { &mut *context };
-    borrower::call(Carrier::me(), c, call);
+    if me.gs.borrowed == UNBORN {
+        let Some(result) = unborn::call(me, &call) else {
+            let me = unborn::be_born(me);
+            return follow(me, me.process().trap(me.cpu(), Trap::Call(call)));
+        };
+        c.r[arch::context::reg::RAX] = result as u64;
+        return context;
+    }
+    borrower::call(me, c, call);
     context
 }
 
@@ -168,7 +177,7 @@ fn release_buffer(me: &Carrier, c: &mut Context) {
 
 /// A host signal found user code: from [`entry::entresol_entry_preempt`].
 extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
-    let me = Carrier::me();
+    let me = unborn::born();
     let k = me.process();
     me.refill(&k.m.buffers);
     if me.fault.pending.swap(false, Relaxed) {
@@ -188,7 +197,7 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
 
 /// A mark was left while the thread was on its way out: from `entresol_again`.
 extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
-    let me = Carrier::me();
+    let me = unborn::born();
     if Carrier::is_borrowed() {
         borrower::again(me);
     }
@@ -210,6 +219,7 @@ fn interrupted(me: &Carrier) -> Next {
     if bits & pending::TIMER != 0 {
         lookout::post_if_needed(me);
     }
+    alone::look(me.process());
     let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
     me.process().trap(me.cpu(), trap)
 }
@@ -230,7 +240,7 @@ extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
 #[inline(always)]
 fn follow(me: &'static Carrier, next: Next) -> *mut Context {
     match next {
-        Next::Run(t) => load(me, t),
+        Next::Run(t) if !me.process().m.service.is_alone() => load(me, t),
         other => follow_slow(me, other),
     }
 }
@@ -238,7 +248,15 @@ fn follow(me: &'static Carrier, next: Next) -> *mut Context {
 #[inline(never)]
 fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     loop {
+        if let Next::Host { busy, .. } = next {
+            alone::before_host(me, busy);
+        }
         next = match next {
+            // A forked child goes on in its parent's context.
+            Next::Run(t) if me.gs.borrowed == UNBORN => return me.process().m.contexts.get(t),
+            Next::Run(_) if me.process().m.service.is_alone() && alone::heed(me) => {
+                me.process().trap(me.cpu(), Trap::Interrupt { timer: false, kick: true })
+            }
             Next::Run(t) if fits(me, t) => return load(me, t),
             Next::Run(t) => pass_on(me, t),
             Next::Idle { until } => idle(me, until),
@@ -249,9 +267,9 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
                 true if Linux(me.process()).would_wait(&call) => linux::TRY_AGAIN,
                 true => {
                     me.process().m.service.watch();
-                    waiting_call(me, thread, call)
+                    waiting_call(me, thread, call, alone::look)
                 }
-                false => waiting_call(me, thread, call),
+                false => waiting_call(me, thread, call, alone::look),
             }),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
@@ -281,8 +299,14 @@ fn carry_out(me: &'static Carrier, what: Process) -> Next {
             k.m.records.flush();
             exec::by_thread(&k.m.handover, t, &call)
         }
-        Process::Rights(call) => return carry_out_change(me, k.current(me.cpu()), &call),
-        Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => return borrower::lend(me, &args),
+        Process::Rights(call) => {
+            alone::end(k);
+            return carry_out_change(me, k.current(me.cpu()), &call);
+        }
+        Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => {
+            alone::end(k);
+            return borrower::lend(me, &args);
+        }
         Process::Clone(args) => return fork::fork(me, &args),
     };
     k.process_done(me.cpu(), result)
@@ -358,6 +382,7 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
 
 /// Nothing to run: look around for a while, then sleep until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
+    alone::before_wait(me);
     let next = leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
     next.unwrap_or_else(|| sleep(me, until))
 }
@@ -435,6 +460,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     Linux(k).descriptors_ready(if seated { cpu } else { CpuId::NONE }, &events[..found]);
     if seated {
         k.sched.idle_state(cpu, Idle::Spinning);
+        alone::look(k);
         let due = left == Some(Nanos::ZERO) && !early;
         let timer = due || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
         let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });

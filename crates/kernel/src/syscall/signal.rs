@@ -75,7 +75,8 @@ impl<M: Machine> Kernel<M> {
             if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
                 M::Personality::ignore(&self.m, signal, ignored, SaFlags(children));
             }
-            if SigSet::STOP.contains(signal) && action.handler != before.handler {
+            // What the host was told replaces an action of the machine's own.
+            if signal == Signal::CHLD || SigSet::STOP.contains(signal) && action.handler != before.handler {
                 self.m.stops_changed();
             }
         }

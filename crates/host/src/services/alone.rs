@@ -1,0 +1,301 @@
+//! A process without a service thread: how every process begins, and how one stays that has one thread.
+//!
+//! The only carrier lets those of the program's signals through that the thread does not block. Where the program has no handler,
+//! the host does what the program wants: it ends, stops or continues the process, or ignores the signal. Standard signals
+//! with a handler come to `on_arrival`, which makes the carrier hand them to the kernel. All others
+//! stay pending at the host, and are received when the thread unblocks them or makes a call before whose return
+//! they must have arrived ([`service::settle`](super::service::settle)).
+//!
+//! A process that is a few milliseconds old leaves its page ([`look`]). From then on it removes that before a signal ends it
+//! (`on_fatal`), and a request of a tool comes to a handler (`on_request`).
+//!
+//! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower, a change
+//! of rights, the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
+//!
+//! | word of `Service` | meaning while `alone` is set; only the carrier uses them |
+//! |---|---|
+//! | `open` | the signals that the carrier lets through |
+//! | `takes` | the signals with a handler that the thread did not block when it was looked at last |
+//! | `installed` | the signals whose action at the host is `on_arrival` |
+//! | `until` | when it leaves its page; MAX: it has |
+
+use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
+use crate::base::{os, report};
+use crate::carriers::carrier::Carrier;
+use crate::carriers::outside;
+use crate::carriers::preempt::{look as look_from, stir};
+use crate::carriers::receive::{STANDARD, URGENT};
+use crate::process::Process;
+use crate::services::{caught, service};
+use abi::{SigSet, Signal, si_code};
+use arch::context::pending;
+use arch::frame::HostFrame;
+use ids::{Nanos, ThreadIdx};
+use kernel::Machine;
+use kernel::wait::Wait;
+use sync::atomic::Ordering::*;
+
+/// How long a process does without a page.
+pub(crate) const PATIENCE: Nanos = Nanos::from_millis(4);
+const LEFT: u64 = u64::MAX;
+/// The signals whose handlers the carrier runs by itself: of each kind one is pending at a time, so a slot is enough to note it.
+const HANDLED: u64 = STANDARD;
+
+/// The process, whose caller is its only host thread, begins without a service thread; false if it can't: records are
+/// carried away by that thread, and without a timer nobody would see that it is time for a page.
+pub(crate) fn begin(k: &Process) -> bool {
+    let me = Carrier::me();
+    if k.m.records.are_made() {
+        return false;
+    }
+    let until = os::clock_gettime(1) + PATIENCE;
+    if !me.alarms.can_be_set(me.tid.load(Relaxed), until) {
+        return false;
+    }
+    k.m.service.until.store(until.0, Relaxed);
+    k.m.service.alone.store(true, Relaxed);
+    heed(me);
+    true
+}
+
+/// The process gets a service thread, if it has none because it needed none.
+#[inline]
+pub(crate) fn end(k: &Process) {
+    if k.m.service.is_alone() {
+        end_now(k);
+    }
+}
+
+#[cold]
+fn end_now(k: &Process) {
+    os::sigprocmask(2, CARRIER_MASK);
+    k.m.service.open.store(0, Relaxed);
+    k.m.service.alone.store(false, Relaxed);
+    os::open_room();
+    service::start(k);
+    os::close_room();
+}
+
+/// The carrier, at a moment when it holds no lock, does what a handler has asked for: the process leaves its page, or gets a
+/// service thread because a tool has asked for something.
+#[inline]
+pub(crate) fn look(k: &Process) {
+    if k.m.service.is_alone() {
+        look_now(k);
+    }
+}
+
+#[cold]
+fn look_now(k: &Process) {
+    Carrier::me().stirred.store(false, SeqCst);
+    if outside::is_due(k.m.pid) && service::serve_noted(k) {
+        return end_now(k);
+    }
+    let until = k.m.service.until.load(Relaxed);
+    if until == LEFT {
+        return;
+    }
+    if os::clock_gettime(1).0 >= until {
+        return leave_page(k);
+    }
+    // The timer may have been set to an earlier time since.
+    let me = Carrier::me();
+    me.alarms.set(&k.m.service, me.tid.load(Relaxed), Nanos(until), None);
+}
+
+/// The process is about to execute a program, while which another handler takes signals: none comes to ours from now on. Says
+/// whether one that has come goes first.
+pub(crate) fn close(k: &Process) -> bool {
+    if !k.m.service.is_alone() {
+        return false;
+    }
+    os::sigprocmask(2, CARRIER_MASK);
+    k.m.service.open.store(0, Relaxed);
+    look_now(k);
+    k.interrupted(THREAD)
+}
+
+/// The process is old enough to be seen.
+fn leave_page(k: &Process) {
+    let [blocked, ignored, caught] = k.shown_signals(THREAD);
+    if needs_service_thread(blocked.0, ignored.0, caught.0) {
+        return end_now(k);
+    }
+    k.m.service.until.store(LEFT, Relaxed);
+    let set = |signal, handler: u64| report::sigaction(signal, Some(&dispositions::action(handler, 0)));
+    set(Signal::URG.raw(), on_request as *const () as u64);
+    for signal in FATAL.into_iter().filter(|signal| !(ignored | caught).contains(*signal)) {
+        set(signal.raw(), on_fatal as *const () as u64);
+    }
+    k.m.page.announce(k.m.pid);
+    heed(Carrier::me());
+}
+
+/// Whether signals or requests would not arrive while a process with a page computes: a signal that queues has a handler, or
+/// that of the requests is not as by default.
+fn needs_service_thread(blocked: u64, ignored: u64, caught: u64) -> bool {
+    caught & !blocked & !HANDLED != 0 || (blocked | ignored | caught) & URGENT != 0
+}
+
+/// The signals that end a process by default and that others may send; those of real time are left to the readers of pages.
+const FATAL: [Signal; 12] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::ABRT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::PIPE,
+    Signal::ALRM,
+    Signal::TERM,
+    Signal::XCPU,
+    Signal::VTALRM,
+    Signal::PROF,
+];
+
+/// The thread returns to user code, and its mask or the process's actions may be others than before: the host is told. Says
+/// whether a signal has come that was blocked until now.
+#[inline]
+pub(crate) fn heed(me: &Carrier) -> bool {
+    let (k, service) = (me.process(), &me.process().m.service);
+    let [blocked, ignored, caught] = k.shown_signals(THREAD).map(|set| set.0);
+    let left = service.until.load(Relaxed) == LEFT;
+    if left && needs_service_thread(blocked, ignored, caught) {
+        end_now(k);
+        return false;
+    }
+    let handled = caught & HANDLED;
+    if handled != service.installed.load(Relaxed) {
+        install(k, handled);
+    }
+    let open = open(blocked, caught & !handled) | if left { URGENT } else { 0 };
+    if open != service.open.load(Relaxed) {
+        service.open.store(open, Relaxed);
+        os::sigprocmask(2, CARRIER_MASK & !open);
+    }
+    let takes = caught & !blocked;
+    let before = service.takes.load(Relaxed);
+    if takes != before {
+        service.takes.store(takes, Relaxed);
+    }
+    match takes & !before {
+        0 => return false,
+        // Those that were pending have come to the handler.
+        news if news & !HANDLED == 0 => look_now(k),
+        _ => k.m.receive(None),
+    }
+    k.interrupted(THREAD)
+}
+
+/// The host gets our handler for these signals of the program's, and has the default action for those that had a handler before.
+#[cold]
+fn install(k: &Process, handled: u64) {
+    let before = k.m.service.installed.swap(handled, Relaxed);
+    let each = |set: u64, handler: u64| SigSet(set).iter().for_each(|signal| caught::set(signal, handler));
+    each(handled & !before, on_arrival as *const () as u64);
+    let gone = before & !handled & !k.ignored().0;
+    let fatal = FATAL.iter().fold(0, |set, signal| set | SigSet::only(*signal).0);
+    let fatal = if k.m.service.until.load(Relaxed) == LEFT { gone & fatal } else { 0 };
+    each(gone & !fatal, 0);
+    each(fatal, on_fatal as *const () as u64);
+}
+
+/// Those with handlers whose handlers of ours the host may have lost: it gets them again.
+pub(crate) fn reinstall(k: &Process, set: u64) {
+    k.m.service.installed.fetch_and(!set, Relaxed);
+}
+
+/// The carrier is about to wait in the host. `busy`: its CPU has other things to do meanwhile.
+#[inline]
+pub(crate) fn before_host(me: &Carrier, busy: bool) {
+    let k = me.process();
+    if busy {
+        end(k);
+    }
+    before_wait(me);
+    look(k);
+}
+
+/// The carrier is about to sleep, or to wait in the host.
+#[inline]
+pub(crate) fn before_wait(me: &Carrier) {
+    if me.process().m.service.is_alone() {
+        before_wait_now(me);
+    }
+}
+
+#[cold]
+fn before_wait_now(me: &Carrier) {
+    let k = me.process();
+    let [blocked, _, caught] = k.shown_signals(THREAD);
+    if caught.0 & !blocked.0 & !HANDLED != 0 || k.thread(THREAD).wait.kind() == Wait::Signal {
+        return end_now(k);
+    }
+    // The call may have a mask of its own.
+    heed(me);
+}
+
+/// The thread of a process that is alone.
+const THREAD: ThreadIdx = ThreadIdx(0);
+
+/// The signals that the only carrier of a process lets through: those that its thread does not block and that have no handler.
+/// Requests of tools are let through when there is a handler for them.
+fn open(blocked: u64, caught: u64) -> u64 {
+    SERVICE_SET & !blocked & !caught & !URGENT
+}
+
+/// The same for a child that `t` forks.
+pub(crate) fn open_for(k: &Process, t: ThreadIdx) -> u64 {
+    let [blocked, _, caught] = k.shown_signals(t).map(|set| set.0);
+    open(blocked, caught)
+}
+
+/// In a handler: somebody else has sent a signal that the carrier cannot block. Those that queue stay at the host until this
+/// one has been delivered.
+pub(crate) fn note(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
+    outside::note(None, &dispositions::info_bytes(info));
+    if outside::SIGNALS & 1 << (info.signal - 1) != 0 {
+        frame.sigmask |= outside::SIGNALS;
+    }
+    stir(me, frame);
+    me.gs.pending.fetch_or(pending::KICK, AcqRel);
+    look_from(me, frame);
+}
+
+/// A signal for which the program has a handler.
+unsafe extern "C" fn on_arrival(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if arch::base::has_gs() {
+        note(Carrier::me(), info, frame);
+    }
+}
+
+/// A tool asks for something. Others that send this signal are ignored, as by default.
+unsafe extern "C" fn on_request(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    // SAFETY: the host passes both.
+    let (info, frame) = unsafe { (&*info, &mut *frame) };
+    if !arch::base::has_gs() || info.code != si_code::QUEUE {
+        return;
+    }
+    let me = Carrier::me();
+    if me.gs.borrowed != 0 || !me.process().m.service.is_alone() {
+        return;
+    }
+    note(me, info, frame);
+}
+
+/// The process ends by this signal, which has its default action.
+unsafe extern "C" fn on_fatal(signal: i32, _: *const HostInfo, _: *mut HostFrame) {
+    arch::base::allow_misaligned();
+    let pid = os::getpid();
+    // A child may have the handler and the block of its parent, but not the page.
+    if arch::base::has_gs() && Carrier::my_process().m.pid == pid {
+        Carrier::my_process().m.page.remove();
+    }
+    dispositions::die_again(signal);
+    // It comes when the handler returns.
+    os::send(pid, os::gettid(), signal);
+}

@@ -1,0 +1,164 @@
+//! A forked child before it has a kernel.
+//!
+//! Many children only exit, or execute a program soon. So `fork` gives a child no kernel: it goes on with a copy of its
+//! parent's context, on a copy of the block of its parent's carrier, which is marked [`UNBORN`]. The few calls that a child makes
+//! in order to begin and end are passed to the host ([`call`]). By any other trap it is born ([`be_born`]): then
+//! it gets a kernel of its own, and the trap is handled by that. So it is after a few milliseconds, by a timer.
+//!
+//! Of its parent's memory it uses the context, the block and the signal stack, which nobody else wrote to at the time of the fork. It
+//! takes none of the parent's locks, whose holders it does not have.
+//!
+//! Signals are as in a process that is [`alone`]: those that the host treats as the program wants are let through, the others
+//! stay pending at the host until the child is born.
+
+use crate::base::clock::Clock;
+use crate::base::dispositions::{self, CARRIER_MASK};
+use crate::base::os::{self, nr};
+use crate::carriers::alarms;
+use crate::carriers::carrier::{Carrier, KERNEL_STACK, UNBORN};
+use crate::process::{Host, found};
+use crate::services::alone;
+use crate::services::start::{begin, open};
+use abi::{CloneArgs, clone_flags as cf};
+use alloc::boxed::Box;
+use arch::context::reg;
+use arch::{Context, base, syscall};
+use ids::ThreadIdx;
+use kernel::{Call, Config, Kernel, Machine, Next};
+use linux::{Inheritance, Linux};
+use sync::atomic::Ordering::*;
+
+/// What a child has from its parent, and what it has done itself so far.
+pub(crate) struct Birth {
+    /// The thread that forked, and the arguments with which it did.
+    pub thread: ThreadIdx,
+    pub args: CloneArgs,
+    pub inherited: Inheritance,
+    pub clock: Clock,
+    /// The signals that the carrier lets through.
+    pub open: u64,
+    /// The timer by which it is born at the latest; -1: none.
+    pub timer: i32,
+    /// The list of robust futexes that the child has registered; 0: none.
+    pub robust_list: u64,
+}
+
+/// Goes on in a forked child, in the middle of the call: without a kernel if it can do so for a while.
+pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
+    let (k, t) = (me.process(), birth.thread);
+    dispositions::dispatch_on();
+    me.gs.pending.store(0, Relaxed);
+    me.gs.interrupt.store(0, Relaxed);
+    k.m.with_context(t, |context| {
+        context.r[reg::RAX] = 0;
+        if birth.args.stack != 0 {
+            context.r[reg::RSP] = birth.args.stack + birth.args.stack_size;
+        }
+    });
+    // Only a kernel enforces limits and makes records.
+    let waits = k.config().limits.is_empty() && !k.m.records.are_made();
+    birth.timer = waits.then(|| alarms::make_one(alone::PATIENCE)).flatten().unwrap_or(-1);
+    let (waits, open) = (birth.timer >= 0, birth.open);
+    me.borrower.store(Box::into_raw(birth).cast(), Relaxed);
+    if waits {
+        // SAFETY: this carrier's own block.
+        unsafe { (*base::gs()).borrowed = UNBORN };
+        if open != k.m.service.open.load(Relaxed) {
+            os::sigprocmask(2, CARRIER_MASK & !open);
+        }
+        return Next::Run(t);
+    }
+    let me = be_born(me);
+    let k = me.process();
+    Next::Run(k.current(me.cpu()))
+}
+
+/// The caller's block, after birth if its process is not born yet: at the beginning of a trap.
+#[inline(always)]
+pub(crate) fn born() -> &'static Carrier {
+    let me = Carrier::me();
+    if me.gs.borrowed == UNBORN { be_born(me) } else { me }
+}
+
+/// A call that the host answers as a kernel of the child's would: its result; `None` if it is another.
+pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
+    // SAFETY: set before the block was marked, and the child has one host thread.
+    let birth = unsafe { &mut *me.borrower.load(Relaxed).cast::<Birth>() };
+    let [a, b, ..] = call.args;
+    match call.nr {
+        nr::EXIT | nr::EXIT_GROUP => os::exit_group(a as i32),
+        nr::GETPID | nr::GETTID => Some(os::getpid() as isize),
+        nr::SET_ROBUST_LIST => {
+            // SAFETY: the program's own call, on its behalf.
+            let result = unsafe { syscall!(nr::SET_ROBUST_LIST, a, b) };
+            if result == 0 {
+                birth.robust_list = a;
+            }
+            Some(result)
+        }
+        _ => None,
+    }
+}
+
+/// The child gets a kernel, on whose first carrier the caller continues: that one's block. The thread is where it was.
+#[cold]
+#[inline(never)]
+pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
+    let parent = old.process();
+    // SAFETY: from `go_on`, and nobody looks at it again.
+    let birth = unsafe { Box::from_raw(old.borrower.load(Relaxed).cast::<Birth>()) };
+    let context = old.gs.context;
+    os::open_room();
+    (parent.m.settings.hooks.in_child)();
+    let Birth { thread: forker, args, inherited, clock, timer, robust_list, .. } = *birth;
+    let host = parent.m.for_child(parent.config().cpus, clock);
+    let config = Config { pid: ids::Pid(os::getpid()), uid: os::getuid(), ..parent.config().clone() };
+    // It is made on this kernel stack, and passed on by value several times before it is in its box.
+    const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
+    let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };
+    // The copy of the parent's. With CLONE_FILES it is the parent's own.
+    if let Some(fd) = parent.m.poller.descriptor().filter(|_| args.flags & cf::FILES == 0) {
+        os::close(fd as i32);
+    }
+    let k = found(new);
+    k.m.records.begin_child(k.config(), &parent.m.records);
+    let t = begin(k);
+    Linux(k).take_inheritance(t, inherited);
+    // SAFETY: a copy of the parent's, which nobody uses any more.
+    k.m.contexts.set_trapped(t, unsafe { *parent.m.contexts.trapped(forker) });
+    let thread = k.thread(t);
+    thread.robust_list.store(robust_list, Relaxed);
+    if args.flags & cf::CHILD_CLEARTID != 0 {
+        thread.clear_child_tid.store(args.child_tid, Relaxed);
+    }
+    let me = Carrier::me();
+    me.alarms.adopt(timer);
+    // SAFETY: the new thread's context, which this carrier has claimed, and a copy of the parent's, which nobody uses any more.
+    unsafe { move_in(old, me, &mut *k.m.contexts.get(t), &*context) };
+    open(k);
+    // What was noted or stayed pending meanwhile.
+    k.m.receive(None);
+    os::close_room();
+    me
+}
+
+/// The new thread continues where the one that forked, or the child since, was.
+///
+/// # Safety
+/// `mine` is the context of the calling carrier `me`.
+unsafe fn move_in(old: &Carrier, me: &Carrier, mine: &mut Context, before: &Context) {
+    // SAFETY: as the caller promises; plain data.
+    unsafe {
+        let claim = mine.claim.load(Relaxed);
+        core::ptr::copy_nonoverlapping(before, mine, 1);
+        mine.claim.store(claim, Relaxed);
+        mine.host_carrier.store(0, Relaxed);
+        // Whatever rights the caller had are those that all have here.
+        mine.identity.store(0, Relaxed);
+        (*base::gs()).xmm = old.gs.xmm;
+        *me.fault.info.get() = *old.fault.info.get();
+        *me.fault.trapped.get() = *old.fault.trapped.get();
+    }
+    me.fault.pending.store(old.fault.pending.load(Relaxed), Relaxed);
+    me.gs.pending.fetch_or(old.gs.pending.load(Relaxed), AcqRel);
+}
