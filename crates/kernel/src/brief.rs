@@ -1,8 +1,7 @@
-//! The fast path: the calls by which programs hand a CPU over, and the choice of the next thread.
+//! Where every system call enters, with the calls by which programs hand a CPU over, and the choice of the next thread.
 //!
-//! Each call is one straight piece of code whose decision fits into registers. [`Next`] goes through memory, where
-//! storing and reloading it in other pieces costs more than the decision itself. Cases that are not decided here go
-//! to `trap.rs`, which returns a [`Next`].
+//! [`Here::call`] is one straight piece of code whose decision, a [`Chosen`], fits into registers. [`Next`] goes through
+//! memory, where storing and reloading it in other pieces costs more than the decision itself.
 
 use crate::cpu::{self, Cpu};
 use crate::machine::{Call, Machine};
@@ -12,7 +11,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
-/// The next thread of the CPU.
+/// Who has the CPU next, or what comes before that can be said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Chosen {
@@ -24,25 +23,15 @@ pub enum Chosen {
     Search(Option<ThreadIdx>),
     /// Nothing has been chosen yet: somebody wants to see every choice.
     Watched(Prev),
-}
-
-/// The outcome of one of the commonest calls ([`Kernel::next`] says more).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Brief {
-    /// The CPU goes to somebody.
-    Chosen(Chosen),
-    /// The same, but the thread that waits now may have been given a signal meanwhile.
-    Hinted(ThreadIdx, Chosen),
-    /// The thread has its result, and somebody else shall have the CPU.
+    /// Another thread was chosen, but this one, which waits now, may have been given a signal meanwhile.
+    Hinted(ThreadIdx),
+    /// This thread has its result, and another one shall have the CPU.
     GiveUp(ThreadIdx),
-    /// The thread waits, and may have a signal.
+    /// This thread waits, and may have a signal.
     Block(ThreadIdx),
-    /// Nothing has been done yet: one of the rarer operations of `futex(2)`.
-    Futex(ThreadIdx),
 }
 
-const _: () = assert!(size_of::<Brief>() <= 16);
+const _: () = assert!(size_of::<Option<Chosen>>() <= 16);
 
 /// The CPU that a trap came to, looked up once.
 #[derive(Debug)]
@@ -70,39 +59,33 @@ impl<M: Machine> Kernel<M> {
 
     /// The current thread of `cpu` makes a system call.
     pub fn call(&self, cpu: CpuId, call: &Call) -> Next {
-        let brief = match call.nr {
-            abi::nr::SCHED_YIELD => Brief::Chosen(self.here(cpu).sched_yield()),
-            abi::nr::FUTEX => self.here(cpu).futex(call),
-            _ => return self.call_other(cpu, call),
-        };
-        self.next(cpu, call, brief)
+        let chosen = self.here(cpu).call(call);
+        self.conclude(cpu, call, chosen)
     }
 
-    /// The decision that a [`Brief`] stands for. `call` is the call that returned it.
+    /// The decision that the answer of [`Here::call`] to `call` stands for.
     #[inline(never)]
-    pub fn next(&self, cpu: CpuId, call: &Call, brief: Brief) -> Next {
-        match brief {
-            Brief::Chosen(chosen) => self.carry_on(cpu, chosen),
-            Brief::Hinted(t, chosen) => {
-                let next = self.carry_on(cpu, chosen);
-                self.look_after(cpu, t, next)
-            }
-            Brief::GiveUp(t) => self.give_up(cpu, t, Prev::Preempted),
-            Brief::Block(t) => self.block(cpu, t),
-            Brief::Futex(t) => {
-                let out = self.futex_rare(cpu, t, call);
-                self.after_call(cpu, t, call.nr, out)
-            }
+    pub fn conclude(&self, cpu: CpuId, call: &Call, chosen: Option<Chosen>) -> Next {
+        match chosen {
+            Some(chosen) => self.decide(cpu, chosen),
+            None => self.call_other(cpu, call),
         }
     }
 
+    /// The decision after a choice.
     #[inline(always)]
-    pub(crate) fn carry_on(&self, cpu: CpuId, chosen: Chosen) -> Next {
+    pub(crate) fn decide(&self, cpu: CpuId, chosen: Chosen) -> Next {
         match chosen {
             Chosen::Run(t) => Next::Run(t),
             Chosen::Leave(t) => self.exit(cpu, t),
             Chosen::Search(last) => self.search(cpu, last),
             Chosen::Watched(prev) => self.schedule_watched(cpu, prev),
+            Chosen::Hinted(t) => {
+                self.recheck_signals(cpu, t);
+                self.resched(cpu)
+            }
+            Chosen::GiveUp(t) => self.give_up(cpu, t, Prev::Preempted),
+            Chosen::Block(t) => self.block(cpu, t),
         }
     }
 
@@ -139,32 +122,45 @@ impl<'k, M: Machine> Here<'k, M> {
         self.sched.current().expect("a trap from a thread, but the CPU is idle")
     }
 
+    /// The current thread makes a system call. `None`: nothing has been done yet, and [`Kernel::call_other`] answers it.
+    #[inline(always)]
+    pub fn call(self, call: &Call) -> Option<Chosen> {
+        match call.nr {
+            abi::nr::SCHED_YIELD => Some(self.sched_yield()),
+            abi::nr::FUTEX => self.futex(call),
+            _ => None,
+        }
+    }
+
     /// `sched_yield(2)`.
     #[inline(always)]
-    pub fn sched_yield(self) -> Chosen {
+    fn sched_yield(self) -> Chosen {
         let t = self.current();
         self.k.set_result(t, 0);
         self.k.m.save(t);
         self.choose(Prev::Yield)
     }
 
-    /// `futex(2)`.
+    /// `futex(2)`, but for its rarer operations.
     #[inline(always)]
-    pub fn futex(self, call: &Call) -> Brief {
+    fn futex(self, call: &Call) -> Option<Chosen> {
         let t = self.current();
-        match self.k.futex_at_once(self.id, t, call) {
-            Some(Out::Done(result)) => self.done(t, result).map_or(Brief::GiveUp(t), Brief::Chosen),
+        Some(match self.k.futex_at_once(self.id, t, call)? {
+            Out::Done(result) => self.done(t, result).unwrap_or(Chosen::GiveUp(t)),
             // The two looks at the hint are those of `block`.
-            Some(Out::Blocked) => {
+            Out::Blocked => {
                 let thread = self.k.thread(t);
                 if thread.hint.load(Acquire) != 0 {
-                    return Brief::Block(t);
+                    return Some(Chosen::Block(t));
                 }
-                let chosen = self.choose(Prev::Block);
-                if thread.hint.load(Acquire) != 0 { Brief::Hinted(t, chosen) } else { Brief::Chosen(chosen) }
+                match self.choose(Prev::Block) {
+                    Chosen::Watched(_) => Chosen::Block(t),
+                    _ if thread.hint.load(Acquire) != 0 => Chosen::Hinted(t),
+                    chosen => chosen,
+                }
             }
-            _ => Brief::Futex(t),
-        }
+            _ => return None,
+        })
     }
 
     /// The current thread has its result; `None` if somebody else shall have the CPU.

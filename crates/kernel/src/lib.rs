@@ -74,7 +74,7 @@ use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use sched::Scheduler;
 use sync::CachePadded;
 
-pub use brief::{Brief, Chosen, Here};
+pub use brief::{Chosen, Here};
 pub use carried::Carried;
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};

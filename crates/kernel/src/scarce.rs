@@ -37,7 +37,7 @@ impl<M: Machine> Kernel<M> {
         // Ending the process needs no credentials.
         if thread.hint.load(Acquire) & hint::EXIT != 0 {
             self.cancel_wait(t);
-            return self.go_on(cpu);
+            return self.resched(cpu);
         }
         let at = self.m.clock(Clock::Monotonic) + span;
         self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });

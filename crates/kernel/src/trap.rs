@@ -151,7 +151,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// All other system calls.
+    /// A system call that [`Here::call`](crate::Here::call) leaves.
     #[inline(always)]
     pub fn call_other(&self, cpu: CpuId, call: &Call) -> Next {
         let t = self.current(cpu);
@@ -163,7 +163,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn after_call(&self, cpu: CpuId, t: ThreadIdx, nr: usize, out: Out) -> Next {
         match out {
             Out::Done(result) => match self.here(cpu).done(t, result) {
-                Some(chosen) => self.carry_on(cpu, chosen),
+                Some(chosen) => self.decide(cpu, chosen),
                 None => self.give_up(cpu, t, Prev::Preempted),
             },
             Out::Blocked => self.block(cpu, t),
@@ -201,16 +201,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn block(&self, cpu: CpuId, t: ThreadIdx) -> Next {
         // With a signal it does not wait at all, and keeps its place among its equals
         // (`signal_pending_state` in `__schedule`).
-        self.look_again(cpu, t);
+        self.recheck_signals(cpu, t);
         let next = self.schedule(cpu, Prev::Block);
-        self.look_after(cpu, t, next)
-    }
-
-    /// The second look at the hint of `t`, after the choice of who comes after it.
-    #[inline(always)]
-    pub(crate) fn look_after(&self, cpu: CpuId, t: ThreadIdx, next: Next) -> Next {
-        let woken = self.look_again(cpu, t);
-        if woken && self.sched.need_resched(cpu) { self.choose_again(cpu, next) } else { next }
+        if self.recheck_signals(cpu, t) && self.sched.need_resched(cpu) { self.resched(cpu) } else { next }
     }
 
     /// The machine has done what [`Next::Process`] asked; the current thread gets the result.
@@ -228,12 +221,12 @@ impl<M: Machine> Kernel<M> {
         self.know_carrier(cpu, self.m.now());
         let _ = self.on_timer(cpu);
         self.answer_asked(cpu);
-        self.go_on(cpu)
+        self.resched(cpu)
     }
 
     /// The thread that is current on `cpu` was chosen and has not been loaded, such as one whose CPU goes on while another
     /// carrier makes the host call of [`Next::Host`].
-    pub fn go_on(&self, cpu: CpuId) -> Next {
+    pub fn resched(&self, cpu: CpuId) -> Next {
         match self.sched.current(cpu) {
             Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
             Some(t) if self.ready(t) => self.exit(cpu, t),
@@ -283,7 +276,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     pub(crate) fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
         let chosen = self.here(cpu).choose(prev);
-        self.carry_on(cpu, chosen)
+        self.decide(cpu, chosen)
     }
 
     /// The same on a CPU that is idle.
@@ -303,7 +296,7 @@ impl<M: Machine> Kernel<M> {
         while last.is_some() {
             match self.here(cpu).choose(Prev::Block) {
                 Chosen::Search(next) => last = next,
-                chosen => return self.carry_on(cpu, chosen),
+                chosen => return self.decide(cpu, chosen),
             }
         }
         self.go_idle(cpu)
@@ -427,19 +420,8 @@ impl<M: Machine> Kernel<M> {
     /// After a thread has been marked as waiting: was something set before the mark was seen? Says
     /// whether it has been woken.
     #[inline(always)]
-    fn look_again(&self, cpu: CpuId, t: ThreadIdx) -> bool {
+    pub(crate) fn recheck_signals(&self, cpu: CpuId, t: ThreadIdx) -> bool {
         self.thread(t).hint.load(Acquire) != 0 && self.wake(cpu, t)
-    }
-
-    /// The choice was made before somebody more urgent woke up. Who was chosen has not been
-    /// loaded: there is nothing of it to save.
-    #[cold]
-    fn choose_again(&self, cpu: CpuId, next: Next) -> Next {
-        match next {
-            Next::Run(_) => self.schedule(cpu, Prev::Preempted),
-            Next::Idle { .. } => self.schedule_from_idle(cpu),
-            Next::Host { .. } | Next::Inline { .. } | Next::Process(_) => next,
-        }
     }
 
     /// The last station before user code.

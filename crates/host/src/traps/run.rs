@@ -19,7 +19,7 @@ use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Brief, Call, Chosen, Here, Machine, Next, Process, Trap};
+use kernel::{Call, Chosen, Here, Machine, Next, Process, Trap};
 use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
@@ -75,29 +75,30 @@ fn call_of(context: *const Context) -> Call {
     Call { nr: word(reg::RAX) as usize, args }
 }
 
+/// A system call that the kernel nearly always answers in registers: the entry has told which, so that only its part of
+/// [`Here::call`] is left here.
+#[inline(always)]
+fn on_call(context: *mut Context, call: impl FnOnce() -> Call) -> ! {
+    leave(match enter(context) {
+        None => borrowed_call(context),
+        Some(here) => match here.call(&call()) {
+            Some(Chosen::Run(t)) => load(Carrier::me(), t),
+            chosen => follow_long(context, chosen),
+        },
+    })
+}
+
 /// `sched_yield(2)`: from [`entry::entresol_entry_call`] and its twin, as the next two.
 ///
 /// The commonest calls each have a function and so a stack frame of their own: what one of them needs to keep in
 /// memory is no matter to the others.
 extern "C" fn on_yield(context: *mut Context) -> ! {
-    leave(match enter(context) {
-        None => borrowed_call(context),
-        Some(here) => match here.sched_yield() {
-            Chosen::Run(t) => load(Carrier::me(), t),
-            chosen => follow_long(context, Brief::Chosen(chosen)),
-        },
-    })
+    on_call(context, || Call { nr: entry::SCHED_YIELD, args: [0; 6] })
 }
 
 /// `futex(2)`.
 extern "C" fn on_futex(context: *mut Context) -> ! {
-    leave(match enter(context) {
-        None => borrowed_call(context),
-        Some(here) => match here.futex(&call_of(context)) {
-            Brief::Chosen(Chosen::Run(t)) => load(Carrier::me(), t),
-            brief => follow_long(context, brief),
-        },
-    })
+    on_call(context, || Call { nr: entry::FUTEX, ..call_of(context) })
 }
 
 /// The same while there are borrowers, which wait for words of ours at the host.
@@ -141,9 +142,9 @@ extern "C" fn on_copied(context: *mut Context) -> ! {
 }
 
 #[inline(never)]
-fn follow_long(context: *const Context, brief: Brief) -> *mut Context {
+fn follow_long(context: *const Context, chosen: Option<Chosen>) -> *mut Context {
     let me = Carrier::me();
-    follow(me, me.process().next(me.cpu(), &call_of(context), brief))
+    follow(me, me.process().conclude(me.cpu(), &call_of(context), chosen))
 }
 
 #[cold]
@@ -261,7 +262,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             Next::Run(t) => pass_on(me, t),
             Next::Idle { until } => idle(me, until),
             Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
-                me.process().go_on(me.cpu())
+                me.process().resched(me.cpu())
             }
             Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
                 true if Linux(me.process()).would_wait(&call) => linux::TRY_AGAIN,

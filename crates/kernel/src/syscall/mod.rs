@@ -53,6 +53,7 @@ impl<M: Machine> Kernel<M> {
             nr::PRCTL => self.sys_prctl(cpu, t, call),
             nr::ARCH_PRCTL => self.sys_arch_prctl(cpu, t, call),
             nr::GETCPU => self.sys_getcpu(cpu, a),
+            nr::FUTEX => self.futex_rare(cpu, t, call),
             nr::FUTEX_WAITV => self.sys_futex_waitv(cpu, t, call),
             nr::FUTEX_WAKE => self.sys_futex2_wake(cpu, t, call),
             nr::FUTEX_WAIT => self.sys_futex2_wait(cpu, t, call),

@@ -380,7 +380,7 @@ impl World {
                 let id = CpuId(cpu as u16);
                 assert_ne!(self.kernel.sched.current(id), Some(thread));
                 if busy {
-                    let next = self.kernel.go_on(id);
+                    let next = self.kernel.resched(id);
                     return self.obey(cpu, next);
                 }
                 None

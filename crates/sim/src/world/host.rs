@@ -32,7 +32,7 @@ impl World {
             }
         }
         if busy && n.is_multiple_of(2) {
-            let next = self.kernel.go_on(cpu);
+            let next = self.kernel.resched(cpu);
             return self.settle(cpu, next, self.config.cost.kick_send);
         }
         let s = &self.kernel.sched;
