@@ -39,7 +39,7 @@ pub use clone::{CloneArgs, clone_flags};
 pub use errno::Errno;
 pub use sched::{SchedAttr, sched_flags};
 pub use sigaction::{SIG_DFL, SIG_IGN, SaFlags, SigAction};
-pub use sigevent::{Notify, SigEvent};
+pub use sigevent::SigEvent;
 pub use siginfo::{SigInfo, si_code};
 pub use signo::Signal;
 pub use sigset::SigSet;

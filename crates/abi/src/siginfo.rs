@@ -17,6 +17,9 @@ pub mod si_code {
     pub const SEGV_MAPERR: i32 = 1;
     pub const SEGV_ACCERR: i32 = 2;
     pub const SEGV_PKUERR: i32 = 4;
+    /// A single step (SIGTRAP).
+    pub const TRAP_TRACE: i32 = 2;
+    /// An access that is not aligned, with EFLAGS.AC set (SIGBUS).
     pub const BUS_ADRALN: i32 = 1;
     pub const BUS_MCEERR_AO: i32 = 5;
     pub const CLD_EXITED: i32 = 1;

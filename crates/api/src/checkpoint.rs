@@ -1,5 +1,6 @@
 //! The data, and its JSON. Times are nanoseconds.
 
+use abi::SigEvent;
 use abi::checkpoint::{ProcessRecord, ThreadRecord, TimerRecord};
 use serde::{Deserialize, Serialize};
 
@@ -267,11 +268,6 @@ fn cpu_time([total, user, system]: [ids::Nanos; 3]) -> CpuTime {
     CpuTime { total: total.0, user: user.0, system: system.0 }
 }
 
-const SIGEV_SIGNAL: i32 = 0;
-const SIGEV_NONE: i32 = 1;
-const SIGEV_THREAD: i32 = 2;
-const SIGEV_THREAD_ID: i32 = 4;
-
 impl TimerState {
     fn new(r: &TimerRecord) -> Self {
         TimerState {
@@ -279,9 +275,9 @@ impl TimerState {
             clock: r.clock,
             clock_tid: r.clock_tid,
             notify: match r.notify {
-                SIGEV_NONE => Notify::None,
-                SIGEV_THREAD => Notify::Thread,
-                SIGEV_THREAD_ID => Notify::ThreadId,
+                SigEvent::NONE => Notify::None,
+                SigEvent::THREAD => Notify::Thread,
+                SigEvent::THREAD_ID => Notify::ThreadId,
                 _ => Notify::Signal,
             },
             signal: r.signo,
@@ -304,10 +300,10 @@ impl TimerState {
             id: self.id,
             clock: self.clock,
             notify: match self.notify {
-                Notify::Signal => SIGEV_SIGNAL,
-                Notify::None => SIGEV_NONE,
-                Notify::Thread => SIGEV_THREAD,
-                Notify::ThreadId => SIGEV_THREAD_ID,
+                Notify::Signal => SigEvent::SIGNAL,
+                Notify::None => SigEvent::NONE,
+                Notify::Thread => SigEvent::THREAD,
+                Notify::ThreadId => SigEvent::THREAD_ID,
             },
             signo: self.signal,
             tid: self.tid,

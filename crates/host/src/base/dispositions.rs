@@ -2,8 +2,8 @@
 
 use crate::base::os::{self, HostAction};
 use crate::base::report;
-use abi::SigSet;
 use abi::args::PR_SET_SYSCALL_USER_DISPATCH;
+use abi::{SigSet, Signal};
 use arch::{entry, syscall};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
@@ -12,12 +12,12 @@ pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-pub(crate) const SIGILL: i32 = 4;
-pub(crate) const SIGTRAP: i32 = 5;
-pub(crate) const SIGBUS: i32 = 7;
-pub(crate) const SIGFPE: i32 = 8;
-pub(crate) const SIGSEGV: i32 = 11;
-pub(crate) const SIGSYS: i32 = 31;
+pub(crate) const SIGILL: i32 = Signal::ILL.raw();
+pub(crate) const SIGTRAP: i32 = Signal::TRAP.raw();
+pub(crate) const SIGBUS: i32 = Signal::BUS.raw();
+pub(crate) const SIGFPE: i32 = Signal::FPE.raw();
+pub(crate) const SIGSEGV: i32 = Signal::SEGV.raw();
+pub(crate) const SIGSYS: i32 = Signal::SYS.raw();
 
 /// The signals of faults.
 pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);

@@ -22,8 +22,8 @@ use crate::base::report;
 use crate::carriers::carrier::Carrier;
 use crate::carriers::service_state::Service;
 use crate::carriers::table::Carriers;
-use abi::Errno;
 use abi::args::TIMER_ABSTIME;
+use abi::{Errno, SigEvent};
 use arch::syscall;
 use ids::Nanos;
 use sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
@@ -203,11 +203,8 @@ pub(crate) fn make_one(after: Nanos) -> Option<i32> {
 }
 
 fn create(tid: u32) -> Result<i32, Errno> {
-    const SIGEV_THREAD_ID: u32 = 4;
-    let mut event = [0u64; 8];
-    event[0] = os::COOKIE;
-    event[1] = os::SIGNAL_TICK as u64 | u64::from(SIGEV_THREAD_ID) << 32;
-    event[2] = u64::from(tid);
+    let (signo, notify) = (os::SIGNAL_TICK, SigEvent::THREAD_ID);
+    let event = SigEvent { value: os::COOKIE, signo, notify, tid: tid as i32 }.to_bytes();
     let mut id = -1i32;
     // SAFETY: the host reads the event and fills the id.
     let r = unsafe { syscall!(nr::TIMER_CREATE, 1, event.as_ptr(), &raw mut id) };

@@ -13,13 +13,12 @@ use crate::process::end;
 use crate::services::{alone, borrower};
 use crate::serving::identity;
 use crate::traps::run;
+use abi::si_code;
 use arch::context::{flag, pending, reg};
 use arch::frame::HostFrame;
 use arch::{entry, user};
 use sync::atomic::Ordering::*;
 
-const SI_TIMER: i32 = -2;
-const SYS_USER_DISPATCH: i32 = 2;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
 /// Installs the handlers of the process.
@@ -34,11 +33,6 @@ pub fn install() {
         report::sigaction(signal, Some(&action(on_fault as *const () as u64)));
     }
 }
-
-/// Of a SIGBUS: an access that is not aligned, with EFLAGS.AC set.
-const BUS_ADRALN: i32 = 1;
-/// Of a SIGTRAP: a single step.
-const TRAP_TRACE: i32 = 2;
 
 /// It stands for kick and interrupt, and does what either would.
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
@@ -69,7 +63,7 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
         return;
     }
     let me = Carrier::me();
-    let bits = if info.code == SI_TIMER {
+    let bits = if info.code == si_code::TIMER {
         me.alarms.went_off(info.timer());
         pending::TIMER
     } else {
@@ -120,7 +114,7 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if info.code != SYS_USER_DISPATCH {
+    if info.code != si_code::SYS_USER_DISPATCH {
         return sent_or_fault(info, frame);
     }
     if info.architecture() != AUDIT_ARCH_X86_64 {
@@ -177,8 +171,8 @@ fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
 /// A flag of the program's that traps in the image. False if the trap is for another reason.
 fn trapped_by_flag(info: &HostInfo, frame: &mut HostFrame) -> bool {
     let flag = match (info.signal, info.code) {
-        (SIGTRAP, TRAP_TRACE) => flag::TF,
-        (SIGBUS, BUS_ADRALN) => flag::AC,
+        (SIGTRAP, si_code::TRAP_TRACE) => flag::TF,
+        (SIGBUS, si_code::BUS_ADRALN) => flag::AC,
         _ => return false,
     };
     if frame.flags() & flag == 0 {
@@ -209,7 +203,7 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
             frame.reg(reg::RSP)
         ));
     }
-    if (info.signal, info.code) == (SIGTRAP, TRAP_TRACE) && sites::is_within(rip, frame.reg(reg::RCX)) {
+    if (info.signal, info.code) == (SIGTRAP, si_code::TRAP_TRACE) && sites::is_within(rip, frame.reg(reg::RCX)) {
         // The program knows of one instruction there, which has not been made yet.
         return;
     }

@@ -1,6 +1,6 @@
 //! `trait Machine` on Linux.
 
-use crate::base::dispositions::die_again;
+use crate::base::dispositions::{SIGTRAP, die_again};
 use crate::base::{os, report, sites, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
@@ -311,7 +311,6 @@ impl Machine for Host {
         // One that a handler took may have been noted before this one was sent.
         let fault = noted && info.code() > 0;
         // A breakpoint is reported behind its instruction: that one would not come again.
-        const SIGTRAP: i32 = 5;
         if fault && action == Fatal::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
             return die_again(signal);

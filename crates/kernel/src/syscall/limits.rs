@@ -5,15 +5,13 @@ use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Capability, Kernel, Personality};
+use abi::args::{RLIMIT_CPU, RLIMIT_RTTIME};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
 use time::cpu::limit::Rlimit;
 
-const RLIMIT_CPU: u32 = 0;
-const RLIMIT_RTTIME: u32 = 15;
-
 pub fn time_limit(resource: u64) -> Option<TimeLimit> {
-    match resource as u32 {
+    match u64::from(resource as u32) {
         RLIMIT_CPU => Some(TimeLimit::Cpu),
         RLIMIT_RTTIME => Some(TimeLimit::RtTime),
         _ => None,
