@@ -12,7 +12,6 @@
 //! | [`timeouts`] | sleeps and futex timeouts of one CPU's threads |
 //! | [`cpu`] | CPU time of threads and processes, its timers and limits |
 //! | [`posix`] | POSIX timers: ids, slots, expiry queues |
-//! | [`real`] | ITIMER_REAL and `alarm` |
 //! | [`ClockId`] | which clocks exist and what each can do |
 //! | [`heap`] | the priority queue under all of them |
 #![no_std]
@@ -29,7 +28,6 @@ mod error;
 pub mod heap;
 mod planted;
 pub mod posix;
-pub mod real;
 pub mod timeouts;
 
 pub use clock_id::{ClockId, CpuClockId, CpuTarget, Who};

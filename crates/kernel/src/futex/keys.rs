@@ -49,12 +49,6 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).node.addr.store(key, Relaxed);
     }
 
-    /// Whether anybody waits in a queue.
-    pub fn has_waiters(&self, key: u64) -> bool {
-        let bucket = self.futexes.lock(key);
-        self.waiters(&bucket, key).next().is_some()
-    }
-
     /// The threads in a queue that answer to `bitset`, under its lock.
     pub fn each_waiter(&self, key: u64, bitset: u32, mut f: impl FnMut(ThreadIdx)) {
         let bucket = self.futexes.lock(key);

@@ -27,44 +27,21 @@ impl fmt::Display for BadElf {
 
 impl core::error::Error for BadElf {}
 
-/// `e_type` of a program linked to a fixed address.
-pub(super) const ET_EXEC: u16 = 2;
-/// `e_type` of a shared object or a position-independent program.
-pub(super) const ET_DYN: u16 = 3;
 /// `e_machine` of x86-64.
 pub(super) const EM_X86_64: u16 = 62;
 
-/// The file header.
-#[derive(Clone, Copy)]
-pub(super) struct Ident {
-    pub is_64_bit: bool,
-    pub is_little_endian: bool,
-    pub kind: u16,
-    pub machine: u16,
-}
-
-pub(super) fn ident(bytes: &[u8]) -> Result<Ident, BadElf> {
+/// Checks that `bytes` begin with the header of an object for this machine.
+pub(super) fn check(bytes: &[u8]) -> Result<(), BadElf> {
+    const CLASS_64: u8 = 2;
+    const LITTLE_ENDIAN: u8 = 1;
     if !bytes.starts_with(b"\x7fELF") {
         return Err(BadElf::NotElf);
     }
-    let number = |at| read::array::<2>(bytes, at).ok_or(BadElf::Truncated);
-    let is_little_endian = bytes.get(5) == Some(&1);
-    let decode = if is_little_endian { u16::from_le_bytes } else { u16::from_be_bytes };
-    Ok(Ident {
-        is_64_bit: bytes.get(4) == Some(&2),
-        is_little_endian,
-        kind: decode(number(16)?),
-        machine: decode(number(18)?),
-    })
-}
-
-/// Checks that `bytes` begin with the header of an object for this machine.
-pub(super) fn check(bytes: &[u8]) -> Result<Ident, BadElf> {
-    let ident = ident(bytes)?;
-    if !ident.is_64_bit || !ident.is_little_endian || ident.machine != EM_X86_64 {
+    let machine = read::u16(bytes, 18).ok_or(BadElf::Truncated)?;
+    if bytes[4..6] != [CLASS_64, LITTLE_ENDIAN] || machine != EM_X86_64 {
         return Err(BadElf::Foreign);
     }
-    Ok(ident)
+    Ok(())
 }
 
 /// One program header: a segment, or a pointer to something inside one.
@@ -89,8 +66,6 @@ impl ProgramHeader {
     pub const LOAD: u32 = 1;
     /// `PT_DYNAMIC`.
     pub const DYNAMIC: u32 = 2;
-    /// `PT_INTERP`: the path of the dynamic loader.
-    pub const INTERPRETER: u32 = 3;
     /// `PT_NOTE`.
     pub const NOTE: u32 = 4;
     /// `PT_TLS`: the initial content of the object's thread-local storage.

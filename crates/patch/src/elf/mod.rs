@@ -2,7 +2,7 @@
 //!
 //! [`headers`] reads the program headers of an object; the caller turns them into
 //! [`Segments`], slices of memory at run-time addresses; an [`Object`] answers questions
-//! about them. [`classify`] looks at a file and says what kind of program it is.
+//! about them.
 //!
 //! Every read is checked against the slices: a hostile file gives wrong answers or errors,
 //! never a panic, and no loop is longer than its input.
@@ -12,13 +12,11 @@
 
 mod header;
 mod object;
-mod program;
 mod read;
 mod symbols;
 mod unwind;
 
 pub use header::{BadElf, ProgramHeader, headers};
 pub use object::{Object, Segments, build_id};
-pub use program::{Program, ProgramKind, classify};
 pub use symbols::Symbol;
 pub use unwind::FunctionTable;

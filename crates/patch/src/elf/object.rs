@@ -146,11 +146,6 @@ impl<'a> Object<'a> {
         self.notes().find_map(build_id)
     }
 
-    /// The contents of the first note with this owner (zero included) and type.
-    pub fn note(&self, owner: &[u8], kind: u32) -> Option<&'a [u8]> {
-        self.notes().find_map(|notes| find_note(notes, owner, kind))
-    }
-
     /// The contents of the segments of notes.
     fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
         self.headers().filter(|header| header.kind == ProgramHeader::NOTE).filter_map(|header| {
