@@ -80,7 +80,7 @@ impl SigInfo {
         SigInfo::with(signal, si_code::QUEUE, [pair(pid as u32, uid), value, 0, 0])
     }
 
-    /// From the kernel without more to say (SI_KERNEL).
+    /// A signal from the kernel without further information (SI_KERNEL).
     pub const fn kernel(signal: Signal) -> SigInfo {
         SigInfo::with(signal, si_code::KERNEL, [0; 4])
     }

@@ -20,7 +20,7 @@ use crate::Checkpoint;
 
 /// So long an answer may take.
 const PATIENCE: Duration = Duration::from_millis(900);
-/// After this without a word it is asked again: a process that has just begun ignores the signal.
+/// The time after which a silent process is asked again: one that has just started ignores the signal.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The longest answer: some 140,000 timers or 390,000 threads.
 const ANSWER_MAX: u64 = 12 << 20;

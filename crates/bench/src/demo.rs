@@ -1,4 +1,4 @@
-//! `entresol demo`: half a minute that shows what it is good for, each figure beside the same program run natively.
+//! `entresol demo`: half a minute that shows the uses of Entresol, each figure beside the same program run natively.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

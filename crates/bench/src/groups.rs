@@ -54,7 +54,7 @@ enum Kind {
     Startup,
     /// `xz -T2 -3` on a file that we make.
     Xz,
-    /// `cargo build` of a small program that we write.
+    /// `cargo build` of a small generated program.
     CargoBuild,
     /// A program that computes while others watch it.
     Watched,

@@ -69,7 +69,7 @@ fn examine_machine() -> Vec<Finding> {
     findings
 }
 
-/// How many stacks of threads can have a guard, and what the others have.
+/// The number of thread stacks that can have a guard, and the protection of the others.
 fn examine_guards() -> Finding {
     if has_guard_markers() {
         return Good("stacks of threads have guards that need no mappings (MADV_GUARD_INSTALL)".into());

@@ -14,7 +14,7 @@ pub const OPTIONS: &str = "ENTRESOL_OPTIONS";
 /// Version of the form of [`OPTIONS`].
 const OPTIONS_VERSION: u32 = 1;
 
-/// Ticks in a second where nothing else was asked for.
+/// The default tick rate.
 const USUAL_HZ: u32 = 1000;
 
 unsafe extern "C" {

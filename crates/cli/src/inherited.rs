@@ -33,8 +33,8 @@ pub fn restore_pipe() {
     unsafe { libc::signal(libc::SIGPIPE, PIPE.load(Ordering::Relaxed)) };
 }
 
-/// Closes again the standard streams that were closed. For the last moment before execve: until then, a file that
-/// is opened must not get their numbers.
+/// Closes the standard streams that were closed at start. Called just before execve, because files that are opened
+/// until then must not get their numbers.
 pub fn close_streams() {
     let closed = CLOSED.load(Ordering::Relaxed);
     for stream in (0..3).filter(|stream| closed & 1 << stream != 0) {

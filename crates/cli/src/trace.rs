@@ -143,7 +143,7 @@ impl Reader {
         }
     }
 
-    /// Nothing is known of any CPU from here on.
+    /// Closes all open slices: the state of every CPU is unknown from here on.
     fn close(&mut self, at: Nanos) {
         for (cpu, who) in std::mem::take(&mut self.open) {
             self.span(cpu, &who, at, false);

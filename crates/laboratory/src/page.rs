@@ -105,7 +105,7 @@ pub(super) struct Plot {
 #[derive(Debug, Serialize)]
 pub(super) struct Curve {
     pub name: String,
-    /// Whether it is ours: it then has the same colour on every page.
+    /// Marks our own design, which has the same colour on every page.
     pub ours: bool,
     pub points: Vec<Point>,
 }

@@ -300,7 +300,7 @@ fn rebuilt(design: Design, processes: usize, timers: usize, cpus: usize) -> anyh
     Ok(match design {
         Design::Global => Box::new(Hash::global(processes, timers)),
         Design::DoubleWalk => Box::new(Hash::double_walk(processes, timers)),
-        // As large as on the message's machine: that is what it is.
+        // Linux sizes the hash by the number of CPUs; the message's machine has this many.
         Design::Scaled => Box::new(Hash::scaled(processes, timers, CPUS)),
         Design::Xarray => Box::new(Xarray::new(processes, timers)),
         Design::Ours => Box::new(Ours::new(processes, cpus).map_err(|_| anyhow::anyhow!("out of memory"))?),

@@ -213,7 +213,7 @@ fn wake_here(m: &mut Machine) -> u64 {
     ns
 }
 
-/// The wanderer runs before and after; it waits, and its CPU is taken when it wakes.
+/// The wandering thread runs before and after. While it waits, another thread takes its CPU.
 fn wake_there(m: &mut Machine) -> u64 {
     let [here, there] = m.low;
     m.block(here);

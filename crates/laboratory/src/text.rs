@@ -15,7 +15,7 @@ const SOFT: Style = Style::new().dimmed();
 /// Columns of the longest bar.
 const BAR: f64 = 48.0;
 
-/// The whole page. Writing to a string cannot fail.
+/// Renders the whole page. Writing to a string cannot fail.
 pub(super) fn render(page: &Page) -> String {
     let mut text = format!("{BOLD}{}{BOLD:#}\n\n", page.title);
     for note in &page.notes {

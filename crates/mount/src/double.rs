@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// There is one.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// Does something in the namespace of these rights, with them. `own` are the capabilities of the caller.
+/// Runs `act` in the namespace of these rights, with these rights. `own` are the capabilities of the caller.
 ///
 /// # Errors
 /// Those of `act`; EACCES if the namespace cannot be entered, EBUSY if the double, or another one, does not come to an end.
@@ -56,7 +56,7 @@ struct Errand<R, W> {
     finished: AtomicBool,
 }
 
-/// Lets a double do it. One that is stopped is killed after a while; what it has left half done is not looked at.
+/// Runs `work` in a double. A double that is stopped is killed after a while, and its unfinished work is ignored.
 ///
 /// # Errors
 /// EAGAIN if there can be no further process, EBUSY if the double was stopped or killed, EIO if it panicked.

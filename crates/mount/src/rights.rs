@@ -40,7 +40,8 @@ pub(crate) struct Rights {
 }
 
 impl Lender {
-    /// Of this process, for a mount that is used in its own namespace of users, or in the one with that inode.
+    /// Lends the rights of this process, for a mount that is used in its own user namespace or in the one with this
+    /// inode.
     #[must_use]
     pub fn new(host: &Host, used_in: Option<u64>) -> Lender {
         let here = host.number(b"self/ns/user").unwrap_or(0);
@@ -74,7 +75,7 @@ impl Lender {
     }
 
     fn rights(&self, host: &Host, asker: &Asker) -> Result<Rights, Errno> {
-        // A thread in a namespace of ids that shows nothing of itself here has no id.
+        // A thread in a PID namespace that is not visible here has no id.
         let thread = Pid::from_raw(asker.tid).ok_or(Errno::ACCESS)?;
         let namespace = self.namespace(host, asker)?;
         // In the namespace that the mount was made for the capabilities of this process, outside of it, are nobody's.

@@ -123,7 +123,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Where the host has it, or what stands for it there.
+    /// Its place in the host's tree, or the place that stands for it.
     fn place(node: &Node) -> (Option<Process>, Vec<u8>) {
         match node.whose {
             Whose::Thread(process, _) => {

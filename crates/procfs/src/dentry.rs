@@ -258,7 +258,7 @@ impl Cache {
         held.mark_dead();
         drop(held);
         self.unhash(number);
-        // It held one on its parent, which therefore is still there.
+        // It held a reference to its parent, so the parent still exists.
         self.refs(self.parent(number)).put();
         writer.limbo.retire(rcu, number);
     }

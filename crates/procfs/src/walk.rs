@@ -329,7 +329,7 @@ impl<T: Threads> Walk<'_, '_, T> {
 
     /// `self` and `thread-self`: no memory is needed for their text (`proc_self_get_link` allocates it).
     fn follow(&mut self, link: At) -> Step<()> {
-        // The links stand in the root, and there their texts begin: nothing to do but to let the link go.
+        // The links are in the root, where their texts start: only the link must be released.
         self.release(&link);
         self.way.links += 1;
         if self.way.links > LINKS_MAX || self.want.no_links {

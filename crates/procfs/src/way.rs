@@ -45,7 +45,7 @@ fn take(bytes: &[u8], used: &mut usize) -> Option<Name> {
     Some(name)
 }
 
-/// The text of `self` or `thread-self` for this caller; how long it is.
+/// Writes the text of `self` or `thread-self` for this caller and returns its length.
 #[inline]
 pub fn link_text(caller: &Caller<'_>, is: Option<Is>, text: &mut [u8; 32]) -> usize {
     let mut room = Room::new(text);

@@ -19,7 +19,7 @@ pub struct Ring {
     refused: AtomicU64,
 }
 
-/// A record in the making. Without [`Writer::commit`] it never was.
+/// A record that is being written. Readers see it after [`Writer::commit`] only.
 #[derive(Debug)]
 pub struct Writer<'a> {
     ring: &'a Ring,

@@ -249,8 +249,8 @@ impl Scheduler {
     }
 }
 
-/// In the nudge word: there is one. Below it the CPU that nudged (bits 16..31) and the one that was (0..16),
-/// above it (32..64) when, in units of 2^20 ns.
+/// The bit of the nudge word that says that a nudge is outstanding. The rest: the nudged CPU (bits 0..16), the CPU that
+/// nudged (16..31) and the time in units of 2^20 ns (32..64).
 const OUTSTANDING: u64 = 1 << 31;
 
 fn nudge_word(now: Nanos, from: CpuId, target: CpuId) -> u64 {

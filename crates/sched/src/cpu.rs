@@ -115,7 +115,7 @@ pub(crate) struct RunQueue {
     pub idle: Option<Idle>,
     /// The most urgent rank the running thread has had since it was chosen.
     pub chosen: Rank,
-    /// Until when the running thread's time is accounted.
+    /// The time up to which the running thread is accounted.
     pub accounted: u64,
     pub fair: FairQueue,
     pub server: FairServer,
@@ -141,7 +141,7 @@ pub(crate) struct Pace {
     pub not_before: FieldU64,
     /// How long the last pause was.
     pub pause: FieldU64,
-    /// 1 when the last one helped: then there is no pause.
+    /// 1 if the last one helped: then the next follows without a pause.
     pub useful: FieldU8,
     /// How many there were.
     pub count: FieldU64,

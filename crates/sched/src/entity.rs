@@ -66,7 +66,7 @@ pub(crate) struct Entity {
     pub slice: FieldU32,
     /// How long it usually runs between two waits, nanoseconds, a decaying average.
     pub usual_run: FieldU32,
-    /// How often it left its CPU and could have gone on.
+    /// Involuntary context switches: how often it was preempted.
     pub involuntary: FieldU32,
     /// CPU time so far.
     pub runtime: FieldU64,
@@ -76,7 +76,7 @@ pub(crate) struct Entity {
     pub lag: FieldI64,
     /// When it was put into a queue.
     pub queued_at: FieldU64,
-    /// How long it has been in queues before it ran, nanoseconds.
+    /// Time spent in run queues before running, in nanoseconds.
     pub waited: FieldU64,
 
     /// When it was woken, for a real-time thread that has not run since; else 0.

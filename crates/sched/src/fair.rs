@@ -235,7 +235,7 @@ impl FairQueue {
             None => self.first_eligible(table),
         };
         match (current, best) {
-            // Of equals it is the other's turn: else who ends a slice first would have two in a row (`pick_eevdf`).
+            // On a tie the other thread runs: otherwise the first to end its slice would run twice in a row (`pick_eevdf`).
             (Some(e), Some(t)) => (table.get(t).key.get() <= e.key.get()).then_some(t),
             // Rounding can leave nobody eligible: then the earliest deadline has to do.
             (None, None) => self.tree.first(table),

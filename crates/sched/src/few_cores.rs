@@ -27,8 +27,8 @@ use ids::{CpuId, Nanos, ThreadIdx};
 const MOST: u32 = 64;
 
 impl Scheduler {
-    /// Where a waking urgent thread goes (`select_urgent`): where one that is less urgent makes way, if that is its last CPU;
-    /// to a CPU that has none, if there is a place; where the least urgent one is; and else where it waits for one of them.
+    /// The CPU for a waking urgent thread (`select_urgent`): its last CPU, if a less urgent thread makes way there;
+    /// a CPU without urgent threads, if a core is free; the CPU with the least urgent one; otherwise one where it waits.
     pub(crate) fn select_among_few(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let (last, mine) = (e.cpu(), Rank::of(e));
         if self.suits(t, e, last) && self.domains.is_urgent(last) && self.makes_way(last, mine) {

@@ -33,7 +33,7 @@ pub(crate) struct Slot {
     /// The thread's key, [`KEY_MAX`] at most; of a node, no key below is smaller. (The first slot of an inner node has the
     /// smallest key that there is: whatever comes before the second belongs there.)
     pub key: i64,
-    /// The thread's `vruntime`; of a node, none below is smaller.
+    /// The thread's `vruntime`; for an inner node, a lower bound of those below.
     pub low: i64,
 }
 
@@ -155,7 +155,7 @@ impl Node {
             (i..len).rev().for_each(|from| self.put(from + 1, self.at(from)));
             return self.put(i, if i == 0 { Slot { key: i64::MIN, ..slot } } else { slot });
         }
-        // The last place has no slot. It comes before those from `i` on.
+        // The last place in the order is free: it moves before those from `i` on.
         let (order, before) = (self.order.get(), lowest(i));
         let p = place_in(order, WIDTH - 1);
         self.put(p, slot);
@@ -350,7 +350,7 @@ mod tests {
             gone in 0usize..16
         ) {
             let (from, to, moved_ids) = (node(level, &keys), node(level, &[]), RefCell::new(Vec::new()));
-            // So that the places are in no order.
+            // This shuffles the places.
             let moved = from.slot(gone % keys.len());
             from.remove(gone % keys.len());
             from.insert(0, moved);

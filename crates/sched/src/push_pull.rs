@@ -56,7 +56,7 @@ impl Scheduler {
         Rank(self.cpus[cpu.index()].seen.running.get())
     }
 
-    /// Whether what runs on `cpu` is less urgent than that and could go elsewhere.
+    /// Whether the current thread of `cpu` is less urgent than `mine` and could run elsewhere.
     pub(crate) fn makes_way(&self, cpu: CpuId, mine: Rank) -> bool {
         self.runs(cpu) > mine && self.cpus[cpu.index()].seen.running_pinned.get() == 0
     }
@@ -137,7 +137,7 @@ impl Scheduler {
         moved
     }
 
-    /// Where the head of the pushable threads might go. If it should run here, sees to that instead.
+    /// A target for the head of the pushable threads. If the head should run here, asks for a reschedule instead.
     fn push_target(&self, cpu: CpuId, k: &mut impl Kick) -> Option<CpuId> {
         let h = self.lock(cpu);
         let t = h.rq.first_pushable(&self.table)?;

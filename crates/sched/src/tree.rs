@@ -425,7 +425,7 @@ fn first_eligible_below(table: &Table, n: u32, eligible: &impl Fn(i64) -> bool) 
     None
 }
 
-/// [`Tree::find_allowed`] below node `n`: `Some` ends the search. If it does not, the bound is exact afterwards.
+/// [`Tree::find_allowed`] below node `n`: `Some` ends the search; otherwise the bound is exact afterwards.
 fn find_below(
     table: &Table,
     n: u32,

@@ -27,7 +27,7 @@ pub(crate) fn inverse(weight: u32) -> u32 {
     ((1u64 << 32) / u64::from(weight.max(2))) as u32
 }
 
-/// Real nanoseconds as virtual ones of a thread with this inverse weight.
+/// Converts real nanoseconds to virtual ones of a thread with this inverse weight.
 #[inline(always)]
 pub(crate) fn to_virtual(nanos: u64, inverse: u32) -> i64 {
     match u32::try_from(nanos) {

@@ -155,7 +155,7 @@ impl ProcessSignals {
     }
 
     /// Calls `f` with every signal pending for the thread (first) and the process, to send
-    /// them again elsewhere. Those that lost their information look as from nobody.
+    /// them again elsewhere. Signals that lost their information name no sender.
     pub fn for_each_pending(
         &mut self,
         thread: &mut ThreadSignals,

@@ -16,7 +16,7 @@ const WORDS: usize = 4;
 /// A writer is at work for some nanoseconds, unless the host takes the processor from it.
 const LOOKS: usize = 3;
 
-/// The words that are shown of a value.
+/// The words of a value that readers see.
 pub trait Show {
     /// All of it.
     fn words(&self) -> [u64; WORDS];

@@ -38,7 +38,7 @@ pub(crate) struct Context {
     pub claim: Option<CpuId>,
     /// The number of its last system call.
     pub call: usize,
-    /// When it made that call, or the kernel last looked what it was, to make it again.
+    /// The time of that call, or of the kernel's last look at it for another try.
     pub tried: Nanos,
 }
 
@@ -175,7 +175,7 @@ impl SimMachine {
         if !events.is_empty()
             && let Some(kernel) = self.kernel.get().and_then(Weak::upgrade)
         {
-            // By a carrier that has lost its CPU while it slept in the poller.
+            // A carrier reports them that lost its CPU while it slept in the poller.
             Linux(&*kernel).descriptors_ready(CpuId::NONE, &events);
         }
         result

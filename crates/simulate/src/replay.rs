@@ -112,7 +112,7 @@ impl Replay {
     }
 }
 
-/// Runs it again; answers the exit status: 1 if it fails again.
+/// Runs it again and returns the exit status: 1 if it fails again.
 pub(super) fn replay(request: &ReplayArguments) -> anyhow::Result<i32> {
     let replay = Replay::read(&request.file)?;
     let plan = replay.plan().with_context(|| request.file.display().to_string())?;

@@ -107,8 +107,8 @@ mod models {
     use loom::thread;
     use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-    /// The words that change: the counts, and in each area the number of the snapshot and that of a thread. All others
-    /// stand still: loom's atomics are expensive.
+    /// The words that change: the counts, and in each area the number of the snapshot and that of a thread. Only these
+    /// are atomics, because loom's are expensive.
     #[derive(Clone)]
     struct Shared {
         fixed: [u64; 16],
@@ -119,7 +119,7 @@ mod models {
     const HEADER: Header = Header { pid: 1, namespace: 4, service: 0, created: ids::Nanos(0), cpus: 1, capacity: 1 };
 
     impl Shared {
-        /// Which word that is, if it is one that changes.
+        /// The word at this place, if it is one that changes.
         fn word(&self, at: usize) -> Option<&AtomicU64> {
             let in_area = |n: usize| {
                 let from = HEADER.area(n as u64);

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// How often a taker looks before it asks the host for help: about 2 µs.
 const SPINS_MAX: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 60 };
 
-/// Gives the processor to somebody else for a moment; the argument counts the calls of
+/// Yields the processor for a moment; the argument counts the calls of
 /// this waiter so far, so that the pauses can grow.
 pub type Relax = fn(u32);
 

@@ -90,7 +90,7 @@ impl LockRef {
         }
     }
 
-    /// Adds to the count in one exchange if it may be. `None`: the lock is in the way.
+    /// Adds to the count in one exchange if `may` allows it. `None` if the lock is held.
     fn change(&self, by: i32, may: impl Fn(i32) -> bool) -> Option<bool> {
         let mut word = self.0.load(Relaxed);
         for _ in 0..TRIES {

@@ -24,7 +24,7 @@ pub fn progress(sentence: &str) {
     use std::io::{IsTerminal, Write};
     let mut stream = std::io::stderr();
     if stream.is_terminal() {
-        // To the line's start, and the rest of it erased.
+        // Moves to the start of the line and erases the rest.
         let _ = write!(stream, "\r\x1b[K{sentence}");
         let _ = stream.flush();
     }

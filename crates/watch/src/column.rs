@@ -261,7 +261,7 @@ fn write_seconds(to: &mut String, time: Nanos) {
     let ms = time.0 / 1_000_000;
     write_count(to, ms / 1_000);
     to.push('.');
-    // Three digits behind a one that is taken away.
+    // Formats 1,000 + n and drops the leading one, which leaves three digits.
     let at = to.len();
     write_count(to, 1_000 + ms % 1_000);
     to.remove(at);

@@ -188,7 +188,7 @@ fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>, effort: &mut Effort)
     }
     let cache = ReadCache::new(Limited { file, effort });
     let file = object::File::parse(&cache).ok()?;
-    // The segment that lies here in the file says where it wants to lie in memory.
+    // The segment at this file offset names its linked address.
     let bias = file.segments().find_map(|segment| {
         let (start, size) = segment.file_range();
         let inside = (start & !0xfff..start.saturating_add(size)).contains(&offset);

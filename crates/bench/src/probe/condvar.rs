@@ -27,7 +27,7 @@ impl Turn {
         }
     }
 
-    /// Waits for one's own turn and passes it to the other.
+    /// Waits for its turn and passes it to the other thread.
     fn take_and_pass(&self, own: u32) {
         // SAFETY: both objects are initialised and do not move while `self` is borrowed; `whose` is read and
         // written between lock and unlock only.

@@ -10,7 +10,7 @@ pub(super) fn measure(quick: bool) -> Measured {
     let value = median_of(BATCHES, || {
         let start = now_ns();
         for _ in 0..calls {
-            // SAFETY: reads the process's own state. The C library does not remember the answer.
+            // SAFETY: has no effect. The C library does not cache the answer.
             std::hint::black_box(unsafe { libc::getppid() });
         }
         (now_ns() - start) as f64 / f64::from(calls)

@@ -43,7 +43,7 @@ fn supervise(request: &ProcArguments) -> anyhow::Result<i32> {
         let session = session.context("the mount cannot be served")?;
         (&ours).write_all(&[1]).context("the child has gone")?;
         let status = supervise::wait(child);
-        // The mount ends with the last process in the namespace; a process left there finds an empty folder.
+        // The mount ends with the last process in the namespace; a remaining process finds an empty folder.
         drop(session);
         return Ok(status);
     }

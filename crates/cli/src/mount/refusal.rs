@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-/// The kernel's door.
+/// The kernel's FUSE device.
 pub const DEVICE: &str = "/dev/fuse";
 
 /// Looks whether this user can mount at all.

@@ -78,7 +78,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads a file; `None` if it is none that can be read.
+    /// Reads a file; `None` if it cannot be read as a module.
     #[must_use]
     pub fn load(path: &str) -> Option<Module> {
         let bytes = if path == VDSO { own_vdso()? } else { fs::read(path).ok()? };

@@ -113,7 +113,7 @@ impl Design {
         alloc::vec![Work(LOOK_UP_ALONE), Work(self.chain(timers))]
     }
 
-    /// A creation and a deletion in a loop; chains are short, so that only locks and counts count.
+    /// A creation and a deletion in a loop; chains are short, so only locks and counters cost time.
     pub fn pair(self, one_process: bool) -> Vec<Step> {
         let mut steps = Vec::new();
         for own in [CREATE_ALONE, DELETE] {

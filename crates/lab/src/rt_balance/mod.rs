@@ -35,7 +35,7 @@ pub struct Move {
     pub thread: Thread,
     /// From there.
     pub from: CpuId,
-    /// To there; that CPU must look at its queue if the thread is more urgent than what it runs.
+    /// The CPU it moves to, which must look at its queue if the thread is more urgent than its current one.
     pub to: CpuId,
 }
 

@@ -63,7 +63,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// A line of zeros, but for what Linux never shows as zero.
+    /// A line of zeros, except for the fields that are never zero on Linux.
     pub fn new(id: i32, state: u8) -> Stat {
         Stat { id, name: [0; NAME_MAX], name_len: 0, state, numbers: [0; NUMBERS] }
     }

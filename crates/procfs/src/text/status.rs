@@ -22,7 +22,7 @@ pub struct Ours<'a> {
     pub cpus: &'a [u32],
     /// The number of CPUs, which is the number of bits written.
     pub cpus_possible: u32,
-    /// Switches because it waited, and because others were to run.
+    /// Voluntary and involuntary context switches.
     pub switches: [u64; 2],
 }
 
@@ -111,7 +111,7 @@ pub fn limit_row(name: &str, soft: u64, hard: u64, unit: &str, to: &mut Room<'_>
     }
 }
 
-/// The host's `limits` with rows of ours in the place of those of the same name.
+/// The host's `limits`, with our rows in place of its rows of the same name.
 pub fn write_limits(host: &[u8], ours: &[(&str, [u64; 2], &str)], to: &mut Room<'_>) -> fmt::Result {
     for line in host.split_inclusive(|&byte| byte == b'\n') {
         let row =

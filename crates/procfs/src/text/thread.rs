@@ -47,7 +47,7 @@ pub struct Facts<'a> {
     pub times: [u64; 2],
     /// When it began, in nanoseconds since the machine was started; `None`: the host's.
     pub begun: Option<u64>,
-    /// `None` of a main thread that has exited before others.
+    /// `None` for a main thread that exited before the others.
     pub scheduling: Option<Scheduling>,
     /// Linux's name of the function in which it waits.
     pub waits_in: Option<&'static str>,

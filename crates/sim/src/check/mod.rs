@@ -169,7 +169,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Invariant 6: what the scheduler says a thread has used is what it had a CPU for.
+    /// Invariant 6: the scheduler accounts exactly the time for which a thread had a CPU.
     fn times(&mut self, w: &Look<'_>) -> Result<(), String> {
         let now = kernel::Machine::now(&w.kernel.m);
         if now < self.last_now {

@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Something came from outside: look at the queue.
+    /// An interrupt: looks at the queue.
     pub(super) fn interrupt(&mut self, cpu: CpuId, spent: u64) {
         self.stop_user(cpu);
         let spent = spent + self.settle_moves(cpu);

@@ -43,7 +43,7 @@ struct Cpu {
     kick_flying: bool,
     /// A kick or tick came while it was in the kernel.
     pending: bool,
-    /// In user mode: since when.
+    /// The time since which it is in user mode.
     since: Nanos,
     last: Option<Thread>,
     ticks: u64,

@@ -77,7 +77,7 @@ impl SmallLinux {
         }
     }
 
-    /// `getsockopt(2)` of the time limit for receiving; there is none for sending.
+    /// `getsockopt(2)` for SO_RCVTIMEO; sending has no time limit.
     pub(crate) fn tell_limit(&self, fd: u64, option: u64, to: &mut [u8]) -> isize {
         if !matches!(self.files.get(&fd), Some(File::Mailbox(_))) || to.len() != 16 {
             return Errno::ENOTSOCK.to_ret();

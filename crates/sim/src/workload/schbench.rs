@@ -17,7 +17,8 @@ const WORKS: u32 = 2;
 /// A worker's CPU time per message.
 const WORK: Nanos = Nanos::from_millis(3);
 
-/// Runs it; `options.threads` workers a message thread (2 a CPU), `options.rounds` messages (50).
+/// Runs it with `options.threads` workers for each message thread (default: 2 a CPU) and `options.rounds` messages
+/// (default: 50).
 pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let workers = options.threads.unwrap_or(2 * cpus);
     let rounds = options.rounds.unwrap_or(50);

@@ -162,7 +162,7 @@ impl World {
             let before = self.readers_in_queue();
             Linux(&self.kernel).descriptors_ready(cpu, std::slice::from_ref(event));
             let woken = before - self.readers_in_queue();
-            // There may be one that waits for each direction.
+            // One thread may wait for each direction.
             if woken > 2 {
                 self.fail(format!("an event of descriptor {} wakes {woken} threads", event.token as u32));
             }

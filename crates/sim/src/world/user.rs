@@ -145,7 +145,7 @@ impl World {
         self.trap(cpu, Trap::Call(call));
     }
 
-    /// The thread has used what it wanted to use.
+    /// The thread has consumed the CPU time that its step asked for.
     pub(crate) fn user_end(&mut self, cpu: CpuId) {
         let t = self.stop_user(cpu);
         self.cpu(cpu).mode = Mode::User(self.now);

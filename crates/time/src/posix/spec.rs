@@ -31,7 +31,7 @@ pub enum TimerClock {
     /// CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM: refused late, for lack of a clock that
     /// could wake the machine.
     Alarm,
-    /// An encoded CPU clock that there is not: refused late, too.
+    /// An encoded CPU clock that does not exist: also refused late.
     NoCpu,
 }
 

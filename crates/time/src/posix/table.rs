@@ -298,7 +298,7 @@ impl TimerTable {
         *state = State { life: Life::Live, id: reserved.id, created: now, timer };
     }
 
-    /// Gives a reserved id back; the counter stays where it is: the id is burnt.
+    /// Releases a reserved id. The counter stays, so the id is not tried again soon.
     pub fn abandon(&self, reserved: Reserved) {
         self.forget(reserved.id);
         self.free(reserved.key);

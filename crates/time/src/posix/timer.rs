@@ -10,7 +10,7 @@
 //! A timer has one signal. It is nowhere, pending, or parked because the program ignores
 //! it; two numbers say whether it still means anything: each setting, deletion and
 //! periodic delivery raises `signal_seq`, sending copies it to `sent_seq`, and a signal
-//! whose numbers differ at delivery is dropped without a word (Linux 6.13).
+//! whose numbers differ at delivery is dropped silently (Linux 6.13).
 
 use crate::cpu::itimer::ItimerValue;
 use crate::planted::{self, Fault};

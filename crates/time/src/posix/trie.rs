@@ -169,7 +169,7 @@ impl Trie {
         Ok(())
     }
 
-    /// Takes `key` out, which is in; nodes that hold nothing any more are freed.
+    /// Removes `key`, which must be present, and frees nodes that become empty.
     pub fn remove(&self, key: u32, free: &mut FreeNodes) {
         let root = self.root.load(Relaxed);
         if root & CHILD == 0 {

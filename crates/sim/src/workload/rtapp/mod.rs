@@ -105,7 +105,7 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     loops: u64,
-    /// From the time it wanted to go on until it did.
+    /// The time from the wake-up until the thread runs.
     wakeup: Samples,
     /// Periods that were over when it asked for the next.
     missed: u64,

@@ -39,7 +39,7 @@ fn phases_loop_and_move() {
     );
     assert_eq!(report.failure, None);
     assert_eq!(cell(&report, 0, 2), 3.0);
-    // Three times two runs and sleeps and one run.
+    // Three rounds of two runs with sleeps, and one run.
     assert!((12_000_000..12_500_000).contains(&report.time_ns), "{}", report.time_ns);
     assert!(report.get("migrations").is_some_and(|n| n >= 5.0), "there and back, and there at the end");
 }
