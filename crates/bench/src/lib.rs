@@ -5,7 +5,12 @@
 //!
 //! The measuring programs are in [`probe`]. The command runs itself for them, `entresol probe NAME`, so that one file is
 //! all that must be installed; this crate finds it as the executable of its own process. [`demo`] shows the most
-//! telling of them in half a minute. The crate links to nothing of the kernel: a probe is an ordinary program.
+//! telling of them in half a minute.
+//!
+//! **May touch:** child processes, and whatever a probe measures. It links to nothing of the kernel: a probe is an ordinary
+//! program.
+//!
+//! **Start reading at** [`groups`], then [`probe`].
 
 pub mod args;
 mod cargo_build;

@@ -13,6 +13,10 @@
 //! - [`mount`](mod@mount) serves the host's `/proc` with the threads in it, in a folder or over a command's own `/proc`.
 //! - [`gdb`] starts gdb with commands that find parked threads in a stopped process.
 //!
+//! **May touch:** files, the terminal and child processes. Nothing of a running program but what its state page shows.
+//!
+//! **Start reading at** [`args`], then [`run`].
+//!
 //! `bench`, `demo` and the measuring programs are crate `bench`, `sim` is crate `simulate`, `lab` is crate `laboratory`.
 
 pub mod args;

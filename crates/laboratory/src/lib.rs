@@ -3,6 +3,10 @@
 //! A subject is a module that takes figures and returns a `Page`; it does not know how pages look. `text` and `html`
 //! show any page, `plot` draws its curves. Measurements on real CPUs come from `race`, programs on Linux and under
 //! Entresol from `live`. The designs themselves are in crate `lab`, the simulated machine in crate `sim`.
+//!
+//! **May touch:** threads and timers of its own process, for races, and child processes. A page of figures touches nothing.
+//!
+//! **Start reading at** `page`, then `cputimer`, a short subject.
 
 pub mod args;
 mod cputimer;

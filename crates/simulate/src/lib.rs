@@ -3,6 +3,10 @@
 //! `plan` turns the options into one consistent plan, or says why there is none, before anything runs. `once` runs it
 //! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. The simulated machine is in
 //! crate `sim`; this crate is its command line.
+//!
+//! **May touch:** the files it is told to read or write; `calibrate` also the host's clock and threads of its own.
+//!
+//! **Start reading at** [`args`], then `plan`.
 
 pub mod args;
 mod calibrate;

@@ -1,5 +1,15 @@
-//! Shared by the command and the crates of its subcommands: messages on the terminal ([`style`]), what this machine
-//! allows ([`machine`]), folders that nobody else can write to ([`folders`]), and the search of PATH ([`resolve`]). It knows nothing of the kernel.
+//! Helpers that the command and the crates of its subcommands share.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`style`] | messages on the terminal |
+//! | [`machine`] | what this machine allows |
+//! | [`folders`] | folders that nobody else can write to |
+//! | [`resolve`] | the search of PATH, as execvp does it |
+//!
+//! **May touch:** the terminal, `/proc`, and the user's own folders. It knows nothing of the kernel.
+//!
+//! **Start reading at** [`machine`].
 
 pub mod folders;
 pub mod machine;

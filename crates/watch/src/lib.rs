@@ -2,7 +2,12 @@
 //!
 //! [`find`] knows where pages lie, whose they are and whether their process lives; [`fetch`] asks for fresh snapshots
 //! and waits for them; [`mod@column`] turns threads into text; [`stack`] unwinds threads that have no CPU. The layout of
-//! a page and its checks are in crate `state`, the writer is `host/src/page.rs`. Nothing here stops a process.
+//! a page and its checks are in crate `state`, the writer is `host/src/base/page.rs`.
+//!
+//! **May touch:** pages and `/proc`, for reading, and one signal that asks a process for a snapshot. Nothing here stops a
+//! process.
+//!
+//! **Start reading at** [`find`], then [`fetch`].
 
 pub mod column;
 pub mod fetch;
