@@ -140,9 +140,9 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The current thread takes a signal that is pending for the process if it wants it, whichever thread was
-    /// notified: with a thousand threads that one's turn comes after seconds, and until then all of the kind would
-    /// coalesce.
+    /// Lets the current thread take a signal that is pending for the process if it does not block it, even if another
+    /// thread was notified: with a thousand threads that one may run seconds later, and until then all signals of the
+    /// kind would coalesce.
     pub(crate) fn take_pending(&self, cpu: CpuId, t: ThreadIdx, signal: Signal) {
         if self.candidate_for(t).is_some_and(|candidate| candidate.wants(signal)) {
             self.notify(cpu, t);

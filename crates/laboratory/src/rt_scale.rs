@@ -198,7 +198,7 @@ impl Machine {
         assert_eq!(self.s.current(cpu), Some(base(cpu)));
     }
 
-    /// The wanderer is on the other of the two now.
+    /// Notes that the wandering thread is on the other of the two CPUs.
     fn has_moved(&mut self) {
         self.low.swap(0, 1);
         assert_eq!(self.s.current(self.low[0]), Some(WANDERER), "on {:?}", self.s.cpu_of(WANDERER));

@@ -84,7 +84,7 @@ fn plot(part: &Plot, text: &mut String) {
     }
 }
 
-/// A count as people write it.
+/// Formats a count with separators.
 pub(super) fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

@@ -24,7 +24,7 @@ const F_OWNER_PID: u32 = 1;
 /// Which thread owns which descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// There has been one.
+    /// Some descriptor has had an owner.
     used: AtomicBool,
     list: Lock<Vec<(i32, Tid)>>,
 }

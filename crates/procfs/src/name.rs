@@ -70,8 +70,7 @@ impl Name {
     /// A number for the cache's buckets: of the name in this directory.
     #[inline(always)]
     pub(crate) fn hash(&self, parent: u32) -> u32 {
-        // Multiplying spreads the differences of a name upwards, and the high half is taken. Most names fit in one word;
-        // the others are folded in.
+        // A multiplicative hash: products mix upwards, so the high half is taken. Longer names are folded into one word.
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let [first, second, third] = self.words;
         let folded = first ^ second.rotate_left(21) ^ third.rotate_left(42);

@@ -267,7 +267,7 @@ impl<T: Threads> Walk<'_, '_, T> {
         }
     }
 
-    /// An error: in RCU mode only if what it is about is still there. A single look tells, so no reference is taken.
+    /// Fails the walk with `e`. In RCU mode one check that the directory still exists suffices, so no reference is taken.
     fn fail<R>(&mut self, e: Errno) -> Step<R> {
         self.arrived()?;
         Err(e.into())

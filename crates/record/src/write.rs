@@ -24,7 +24,7 @@ pub struct Begin {
     pub pid: i32,
     /// How many CPUs it has.
     pub cpus: usize,
-    /// When.
+    /// The time.
     pub at: Nanos,
     /// Time between two samples; zero if there are none.
     pub every: Nanos,

@@ -53,7 +53,7 @@ impl Finger {
         search(table, top, level, key, &mut self.lately)
     }
 
-    /// The keys of node `n` from `from` on belong below `r` now, and that is where the search was for if `to_right`.
+    /// Node `n` was split: its keys from `from` on are below `r` now. `to_right` says that the search led there.
     pub(crate) fn split(&mut self, n: u32, (r, from): (u32, i64), to_right: bool) {
         if let Some(known) = self.lately.iter_mut().find(|known| known.node == n) {
             match to_right {

@@ -186,7 +186,7 @@ impl<'a> Held<'a> {
         e.set_home(self.id, false);
     }
 
-    /// Replaces the affinity mask of a waiting thread that stays: it keeps its place.
+    /// Replaces the affinity mask of a queued thread that stays in this queue, at the same place.
     pub(crate) fn remask(&mut self, t: ThreadIdx, e: &Entity, mask: &CpuMask, now: Nanos) {
         let table = &self.s.table;
         match e.class() {

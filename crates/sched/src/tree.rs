@@ -491,7 +491,7 @@ impl Seen {
         let below = table.node(slot.id);
         let bounded = node.low.get() <= slot.low && slot.low <= below.low.get();
         let masked = below.masks.get() & !node.masks.get() == 0;
-        // Those before it end where this one begins.
+        // The subtrees before it end where this one starts.
         let apart = i == 0 || self.last_key <= slot.key;
         if i > 0 {
             self.from = slot.key;

@@ -87,7 +87,7 @@ fn work(plan: &Plan, next: &AtomicU64, end: u64, found: &Mutex<Found>, bar: &Pro
     }
 }
 
-/// A panic of the kernel ends the sweep; which seed it was must not be lost.
+/// Makes a panic of the kernel, which ends the sweep, name its seed.
 fn say_the_seed_of_a_panic(scenario: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -59,7 +59,7 @@ impl<M: Memory> Writer<M> {
         Ok(())
     }
 
-    /// Says what there is to say of a CPU.
+    /// Writes the record of a CPU.
     ///
     /// # Errors
     /// [`Full`].

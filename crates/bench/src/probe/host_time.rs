@@ -128,7 +128,7 @@ pub(super) fn at_limits(parameters: &Parameters) -> Measured {
 pub(super) fn sum(parameters: &Parameters, quick: bool) -> Measured {
     let seconds = parameters.number("seconds")?.unwrap_or(if quick { 5 } else { 30 });
     let told = told();
-    // Others on the machine: what the host gives them is no time of ours.
+    // A rival on the machine: the time that the host gives it must not count as ours.
     let rival = Rival::start()?;
     let run = in_child(|| mixed(Duration::from_secs(seconds)));
     drop(rival);

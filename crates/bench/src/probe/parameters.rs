@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub(super) struct Parameters(BTreeMap<String, String>);
 
 impl Parameters {
-    /// Understands them; in words what is wrong.
+    /// Parses them, or says what is wrong.
     pub fn read(all: &[String], known: &[&str]) -> Result<Self, String> {
         let one = |word: &String| {
             let (name, value) = word.split_once('=').ok_or(format!("{word:?} is not NAME=VALUE"))?;

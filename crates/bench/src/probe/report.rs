@@ -16,9 +16,9 @@ pub enum Line {
     Figure {
         /// Which.
         name: String,
-        /// Of what.
+        /// Its unit.
         unit: String,
-        /// How much.
+        /// The figure.
         value: f64,
     },
     /// How far a long step is.

@@ -17,7 +17,7 @@ use super::{Measured, report};
 const GAP_NS: f64 = 800.0;
 /// Whatever took longer was not a tick alone.
 const LONG_NS: f64 = 50_000.0;
-/// So few gaps more say that ticks are not seen here.
+/// With fewer additional gaps than this, ticks are not visible on this machine.
 const TICKS_MIN: usize = 30;
 
 /// `instructions=1`: these instead of nanoseconds.
@@ -25,7 +25,7 @@ pub(super) const PARAMETERS: &[&str] = &["instructions"];
 
 /// The interruptions found.
 struct Seen {
-    /// How often something did, and how long, but for what was no tick alone.
+    /// The number of gaps; the lengths leave out those that are too long for a tick.
     gaps: usize,
     gaps_ns: Vec<f64>,
     /// Executed in user mode by this host thread, if they are counted.

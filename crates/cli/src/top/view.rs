@@ -332,7 +332,7 @@ fn whole(process: &Measured) -> Line<'_> {
     Line { process, thread: None, speed, time, below: false }
 }
 
-/// Seconds, as short as they must be.
+/// Formats seconds in as few characters as possible.
 #[must_use]
 pub fn short_seconds(time: Nanos) -> String {
     let text = seconds(time);

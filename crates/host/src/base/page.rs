@@ -58,7 +58,7 @@ const SHARED_MEMORY: u8 = 2;
 const O_NEW: u64 = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 
 impl Page {
-    /// That of the process `pid`, which has not left it. `loader` names the image (`exec`).
+    /// The page of the process `pid`, not yet published. `loader` names the image (`exec`).
     pub fn new(pid: i32, cpus: usize, runtime: &[u8], loader: &[u8]) -> Page {
         let is_usable = |folder: &&[u8]| folder.first() == Some(&b'/') && folder.len() < FOLDER_MAX;
         Page {
@@ -91,7 +91,7 @@ impl Page {
                 path.write_str(name)
             }
             1 => write!(path, "/run/user/{user}{name}"),
-            // Anybody may make folders there: the parent's owner says nothing.
+            // Everybody may create folders there, so the parent's owner proves nothing.
             SHARED_MEMORY => write!(path, "/dev/shm/entresol-{user}"),
             _ if self.image.is_empty() => return None,
             _ => {

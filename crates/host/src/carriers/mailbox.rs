@@ -50,7 +50,7 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Thread `tid` has made a child, or traces, on this carrier, the caller.
+    /// Notes that thread `tid` has made a child, or traces a process, on this carrier, which is the caller.
     pub fn is_parent(&self, Tid(tid): Tid) {
         let several = ![0, tid].contains(&self.parent.load(Relaxed));
         self.parent.store(if several { SEVERAL } else { tid }, Release);

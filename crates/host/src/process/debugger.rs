@@ -9,7 +9,7 @@ use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The words of the table; the script in the command has their order.
 const WORDS: usize = 18;
-/// How the table begins: it is searched for in the image's writable memory.
+/// The first words of the table, by which debuggers find it in the image's writable memory.
 const MAGIC: [u64; 2] = [0x6c6f_7365_7274_6e65, 0x7265_6767_7562_6564];
 const VERSION: u64 = 1;
 

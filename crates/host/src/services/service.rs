@@ -163,7 +163,7 @@ fn follow(me: &Carrier, page: &mut Publisher) {
 struct Order {
     /// The last real-time signal.
     last: u32,
-    /// Different numbers came one after the other.
+    /// Signals of different numbers arrived in a row.
     mixed: bool,
 }
 

@@ -472,11 +472,10 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     wait_for_seat(me)
 }
 
-/// How often a carrier that looked around so often and then slept for so long shall look around the next time.
+/// The number of looks around for the next idle period of a carrier that made `looks` and then slept for `slept`.
 ///
-/// Where looking around spares no sleep, the host takes a carrier that does nothing else for one that computes, and
-/// who could run instead waits for it: so it is done for as long as it would have spared the last ones (the haltpoll
-/// governor of Linux's cpuidle).
+/// Polling that does not avoid a sleep is harmful: the host takes the carrier for a busy thread and lets others wait. The
+/// limit therefore follows the length of the last sleeps, as in the haltpoll governor of Linux's cpuidle.
 fn looks_after(looks: u32, slept: Nanos) -> u32 {
     let idle = slept.0 + u64::from(looks) * LOOK_NS;
     let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;

@@ -303,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         base.set(host, Nanos(base.ours.load(Relaxed)));
     }
 
-    /// Since the last comparison nobody has served the CPU, whose current thread is `t`: what was counted is taken back.
+    /// Takes back the time counted for `t`, the current thread of a CPU that no carrier has served since the last comparison.
     pub(crate) fn was_unserved(&self, cpu: CpuId, t: ThreadIdx) {
         let (base, now) = (&self.cpu(cpu).host_time, self.m.now());
         if base.is_known() {

@@ -340,8 +340,8 @@ impl<M: Machine> Kernel<M> {
         node.bucket.store(NONE, Release);
     }
 
-    /// Moves from one word's queue to another's. At no moment does it look as if it were in
-    /// none: its thread would take that for a wake-up.
+    /// Moves a waiter from one word's queue to another's. It always appears to be in a queue: its thread would take the
+    /// opposite for a wake-up.
     pub(super) fn transfer(&self, two: &mut Two<'_>, id: NodeId, addr: u64, role: Role) {
         let node = self.node(id);
         self.unlink(&mut two.first, node);

@@ -1,4 +1,4 @@
-//! Expiry: a CPU's timer also goes off for the POSIX timers that have their home there.
+//! Expiry: the timer of a CPU also serves the POSIX timers of that CPU.
 
 use super::clocks::machine_clock;
 use crate::machine::{Clock, Machine};

@@ -195,7 +195,7 @@ impl<M: Host> Linux<'_, M> {
         self.host_status(of.whole, |base| procfs::text::status::write(base, &ours, to))
     }
 
-    /// How often a thread left its CPU to wait, and how often it could have gone on.
+    /// Voluntary and involuntary context switches of a thread.
     fn switches(&self, t: ThreadIdx) -> [u64; 2] {
         let counts = self.sched.counts(t, self.m.now());
         [u64::from(self.thread(t).wait.begun()), u64::from(counts.involuntary)]

@@ -84,7 +84,7 @@ fn turn(
 }
 
 proptest! {
-    /// Any insertions and removals: the same members in the same order as in a sorted list.
+    /// After random insertions and removals the tree equals a sorted list.
     #[test]
     fn agrees_with_a_sorted_list(steps in prop::collection::vec((0u32..24, -8i64..8, -8i64..8), 1..200)) {
         let table = table(24);

@@ -179,7 +179,7 @@ fn judge(log: &Log, report: &mut Report, threads: usize) {
     report.tables.push(table(log, threads));
 }
 
-/// Two threads of which the more urgent one waited for the other.
+/// Finds two threads of which the more urgent one waited for the other.
 fn failed(marks: &[Mark], threads: usize) -> Option<(usize, usize)> {
     // The earliest start among the less urgent that kept their CPU, going up.
     let mut earliest: Option<(u64, usize)> = None;

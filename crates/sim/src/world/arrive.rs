@@ -197,7 +197,7 @@ impl World {
         if called { linux.events(EVENTS) } else { Vec::new() }
     }
 
-    /// The CPUs that the poller wakes are on their way.
+    /// Schedules the arrival of the CPUs that the poller wakes.
     pub(crate) fn call_sleepers(&mut self) {
         let called = std::mem::take(&mut self.kernel.m.inner.lock().linux.poller.called);
         for cpu in called {

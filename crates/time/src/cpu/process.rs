@@ -156,8 +156,8 @@ impl ProcessCputime {
         }
     }
 
-    /// `thread` has run for the last time, on `cpu`: what no tick has told apart counts
-    /// as user time. The process keeps all of it.
+    /// Accounts the last run of `thread`, on `cpu`. Time that no tick has classified counts as user time. The process keeps
+    /// all of it.
     pub fn exit(&self, cpu: CpuId, thread: &ThreadCputime, now: Nanos) {
         thread.stop(now);
         let span = thread.attribute_rest(now, Mode::User);
