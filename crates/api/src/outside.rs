@@ -18,13 +18,13 @@ use abi::checkpoint::{ProcessRecord, ThreadRecord, TimerRecord, VERSION};
 
 use crate::Checkpoint;
 
-/// So long an answer may take.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_millis(900);
 /// The time after which a silent process is asked again: one that has just started ignores the signal.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The longest answer: some 140,000 timers or 390,000 threads.
 const ANSWER_MAX: u64 = 12 << 20;
-/// So much of `/proc/PID/maps` is looked through for the image.
+/// The most of `/proc/PID/maps` that is searched for the image.
 const MAPS_MAX: u64 = 16 << 20;
 
 /// Why a process was not asked, or has not answered.

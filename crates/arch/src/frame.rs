@@ -101,7 +101,7 @@ impl HostFrame {
         }
     }
 
-    /// The extended state with what ends it, as the host has written it.
+    /// The extended state with its final magic, as the host has written it.
     pub fn state(&self) -> &[u8] {
         // SAFETY: as in `copy_out`.
         unsafe {

@@ -268,7 +268,7 @@ impl<M: Machine> Kernel<M> {
         self.process.signals.lock().actions().ignored()
     }
 
-    /// The current thread has done what the processor refuses: its signal cannot be escaped.
+    /// Forces the signal of a fault on the current thread, which can neither block nor ignore it.
     pub fn fault(&self, t: ThreadIdx, info: SigInfo) {
         let state = self.state_of(t);
         let sent = {

@@ -276,11 +276,11 @@ struct Step {
     each: usize,
 }
 
-/// So long a design may take for a step: chains of 2,500 timers, as the message's tests 4 and 5 make them in 512 buckets,
-/// take a processor of today minutes.
+/// The time limit of a step: chains of 2,500 timers, as the message's tests 4 and 5 make them in 512 buckets, take minutes
+/// on a current processor.
 const STEP_MAX: Duration = Duration::from_secs(10);
 
-/// Does `step` so often, or until then: how often it did.
+/// Repeats `step` up to `times` times or until a deadline, and returns the number of repetitions.
 fn repeat(times: usize, until: Instant, mut step: impl FnMut(usize)) -> usize {
     for at in 0..times {
         if at % 32 == 0 && Instant::now() >= until {
@@ -404,7 +404,7 @@ fn allowed_timers() -> usize {
     number(limit).saturating_sub(number(used) + 256)
 }
 
-/// The message's sparse ids: what a restored process may have.
+/// The memory for sparse ids, which a restored process may have.
 fn memory(faults: &mut Vec<String>) -> anyhow::Result<Table> {
     const TIMERS: u32 = 2_048;
     const STRIDE: u32 = 512;

@@ -73,7 +73,7 @@ enum Tried {
     MustWait,
     /// It would wait for descriptors.
     WouldWait,
-    /// So much is done already; this call is owed.
+    /// This part is done already; the call is for the rest.
     Rest(isize, Call),
     /// The host has no form that does not wait: the call is made when poll(2) says that it can, for writing or not.
     Look(bool),
@@ -86,7 +86,7 @@ enum Tried {
 pub(crate) enum Attempt {
     /// Its result.
     Done(isize),
-    /// So much of what was left is done.
+    /// This much of the rest is done.
     Part(isize),
     /// It would wait.
     Wait,

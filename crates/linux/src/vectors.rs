@@ -20,7 +20,7 @@ struct Pieces {
 pub(crate) enum Sent {
     /// This result.
     Done(isize),
-    /// So much more was taken, and not all.
+    /// This much more was taken, but not all.
     Part(isize),
     /// Nothing was taken: it would wait.
     Nothing,

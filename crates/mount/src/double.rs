@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// The stack of a double.
 const STACK: usize = 256 << 10;
-/// So long a double may take, and is another one waited for.
+/// The time limit of a double, and of the wait for another one.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// There is one.

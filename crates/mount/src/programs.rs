@@ -17,9 +17,9 @@ pub trait Watch: Send + Sync + 'static {
 /// An observation of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Its snapshot, as fresh as there is one; `None` if it does not run under Entresol, or says nothing.
+    /// Its latest snapshot; `None` if it does not run under Entresol or does not answer.
     pub snapshot: Option<Snapshot>,
-    /// So long no fresher one is to be had: the process makes none before, or does not answer.
+    /// How long it stays the freshest: the process makes no other one before, or does not answer.
     pub lasts: Duration,
 }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 /// The number of scripts that name scripts which Linux follows (`exec_binprm` in fs/exec.c).
 pub const SCRIPT_DEPTH_MAX: usize = 4;
-/// Linux reads so much of a file to see what it is (`BINPRM_BUF_SIZE`).
+/// The number of bytes that Linux reads to identify a file (`BINPRM_BUF_SIZE`).
 pub const HEAD_LEN: usize = 256;
 
 const HEADER_LEN: usize = 64;

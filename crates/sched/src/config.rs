@@ -59,7 +59,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// So much of a fair slice may be missing at its end: less than it costs to come again.
+    /// A slice counts as used up when less than this is left: another tick would cost more.
     pub(crate) fn slice_grace(&self) -> u64 {
         self.tick.0 / 16
     }

@@ -466,7 +466,7 @@ fn find_below(
 
 /// Totals of a walk over the whole tree.
 struct Seen {
-    /// Where the slots above say that keys begin.
+    /// The lower bound of the keys, according to the slots above.
     from: i64,
     last_key: i64,
     members: u32,

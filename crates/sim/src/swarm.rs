@@ -125,7 +125,7 @@ struct Mail {
 struct Reading {
     /// The most bytes at a time.
     at_once: u64,
-    /// So long a pause before each time.
+    /// The pause before each read.
     pause: u64,
     /// Before each pause the writer, who may be waiting by then, gets a signal.
     signals: bool,

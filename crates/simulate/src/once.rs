@@ -45,7 +45,7 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Both can be written, and are not the same.
+    /// Checks that both files can be written and differ.
     pub fn new(trace: Option<&'a Path>, html: Option<&'a Path>) -> anyhow::Result<Files<'a>> {
         ensure!(trace.is_none() || trace != html, "--trace and --html name the same file");
         [trace, html].into_iter().flatten().try_for_each(super::create)?;

@@ -248,7 +248,7 @@ pub(crate) struct Publisher {
     page: Option<Writer<Mapping>>,
     /// A snapshot was requested.
     asked: bool,
-    /// No other is made before.
+    /// The next snapshot is made no earlier.
     next: Nanos,
 }
 

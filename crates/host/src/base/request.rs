@@ -13,7 +13,7 @@ use abi::{SigInfo, si_code};
 use arch::syscall;
 use kernel::{Kernel, Machine};
 
-/// So much is written at a time.
+/// The size of a write.
 const BUFFER: usize = 4096;
 
 /// Whether somebody has sent this signal in order to ask for something.

@@ -153,12 +153,12 @@ fn follow(me: &Carrier, page: &mut Publisher) {
     }
 }
 
-/// In which order real-time signals are taken.
+/// The order in which real-time signals are taken from the host.
 ///
-/// The host's queue is one list, and it looks through that for the signal which it is to give and for another of the
-/// same number (`collect_signal`). To be given the lowest first means to go past all others each time: with some
-/// thousand of eight numbers in the queue one took a millisecond. By turns, what is wanted lies at the
-/// list's beginning, whatever there is. Which of those that are queued *here* is delivered first, is decided here.
+/// The host's queue is one list, and it searches the whole list for the wanted signal and for another one of the same
+/// number (`collect_signal`). Taking the lowest number first passes all others each time: with some thousand signals of
+/// eight numbers in the queue, one took a millisecond. Taking the numbers by turns finds each near the head of the list.
+/// The kernel decides which of the signals queued *here* is delivered first.
 #[derive(Default)]
 struct Order {
     /// The last real-time signal.

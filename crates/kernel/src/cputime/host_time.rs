@@ -28,16 +28,16 @@ use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use time::cpu::Mode;
 
-/// So much may be charged before the host's count is asked for again, unless something is armed.
+/// The interval between comparisons with the host's count, unless something is armed.
 const COMPARED_FOR: Nanos = Nanos::from_millis(10);
 
 /// Nothing worth asking for was stolen in a shorter time.
 const BURST: Nanos = Nanos::from_micros(20);
 
-/// An idle carrier looks around for some 20 µs. If it took longer, it was kept from it.
+/// An idle carrier looks around for some 20 µs. If that took longer, the host had preempted it.
 const LOOKED: Nanos = Nanos::from_micros(50);
 
-/// So much is charged to who comes at once, not only when the host is asked.
+/// A debt of this size is charged to the next thread at once, not only when the host is asked.
 const BORNE: Nanos = Nanos::from_micros(100);
 
 /// No reading, no moment.
@@ -90,7 +90,7 @@ impl HostTime {
         self.rested.store(UNKNOWN, Relaxed);
     }
 
-    /// So much was counted here, of which what is owed will be taken back.
+    /// Sets our count. The debt will be taken back from it, so the known consumption leaves it out.
     fn count(&self, ours: Nanos) {
         self.ours.store(ours.0, Relaxed);
         let owed = self.debt.load(Relaxed).max(0) as u64;
@@ -107,12 +107,12 @@ impl HostTime {
         self.is_known().then(|| Nanos(self.host.load(Relaxed)) + self.since(ours))
     }
 
-    /// So much of what is counted here was consumed by others than the carrier.
+    /// A part of our count was consumed by others than the carrier.
     pub(super) fn charged(&self, span: Nanos) {
         self.taken(-(span.0 as i64));
     }
 
-    /// So much was taken from our count, and the host's is what it was.
+    /// Takes time back from our count; the host's stays.
     fn taken(&self, back: i64) {
         self.count(Nanos(self.ours.load(Relaxed).wrapping_sub(back as u64)));
     }
@@ -190,7 +190,7 @@ impl<M: Machine> Kernel<M> {
         self.bear(cpu, t, now, debt, debt);
     }
 
-    /// So much of what the CPU owes is this thread's, as far as it can bear it; `debt` is all that it owes.
+    /// Charges `share` of the CPU's whole debt, `debt`, to this thread, as far as its clock allows.
     fn bear(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, share: i64, debt: i64) {
         self.follow(t, now);
         self.adjust(cpu, t, now, share, debt);
@@ -286,8 +286,8 @@ impl<M: Machine> Kernel<M> {
         base.rested.store(now.0, Relaxed);
     }
 
-    /// The CPU, which may have been idle, looks for work because it was woken or has found some: what its carrier has
-    /// consumed meanwhile will be charged to who runs next.
+    /// Ends the idle time of a CPU that was woken or has found work: from here on its carrier's consumption is charged to
+    /// the thread that runs next.
     pub(crate) fn idle_over(&self, cpu: CpuId, now: Nanos) {
         let base = &self.cpu(cpu).host_time;
         let rested = base.rested.load(Relaxed);

@@ -32,7 +32,7 @@ use time::cpu::limit::{AtHard, CpuLimit};
 
 pub use member::matches;
 
-/// So much in each period.
+/// A share of the CPU: a quota in each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// How much CPU time.

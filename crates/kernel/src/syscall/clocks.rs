@@ -108,7 +108,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     pub(crate) fn sys_cpu_sleep(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, flags, request, rem, ..] = call.args;
-        // Numbers that are no clock, and clocks that are not for sleeping on: the host says how.
+        // The host answers for invalid clocks and for clocks that cannot be slept on.
         let Some(id) = ClockId::from_raw(clock as i32) else { return self.foreign(cpu, t, call) };
         let Some(of) = id.as_cpu() else { return self.foreign(cpu, t, call) };
         let sleeper = match id.sleeper(&Asker { k: self, t }) {

@@ -146,8 +146,8 @@ impl<M: Host> Linux<'_, M> {
         (nodes == OWN_NODE).then_some(None).into_iter().chain(pooled.into_iter().flatten())
     }
 
-    /// Joins the queues again that it was in. The descriptors may have been closed meanwhile, and stand for other files: what is
-    /// registered already costs little.
+    /// Joins its queues again. The descriptors may have been closed meanwhile and name other files; registering one that
+    /// is still registered costs little.
     fn rejoin_queues(&self, t: ThreadIdx) {
         for place in self.places(t) {
             self.state().ready.register(&self.m, Point::of_key(self.queue_of(t, place)));

@@ -58,7 +58,7 @@ pub(crate) struct Checker {
     pub(crate) dead_time: Nanos,
 }
 
-/// How long things may take.
+/// The limits on delays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Until push and pull have settled: a kick, and the kernel work around it.

@@ -32,8 +32,7 @@ pub(super) struct Order {
     /// By thread: unjust waiting, and waiting beside idle CPUs.
     urgent: Vec<Option<Pending>>,
     idle: Vec<Option<Pending>>,
-    /// By CPU: since when nobody serves it though somebody should run there, and how often it
-    /// had been served.
+    /// For each CPU that has threads but no carrier: since when, and how often it had been served before.
     unserved: Vec<Option<(Nanos, u32)>>,
     round: u64,
     /// By CPU: how urgent what runs there is; how urgent the best that runs or waits is.

@@ -86,8 +86,7 @@ impl ThreadCputime {
         before - self.clock.read(now)
     }
 
-    /// Calls everything that has not been told apart yet user or system time, and says
-    /// how much that was.
+    /// Accounts all unclassified time as user or as system time, and returns its length.
     #[inline]
     pub(super) fn attribute_rest(&self, now: Nanos, mode: Mode) -> Nanos {
         let t = self.sample(now);

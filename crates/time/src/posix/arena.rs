@@ -1,5 +1,5 @@
-//! Things that are found by number without a lock and never move: chunks of 64, made on
-//! demand, kept until the whole arena goes. An arena of nothing is one word.
+//! An arena whose elements are found by number without a lock and never move: chunks of 64 are made on demand and kept
+//! until the arena is dropped. An empty arena is one word.
 
 use crate::OutOfMemory;
 use once_cell::race::OnceBox;

@@ -221,7 +221,7 @@ pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
     signals::settle(b(), c, call.nr, result);
 }
 
-/// Its end. Of several words that want to know of it the host knows one.
+/// Ends the borrower. The host clears only one of the words that must be cleared at its end.
 fn end(k: &Process, b: &Borrower, call: &Call) -> isize {
     if b.clear_tid != 0 && user::store_u32(b.clear_tid, 0).is_ok() {
         words::wake(k, b, b.clear_tid, false, 1);

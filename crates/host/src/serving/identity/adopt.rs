@@ -58,7 +58,7 @@ pub(super) fn everywhere(k: &Process, table: &mut Table, at: usize) {
     k.m.carriers.end_spares_but(to);
 }
 
-/// Comes back when no host thread has the identity `from` any more. `followed` changes whenever one has followed.
+/// Waits until no host thread has the identity `from` any more. `followed` changes whenever a thread gives it up.
 fn wait_for_all(m: &Host, from: u32) {
     let (carriers, followed) = (&m.carriers, &m.identities.followed);
     let mut patience = PATIENCE;

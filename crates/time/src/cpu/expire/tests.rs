@@ -421,7 +421,7 @@ proptest! {
     }
 }
 
-/// The invariants see what they are for.
+/// The invariants detect the faults they are meant for.
 #[test]
 fn every_planted_fault_breaks_an_invariant() {
     let config = ProptestConfig { cases: 400, failure_persistence: None, max_shrink_iters: 0, ..Default::default() };
