@@ -276,7 +276,7 @@ impl<M: Machine> Kernel<M> {
             let mut signals = self.thread(t).signals.0.lock();
             process.force(&mut signals, state, info, Force::Current)
         };
-        // Whatever it wakes: this thread is on its way out of the kernel and looks.
+        // No wake-up is needed: this thread is on its way out of the kernel, where it looks.
         let _ = sent;
         self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
     }

@@ -142,7 +142,7 @@ impl<M: Host> Linux<'_, M> {
                 a[0],
             ),
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
-            // It would answer a part.
+            // A non-blocking try could return a part.
             nr::RECVFROM if waits_for_all(a[3]) => Tried::MustWait,
             nr::RECVMSG if waits_for_all(a[2]) => Tried::MustWait,
             nr::RECVFROM => self.try_receive(call, 3),

@@ -43,7 +43,7 @@ pub enum Kind {
     /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
     /// 1 if the thread before could have gone on, two words of name.
     Switch = 5,
-    /// The writer ends: samples that were due, CPU time whose record did not fit, lost switches, the time.
+    /// The end of the writer: due samples, CPU time whose record did not fit, lost switches, the time.
     End = 6,
 }
 

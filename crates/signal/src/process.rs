@@ -200,7 +200,7 @@ impl ProcessSignals {
         self.last_receiver = ThreadIdx::NONE;
     }
 
-    /// Goes on as `other` with the threads that there are.
+    /// Continues as `other` with the present threads.
     pub fn become_child(&mut self, other: ProcessSignals) {
         let takers = core::mem::replace(&mut self.takers, Takers::new());
         *self = ProcessSignals { takers, stoppers: self.stoppers, ..other };

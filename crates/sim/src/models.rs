@@ -24,7 +24,7 @@ use sync::Lock;
 const SCHEDULES: usize = 100;
 /// Threads have parked by then.
 const START_MAX: u64 = 1_000;
-/// A carrier comes to rest much sooner.
+/// The limit of a carrier's rounds; it becomes idle much sooner.
 const ROUNDS_MAX: usize = 2_000;
 /// The descriptor that is read, and closed.
 const FD: u64 = 100;

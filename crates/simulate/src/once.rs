@@ -28,7 +28,7 @@ pub(super) fn run(request: &RunArguments) -> anyhow::Result<i32> {
     Ok(judge(&report))
 }
 
-/// Says what was broken, if anything was; answers the exit status.
+/// Reports broken rules, if any, and returns the exit status.
 pub(super) fn judge(report: &Report) -> i32 {
     let Some(failure) = &report.failure else { return 0 };
     tool::style::complain(&format!("{}, seed {}: {failure}", report.scenario, report.seed));

@@ -245,8 +245,8 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).time.call_began_at(self.m.carrier_time());
     }
 
-    /// The call has returned on the calling carrier: what it has consumed is owed. The host's count of the carrier, if it
-    /// was asked for.
+    /// Records what the calling carrier has consumed in the call that has returned, to be charged later. Returns the host's
+    /// count of the carrier, if it was asked for.
     pub(crate) fn return_carrier(&self, t: ThreadIdx) -> Option<Nanos> {
         let time = &self.thread(t).time;
         let since = time.since.load(Relaxed);

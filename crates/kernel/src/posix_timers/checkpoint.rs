@@ -102,7 +102,7 @@ impl<M: Machine> Kernel<M> {
 
     fn start_recorded(&self, cpu: CpuId, r: &TimerRecord) -> Result<(), Errno> {
         let timers = &self.posix.timers;
-        // On the clock of another process: the host's, and what is left of it is not known.
+        // A timer on the clock of another process is the host's, and its remaining time is unknown.
         if self.is_host_timer(r.id) {
             return Ok(());
         }

@@ -43,7 +43,7 @@ pub struct Barrier {
 pub enum Who {
     /// The caller.
     Me,
-    /// That one.
+    /// The thread with this id.
     Tid(Tid),
 }
 

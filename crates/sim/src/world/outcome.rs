@@ -23,7 +23,7 @@ pub enum End {
 pub struct Violation {
     /// A description.
     pub what: String,
-    /// When.
+    /// The time.
     pub at: Nanos,
     /// Which threads run and wait on which CPU.
     pub scene: String,

@@ -13,7 +13,7 @@ use std::vec::Vec;
 const TICK: u64 = 4_000_000;
 const C0: CpuId = CpuId(0);
 
-/// Nothing is stolen here unsaid.
+/// All consumption is known here.
 fn all(_: CpuId) -> Nanos {
     Nanos::MAX
 }
