@@ -12,7 +12,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`trap`], `brief` | entry, scheduling and exit of a trap; the short form for yields and plain futexes |
+//! | [`trap`], `brief` | entry, scheduling and exit of a trap; the entry of calls, with yields and plain futexes inlined |
 //! | [`wait`] | what a thread waits for, and how a wait ends |
 //! | `futex` | wait queues, requeue, priority inheritance, robust lists |
 //! | `signals` | delivery to threads, on top of crate `signal` |
