@@ -28,6 +28,9 @@ class Table:
 
     MAGIC = b"entresoldebugger"
     WORDS = 18
+    # What the process says may be made up: no more threads and objects with patched sites than there can be.
+    THREADS_MAX = 1 << 20
+    OBJECTS_MAX = 1 << 16
 
     def __init__(self):
         words = struct.unpack("<%dQ" % self.WORDS, read(self.find(), 8 * self.WORDS))
@@ -35,8 +38,19 @@ class Table:
             raise Missing("this process runs under another version of Entresol")
         (self.contexts, self.chunk, self.context_size, self.r, self.rip, self.claim) = words[3:9]
         (self.threads, self.thread_chunk, self.thread_size, self.tid, self.name, self.wait) = words[9:15]
-        self.sites = word(words[15])
+        if not 0 < self.thread_chunk <= self.THREADS_MAX:
+            raise Missing("the image's table of threads is damaged")
+        self.sites = list(self.objects(word(words[15])))
         self.entries = words[16:18]
+
+    def objects(self, node):
+        """Each object with patched sites: its text, its stubs, its places and their number."""
+        for _ in range(self.OBJECTS_MAX):
+            if node == 0:
+                return
+            *object, node = struct.unpack("<5Q", read(node, 40))
+            yield object
+        raise Missing("the image's table of patched sites is damaged")
 
     def find(self):
         inferior = gdb.selected_inferior()
@@ -53,8 +67,7 @@ class Table:
 
     def all(self):
         """Each thread that lives: its context and what is known of it."""
-        chunk = 0
-        while True:
+        for chunk in range(self.THREADS_MAX // self.thread_chunk):
             threads = word(self.threads + 8 * chunk)
             contexts = word(self.contexts + 8 * chunk)
             if threads == 0 or contexts == 0:
@@ -64,7 +77,6 @@ class Table:
                 tid = half(thread + self.tid)
                 if tid:
                     yield Thread(self, tid, thread, contexts + i * self.context_size)
-            chunk += 1
 
     def one(self, tid):
         for thread in self.all():
@@ -76,9 +88,7 @@ class Table:
         """The program's own place: patched calls stand in stubs."""
         if rip in self.entries:
             rip = rcx
-        node = self.sites
-        while node:
-            text, stubs, places, count, node = struct.unpack("<5Q", read(node, 40))
+        for text, stubs, places, count in self.sites:
             if stubs <= rip < stubs + (1 << 24):
                 found = self.in_stub(text, rip - stubs, places, count)
                 if found:
