@@ -461,9 +461,10 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     Linux(k).descriptors_ready(if seated { cpu } else { CpuId::NONE }, &events[..found]);
     if seated {
         k.sched.idle_state(cpu, Idle::Spinning);
-        alone::look(k);
         let due = left == Some(Nanos::ZERO) && !early;
-        let timer = due || me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0;
+        // What comes after the marks are taken marks again.
+        let timer = me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0 || due;
+        alone::look(k);
         let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });
         return scarce::look(me, next);
     }
