@@ -1,7 +1,11 @@
 //! Threads that wait for descriptors without a host thread: they are **parked** by the personality, which wakes them, and
 //! which makes their calls again when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
 
+use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+/// A CPU that has looked for events so lately will look again soon, or be idle and sleep until there are some.
+const LATELY: Nanos = Nanos::from_micros(100);
 
 /// How many threads wait for descriptors.
 #[derive(Debug, Default)]
@@ -14,6 +18,9 @@ pub struct Parked {
     urgent: AtomicU32,
     /// A thread has been parked: CPUs that run threads tick, and look for events then.
     used: AtomicBool,
+    /// Where events were looked for last, and when.
+    looker: AtomicU32,
+    looked: AtomicU64,
 }
 
 impl Parked {
@@ -39,14 +46,25 @@ impl Parked {
         self.direct.load(Relaxed)
     }
 
-    /// One thread more.
-    pub fn add(&self, thread: &ThreadParked, urgent: bool) {
+    /// `cpu` has looked for events at `now`.
+    pub fn note_look(&self, cpu: CpuId, now: Nanos) {
+        self.looker.store(cpu.0.into(), Relaxed);
+        self.looked.store(now.0, Relaxed);
+    }
+
+    /// Whether another CPU than `cpu` looks for events often. The last that has is none of these: it must not rely on others.
+    pub fn is_attended(&self, cpu: CpuId, now: Nanos) -> bool {
+        self.looker.load(Relaxed) != u32::from(cpu.0) && now.since(Nanos(self.looked.load(Relaxed))) < LATELY
+    }
+
+    /// One thread more: whether it is the only one.
+    pub fn add(&self, thread: &ThreadParked, urgent: bool) -> bool {
         self.used.store(true, Relaxed);
-        self.threads.fetch_add(1, Relaxed);
         thread.urgent.store(urgent, Relaxed);
         if urgent {
             self.urgent.fetch_add(1, Relaxed);
         }
+        self.threads.fetch_add(1, Relaxed) == 0
     }
 
     /// One thread less.

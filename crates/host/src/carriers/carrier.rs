@@ -84,6 +84,8 @@ pub struct Carrier {
     pub(crate) asked: Asked,
     /// How often it looks around, when its CPU is idle, before it sleeps.
     pub(crate) idle_looks: AtomicU32,
+    /// How long it sleeps before it looks again whether another carrier attends to the poller, nanoseconds; 0: none did. Its own.
+    pub(crate) pause: AtomicU32,
     /// Its host timers.
     pub(crate) alarms: Alarms,
     /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (by the one that
@@ -174,6 +176,7 @@ impl Carrier {
                 kicked: AtomicBool::new(false),
                 asked: Asked::default(),
                 idle_looks: AtomicU32::new(IDLE_LOOKS),
+                pause: AtomicU32::new(0),
                 alarms: Alarms::default(),
                 polls: AtomicU32::new(AWAKE),
                 stirred: AtomicBool::new(false),

@@ -8,6 +8,7 @@ pub(crate) mod credentials;
 pub(crate) mod identities;
 pub(crate) mod inline;
 pub(crate) mod mailbox;
+pub(crate) mod moderation;
 pub(crate) mod outside;
 pub(crate) mod place;
 #[cfg(feature = "planted")]

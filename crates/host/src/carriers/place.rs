@@ -10,6 +10,9 @@
 //! one's carrier is then: the host knows of other processes, we do not. If the first seat always had the first host
 //! CPU, all programs of one thread would run there.
 //!
+//! And the host chooses while threads wait in the poller, unless real-time threads are about: whoever sends something wakes
+//! the carrier that sleeps there, which would take the sender's host CPU if it were bound to that, while another is idle.
+//!
 //! The program never sees this: the kernel answers affinity calls, and a new program starts with the process's own
 //! mask.
 
@@ -55,8 +58,16 @@ impl Places {
         count(&self.all)
     }
 
-    /// The carrier, the caller, takes the seat of `cpu`, to which the scheduler has given that host CPU.
-    pub(crate) fn take(&self, seats: &Seats, all: &Carriers, me: &Carrier, core: impl FnOnce() -> Option<usize>) {
+    /// The carrier, the caller, takes the seat of `cpu`, to which the scheduler has given that host CPU. If it is `free`, the host
+    /// chooses.
+    pub(crate) fn take(
+        &self,
+        seats: &Seats,
+        all: &Carriers,
+        me: &Carrier,
+        free: bool,
+        core: impl FnOnce() -> Option<usize>,
+    ) {
         let cpu = me.cpu();
         if !self.fixed {
             // A new carrier has its maker's mask.
@@ -66,13 +77,15 @@ impl Places {
             }
             return;
         }
+        if free {
+            return self.leave(me);
+        }
         let shift = match self.shift.load(SeqCst) {
             0 if self.first == cpu => return,
             0 => self.spread(seats, all, cpu),
             shift => shift - 1,
         };
-        let wanted = u32::from(cpu.0) + 1;
-        if me.placed.swap(wanted, Relaxed) != wanted {
+        if !is_bound(me, cpu) {
             os::set_affinity(0, &self.of(cpu.index(), shift));
         }
     }
@@ -118,7 +131,7 @@ impl Places {
         let (seat, carrier) = seats.look(self.first);
         let carrier = (seat != Seat::Empty).then(|| all.get(carrier));
         if let Some(tid) = carrier.map(|c| c.tid.load(Acquire)).filter(|&tid| tid != 0)
-            && carrier.is_some_and(|c| c.placed.swap(u32::from(self.first.0) + 1, Relaxed) == 0)
+            && carrier.is_some_and(|c| !is_bound(c, self.first))
         {
             os::set_affinity(tid, &self.of(self.first.index(), shift));
         }
@@ -142,9 +155,10 @@ impl Places {
         mask
     }
 
-    /// The carrier, the caller, has no seat and may wake up wherever a host CPU is free.
+    /// The carrier, the caller, may wake up wherever a host CPU is free.
     pub(crate) fn leave(&self, me: &Carrier) {
-        if me.placed.swap(0, Relaxed) != 0 {
+        if me.placed.load(Relaxed) != 0 {
+            me.placed.store(0, Relaxed);
             self.release();
         }
     }
@@ -155,6 +169,12 @@ impl Places {
             os::set_affinity(0, &self.all);
         }
     }
+}
+
+/// Whether a carrier is bound for that seat; it counts as bound from now on.
+fn is_bound(carrier: &Carrier, cpu: CpuId) -> bool {
+    let wanted = u32::from(cpu.0) + 1;
+    carrier.placed.load(Relaxed) == wanted || carrier.placed.swap(wanted, Relaxed) == wanted
 }
 
 fn count(set: &CpuSet) -> usize {

@@ -9,6 +9,7 @@
 
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
+use crate::carriers::moderation::Moderation;
 use abi::epoll::Readiness;
 use arch::{entry, syscall};
 use ids::Nanos;
@@ -34,6 +35,8 @@ pub(crate) struct Poller {
     seen: AtomicU64,
     /// There is a lookout (`serving::lookout`).
     lookout: AtomicBool,
+    /// How long carriers rest before they look.
+    pub(crate) moderation: Moderation,
 }
 
 /// In [`Poller::sleepers`].
@@ -47,6 +50,7 @@ impl Default for Poller {
             sleepers: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             lookout: AtomicBool::new(false),
+            moderation: Moderation::default(),
         }
     }
 }
@@ -114,6 +118,18 @@ impl Poller {
     /// There is no lookout any more.
     pub(crate) fn clear_lookout(&self) {
         self.lookout.store(false, Release);
+    }
+
+    /// How long the carrier of an idle CPU sleeps elsewhere because another attends to the poller; `None`: it sleeps in it.
+    ///
+    /// Were all idle carriers to sleep in the poller while events come fast, each event would wake one that finds nothing more to do,
+    /// and takes a host CPU from those that make the requests.
+    pub(crate) fn pause(me: &Carrier, attended: bool) -> Option<Nanos> {
+        const MIN: u32 = 200_000;
+        const MAX: u32 = 1_000_000;
+        let pause = if attended { (2 * me.pause.load(Relaxed)).clamp(MIN, MAX) } else { 0 };
+        me.pause.store(pause, Relaxed);
+        attended.then_some(Nanos(pause.into()))
     }
 
     /// The carrier of an idle CPU sleeps ([`Poller::sleep`]).

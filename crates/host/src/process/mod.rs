@@ -113,9 +113,15 @@ impl Carrier {
 
     /// It, the caller, has the seat of `cpu` from now on.
     pub(crate) fn sit_down(&self, cpu: CpuId) {
-        let k = self.process();
         self.cpu.store(u32::from(cpu.0) + 1, Relaxed);
-        k.m.places.take(&k.m.seats, &k.m.carriers, self, || k.sched.core(cpu));
+        self.find_place(cpu);
+    }
+
+    /// It, the caller, which has the seat of `cpu`, moves to the host CPU where it belongs.
+    pub(crate) fn find_place(&self, cpu: CpuId) {
+        let k = self.process();
+        let free = k.parked.is_any() && !k.parked.is_urgent() && !k.sched.was_urgent(cpu);
+        k.m.places.take(&k.m.seats, &k.m.carriers, self, free, || k.sched.core(cpu));
     }
 
     /// The process of the carrier that runs this code: `me().process()` without the wait for `me`.

@@ -297,7 +297,7 @@ fn with_mask<T>(me: &Carrier, mask: u64, call: impl FnOnce() -> T) -> T {
     let result = call();
     if me.gs.borrowed == 0 && me.cpu.load(Relaxed) != 0 {
         me.placed.store(0, Relaxed);
-        k.m.places.take(&k.m.seats, &k.m.carriers, me, || k.sched.core(me.cpu()));
+        me.find_place(me.cpu());
     }
     os::sigprocmask(2, before);
     result

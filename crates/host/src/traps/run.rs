@@ -6,7 +6,7 @@
 use crate::base::{os, report};
 use crate::carriers::ahead::Seen;
 use crate::carriers::carrier::{Carrier, IDLE_LOOKS, SERVICE, UNBORN};
-use crate::carriers::poller::EVENTS;
+use crate::carriers::poller::{EVENTS, Poller};
 use crate::process::Host;
 use crate::process::{end, survey};
 use crate::services::exec;
@@ -420,6 +420,7 @@ fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
 fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
     let wake_up_at = until.map(|at| k.m.ahead.wake_up_at(k, cpu, at));
+    me.find_place(cpu);
     me.park.store(0, SeqCst);
     k.sched.idle_state(cpu, Idle::Parked);
     k.m.seats.park(cpu, me);
@@ -427,7 +428,8 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
     let mut left = due();
     let asleep = k.m.now();
-    let (mut events, mut found) = ([abi::epoll::Readiness::default(); EVENTS], 0);
+    let (mut events, mut found, mut rested) = ([abi::epoll::Readiness::default(); EVENTS], 0, false);
+    let no_longer = |left: Option<Nanos>, span: Nanos| Some(left.map_or(span, |left| left.min(span)));
     while !look
         && found == 0
         && left != Some(Nanos::ZERO)
@@ -436,21 +438,30 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     {
         if k.m.service.is_missing() && !service::start_again(k) {
             service::stand_in(k);
-            left = Some(left.map_or(service::STAND_IN, |left| left.min(service::STAND_IN)));
+            left = no_longer(left, service::STAND_IN);
         }
-        if k.parked.is_any() {
-            found = k.m.poller.wait(me, left, &mut events);
-        } else {
+        if !k.parked.is_any() {
             os::futex_wait(&me.park, 0, left);
+        } else if let Some(pause) = Poller::pause(me, is_attended(k, cpu)) {
+            os::futex_wait(&me.park, 0, no_longer(left, pause));
+        } else if let Some(rest) = k.m.poller.moderation.rest().filter(|_| !rested && !k.parked.is_urgent()) {
+            os::futex_wait(&me.park, 0, no_longer(left, rest));
+            rested = true;
+        } else {
+            let from = k.m.now();
+            found = k.m.poller.wait(me, left, &mut events);
+            let now = k.m.now();
+            k.m.poller.moderation.note(rested, now.since(from), found);
+            k.parked.note_look(cpu, now);
+            rested = false;
         }
         left = due();
     }
     let woken = k.m.now();
-    if found == 0 {
-        // No look around shows what the poller reports.
-        let looks = me.idle_looks.load(Relaxed);
-        me.idle_looks.store(looks_after(looks, woken.since(asleep)), Relaxed);
-    }
+    let looks = me.idle_looks.load(Relaxed);
+    // No look around shows what the poller reports.
+    let slept = if found == 0 { woken.since(asleep) } else { Nanos(u64::MAX / 2) };
+    me.idle_looks.store(looks_after(looks, slept), Relaxed);
     let early = match (wake_up_at, until) {
         (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => {
             k.m.ahead.woke(k, (&k.m.seats, &k.m.carriers), cpu, [at, woken, until])
@@ -471,6 +482,11 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     // A carrier that came back from a host call has the seat; this one is a spare.
     me.gs.pending.store(0, Relaxed);
     wait_for_seat(me)
+}
+
+/// Whether another CPU will see to what the poller reports. A real-time thread shall not wait for that.
+fn is_attended(k: &crate::process::Process, cpu: CpuId) -> bool {
+    k.parked.is_attended(cpu, k.m.now()) && !k.parked.is_urgent()
 }
 
 /// The number of looks around for the next idle period of a carrier that made `looks` and then slept for `slept`.

@@ -76,6 +76,19 @@ impl<M: Machine> Kernel<M> {
         self.node(Self::node_id(t, pooled)).queued()
     }
 
+    /// Wakes the first waiter of a queue that answers to `bitset`: whether there may be more in it.
+    pub fn wake_first(&self, cpu: CpuId, key: u64, bitset: u32) -> bool {
+        let (first, is_empty) = {
+            let mut bucket = self.futexes.lock(key);
+            // No waiter for a lock has such a key.
+            (self.take_first(&mut bucket, key, bitset).unwrap_or(None), bucket.is_empty())
+        };
+        if let Some(t) = first {
+            self.wake(cpu, t);
+        }
+        !is_empty
+    }
+
     /// Wakes waiters of a queue that answer to `bitset`, at most `count`.
     pub fn wake_from_queue(&self, cpu: CpuId, key: u64, count: usize, bitset: u32) {
         let mut left = count;

@@ -143,6 +143,11 @@ impl Bucket<'_> {
         self.words[HEAD] = !id;
     }
 
+    /// Whether no node is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.head() == NONE
+    }
+
     fn tail(&self) -> u32 {
         !self.words[TAIL]
     }

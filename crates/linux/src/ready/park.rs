@@ -18,6 +18,9 @@ use sync::atomic::{Ordering::*, fence};
 /// with it. From there on a poller that learns of many at once is cheaper.
 const DIRECT_MAX: u32 = 4;
 
+/// How many threads park on a busy CPU until it looks for events, if no idle one does.
+const LOOK_EVERY: u64 = 32;
+
 /// Bits by which events choose whom to wake.
 pub(super) const EXCLUSIVE: u32 = 1;
 const SHARED: u32 = 2;
@@ -90,8 +93,9 @@ impl<M: Host> Linux<'_, M> {
             self.hold_file(t, point.fd);
         }
         self.begin_park(t, call, done, nodes);
-        self.parked.add(&thread.parked, self.sched.is_real_time(t));
-        kernel::cpu::bump(&self.cpu(cpu).count.parked);
+        let is_first = self.parked.add(&thread.parked, self.sched.is_real_time(t));
+        let count = &self.cpu(cpu).count.parked;
+        kernel::cpu::bump(count);
         let of_socket = || {
             let limit = points.one_of().and_then(|point| self.state().ready.time_limit(&self.m, point));
             limit.map(|limit| after(&self.m, limit))
@@ -104,9 +108,14 @@ impl<M: Host> Linux<'_, M> {
             self.wake(cpu, t);
         }
         if self.sched.queued(cpu) > 0 && !self.m.is_polled() {
-            // This CPU stays busy: an idle one that fell asleep before there was anything to look for does it.
-            if let Some(idle) = self.sched.idle_cpus().next() {
-                self.m.kick(idle);
+            // This CPU stays busy.
+            if is_first {
+                // An idle one that fell asleep before there was anything to look for does it.
+                self.sched.idle_cpus().next().into_iter().for_each(|idle| self.m.kick(idle));
+            }
+            if count.load(Relaxed).is_multiple_of(LOOK_EVERY) {
+                self.look_for_events(cpu);
+                self.parked.note_look(cpu, self.m.now());
             }
         }
         true
@@ -267,7 +276,7 @@ impl<M: Host> Linux<'_, M> {
     fn unpark(&self, t: ThreadIdx, taken: bool, call: &Call, result: isize) {
         let thread = self.thread(t);
         if taken && thread.parked.nodes.load(Relaxed) == OWN_NODE && !self.strikes(Fault::KeepWakeUp) {
-            self.wake_from_queue(self.sched.cpu_of(t), self.queue_of(t, None), 1, EXCLUSIVE);
+            self.wake_first(self.sched.cpu_of(t), self.queue_of(t, None), EXCLUSIVE);
         }
         if let nodes @ POOLED.. = thread.parked.nodes.swap(0, Relaxed) {
             self.give_nodes_back(nodes - POOLED);
@@ -303,14 +312,24 @@ impl<M: Host> Linux<'_, M> {
             for out in [false, true] {
                 let about = if out { Readiness::FOR_WRITERS } else { Readiness::FOR_READERS };
                 if event.events & about != 0 {
-                    let key = Point { fd, out }.key();
-                    if !self.strikes(Fault::DropEvent) {
-                        let count = if self.strikes(Fault::WakeAll) { usize::MAX } else { 1 };
-                        self.wake_from_queue(cpu, key, count, EXCLUSIVE);
-                    }
-                    self.wake_from_queue(cpu, key, usize::MAX, SHARED);
+                    self.queue_is_ready(cpu, Point { fd, out }.key());
                 }
             }
+        }
+    }
+
+    /// Wakes one of those that move data, and all that ask what is ready.
+    fn queue_is_ready(&self, cpu: CpuId, key: u64) {
+        let may_be_more = if self.strikes(Fault::DropEvent) {
+            true
+        } else if self.strikes(Fault::WakeAll) {
+            self.wake_from_queue(cpu, key, usize::MAX, EXCLUSIVE);
+            true
+        } else {
+            self.wake_first(cpu, key, EXCLUSIVE)
+        };
+        if may_be_more {
+            self.wake_from_queue(cpu, key, usize::MAX, SHARED);
         }
     }
 }
