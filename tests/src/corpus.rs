@@ -2,7 +2,8 @@
 //!
 //! A file with `CASE`s becomes one test for each of them (`futex/wake_op::add`), and one for the whole file on
 //! a single CPU and on four CPUs with a fast tick (`futex/wake_op@1`, `futex/wake_op@4`): cases share a process
-//! there, and what one leaves behind meets the next. A file without cases is run whole in all three ways.
+//! there, and what one leaves behind meets the next. With the directive `engines` it is run whole with each way of waiting for
+//! descriptors, too (`descriptors/readers@threads`). A file without cases is run whole in all three ways.
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,8 @@ type Way = (&'static str, &'static [&'static str]);
 
 const DEFAULT: Way = ("", &[]);
 const ONE_CPU: Way = ("@1", &["--cpus", "1"]);
+const EPOLL: Way = ("@epoll", &["--io", "epoll"]);
+const THREADS: Way = ("@threads", &["--io", "threads"]);
 const FOUR_CPUS: Way = ("@4", &["--cpus", "4", "--hz", "20000"]);
 
 /// One source file.
@@ -71,6 +74,9 @@ impl Program {
         let mut ways = if self.cases.is_empty() { vec![DEFAULT] } else { Vec::new() };
         if !self.directives.default_cpus_only {
             ways.extend([ONE_CPU, FOUR_CPUS]);
+        }
+        if self.directives.engines {
+            ways.extend([EPOLL, THREADS]);
         }
         for way in ways {
             trials.push(self.trial(format!("{}{}", self.name, way.0), None, way));

@@ -12,6 +12,7 @@
 //! | `//@ status: any` | may natively end otherwise than with status 0 |
 //! | `//@ stderr: ignore` | holds addresses or process ids |
 //! | `//@ cpus: default` | not run again with other numbers of CPUs |
+//! | `//@ engines` | run again with each way of waiting for descriptors (`--io`) |
 //! | `//@ alone` | runs while no other test does |
 //! | `//@ seconds: 120` | the longest time it may take |
 //! | `//@ table` | its lines belong in the table of calls (`table.rs`) |
@@ -44,6 +45,8 @@ pub struct Directives {
     pub compare_stderr: bool,
     /// Run with the default number of CPUs only.
     pub default_cpus_only: bool,
+    /// Run with each `--io`, too.
+    pub engines: bool,
     /// No other test at the same time.
     pub alone: bool,
     /// Its lines are rows of the table of calls.
@@ -67,6 +70,7 @@ impl Default for Directives {
             any_status: false,
             compare_stderr: true,
             default_cpus_only: false,
+            engines: false,
             alone: false,
             table: false,
             by: None,
@@ -103,6 +107,7 @@ impl Directives {
             ("status", "any") => self.any_status = true,
             ("stderr", "ignore") => self.compare_stderr = false,
             ("cpus", "default") => self.default_cpus_only = true,
+            ("engines", "") => self.engines = true,
             ("alone", "") => self.alone = true,
             ("table", "") => self.table = true,
             ("seconds", _) => {

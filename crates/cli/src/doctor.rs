@@ -59,6 +59,7 @@ fn examine_machine() -> Vec<Finding> {
         Err(why) => findings.push(Bad(why.to_string())),
     }
     findings.push(examine_guards());
+    findings.push(examine_waits());
     findings.push(Good(format!("{} CPUs to schedule on, unless --cpus says otherwise", machine::host_cpus())));
     if let Some(version) = machine::inside() {
         findings.push(Note(format!(
@@ -97,6 +98,46 @@ fn has_guard_markers() -> bool {
         let has = libc::madvise(map, LEN, MADV_GUARD_INSTALL) == 0;
         libc::munmap(map, LEN);
         has
+    }
+}
+
+/// How threads wait for descriptors.
+fn examine_waits() -> Finding {
+    // SAFETY: a new descriptor, closed here.
+    let made = unsafe {
+        let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+        fd >= 0 && libc::close(fd) == 0
+    };
+    if !made {
+        let why = std::io::Error::last_os_error();
+        return Note(format!(
+            "threads that wait for descriptors take a host thread each here (--io=threads): no epoll instance is to be \
+             had ({why})"
+        ));
+    }
+    let pipes =
+        if reads_pipes_at_once() { "" } else { ". Pipes are asked with poll(2) first (RWF_NOWAIT needs Linux 6.4)" };
+    Good(format!(
+        "threads wait for descriptors in one epoll instance once more than four do, unless --io says otherwise. io_uring is \
+         not used{pipes}"
+    ))
+}
+
+/// Whether a pipe can be read in a form that does not wait.
+fn reads_pipes_at_once() -> bool {
+    const RWF_NOWAIT: i32 = 8;
+    let (mut ends, mut byte) = ([0; 2], 0_u8);
+    // SAFETY: new descriptors, closed here, and a buffer of one byte that outlives the call.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return true;
+        }
+        let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let n = libc::preadv2(ends[0], &raw const part, 1, -1, RWF_NOWAIT);
+        let again = n == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN);
+        libc::close(ends[0]);
+        libc::close(ends[1]);
+        again
     }
 }
 

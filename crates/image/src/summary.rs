@@ -86,6 +86,7 @@ pub fn print(k: &Process) {
         s.parked,
         k.m.takeovers()
     );
+    print_waits(k, &mut out, &s);
     let _ = writeln!(out, "  stolen by host {st}.{stus:06} s over {} carriers", k.m.carriers());
     let (times, looked) = k.m.awaited();
     if times > 0 {
@@ -105,6 +106,23 @@ pub fn print(k: &Process) {
     let total = print_libraries(k, &mut out);
     print_reason(k, &mut out, &s, total, wall, stolen);
     out.flush();
+}
+
+/// Where threads waited for descriptors, and which calls took a host thread.
+fn print_waits(k: &Process, out: &mut Line, s: &kernel::stats::Stats) {
+    if s.parked > 0 {
+        let (sleeps, events, looks) = (k.m.poller_sleeps(), s.events, s.looks);
+        let _ =
+            writeln!(out, "  poller         {events} events; {sleeps} sleeps of idle CPUs, {looks} looks of busy ones");
+    }
+    if s.waited > 0 {
+        let _ = write!(out, "  waits on a host thread each  ");
+        for (i, (nr, times)) in k.calls_waited().into_iter().take_while(|&(_, times)| times > 0).enumerate() {
+            let (comma, name) = (if i > 0 { ", " } else { "" }, abi::nr::name(nr).unwrap_or("?"));
+            let _ = write!(out, "{comma}{name} {times}");
+        }
+        let _ = writeln!(out);
+    }
 }
 
 /// Calls by way and library; the number of those that came by dispatch.
@@ -140,9 +158,26 @@ fn print_reason(k: &Process, out: &mut Line, s: &kernel::stats::Stats, dispatche
             format_args!("{dispatched} calls came by dispatch, about 1 µs each: they are made outside the C library"),
         );
     }
-    // A takeover costs two switches of the host, about 5 µs.
+    // It costs two switches of the host, about 5 µs.
     if s.waited * 5_000 > wall.0 / 50 {
-        say(out, format_args!("{} host calls had to wait, about 5 µs each on top of the waiting", s.waited));
+        let (nr, times) = k.calls_waited()[0];
+        let name = abi::nr::name(nr).unwrap_or("?");
+        say(
+            out,
+            format_args!(
+                "{} host calls waited on a host thread, about 5 µs each on top of the waiting: {times} of them {name}",
+                s.waited
+            ),
+        );
+    }
+    let refusals = k.personality.poller_refusals();
+    if refusals > 0 {
+        say(
+            out,
+            format_args!(
+                "the host had no descriptor or memory for the poller: {refusals} waits took a host thread instead"
+            ),
+        );
     }
     let (cpus, processors) = (k.config().cpus, k.m.places.host_cpus());
     if stolen.0 > wall.0 / 20 && cpus > processors {

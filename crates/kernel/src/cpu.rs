@@ -4,7 +4,7 @@ use crate::cputime::Ticked;
 use crate::machine::Machine;
 use crate::{Kernel, Kicks, Personality};
 use ids::{CpuId, Nanos, ThreadIdx};
-use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use sync::{CachePadded, Lock};
 use time::timeouts::TimeoutQueue;
 
@@ -48,10 +48,42 @@ pub struct CpuCounters {
     pub waited: AtomicU64,
     /// Threads that parked for descriptors.
     pub parked: AtomicU64,
+    /// Events that the machine's poller has reported here.
+    pub events: AtomicU64,
+    /// Looks for such events while threads ran here.
+    pub looks: AtomicU64,
     /// Ticks.
     pub ticks: AtomicU64,
     /// Kicks received.
     pub kicks: AtomicU64,
+    /// `waited` by the number of the call.
+    pub waited_by_call: ByCall,
+}
+
+/// A counter for each system call.
+#[derive(Debug)]
+pub struct ByCall([AtomicU32; CALLS]);
+
+/// Calls that are counted apart; others share the last counter.
+pub(crate) const CALLS: usize = 512;
+
+impl Default for ByCall {
+    fn default() -> ByCall {
+        ByCall(core::array::from_fn(|_| AtomicU32::new(0)))
+    }
+}
+
+impl ByCall {
+    /// Adds one for a call; written by one CPU only.
+    pub(crate) fn bump(&self, nr: usize) {
+        let counter = &self.0[nr.min(CALLS - 1)];
+        counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// How many there were of this call.
+    pub(crate) fn get(&self, nr: usize) -> u64 {
+        self.0[nr.min(CALLS - 1)].load(Relaxed).into()
+    }
 }
 
 /// Libraries that are counted apart; later ones share the last counter.

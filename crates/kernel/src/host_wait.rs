@@ -17,6 +17,7 @@ impl<M: Machine> Kernel<M> {
     /// nothing by parts, it is the time at which it ends, or 0 when it begins.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
         self.thread(t).wait.note_call(&call);
+        self.cpu(cpu).count.waited_by_call.bump(call.nr);
         let busy = self.leave_for_host(cpu, t, done);
         if call.nr == nr::POLL && done == 0 {
             self.begin_poll(t, call.args[2]);

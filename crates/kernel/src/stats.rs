@@ -1,6 +1,7 @@
 //! The summary of `--stats`.
 
 use crate::Kernel;
+use crate::cpu::CALLS;
 use crate::machine::Machine;
 use ids::CpuId;
 use sync::atomic::Ordering::*;
@@ -32,7 +33,14 @@ pub struct Stats {
     pub waited: u64,
     /// Waits for descriptors that took no host thread.
     pub parked: u64,
+    /// Events that the machine's poller has reported.
+    pub events: u64,
+    /// Looks for such events by CPUs on which threads ran.
+    pub looks: u64,
 }
+
+/// Calls, each with how often it waited in the host.
+pub type Waiters = [(usize, u64); 4];
 
 impl<M: Machine> Kernel<M> {
     /// Adds up the counters of all CPUs; exact when nothing runs.
@@ -52,7 +60,23 @@ impl<M: Machine> Kernel<M> {
             all.passed += c.passed.load(Relaxed);
             all.waited += c.waited.load(Relaxed);
             all.parked += c.parked.load(Relaxed);
+            all.events += c.events.load(Relaxed);
+            all.looks += c.looks.load(Relaxed);
         }
         all
+    }
+
+    /// The calls that waited in the host most often, on a host thread each; the first has the most.
+    pub fn calls_waited(&self) -> Waiters {
+        let mut most = Waiters::default();
+        for nr in 0..CALLS {
+            let times = (0..self.config.cpus).map(|i| self.cpu(CpuId(i as u16)).count.waited_by_call.get(nr)).sum();
+            let place = most.partition_point(|&(_, others)| others >= times);
+            if let Some(behind) = most.get_mut(place..).filter(|behind| !behind.is_empty()) {
+                behind.rotate_right(1);
+                behind.first_mut().into_iter().for_each(|first| *first = (nr, times));
+            }
+        }
+        most
     }
 }

@@ -67,6 +67,12 @@ pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_PROTOCOL).is_some_and(|bytes| u32::from_le_bytes(bytes) == IPPROTO_TCP)
 }
 
+/// Whether `fd` stands for a file.
+pub(crate) fn is_open(m: &impl Host, fd: u64) -> bool {
+    const F_GETFD: u64 = 1;
+    m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFD, 0, 0, 0, 0] }) >= 0
+}
+
 /// Whether calls on `fd` are not to wait (O_NONBLOCK).
 pub(crate) fn is_nonblocking(m: &impl Host, fd: u64) -> bool {
     let flags = m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });

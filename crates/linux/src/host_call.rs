@@ -11,7 +11,9 @@ use crate::planted::Fault;
 use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
-use abi::args::{IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR, WNOHANG};
+use abi::args::{
+    IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR, WNOHANG,
+};
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::Here;
@@ -131,7 +133,9 @@ impl<M: Host> Linux<'_, M> {
     fn try_without_waiting(&self, call: &Call) -> Tried {
         let a = &call.args;
         match call.nr {
-            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG if self.state().enough.is_asked(&self.m, a[0]) => {
+            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG
+                if self.state().enough.is_asked(&self.m, a[0]) =>
+            {
                 Tried::MustWait
             }
             nr::READ => self.try_transfer(call, nr::PREADV2),
@@ -142,11 +146,12 @@ impl<M: Host> Linux<'_, M> {
                 a[0],
             ),
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
+            nr::RECVFROM if waits_for_all(a[3]) => self.try_receive_all(call),
             // A non-blocking try could return a part.
-            nr::RECVFROM if waits_for_all(a[3]) => Tried::MustWait,
             nr::RECVMSG if waits_for_all(a[2]) => Tried::MustWait,
             nr::RECVFROM => self.try_receive(call, 3),
             nr::RECVMSG => self.try_receive(call, 2),
+            nr::RECVMMSG if waits_for_one(a) => self.try_receive(call, 3),
             nr::SENDTO => self.try_send(call),
             nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
             nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
@@ -200,6 +205,20 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
+    /// `recvfrom(2)` with MSG_WAITALL. Of a TCP connection it takes what there is and goes on; others have packets, or rights at
+    /// which a call ends.
+    fn try_receive_all(&self, call: &Call) -> Tried {
+        let a = &call.args;
+        if a[3] & !(MSG_WAITALL | MSG_NOSIGNAL) != 0 || !facts::is_tcp(&self.m, a[0]) {
+            return Tried::MustWait;
+        }
+        match self.m.host(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
+            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, a[0]),
+            r if r > 0 && (r as u64) < a[2] => self.rest_of(call, r),
+            r => Tried::Done(r),
+        }
+    }
+
     /// `sendto(2)`: of a stream a part may be sent.
     fn try_send(&self, call: &Call) -> Tried {
         let a = &call.args;
@@ -229,7 +248,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A part has been written; a blocking descriptor owes the rest.
+    /// A part has been moved; a blocking descriptor owes the rest.
     fn rest_of(&self, call: &Call, done: isize) -> Tried {
         let a = &call.args;
         if self.is_nonblocking(a[0]) {
@@ -325,6 +344,14 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
+    /// Whether the call reads from a file of which nothing more will come.
+    fn is_at_end(&self, call: &Call) -> bool {
+        let fd = call.args[0];
+        matches!(call.nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
+            && self.state().ready.has_ended(fd as u32)
+            && facts::is_ready(&self.m, fd, false)
+    }
+
     fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
         if self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::WouldWait }
     }
@@ -369,6 +396,9 @@ impl<M: Host> Linux<'_, M> {
         match call.nr {
             nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => match self.try_ready(call, false, false) {
                 Some(0) | None => Attempt::Wait,
+                Some(result) if result == Errno::EBADF.to_ret() && call.nr == nr::PSELECT6 => {
+                    Attempt::Done(self.select_without_closed(call))
+                }
                 Some(result) => Attempt::Done(result),
             },
             nr::ACCEPT | nr::ACCEPT4 => {
@@ -398,6 +428,9 @@ impl<M: Host> Linux<'_, M> {
                     // Another process may be faster, and then the call waits.
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
+                Tried::WouldWait if self.is_at_end(call) => {
+                    Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
+                }
                 _ => Attempt::Wait,
             },
         }
@@ -423,4 +456,10 @@ pub(crate) fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
 
 fn waits_for_all(flags: u64) -> bool {
     flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL
+}
+
+/// Whether `recvmmsg(2)` waits for one message only, and without a time limit of its own.
+fn waits_for_one(a: &[u64; 6]) -> bool {
+    const MSG_WAITFORONE: u64 = 0x10000;
+    a[4] == 0 && (a[2] as u32 == 1 || a[3] & MSG_WAITFORONE != 0) && !waits_for_all(a[3])
 }

@@ -177,6 +177,7 @@ pub(crate) fn is_parkable(nr: usize) -> bool {
             | nr::WRITEV
             | nr::RECVFROM
             | nr::RECVMSG
+            | nr::RECVMMSG
             | nr::SENDTO
             | nr::SENDMSG
             | nr::POLL

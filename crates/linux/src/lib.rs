@@ -85,6 +85,13 @@ pub struct State {
     put_off: AtomicU32,
 }
 
+impl State {
+    /// How often the host had to wait for a descriptor on a host thread because it had no descriptor or no memory for the poller.
+    pub fn poller_refusals(&self) -> u32 {
+        self.ready.refusals()
+    }
+}
+
 /// A process: its kernel, and through it its personality.
 #[derive(Debug)]
 pub struct Linux<'k, M: Host>(pub &'k Kernel<M>);

@@ -131,6 +131,33 @@ impl<M: Host> Linux<'_, M> {
         }
         Some(ready)
     }
+
+    /// `pselect6(2)` that has waited, of which a descriptor has been closed since: a closed one has all that was asked of it
+    /// (`select_poll_one`), where a call that begins is refused.
+    pub(crate) fn select_without_closed(&self, call: &Call) -> isize {
+        let [count, at_sets @ .., _, _] = call.args;
+        let words = (count as usize).div_ceil(64);
+        let mut closed_bits = 0;
+        let mut closed = [[0_u64; SET_MAX / 8]; 3];
+        for (closed, &at) in closed.iter_mut().zip(&at_sets) {
+            for (word, closed) in closed.iter_mut().enumerate().take(if at == 0 { 0 } else { words }) {
+                let at = at.wrapping_add(word as u64 * 8);
+                let Ok(asked) = self.get::<u64>(at) else { return Errno::EFAULT.to_ret() };
+                let is_closed = |bit: &u64| asked >> bit & 1 != 0 && !facts::is_open(&self.m, word as u64 * 64 + bit);
+                *closed = (0..64).filter(is_closed).map(|bit| 1 << bit).sum();
+                closed_bits += closed.count_ones() as isize;
+                let _ = self.put(at, asked & !*closed);
+            }
+        }
+        let ready = facts::select_at_once(&self.m, count, at_sets);
+        for (closed, &at) in closed.iter().zip(&at_sets) {
+            for (word, &closed) in closed.iter().enumerate().filter(|&(_, &closed)| closed != 0) {
+                let at = at.wrapping_add(word as u64 * 8);
+                let _ = self.get::<u64>(at).map(|found| self.put(at, found | closed));
+            }
+        }
+        if ready < 0 { ready } else { ready + closed_bits }
+    }
 }
 
 /// Whether the call has a mask of its own.

@@ -1,3 +1,4 @@
+//@ engines
 //@ seconds: 60
 /* Many threads that wait for descriptors at once: whom an event wakes, and what becomes of those who wait while the
  * descriptor is closed, replaced, shared or runs out of time. */

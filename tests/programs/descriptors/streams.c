@@ -1,3 +1,4 @@
+//@ engines
 //@ seconds: 60
 /* A TCP connection that a read has emptied: what comes next is noticed, whatever it is and whoever causes it. */
 #include "../check.h"

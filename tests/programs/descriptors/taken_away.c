@@ -1,3 +1,4 @@
+//@ engines
 /* A descriptor's number is closed or stands for something else just after what its reader waits for has come: the reader, which
  * has not run since, gets what came, and nothing of the other file. */
 #include "waiters.h"

@@ -5,7 +5,9 @@
 #include "../check.h"
 #include <fcntl.h>
 
-enum { WAITERS = 24 };
+#ifndef WAITERS
+#define WAITERS 24
+#endif
 
 struct waiter {
   long (*call)(struct waiter *);
@@ -46,8 +48,8 @@ __attribute__((unused)) static void begin(int count, long (*call)(struct waiter 
     w->call = call, w->number = i, w->result = 0, w->error = 0;
     atomic_store(&w->tid, 0), atomic_store(&w->ended, 0);
     w->thread = start(wait_in, w);
-    wait_until(atomic_load(&w->tid) != 0 && sleeps(w));
   }
+  for (int i = 0; i < count; i++) wait_until(atomic_load(&waiters[i].tid) != 0 && sleeps(&waiters[i]));
 }
 
 __attribute__((unused)) static int over(int count) {

@@ -1,3 +1,4 @@
+//@ engines
 //@ seconds: 60
 //@ libs: -lrt
 /* Calls that have no form that does not wait: FIFOs, pseudo-terminals, inotify, message queues, connect; and poll of many

@@ -102,6 +102,11 @@ impl Poller {
         !self.sleepers.load(Relaxed).is_multiple_of(ONE_MORE_SLEEP)
     }
 
+    /// How often the carrier of an idle CPU has begun to sleep in it.
+    pub(crate) fn sleeps(&self) -> u64 {
+        self.sleepers.load(Relaxed) / ONE_MORE_SLEEP
+    }
+
     /// At a tick: whether no carrier has slept in it since the tick before, or sleeps now, if it is `urgent`; and there is no
     /// lookout.
     pub(crate) fn is_abandoned(&self, urgent: bool) -> bool {

@@ -225,6 +225,11 @@ impl Host {
         self.seats.takeovers()
     }
 
+    /// How often the carrier of an idle CPU began to sleep in the poller.
+    pub fn poller_sleeps(&self) -> u64 {
+        self.poller.sleeps()
+    }
+
     /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks
     /// only for threads that the calling CPU has to itself (current, new, or taken out of a queue), and a reference
     /// lives no longer than `f`, which asks for no other thread's state but a child's.

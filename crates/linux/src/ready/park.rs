@@ -72,6 +72,10 @@ impl<M: Host> Linux<'_, M> {
     /// Parks the current thread for a call that would wait. False if the host shall do the waiting.
     pub(crate) fn park(&self, cpu: CpuId, t: ThreadIdx, call: &Call, done: isize) -> bool {
         let Some(points) = Points::of(&self.m, call) else { return false };
+        if points.one_of().is_some_and(|point| !point.out && self.state().ready.has_ended(point.fd)) {
+            // The host says so without waiting.
+            return false;
+        }
         let thread = self.thread(t);
         if !(self.is_crowd() || done > 0 && is_of_pieces(call.nr)) {
             thread.parked.leave_to_host(&self.parked);
@@ -216,7 +220,7 @@ impl<M: Host> Linux<'_, M> {
         let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
         let nr = wait.call.load(Relaxed) as usize;
         let mut args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
-        if matches!(nr, nr::WRITE | nr::SENDTO) {
+        if matches!(nr, nr::WRITE | nr::SENDTO | nr::RECVFROM) {
             let part = if self.strikes(Fault::RepeatParked) { 0 } else { wait.a.load(Relaxed) };
             (args[1], args[2]) = (args[1] + part, args[2] - part);
             if nr == nr::SENDTO && part > 0 {
@@ -296,6 +300,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn look_for_events(&self, cpu: CpuId) {
         const AT_ONCE: usize = 64;
         let Some(poller) = self.m.poller(false) else { return };
+        kernel::cpu::bump(&self.cpu(cpu).count.looks);
         let mut bytes = [[0; Readiness::SIZE]; AT_ONCE];
         let at_once = Word(AT_ONCE as u64);
         let args = &mut [Word(poller.into()), Filled(bytes.as_flattened_mut()), at_once, Word(0)];
@@ -308,6 +313,9 @@ impl<M: Host> Linux<'_, M> {
     /// The machine's poller reports events. `cpu` is the caller's own, or none.
     pub fn descriptors_ready(&self, cpu: CpuId, events: &[Readiness]) {
         for event in events.iter().filter(|event| self.state().ready.note_event(event)) {
+            if cpu != CpuId::NONE {
+                kernel::cpu::bump(&self.cpu(cpu).count.events);
+            }
             let fd = event.token as u32;
             for out in [false, true] {
                 let about = if out { Readiness::FOR_WRITERS } else { Readiness::FOR_READERS };

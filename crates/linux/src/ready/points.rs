@@ -93,7 +93,7 @@ impl Points {
         let a = &call.args;
         match call.nr {
             nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::ACCEPT | nr::ACCEPT4 => Points::one(a[0], false),
-            nr::MQ_TIMEDRECEIVE => Points::one(a[0], false),
+            nr::MQ_TIMEDRECEIVE | nr::RECVMMSG => Points::one(a[0], false),
             nr::MQ_TIMEDSEND | nr::CONNECT => Points::one(a[0], true),
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => Points::one(a[0], false),
             nr::WRITE | nr::SENDTO | nr::WRITEV | nr::SENDMSG => Points::one(a[0], true),

@@ -29,6 +29,8 @@ pub(super) struct Descriptor {
     /// It is a stand-in of a closed one, and so many hold on to it.
     holders: AtomicU32,
     pub(super) stream: Stream,
+    /// It has been reported that nothing more will come.
+    has_ended: AtomicBool,
 }
 
 /// How the poller knows a descriptor.
@@ -50,6 +52,8 @@ pub(crate) struct Ready {
     descriptors: Arena<Descriptor, CHUNK, { DESCRIPTORS_MAX / CHUNK }>,
     /// The program sets time limits of sockets, so a registration does not tell.
     limits: AtomicBool,
+    /// How often the host had no descriptor or no memory for the poller, so that it had to do the waiting.
+    refusals: AtomicU32,
     pub(super) sharing: Sharing,
 }
 
@@ -66,6 +70,11 @@ impl Ready {
 
     pub(super) fn get_or_make(&self, fd: u32) -> Option<&Descriptor> {
         self.descriptors.get_or_make(fd as usize, |_| Descriptor::default()).ok()
+    }
+
+    /// How often the host had no descriptor or no memory for the poller.
+    pub(crate) fn refusals(&self) -> u32 {
+        self.refusals.load(Relaxed)
     }
 
     /// The sum of the generations: as none goes back, it is the same only if all are.
@@ -107,13 +116,27 @@ impl Ready {
                 result = control(m, epoll::MOD, point.fd, event);
             }
             if result < 0 {
+                if result == Errno::EBADF.to_ret() {
+                    // It was closed after the caller tried its call, which must be tried again.
+                    descriptor.generation.fetch_add(1, AcqRel);
+                }
                 // Out of memory or descriptors: that may pass.
                 registration.refused = result == Errno::EPERM.to_ret();
+                if matches!(Errno::from_ret(result), Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC))
+                {
+                    self.refusals.fetch_add(1, Relaxed);
+                }
                 return false;
             }
             registration.events = wanted;
         }
         true
+    }
+
+    /// Whether nothing more will come from this descriptor. Of datagrams a call that does not wait denies that, and one that
+    /// may wait returns 0 (`__skb_wait_for_more_packets`).
+    pub(crate) fn has_ended(&self, fd: u32) -> bool {
+        self.get(fd).is_some_and(|descriptor| descriptor.has_ended.load(Relaxed))
     }
 
     /// How long a wait of this socket may last, if it has a limit (SO_RCVTIMEO, SO_SNDTIMEO).
@@ -144,6 +167,9 @@ impl Ready {
                 return false;
             }
             descriptor.stream.note_event(event.events);
+            if event.events & Readiness::PEER_CLOSED != 0 {
+                descriptor.has_ended.store(true, Relaxed);
+            }
         }
         descriptor.generation.fetch_add(1, AcqRel);
         true
@@ -158,6 +184,7 @@ impl Ready {
             control(m, epoll::DEL, fd, Readiness::default());
         }
         descriptor.stream.forget();
+        descriptor.has_ended.store(false, Relaxed);
         *registration = Registration { epoch: registration.epoch.wrapping_add(1), ..Registration::default() };
         descriptor.generation.fetch_add(1, AcqRel);
     }
