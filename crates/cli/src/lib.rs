@@ -31,6 +31,7 @@ pub mod profile;
 pub mod program;
 pub mod ps;
 pub mod run;
+mod seal;
 pub mod threads;
 pub mod timers;
 pub mod top;
