@@ -135,7 +135,6 @@ fn existing(path: &Path) -> Result<(PathBuf, Vec<OsString>), Unsuitable> {
 ///
 /// In `/tmp` somebody else may have made the folder that has the usual name. Then it is one with another name that begins
 /// like it, and the last of all is a name that nobody can have guessed.
-#[must_use]
 pub fn for_images() -> impl Iterator<Item = PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user = user();
