@@ -3,7 +3,8 @@
 //! A file, not a memfd: launchers that close descriptors would lose a memfd, and what they start would then run
 //! natively without a word. The file is named by its content, lies in a folder that only this user can change
 //! ([`tool::folders`]), and is renamed into place, so that any number of commands of any versions can do this at the same
-//! time. Before it is used, all of it is compared with the image in this command.
+//! time. Before it is used, all of it is compared with the image in this command, unless it is as it was when that was done
+//! ([`seal`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use thiserror::Error;
 use tool::folders::{self, Unsuitable};
 use tool::machine::user;
 
-use crate::embedded;
+use crate::{embedded, seal};
 
 /// No folder would do.
 #[derive(Debug, Error)]
@@ -78,11 +79,22 @@ fn is_installed(file: &Path, image: &[u8]) -> Result<bool, Unsuitable> {
     };
     let found = opened.metadata()?;
     let is_ours = found.is_file() && found.uid() == user() && found.mode() & 0o7777 == 0o500;
-    let whole = is_ours && found.len() == image.len() as u64 && is_equal(&opened, image)?;
+    let whole = is_ours
+        && found.len() == image.len() as u64
+        && (seal::holds(file, &found) || compare(file, &found, &opened, image)?);
     if whole && !may_be_executed(&opened) {
         return Err(Unsuitable::NoExec);
     }
     Ok(whole)
+}
+
+/// Whether the file has this content, which is then sealed.
+fn compare(file: &Path, found: &fs::Metadata, opened: &File, image: &[u8]) -> io::Result<bool> {
+    let equal = is_equal(opened, image)?;
+    if equal {
+        seal::put(file, found);
+    }
+    Ok(equal)
 }
 
 /// Whether the file has this content, to the last byte.
@@ -152,7 +164,8 @@ mod tests {
         let before = fs::metadata(&file).unwrap().ino();
         assert_eq!(install_in(&folder, "image.so", IMAGE).unwrap(), file);
         assert_eq!(fs::metadata(&file).unwrap().ino(), before, "an intact file is not written again");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no draft stays behind");
+        let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.into_iter().all(|name| name == "image.so" || name == "image.so.seal"), "no draft stays behind");
     }
 
     #[test]
@@ -161,6 +174,20 @@ mod tests {
         let file = install_in(&folder, "image.so", IMAGE).unwrap();
         fs::remove_file(&file).unwrap();
         fs::write(&file, &IMAGE[..5]).unwrap();
+        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
+    }
+
+    /// In the same inode, with the times of before.
+    #[test]
+    fn what_was_changed_in_place_is_put_right() {
+        let (_scratch, folder) = folder();
+        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        let modified = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
+        let opened = OpenOptions::new().write(true).open(&file).unwrap();
+        opened.write_all_at(b"NOT", 0).unwrap();
+        opened.set_modified(modified).unwrap();
+        opened.set_permissions(fs::Permissions::from_mode(0o500)).unwrap();
         assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
     }
 

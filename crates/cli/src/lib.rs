@@ -35,6 +35,7 @@ pub mod profile;
 pub mod program;
 pub mod ps;
 pub mod run;
+mod seal;
 pub mod threads;
 pub mod timers;
 pub mod top;

@@ -1,4 +1,5 @@
-//! The analysis of the C library and its loader, made once and kept beside the image.
+//! The analysis of the C library, its loader and the vDSO, made once and kept beside the image; and the C library as that
+//! leaves it, which the image maps in its place.
 //!
 //! This command has the same two as nearly every program that it starts, so it looks at its own, in the files that
 //! they came from: in memory a debugger may have put breakpoints. A program with another C library has it analysed
@@ -9,10 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io, slice};
 
-use patch::elf::Object;
+use patch::elf::{Object, ProgramHeader};
 use patch::{Trust, record};
 
-use crate::install;
+use crate::{install, seal};
+use tool::machine;
 
 /// An object of this process.
 struct Loaded {
@@ -20,35 +22,90 @@ struct Loaded {
     build_id: Vec<u8>,
 }
 
-/// Makes the plans that are missing beside the image.
+/// Makes what is missing beside the image: plans, and the C library with its plan carried out.
 pub fn prepare(image: &Path) {
     for object in loaded().into_iter().filter(|object| is_c_library(&object.path)) {
-        let file = beside(image, &object.build_id);
-        if fs::symlink_metadata(&file).is_err() {
-            // The image does without.
-            let _ = make(&object, &file);
+        let file = beside(image, &patch::plan_suffix(&object.build_id));
+        // The image does without.
+        let _ = make(&object, &file);
+        let name = object.path.file_name().unwrap_or_default().as_bytes();
+        if patch::is_kept_ready(name) {
+            let _ = make_ready(&object, &beside(image, &patch::ready_suffix(&object.build_id, name)));
         }
     }
+    let _ = plan_vdso(image);
 }
 
 /// As the image looks for it.
-fn beside(image: &Path, build_id: &[u8]) -> PathBuf {
+fn beside(image: &Path, suffix: &str) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
-    name.push(patch::plan_suffix(build_id));
+    name.push(suffix);
     name.into()
 }
 
+fn is_missing(file: &Path) -> bool {
+    fs::symlink_metadata(file).is_err()
+}
+
 fn make(object: &Loaded, file: &Path) -> io::Result<()> {
-    let bytes = fs::read(&object.path)?;
-    let library = Object::of_file(&bytes, 0).map_err(io::Error::other)?;
-    if library.build_id() != Some(&object.build_id) {
+    if is_missing(file) {
+        let bytes = fs::read(&object.path)?;
+        write_plan(&Object::of_file(&bytes, 0).map_err(io::Error::other)?, &object.build_id, file)?;
+    }
+    Ok(())
+}
+
+fn write_plan(library: &Object<'_>, build_id: &[u8], file: &Path) -> io::Result<()> {
+    if library.build_id() != Some(build_id) {
         // Replaced since it was loaded.
         return Ok(());
     }
-    match record(&library, Trust::LibC).map_err(io::Error::other)? {
+    match record(library, Trust::LibC).map_err(io::Error::other)? {
         Some(plan) => install::write(file, &plan, 0o400),
         None => Ok(()),
     }
+}
+
+/// What the image executes is made anew unless it is as this command, or one like it, has left it.
+fn make_ready(object: &Loaded, file: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(file).is_ok_and(|found| seal::holds(file, &found)) {
+        return Ok(());
+    }
+    // Until it is sealed again nothing says that it is right.
+    seal::remove(file);
+    let bytes = fs::read(&object.path)?;
+    let library = Object::of_file(&bytes, 0).map_err(io::Error::other)?;
+    if library.build_id() != Some(&object.build_id) {
+        return fs::remove_file(file);
+    }
+    if let Some(ready) = patch::make_ready(&bytes).map_err(io::Error::other)? {
+        install::write(file, &ready, 0o500)?;
+        seal::put(file, &fs::symlink_metadata(file)?);
+    }
+    Ok(())
+}
+
+/// The vDSO's plan. It has no file, and inside Entresol its code in memory is patched.
+fn plan_vdso(image: &Path) -> io::Result<()> {
+    const PAGE: usize = 4096;
+    // SAFETY: reads the auxiliary vector.
+    let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
+    if base.is_null() {
+        return Ok(());
+    }
+    // SAFETY: its headers lie in its first page, and it stays where the host has mapped it.
+    let head = unsafe { slice::from_raw_parts(base, PAGE) };
+    let loaded = patch::elf::headers(head).map_err(io::Error::other)?.filter(|h| h.kind == ProgramHeader::LOAD);
+    let len = loaded.map(|h| h.address.saturating_add(h.file_len)).max().unwrap_or(0);
+    // SAFETY: as above, all that is loaded of it.
+    let bytes = unsafe { slice::from_raw_parts(base, usize::try_from(len).map_err(io::Error::other)?) };
+    let vdso = Object::of_file(bytes, 0).map_err(io::Error::other)?;
+    let Some(build_id) = vdso.build_id() else { return Ok(()) };
+    let file = beside(image, &patch::plan_suffix(build_id));
+    if is_missing(&file) && machine::inside().is_none() {
+        write_plan(&vdso, build_id, &file)?;
+    }
+    Ok(())
 }
 
 fn is_c_library(path: &Path) -> bool {
@@ -101,10 +158,30 @@ mod tests {
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
         let first = names();
-        assert_eq!(first.len(), 2, "{first:?}");
-        assert!(first.iter().all(|name| name.starts_with("image.so.") && name.ends_with(".plan")), "{first:?}");
+        let count =
+            |end: &str| first.iter().filter(|name| name.starts_with("image.so.") && name.ends_with(end)).count();
+        // The vDSO may have no system call that can be replaced, and inside Entresol it is not looked at.
+        assert!([2, 3].contains(&count(".plan")), "{first:?}");
+        assert_eq!((count(".libc.so.6"), count(".libc.so.6.seal")), (1, 1), "{first:?}");
+        assert_eq!(first.len(), count(".plan") + 2, "no draft stays: {first:?}");
         prepare(&image);
-        assert_eq!(names().len(), 2, "nothing is written twice and no draft stays");
+        assert_eq!(names().len(), first.len(), "nothing is written twice");
+    }
+
+    #[test]
+    fn a_library_that_was_changed_is_made_anew() {
+        let scratch = tempfile::tempdir().unwrap();
+        let image = scratch.path().join("image.so");
+        prepare(&image);
+        let files = fs::read_dir(scratch.path()).unwrap().map(|file| file.unwrap().path());
+        let ready = files.into_iter().find(|file| file.as_os_str().as_bytes().ends_with(b".libc.so.6")).unwrap();
+        let whole = fs::read(&ready).unwrap();
+        let mut forged = whole.clone();
+        forged[whole.len() / 2] ^= 1;
+        fs::remove_file(&ready).unwrap();
+        install::write(&ready, &forged, 0o500).unwrap();
+        prepare(&image);
+        assert!(fs::read(&ready).unwrap() == whole);
     }
 
     #[test]

@@ -336,3 +336,36 @@ fn the_plans_of_the_c_library_are_kept_and_damage_to_them_is_harmless() {
         run();
     }
 }
+
+/// Its code is mapped from a copy; one that is damaged is made anew, and without one the library is patched in memory.
+#[test]
+fn the_c_library_is_mapped_ready_made() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("entresol");
+    let run = |before: &str| {
+        // Stubs and code: two mappings.
+        let script = format!("{before} grep -c '/entresol/.*[.]libc[.]so[.]6$' /proc/self/maps; true");
+        let mut command = entresol(&["run", "--stats", "--", "sh", "-c", &script]);
+        let answer = output(command.env("XDG_CACHE_HOME", cache.path()));
+        let stats = String::from_utf8(answer.stderr).unwrap();
+        assert!(answer.status.success(), "{stats}");
+        assert!(stats.contains(" libc.so.6"), "the counts name it: {stats}");
+        String::from_utf8(answer.stdout).unwrap()
+    };
+    assert_eq!(run(""), "2\n");
+    let copies = || {
+        let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.to_string_lossy().ends_with(".libc.so.6")).collect::<Vec<_>>()
+    };
+    let [copy] = &copies()[..] else { panic!("one copy: {:?}", copies()) };
+    let whole = fs::read(copy).unwrap();
+    fs::set_permissions(copy, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(copy, vec![0xcc; whole.len()]).unwrap();
+    fs::set_permissions(copy, fs::Permissions::from_mode(0o500)).unwrap();
+    assert_eq!(run(""), "2\n");
+    assert!(fs::read(copy).unwrap() == whole, "it is made anew");
+    assert_eq!(run(&format!("rm {};", copy.display())), "0\n");
+    assert_eq!(run(""), "2\n");
+    // What could be somebody else's is not taken.
+    assert_eq!(run(&format!("chmod 755 {};", copy.display())), "0\n");
+}

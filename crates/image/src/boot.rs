@@ -54,8 +54,11 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
     // Settings about this process alone stay here.
-    let own =
-        |pair: &[u8]| [&b"stats="[..], b"reserve=", b"name=", b"thread="].iter().any(|name| pair.starts_with(name));
+    let own = |pair: &[u8]| {
+        [&b"stats="[..], b"reserve=", b"name=", b"thread=", b"ignored=", b"rate="]
+            .iter()
+            .any(|name| pair.starts_with(name))
+    };
     for pair in value.split(|&b| b == b';').filter(|pair| !own(pair)) {
         handed_on.extend_from_slice(pair);
         handed_on.push(b';');
@@ -99,8 +102,9 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
         hooks: &HOOKS,
     };
     let blocked = SigSet(os::sigprocmask(0, 0));
-    let ignored = ignored_signals();
-    let kernel = Host::new(cpus, runtime, handover, settings).and_then(|host| Kernel::new(host, config).ok());
+    let ignored = options.ignored.map_or_else(ignored_signals, SigSet);
+    let kernel =
+        Host::new(cpus, runtime, options.rate, handover, settings).and_then(|host| Kernel::new(host, config).ok());
     #[cfg_attr(not(feature = "planted"), allow(unused_mut, reason = "nothing is planted then"))]
     let Some(mut kernel) = kernel else {
         host::report::fatal(format_args!("no memory to start"));

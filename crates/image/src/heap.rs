@@ -20,7 +20,7 @@ use talc::{OomHandler, Span, Talc};
 
 const CHUNK: usize = 1 << 20;
 /// The part that a process uses from its start on, with a little for its first calls of each kind.
-const FROM_THE_START: usize = 384 << 10;
+const FROM_THE_START: usize = 128 << 10;
 /// A heap of this size keeps growing, and will use all it takes.
 const LARGE: usize = 16 << 20;
 

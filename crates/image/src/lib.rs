@@ -12,7 +12,8 @@
 //! # How a program is entered
 //! `LD_AUDIT` makes the dynamic linker load the image before any library. The constructor (`boot`) hides our variables,
 //! makes the only host thread the first carrier, adopts the main thread with its registrations (robust list, rseq, tid
-//! word), and patches the dynamic linker and the vDSO. `la_objopen` patches the C library before its code runs.
+//! word), and patches the dynamic linker and the vDSO. `la_objopen` exchanges the C library's code for a copy that is patched already
+//! (`ready`), or patches it in memory, before it runs.
 //!
 //! The linker sizes the main thread's static thread-local storage before it loads an auditing library. If a program's
 //! libraries need more (libtsan needs 768 KiB), the process execs itself once with a larger reserve (`restart`). `LD_PRELOAD`
@@ -33,6 +34,7 @@ mod memory;
 pub mod options;
 pub mod panic;
 mod plans;
+mod ready;
 mod restart;
 pub mod summary;
 

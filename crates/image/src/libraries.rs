@@ -2,19 +2,19 @@
 //! in the counts.
 
 use crate::auxv::Auxiliary;
-use crate::plans;
+use crate::{plans, ready};
 use abi::args::{MAP_FIXED_NOREPLACE, MAP_PRIVATE_ANONYMOUS, PROT_READ_WRITE};
 use alloc::vec::Vec;
 use arch::{entry, syscall};
 use core::ffi::{CStr, c_char};
 use host::{dispositions, os};
 use patch::elf::{Object, ProgramHeader, Segments};
-use patch::{Code, Places, STUB_LEN_MAX, Site, Slots, emit_jump, emit_stub, is_c_library};
+use patch::{Code, STUB_LEN_MAX, Site, Slots, Stubs, is_c_library};
 use sync::Lock;
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 const PF_R: u32 = 4;
-const PROT_RX: usize = 5;
+pub(crate) const PROT_RX: usize = 5;
 
 /// The names by library number; number 0 is what came by dispatch.
 pub static NAMES: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
@@ -65,14 +65,14 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
             && first_time(aux.vdso)
             && let Some(vdso) = object(aux.vdso, aux.vdso)
         {
-            patch_object(&vdso, b"vdso");
+            patch_object(&vdso, b"vdso", 1);
             redirect_getcpu(&vdso);
         }
         if aux.loader != 0
             && first_time(aux.loader)
             && let Some(loader) = object(aux.loader, aux.loader)
         {
-            patch_object(&loader, b"ld.so");
+            patch_object(&loader, b"ld.so", CROWD);
         }
     }
 }
@@ -86,7 +86,7 @@ fn first_time(base: u64) -> bool {
     new
 }
 
-/// An object has been mapped: the C library is patched, everything else goes by dispatch.
+/// An object has been mapped: the C library is exchanged or patched, everything else goes by dispatch.
 ///
 /// # Safety
 /// Called by the dynamic loader with an object's load bias and name, before its code runs.
@@ -102,7 +102,11 @@ pub unsafe fn mapped(bias: u64, name: *const c_char) {
     // SAFETY: mapped just now; its first segment begins at the bias.
     if let Some(library) = unsafe { object(bias, bias) } {
         // SAFETY: its code has not run yet.
-        unsafe { patch_object(&library, file) };
+        unsafe {
+            if !ready::take(&library, file) {
+                patch_object(&library, file, 1);
+            }
+        }
     }
 }
 
@@ -111,56 +115,79 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }
 
-/// Replaces the system calls of an object by jumps.
-unsafe fn patch_object(object: &Object<'_>, name: &[u8]) {
-    let number = {
-        let mut names = NAMES.lock();
-        if names.is_empty() {
-            names.push(b"by dispatch".to_vec());
-        }
-        names.push(name.to_vec());
-        names.len() as u32 - 1
-    };
+/// The dynamic linker makes most of its calls at the start, each a few times, and a page of code that is written to is
+/// copied, which takes as long as some dispatched calls. So only pages with this many sites are patched in it: one
+/// page has the wrappers that it uses most, and more than half of all sites.
+const CROWD: usize = 4;
+
+/// Replaces the system calls of an object by jumps, in pages with at least so many.
+unsafe fn patch_object(object: &Object<'_>, name: &[u8], crowd: usize) {
+    let number = number_of(name);
     let recorded = plans::recorded(object);
     for code in object.code() {
+        let mut sites = plans::sites(&recorded, object, &code);
+        keep_crowds(&mut sites, crowd);
         // SAFETY: as the caller promises.
-        unsafe { patch_code(&code, &plans::sites(&recorded, object, &code), number) };
+        unsafe { patch_code(&code, &sites, number) };
     }
+}
+
+/// Leaves the sites, which are in the order of their addresses, of pages where at least so many begin.
+fn keep_crowds(sites: &mut Vec<Site>, crowd: usize) {
+    let page = |site: &Site| site.address / PAGE;
+    let mut kept = 0;
+    let mut at = 0;
+    while at < sites.len() {
+        let here = page(&sites[at]);
+        let end = at + sites[at..].iter().take_while(|&site| page(site) == here).count();
+        if end - at >= crowd {
+            sites.copy_within(at..end, kept);
+            kept += end - at;
+        }
+        at = end;
+    }
+    sites.truncate(kept);
+}
+
+/// The next number of a library, which has this name in the counts.
+fn number_of(name: &[u8]) -> u32 {
+    let mut names = NAMES.lock();
+    if names.is_empty() {
+        names.push(b"by dispatch".to_vec());
+    }
+    names.push(name.to_vec());
+    names.len() as u32 - 1
+}
+
+/// Gives the number to the library, if no other has it.
+pub(crate) fn take_number(number: u32, name: &[u8]) -> bool {
+    let mut names = NAMES.lock();
+    let free = names.len() <= number as usize;
+    if free {
+        names.resize(number as usize, Vec::new());
+        names.push(name.to_vec());
+    }
+    free
 }
 
 unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
     if sites.is_empty() {
         return;
     }
-    let Some(mut stubs) = StubArea::near(code, sites.len()) else { return };
-    let Ok(mut places) = Places::new(code.address, stubs.base, sites.len()) else { return };
+    let Some(mut area) = StubArea::near(code, sites.len()) else { return };
     // All stubs first, from the bytes as they are; then the jumps.
-    let mut placed = Vec::new();
-    if placed.try_reserve_exact(sites.len()).is_err() {
-        return;
-    }
-    let mut jump = [0u8; 64];
-    for site in sites {
-        let mut bytes = [0u8; STUB_LEN_MAX];
-        let at = stubs.next();
-        let Ok(stub) = emit_stub(site, code, at, stubs.slots(), number, &mut bytes) else { continue };
-        if emit_jump(site, at, &mut jump[..site.len()]).is_ok() && places.add(site, at, &stub) {
-            stubs.put(&bytes[..stub.len]);
-            placed.push((site, at));
-        }
-    }
-    if !stubs.seal() {
+    let Ok(stubs) = Stubs::new(code, sites, (area.base, area.used as usize), area.slots(), number) else { return };
+    area.put(&stubs.bytes);
+    if !area.seal() {
         return;
     }
     let Some(text) = Writable::new(code) else { return };
-    host::sites::add(places);
-    for (site, at) in placed {
-        let jump = &mut jump[..site.len()];
-        if emit_jump(site, at, jump).is_ok() {
-            // SAFETY: within the text just made writable; nobody executes it now.
-            unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), site.address as *mut u8, jump.len()) };
-        }
+    for (address, replacement) in stubs.replacements() {
+        let jump = replacement.bytes();
+        // SAFETY: within the text just made writable; nobody executes it now.
+        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), address as *mut u8, jump.len()) };
     }
+    host::sites::add(stubs.places);
     drop(text);
 }
 
@@ -220,6 +247,23 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
     }
 }
 
+/// The entries' addresses, for stubs: the one that leaves vector registers to their fate first.
+///
+/// # Safety
+/// Two words there are the caller's to write.
+pub(crate) unsafe fn write_slots(at: u64) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        (at as *mut u64).write(entry::entresol_entry_call as *const () as u64);
+        (at as *mut u64).add(1).write(entry::entresol_entry_vectors as *const () as u64);
+    }
+}
+
+/// The bytes before the first stub.
+const HEAD: u64 = 64;
+/// A jump reaches 2 GiB; code and stubs are shorter than the rest.
+const REACH: u64 = 1 << 30;
+
 /// Pages within reach of a piece of code: two words with the entries' addresses, then stubs.
 struct StubArea {
     base: u64,
@@ -229,32 +273,46 @@ struct StubArea {
 
 impl StubArea {
     fn near(code: &Code<'_>, stubs: usize) -> Option<StubArea> {
-        const FLAGS: u64 = MAP_PRIVATE_ANONYMOUS | MAP_FIXED_NOREPLACE;
-        let len = (64 + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
+        let len = (HEAD + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
+        // The host maps from the top down, so what it chooses is nearly always near enough.
+        let chosen = Self::map(0, len, 0).filter(|&base| {
+            let near = base.abs_diff(code.address) < REACH;
+            if !near {
+                // SAFETY: mapped just now.
+                unsafe { os::unmap(base as *mut u8, len as usize) };
+            }
+            near
+        });
+        let base = chosen.or_else(|| Self::search(code, len))?;
+        // SAFETY: fresh pages.
+        unsafe { write_slots(base) };
+        Some(StubArea { base, len, used: HEAD })
+    }
+
+    /// The nearest free place.
+    #[cold]
+    fn search(code: &Code<'_>, len: u64) -> Option<u64> {
         let below = code.address & !(PAGE - 1);
         let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
-        for i in 1..4096u64 {
-            let step = i * 64 * 1024;
+        for step in (1..4096u64).map(|i| i * 64 * 1024) {
             for base in [above + step, below.wrapping_sub(step + len)] {
-                // SAFETY: only takes a place that is free.
-                let p = unsafe { syscall!(abi::nr::MMAP, base, len, PROT_READ_WRITE, FLAGS, usize::MAX, 0) };
-                if p == base as isize {
-                    let area = StubArea { base, len, used: 64 };
-                    // SAFETY: fresh pages.
-                    unsafe {
-                        (base as *mut u64).write(entry::entresol_entry_call as *const () as u64);
-                        (base as *mut u64).add(1).write(entry::entresol_entry_vectors as *const () as u64);
-                    }
-                    return Some(area);
-                }
-                if p > 0 {
+                match Self::map(base, len, MAP_FIXED_NOREPLACE) {
+                    Some(at) if at == base => return Some(base),
                     // An old host ignores the flag and maps elsewhere.
                     // SAFETY: mapped just now.
-                    unsafe { os::unmap(p as *mut u8, len as usize) };
+                    Some(other) => unsafe { os::unmap(other as *mut u8, len as usize) },
+                    None => {}
                 }
             }
         }
         None
+    }
+
+    fn map(at: u64, len: u64, flag: u64) -> Option<u64> {
+        let flags = MAP_PRIVATE_ANONYMOUS | flag;
+        // SAFETY: only takes a place that is free.
+        let p = unsafe { syscall!(abi::nr::MMAP, at, len, PROT_READ_WRITE, flags, usize::MAX, 0) };
+        u64::try_from(p).ok()
     }
 
     fn slots(&self) -> Slots {
@@ -286,4 +344,26 @@ pub fn rseq_offset(aux: &Auxiliary) -> Option<i64> {
     let symbol = loader.symbol(b"__rseq_offset")?;
     // SAFETY: a word of the loader's data.
     Some(unsafe { (symbol.address as *const i64).read() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use patch::Form;
+
+    #[test]
+    fn only_pages_with_a_crowd_are_patched() {
+        let site =
+            |address| Site { address, before: 5, after: 0, form: Form::Number, vectors_dead: true, number: None };
+        let all: Vec<Site> =
+            [0x1000, 0x2ff8, 0x3000, 0x3100, 0x3ff9, 0x4000, 0x5000, 0x5100, 0x5200].map(site).to_vec();
+        let kept = |crowd| {
+            let mut sites = all.clone();
+            keep_crowds(&mut sites, crowd);
+            sites.iter().map(|site| site.address).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(3), [0x3000, 0x3100, 0x3ff9, 0x5000, 0x5100, 0x5200]);
+        assert_eq!(kept(1).len(), all.len());
+        assert!(kept(4).is_empty());
+    }
 }

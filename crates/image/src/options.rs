@@ -42,6 +42,10 @@ pub struct Options<'a> {
     pub name: Option<[u8; 16]>,
     /// State handed on by the thread that made the exec ([`kernel::Carried`]).
     pub thread: &'a [u8],
+    /// The signals that the program begins with ignored, if the program that made the exec has said so.
+    pub ignored: Option<u64>,
+    /// The clock's rate, if it was known there.
+    pub rate: Option<u64>,
     /// The image's own path.
     pub image: &'a [u8],
 }
@@ -78,6 +82,8 @@ impl<'a> Options<'a> {
             reserve: 0,
             name: None,
             thread: b"",
+            ignored: None,
+            rate: None,
             image: b"",
         };
         for pair in value.split(|&b| b == b';') {
@@ -114,6 +120,8 @@ impl<'a> Options<'a> {
                 b"reserve" => o.reserve = number(value).unwrap_or(0),
                 b"name" => o.name = Some(from_hex(value)),
                 b"thread" => o.thread = value,
+                b"ignored" => o.ignored = number(value),
+                b"rate" => o.rate = number(value),
                 b"image" => o.image = value,
                 _ => {}
             }

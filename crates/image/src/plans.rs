@@ -19,10 +19,12 @@ pub fn look_beside(path: &[u8]) {
 /// The recorded plan of an object; empty if there is none.
 pub fn recorded(object: &Object<'_>) -> Vec<u8> {
     let Some(build_id) = object.build_id() else { return Vec::new() };
-    let mut path = IMAGE.lock().clone();
-    path.extend_from_slice(plan_suffix(build_id).as_bytes());
-    path.push(0);
-    read(&path).unwrap_or_default()
+    read(&beside(&plan_suffix(build_id))).unwrap_or_default()
+}
+
+/// The path of the file beside the image with this suffix, with a zero at the end.
+pub fn beside(suffix: &str) -> Vec<u8> {
+    [&IMAGE.lock()[..], suffix.as_bytes(), &[0]].concat()
 }
 
 /// The sites of a piece of an object's code.

@@ -8,12 +8,13 @@
 //! **Start reading at** [`plan`], in this order:
 //! 1. [`elf`]: what lies where in an object that is already in memory.
 //! 2. [`plan`]: which `syscall`s can be replaced, and by how many bytes.
-//! 3. [`emit_stub`], [`emit_jump`]: the bytes to write.
+//! 3. [`emit_stub`], [`emit_jump`]: the bytes to write; [`Stubs`]: those of a whole piece of code.
 //! 4. [`Places`]: which program counter the program would have while it is in a stub.
 //!
 //! [`program`] is the rule for which programs the image can enter at all.
 //!
-//! [`record`] and [`recall`] keep a plan in a file, so that an object is analysed once and not at every start.
+//! [`record`] and [`recall`] keep a plan in a file, so that an object is analysed once and not at every start;
+//! [`make_ready`] keeps a whole library with its plan carried out, so that it is not even patched at every start.
 //!
 //! A site that cannot be proven safe is left alone: an unpatched `syscall` still reaches us through Syscall User Dispatch,
 //! only slower. `int $0x80` and `sysenter` are never touched.
@@ -35,14 +36,18 @@ mod liveness;
 mod places;
 mod plan;
 pub mod program;
+mod ready;
 mod recorded;
 mod site;
 mod stub;
+mod stubs;
 mod vector;
 
 pub use code::{Code, Function, Functions, Trust};
 pub use places::Places;
 pub use plan::{Census, plan};
+pub use ready::{NUMBER, Part, Ready, TRAILER_LEN, is_kept_ready, make_ready, ready_suffix};
 pub use recorded::{is_c_library, plan_suffix, recall, record};
 pub use site::{Form, Site};
 pub use stub::{EmitError, STUB_LEN_MAX, Slots, Stub, emit_jump, emit_stub};
+pub use stubs::{Replacement, Stubs};

@@ -15,6 +15,7 @@
 
 use crate::site::{SYSCALL_LEN, Site};
 use crate::stub::Stub;
+use alloc::borrow::Cow;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
@@ -23,12 +24,16 @@ use alloc::vec::Vec;
 pub struct Places {
     text: u64,
     stubs: u64,
-    list: Vec<Place>,
+    list: Cow<'static, [Record]>,
 }
 
-/// Offsets from the beginning of the code and of the stubs, so that five hundred take 6 KiB.
+/// A place as it is kept, in memory and in files: its fields in their order, little-endian. Five hundred take 6 KiB.
+type Record = [u8; RECORD_LEN];
+/// Bytes of a record.
+pub const RECORD_LEN: usize = 12;
+
+/// Offsets from the beginning of the code and of the stubs.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
 struct Place {
     syscall: u32,
     stub: u32,
@@ -41,7 +46,33 @@ struct Place {
     len: u8,
 }
 
+impl Place {
+    fn of(record: &Record) -> Place {
+        let [a, b, c, d, e, f, g, h, before, after, call, len] = *record;
+        let (syscall, stub) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        Place { syscall, stub, before, after, call, len }
+    }
+
+    fn record(self) -> Record {
+        let ([a, b, c, d], [e, f, g, h]) = (self.syscall.to_le_bytes(), self.stub.to_le_bytes());
+        [a, b, c, d, e, f, g, h, self.before, self.after, self.call, self.len]
+    }
+}
+
 impl Places {
+    /// Those that [`Places::records`] has written down, for code and stubs that begin at these addresses. They are
+    /// in order if they were then.
+    #[must_use]
+    pub fn recorded(text: u64, stubs: u64, records: &'static [u8]) -> Places {
+        Places { text, stubs, list: Cow::Borrowed(records.as_chunks().0) }
+    }
+
+    /// All of them, as bytes that do not depend on where code and stubs are.
+    #[must_use]
+    pub fn records(&self) -> &[u8] {
+        self.list.as_flattened()
+    }
+
     /// None yet, for code and stubs that begin at these addresses.
     ///
     /// # Errors
@@ -49,7 +80,7 @@ impl Places {
     pub fn new(text: u64, stubs: u64, sites: usize) -> Result<Places, TryReserveError> {
         let mut list = Vec::new();
         list.try_reserve_exact(sites)?;
-        Ok(Places { text, stubs, list })
+        Ok(Places { text, stubs, list: Cow::Owned(list) })
     }
 
     /// For debuggers: where the code and the stubs begin, where the list lies, and how long it is. The list is complete.
@@ -65,10 +96,11 @@ impl Places {
         let (Some(syscall), Some(at)) = (offset(site.syscall_at(), self.text), offset(stub, self.stubs)) else {
             return false;
         };
-        let ordered = self.list.last().is_none_or(|last| last.syscall < syscall && last.stub < at);
-        if ordered && self.list.len() < self.list.capacity() {
+        let ordered = self.list.last().map(Place::of).is_none_or(|last| last.syscall < syscall && last.stub < at);
+        let Cow::Owned(list) = &mut self.list else { return false };
+        if ordered && list.len() < list.capacity() {
             let (call, len) = (written.call as u8, written.back as u8);
-            self.list.push(Place { syscall, stub: at, before: site.before, after: site.after, call, len });
+            list.push(Place { syscall, stub: at, before: site.before, after: site.after, call, len }.record());
         }
         ordered
     }
@@ -76,7 +108,7 @@ impl Places {
     /// The program's place for an address in a stub; `None` for all other addresses.
     pub fn seen(&self, address: u64) -> Option<u64> {
         let at = u32::try_from(address.checked_sub(self.stubs)?).ok()?;
-        let place = self.list[..self.list.partition_point(|p| p.stub <= at)].last()?;
+        let place = Place::of(self.list[..self.list.partition_point(|p| Place::of(p).stub <= at)].last()?);
         let (syscall, inside) = (self.text + u64::from(place.syscall), at - place.stub);
         if inside < u32::from(place.call) {
             // Moved instructions before the call keep their lengths.
@@ -107,15 +139,18 @@ impl Places {
             return Some(self.stubs + u64::from(place.stub) + u64::from(place.len));
         }
         let at = u32::try_from(address.checked_sub(self.text)?).ok()?;
-        let place = self.list.get(self.list.partition_point(|p| p.syscall < at))?;
+        let place = Place::of(self.list.get(self.list.partition_point(|p| Place::of(p).syscall < at))?);
         let to_go = place.syscall - at;
         let inside = to_go <= u32::from(place.before) && place.call == place.before;
         inside.then(|| self.stubs + u64::from(place.stub + u32::from(place.before) - to_go))
     }
 
-    fn at(&self, syscall: u64) -> Option<&Place> {
+    fn at(&self, syscall: u64) -> Option<Place> {
         let at = u32::try_from(syscall.checked_sub(self.text)?).ok()?;
-        self.list.binary_search_by_key(&at, |place| place.syscall).ok().map(|index| &self.list[index])
+        self.list
+            .binary_search_by_key(&at, |place| Place::of(place).syscall)
+            .ok()
+            .map(|index| Place::of(&self.list[index]))
     }
 }
 
@@ -184,6 +219,20 @@ mod tests {
         assert_eq!(places.call_before(number.return_to), Some(TEXT + 5));
         assert_eq!(places.call_before(after.return_to), Some(TEXT + 100));
         assert_eq!(places.real(TEXT + 100), Some(second));
+    }
+
+    #[test]
+    fn records_hold_wherever_code_and_stubs_are() {
+        let (places, _) = places();
+        let records: &'static [u8] = places.records().to_vec().leak();
+        let moved = Places::recorded(TEXT + 0x7000, STUBS + 0x7000, records);
+        let seen = |places: &Places, by: u64| {
+            (STUBS..STUBS + 300)
+                .map(|stub| places.seen(stub + by).map(|place| (place - by, places.real(place).map(|back| back - by))))
+                .collect::<Vec<_>>()
+        };
+        assert!(seen(&places, 0).iter().flatten().count() > 40);
+        assert_eq!(seen(&moved, 0x7000), seen(&places, 0));
     }
 
     #[test]

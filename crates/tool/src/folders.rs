@@ -135,8 +135,7 @@ fn existing(path: &Path) -> Result<(PathBuf, Vec<OsString>), Unsuitable> {
 ///
 /// In `/tmp` somebody else may have made the folder that has the usual name. Then it is one with another name that begins
 /// like it, and the last of all is a name that nobody can have guessed.
-#[must_use]
-pub fn for_images() -> Vec<PathBuf> {
+pub fn for_images() -> impl Iterator<Item = PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user = user();
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
@@ -145,9 +144,9 @@ pub fn for_images() -> Vec<PathBuf> {
         cache.into_iter().chain(runtimes.into_iter().flatten()).map(|base| base.join("entresol")).collect();
     let usual = format!("entresol-{user}");
     folders.push(Path::new("/tmp").join(&usual));
-    folders.extend(others_in_tmp(&format!("{usual}-"), user));
     folders.dedup();
-    folders
+    // `/tmp` may have many names, and is looked through only if no folder before is suitable.
+    folders.into_iter().chain(std::iter::once_with(move || others_in_tmp(&format!("{usual}-"), user)).flatten())
 }
 
 /// Folders of this user's in `/tmp` whose names begin so.

@@ -62,10 +62,21 @@ pub fn inside() -> Option<u32> {
     u32::try_from(answer).ok().filter(|&version| version >= 1)
 }
 
-/// Number of CPUs that the host lets this process use.
+/// Number of CPUs that this process may run on, as the image counts them: quotas of cgroups change nothing.
 #[must_use]
 pub fn host_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    // SAFETY: the mask is a set of bits, which the host fills.
+    let mask = unsafe {
+        let mut mask: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, size_of_val(&mask), &mut mask) == 0).then_some(mask)
+    };
+    // SAFETY: reads the mask.
+    let count = mask.map_or(0, |mask| unsafe { libc::CPU_COUNT(&mask) });
+    match usize::try_from(count) {
+        Ok(cpus @ 1..) => cpus,
+        // A machine with more CPUs than the mask has room for.
+        _ => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+    }
 }
 
 /// The user whose files this command trusts and makes.
@@ -104,6 +115,22 @@ fn offers_fsgsbase() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_thread_may_run_on_as_many_cpus_as_it_is_bound_to() {
+        let all = host_cpus();
+        let one = std::thread::spawn(|| {
+            // SAFETY: binds this thread, which ends here, to the CPU that it runs on.
+            unsafe {
+                let mut mask: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(libc::sched_getcpu() as usize, &mut mask);
+                assert_eq!(libc::sched_setaffinity(0, size_of_val(&mask), &mask), 0);
+            }
+            host_cpus()
+        });
+        assert_eq!(one.join().unwrap(), 1);
+        assert_eq!(host_cpus(), all);
+    }
 
     #[test]
     fn kernel_releases_are_compared_as_numbers() {

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_clock_lies_between() {
-        let (clock, bounds) = (Clock::new(), Bounds::default());
+        let (clock, bounds) = (Clock::new(None), Bounds::default());
         let mut widest = 0;
         for _ in 0..200_000 {
             let before = os::clock_gettime(1);

@@ -18,6 +18,11 @@ const SHIFT: u32 = 64 - SHORT;
 /// The remaining bits for ticks last for years, and for rates down to 63 MHz.
 const SHORT: u32 = 4;
 
+/// The rates of processors: 67 MHz to 16 GHz.
+const PLAUSIBLE: core::ops::Range<u64> = (1 << SHIFT) / 16..15 << SHIFT;
+/// For how long a rate must have been measured to be handed on, and counts as measured there.
+const BASELINE: u64 = RESYNC / 4;
+
 #[derive(Debug)]
 pub struct Clock {
     sequence: SeqCount,
@@ -43,18 +48,31 @@ fn pair() -> (u64, u64) {
 }
 
 impl Clock {
-    /// A clock calibrated over 40 µs, which every start of a program waits for; [`Clock::keep`] improves it.
-    pub fn new() -> Clock {
+    /// A clock of this rate, if it is known; [`Clock::keep`] improves it.
+    pub fn new(rate: Option<u64>) -> Clock {
+        let Some(mult) = rate.filter(|&mult| PLAUSIBLE.contains(&mult)) else { return Clock::calibrated() };
+        let now = pair();
+        // As if it had been measured since then: a shorter baseline would make it worse.
+        let ticks = ((u128::from(BASELINE) << SHIFT) / u128::from(mult)) as u64;
+        Clock::with(mult, now, (now.0.saturating_sub(ticks), now.1.saturating_sub(BASELINE)))
+    }
+
+    /// One that was measured over 40 µs, which the start of the program waits for.
+    fn calibrated() -> Clock {
         let origin = pair();
         let mut now = pair();
         while now.1 < origin.1 + 40_000 {
             now = pair();
         }
+        Clock::with(rate(origin, now), now, origin)
+    }
+
+    fn with(mult: u64, base: (u64, u64), origin: (u64, u64)) -> Clock {
         Clock {
             sequence: SeqCount::default(),
-            base_tsc: AtomicU64::new(now.0),
-            base_ns: AtomicU64::new(now.1),
-            mult: AtomicU64::new(rate(origin, now)),
+            base_tsc: AtomicU64::new(base.0),
+            base_ns: AtomicU64::new(base.1),
+            mult: AtomicU64::new(mult),
             origin: [AtomicU64::new(origin.0), AtomicU64::new(origin.1)],
             writer: Lock::new(()),
         }
@@ -64,14 +82,14 @@ impl Clock {
     pub fn for_child(&self) -> Clock {
         let (base_tsc, base_ns, mult) =
             self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
-        Clock {
-            sequence: SeqCount::default(),
-            base_tsc: AtomicU64::new(base_tsc),
-            base_ns: AtomicU64::new(base_ns),
-            mult: AtomicU64::new(mult),
-            origin: [0, 1].map(|i| AtomicU64::new(self.origin[i].load(Relaxed))),
-            writer: Lock::default(),
-        }
+        let [origin_tsc, origin_ns] = [0, 1].map(|i| self.origin[i].load(Relaxed));
+        Clock::with(mult, (base_tsc, base_ns), (origin_tsc, origin_ns))
+    }
+
+    /// The rate for [`Clock::new`] of another process, once it has been measured for long enough.
+    pub fn rate(&self) -> Option<u64> {
+        let (base, mult) = self.sequence.read(|| (self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
+        (base.saturating_sub(self.origin[1].load(Relaxed)) >= BASELINE).then_some(mult)
     }
 
     /// Now.
@@ -143,13 +161,24 @@ mod tests {
     fn clock() -> Clock {
         let pair = |seconds: u64| (seconds * 2_000_000_000, seconds * 1_000_000_000);
         let (origin, base) = (pair(10), pair(11));
-        Clock {
-            sequence: SeqCount::default(),
-            base_tsc: AtomicU64::new(base.0),
-            base_ns: AtomicU64::new(base.1),
-            mult: AtomicU64::new(rate(origin, base)),
-            origin: [AtomicU64::new(origin.0), AtomicU64::new(origin.1)],
-            writer: Lock::new(()),
+        Clock::with(rate(origin, base), base, origin)
+    }
+
+    #[test]
+    fn a_rate_that_is_handed_on_is_kept_until_it_can_be_measured_better() {
+        let calibrated = Clock::calibrated();
+        assert_eq!(calibrated.rate(), None, "a short baseline");
+        let mult = calibrated.mult.load(Relaxed);
+        let clock = Clock::new(Some(mult));
+        assert_eq!(clock.rate(), Some(mult));
+        clock.keep();
+        assert_eq!(clock.rate(), Some(mult), "it is not measured again over less");
+        let real = os::clock_gettime(1).0;
+        assert!(clock.now().0.abs_diff(real) < 10_000_000);
+        // What no processor has is not believed.
+        for rate in [0, 1, u64::MAX] {
+            let own = Clock::new(Some(rate)).mult.load(Relaxed);
+            assert!(own.abs_diff(mult) < mult / 10, "{rate}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! State that exec must hand on.
 
 use crate::base::report::Text;
+use abi::SigSet;
 use alloc::vec::Vec;
+use core::fmt::Write;
 use kernel::Carried;
 
 /// The environment that starts the image in a new program.
@@ -14,12 +16,17 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// The options, and what the thread that makes the exec keeps, with a final zero.
-    pub(crate) fn options_for(&self, carried: &Carried) -> Vec<u8> {
+    /// The options, what the thread that makes the exec keeps, and what the new program's kernel need not find out anew: which
+    /// signals are ignored, and the rate of the clock. With a final zero.
+    pub(crate) fn options_for(&self, carried: &Carried, ignored: SigSet, rate: Option<u64>) -> Vec<u8> {
         let mut options = self.options.clone();
         options.pop();
-        options.extend_from_slice(b";thread=");
         let mut text = Text::<2048>::default();
+        let _ = write!(text, ";ignored={}", ignored.0);
+        if let Some(rate) = rate {
+            let _ = write!(text, ";rate={rate}");
+        }
+        let _ = write!(text, ";thread=");
         // If it does not fit, the other side does not read it.
         let _ = carried.write(&mut text);
         options.extend_from_slice(text.as_bytes());

@@ -3,7 +3,7 @@
 use abi::args::{
     AT_FDCWD, F_DUPFD_CLOEXEC, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, MADV_POPULATE_WRITE, MAP_NORESERVE,
     MAP_PRIVATE_ANONYMOUS, O_CLOEXEC, POLLIN, POLLOUT, PR_GET_TIMERSLACK, PR_SET_TIMERSLACK, PRIO_PROCESS, PROT_NONE,
-    PROT_READ_WRITE,
+    PROT_READ_WRITE, S_IFREG,
 };
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
@@ -395,6 +395,16 @@ pub fn file_of(fd: i32) -> Option<[u64; 2]> {
 /// How many bytes a file has.
 pub fn len_of(fd: i32) -> Option<u64> {
     status(fd).map(|stat| stat[6])
+}
+
+/// How long a file is that only this user can change, and nobody by mistake: a regular one with mode 0500.
+pub fn sealed_len(fd: i32) -> Option<u64> {
+    const SEALED: u32 = S_IFREG | 0o500;
+    let stat = status(fd)?;
+    let (mode, owner) = (stat[3] as u32, stat[3] >> 32);
+    // SAFETY: has no effect.
+    let user = unsafe { syscall!(nr::GETEUID) } as u64;
+    (mode == SEALED && owner == user).then_some(stat[6])
 }
 
 /// The words of `struct stat`: device and inode first, `st_mode` and `st_uid` at bytes 24 and 28, `st_size` at byte 48.

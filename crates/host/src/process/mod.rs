@@ -140,14 +140,15 @@ pub fn found(kernel: Box<Kernel<Host>>) -> &'static Process {
 }
 
 impl Host {
-    /// The machine of a program that begins; `runtime` is the user's runtime folder. `None` without memory.
-    pub fn new(cpus: usize, runtime: &[u8], handover: Handover, settings: Settings) -> Option<Host> {
+    /// The machine of a program that begins; `runtime` is the user's runtime folder, `rate` the clock's if it is known.
+    /// `None` without memory.
+    pub fn new(cpus: usize, runtime: &[u8], rate: Option<u64>, handover: Handover, settings: Settings) -> Option<Host> {
         let page = Page::new(os::getpid(), cpus, runtime, &handover.loader);
         let ahead = Ahead::default();
         if let Some(most) = settings.ahead {
             ahead.set_most(most);
         }
-        let clock = Clock::new();
+        let clock = Clock::new(rate);
         Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead, clock), handover, settings)
     }
 

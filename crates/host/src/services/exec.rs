@@ -54,7 +54,9 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
     if !enters || !can_carry(dir, path, empty_path, 0) {
         return host(call, inherited);
     }
-    lent.options = handover.options_for(&inherited.carried);
+    let clock = &Carrier::my_process().m.clock;
+    clock.keep();
+    lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
     match environment(handover, &lent.options, args[envp_at]) {
         Ok(environment) => {
             lent.environment = environment;
