@@ -4,7 +4,7 @@
 //! natively without a word. The file is named by its content, lies in a folder that only this user can change
 //! ([`tool::folders`]), and is renamed into place, so that any number of commands of any versions can do this at the same
 //! time. Before it is used, all of it is compared with the image in this command, unless it is as it was when that was done
-//! ([`seal`]).
+//! (`seal`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
