@@ -163,7 +163,8 @@ CASE(owners_of_folders) {
   sigaction(SIGUSR2, &(struct sigaction){.sa_sigaction = who, .sa_flags = SA_SIGINFO | SA_RESTART}, NULL);
   rename_in(watch(), "the main thread");
   for (int i = 0; i < 8; i++) {
-    tid = 0, leave = 0;
+    tid = 0;
+    leave = 0;
     pthread_t thread = start(watch_and_stay, &fd);
     wait_until(tid);
     rename_in(fd, "another thread");

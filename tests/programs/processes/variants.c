@@ -84,13 +84,17 @@ static void unshare_all(const char *with) {
     if (i != 5 || !strcmp(with, "alone")) say("%s, %#x: %s", with, of_threads[i], result(unshare(of_threads[i])));
   }
 }
-static void *beside(void *main_waits) {
+static void *beside(void *tid) {
+  *(_Atomic pid_t *)tid = gettid();
   unshare_all("beside another");
-  return main_waits;
+  return NULL;
 }
 CASE(nothing_to_unshare) {
+  static _Atomic pid_t tid;
   unshare_all("alone");
-  finish(start(beside, NULL));
+  finish(start(beside, (void *)&tid));
+  /* Who is joined has left its stack, and leaves the process a moment later. */
+  wait_until(tgkill(getpid(), tid, 0) == -1 && errno == ESRCH);
   unshare_all("alone");
 }
 
