@@ -14,11 +14,11 @@
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use crate::base::request;
-use abi::SigInfo;
 use abi::args::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, CLOCK_BOOTTIME, CLOCK_THREAD_CPUTIME_ID, MADV_DONTFORK, MAP_SHARED, O_CREAT, O_EXCL,
     O_NOFOLLOW, O_RDWR, PROT_READ_WRITE, RLIMIT_FSIZE, S_IFDIR, S_IFMT,
 };
+use abi::{Errno, SigInfo, Signal};
 use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
@@ -153,11 +153,11 @@ impl Page {
         self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
         self.namespace.store(namespace(), Relaxed);
         let words = self.header(0, service).encode();
-        // SAFETY: the descriptor and the words are ours.
-        unsafe {
-            syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0);
-            syscall!(nr::CLOSE, fd);
-        }
+        without_limit_signal(|| {
+            // SAFETY: the descriptor and the words are ours.
+            unsafe { syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0) }
+        });
+        os::close(fd);
     }
 
     /// Takes the file away until it is left anew; whether there was one.
@@ -173,6 +173,19 @@ impl Page {
             unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
         }
     }
+}
+
+/// Makes a write of ours. RLIMIT_FSIZE may forbid it (`setrlimit(2)`); the signal that comes with the refusal is not the
+/// program's, so it is taken back before anybody sees it.
+fn without_limit_signal(write: impl FnOnce() -> isize) {
+    let set = 1u64 << (Signal::XFSZ.raw() - 1);
+    let before = os::sigprocmask(0, set);
+    if write() == Errno::EFBIG.to_ret() {
+        let now = [0u64; 2];
+        // SAFETY: set and time are ours.
+        unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+    }
+    os::sigprocmask(2, before);
 }
 
 /// The folder that the image was put into.
@@ -199,7 +212,7 @@ fn owner(path: &Path) -> Result<Option<u64>, isize> {
 fn create(path: &Path) -> Option<i32> {
     let path = path.as_bytes();
     let made = os::open(path, O_NEW, 0o600).or_else(|why| {
-        if why != abi::Errno::EEXIST.to_ret() {
+        if why != Errno::EEXIST.to_ret() {
             return Err(why);
         }
         // SAFETY: the path is a string of ours.

@@ -110,6 +110,10 @@ impl Machine for Host {
 
     fn kick(&self, cpu: CpuId) {
         let k = Carrier::my_process();
+        // Its first carrier would know nothing of signals that come to a second one.
+        if self.service.is_alone() && cpu != Carrier::my_cpu() {
+            alone::end(k);
+        }
         if k.sched.is_limited()
             && let Some(core) = k.sched.core(cpu)
             && let (Seat::Parked, carrier) = self.seats.look(cpu)
