@@ -247,6 +247,18 @@ fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
 /// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let me = Carrier::me();
+    loop {
+        let result = attempt(me, handover, t, call);
+        // A tick may end an attempt, too. Then no handler comes first, and nobody but this loop would make the call again.
+        if result != Errno::ERESTARTNOINTR.to_ret() || me.process().interrupted(t) {
+            return result;
+        }
+        me.gs.interrupt.store(0, SeqCst);
+    }
+}
+
+/// One attempt, after which everything is as before: ERESTARTNOINTR if it was ended before the host began with it.
+fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let k = me.process();
     if alone::close(k) {
         return Errno::ERESTARTNOINTR.to_ret();
