@@ -66,7 +66,7 @@ fn write_plan(library: &Object<'_>, build_id: &[u8], file: &Path) -> io::Result<
     }
 }
 
-/// What the image executes is made anew unless it is as this command, or one like it, has left it.
+/// A file that the image executes is made anew unless it is as this command, or one like it, has left it.
 fn make_ready(object: &Loaded, file: &Path) -> io::Result<()> {
     if fs::symlink_metadata(file).is_ok_and(|found| seal::holds(file, &found)) {
         return Ok(());

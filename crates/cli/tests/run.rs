@@ -366,6 +366,6 @@ fn the_c_library_is_mapped_ready_made() {
     assert!(fs::read(copy).unwrap() == whole, "it is made anew");
     assert_eq!(run(&format!("rm {};", copy.display())), "0\n");
     assert_eq!(run(""), "2\n");
-    // What could be somebody else's is not taken.
+    // A copy that is not as the command leaves it could be somebody else's, and is not taken.
     assert_eq!(run(&format!("chmod 755 {};", copy.display())), "0\n");
 }

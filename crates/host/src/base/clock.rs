@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(clock.rate(), Some(mult), "it is not measured again over less");
         let real = os::clock_gettime(1).0;
         assert!(clock.now().0.abs_diff(real) < 10_000_000);
-        // What no processor has is not believed.
+        // A rate that no processor has is not believed.
         for rate in [0, 1, u64::MAX] {
             let own = Clock::new(Some(rate)).mult.load(Relaxed);
             assert!(own.abs_diff(mult) < mult / 10, "{rate}");

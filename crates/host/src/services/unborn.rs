@@ -28,7 +28,7 @@ use kernel::{Call, Config, Kernel, Machine, Next};
 use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
 
-/// What a child has from its parent, and what it has done itself so far.
+/// The state that a child has from its parent, and what it has done itself so far.
 pub(crate) struct Birth {
     /// The thread that forked, and the arguments with which it did.
     pub thread: ThreadIdx,
@@ -136,7 +136,7 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     // SAFETY: the new thread's context, which this carrier has claimed, and a copy of the parent's, which nobody uses any more.
     unsafe { move_in(old, me, &mut *k.m.contexts.get(t), &*context) };
     open(k);
-    // What was noted or stayed pending meanwhile.
+    // Signals were noted or stayed pending meanwhile.
     k.m.receive(None);
     os::close_room();
     me

@@ -473,7 +473,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     if seated {
         k.sched.idle_state(cpu, Idle::Spinning);
         let due = left == Some(Nanos::ZERO) && !early;
-        // What comes after the marks are taken marks again.
+        // A signal that comes after the marks are taken marks again.
         let timer = me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0 || due;
         alone::look(k);
         let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });
