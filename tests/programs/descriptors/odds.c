@@ -4,6 +4,7 @@
  * that waits and with many. */
 #define WAITERS 100
 #include "waiters.h"
+#include "waiter_signals.h"
 #include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
@@ -19,20 +20,6 @@
 static const int counts[] = {1, WAITERS};
 static char data[1 << 20];
 
-static atomic_int handled;
-static void count_it(int signal) { handled += signal > 0; }
-static void on_signals(void) {
-  struct sigaction action = {.sa_handler = count_it};
-  need(sigaction(SIGUSR1, &action, NULL) == 0);
-  action.sa_flags = SA_RESTART;
-  need(sigaction(SIGUSR2, &action, NULL) == 0);
-  signal(SIGPIPE, SIG_IGN);
-}
-static void signal_all(int count, int signal) {
-  atomic_store(&handled, 0);
-  for (int i = 0; i < count; i++) need(pthread_kill(waiters[i].thread, signal) == 0);
-  wait_until(atomic_load(&handled) == count);
-}
 static void pairs_of(int count, int type) {
   for (int i = 0; i < count; i++) {
     int two[2];
@@ -98,7 +85,7 @@ CASE(all_of_it) {
 }
 
 CASE(a_part_and_a_signal) {
-  on_signals();
+  prepare_signals();
   for (int k = 0; k < COUNT(counts); k++)
     for (int signal = 0; signal < 2; signal++) {
       tcp_pairs(counts[k]);
@@ -129,7 +116,7 @@ static long send_file(struct waiter *w) {
   return sendfile(w->fd, w->number, &from, sizeof data) < (long)sizeof data;
 }
 CASE(a_part_is_sent_and_a_signal) {
-  on_signals();
+  prepare_signals();
   long (*calls[])(struct waiter *) = {send_large, send_file};
   int file = memfd_create("odds", 0);
   need(file >= 0 && write(file, data, sizeof data) == sizeof data);

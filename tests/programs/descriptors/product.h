@@ -8,6 +8,7 @@
 
 #define WAITERS 100
 #include "waiters.h"
+#include "waiter_signals.h"
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -74,22 +75,6 @@ static void close_it(int *number) {
 __attribute__((unused)) static void set_nonblocking(int of, bool on) {
   int flags = fcntl(of, F_GETFL);
   need(flags >= 0 && fcntl(of, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK) == 0);
-}
-
-/* Signals: one restarts calls, the other ends them. */
-static atomic_int handled;
-static void count_it(int signal) { handled += signal > 0; }
-static void prepare_signals(void) {
-  struct sigaction action = {.sa_handler = count_it};
-  need(sigaction(SIGUSR1, &action, NULL) == 0);
-  action.sa_flags = SA_RESTART;
-  need(sigaction(SIGUSR2, &action, NULL) == 0);
-  signal(SIGPIPE, SIG_IGN);
-}
-static void signal_all(int count, int signal) {
-  atomic_store(&handled, 0);
-  for (int i = 0; i < count; i++) need(pthread_kill(waiters[i].thread, signal) == 0);
-  wait_until(atomic_load(&handled) == count);
 }
 
 /* Which event the forms of polling ask for. */
