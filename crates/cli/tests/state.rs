@@ -401,6 +401,8 @@ fn a_process_with_one_thread_has_one_host_thread_and_no_further_descriptor() {
         }
         let rows = room.json(&["ps", "--json"]);
         assert!(rows.iter().any(|row| row["pid"] == pid), "{rows:?}");
+        // Open until it has ended: at the end of its input it would end by itself, before it has the signal (CAVEATS.md).
+        let _input = child.stdin.take();
         assert_eq!(unsafe_kill(pid as i32, signal), 0);
         assert_eq!(child.wait().unwrap().signal(), Some(signal));
         assert!(!page.exists(), "a process that a signal ends leaves nothing");
@@ -409,7 +411,15 @@ fn a_process_with_one_thread_has_one_host_thread_and_no_further_descriptor() {
 
 /// How many descriptors a shell has natively: its three streams, and those that whoever runs this test has left open.
 fn descriptors_of_a_shell() -> usize {
-    let mut shell = Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut shell = Command::new("sh")
+        .args(["-c", "echo; read line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once it says something, the dynamic linker has closed the libraries.
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let count = names(shell.id(), "fd").len();
     drop(shell.stdin.take());
     shell.wait().unwrap();

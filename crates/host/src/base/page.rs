@@ -1,12 +1,15 @@
 //! The state page of this process: a file in the user's runtime folder, for `entresol ps` and its kin.
 //!
-//! At its start a process leaves a header there, with five host calls. Nothing more happens until somebody wants to
+//! At its start a process leaves a header there, with six host calls. Nothing more happens until somebody wants to
 //! know more: a signal asks the service thread, and it makes a snapshot ([`kernel::Kernel::snapshot`]), in a file
 //! that has room for all threads by then. So traps, switches and wake-ups know nothing of the page, and a process that
 //! is not watched pays nothing. A file goes with its process; what a killed process leaves, readers recognise and remove.
 //!
 //! The file belongs to the user that the process has. A process that changes its rights takes the page away first and
 //! leaves one anew, so that a program that gave up a user cannot write to what that user's tools read.
+//!
+//! A file is made under another name and renamed, so that readers find a whole one. Whoever makes one holds
+//! [`Page::making`], and counts it in `made`: the service thread sees by that number that what it has mapped was replaced.
 //!
 //! The file is mapped, so that no descriptor of the program's table is held, and written by labelled stores: somebody may
 //! cut it short, and the file system may be full.
@@ -25,6 +28,7 @@ use core::fmt::Write;
 use ids::{Nanos, THREADS_MAX};
 use kernel::{Kernel, snapshot_rest};
 use state::{Full, Header, Memory, Writer, page_words};
+use sync::Lock;
 use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
 /// The longest folder.
@@ -47,6 +51,9 @@ pub(crate) struct Page {
     created: AtomicU64,
     /// The namespace of its id.
     namespace: AtomicU64,
+    making: Lock<()>,
+    /// How many headers the process has left.
+    made: AtomicU64,
 }
 
 /// The folders that are tried. The last is the one that the image lies in, because that may be on a disk.
@@ -70,6 +77,8 @@ impl Page {
             user: AtomicU64::new(0),
             created: AtomicU64::new(0),
             namespace: AtomicU64::new(0),
+            making: Lock::new(()),
+            made: AtomicU64::new(0),
         }
     }
 
@@ -141,15 +150,29 @@ impl Page {
         }
     }
 
-    /// Leaves the header. The service thread has been started, as that host thread, and no page is mapped.
+    /// Leaves the header: that host thread answers for the process.
     pub fn announce(&self, service: i32) {
-        self.folder.store(0, Relaxed);
+        self.announce_once(|| service);
+    }
+
+    /// The same when `start` has made it known who answers. No request is served before.
+    pub fn announce_once(&self, start: impl FnOnce() -> i32) {
+        let _making = self.making.lock();
+        let service = start();
+        self.made.fetch_add(1, Relaxed);
+        if self.leave(service).is_none() {
+            self.folder.store(0, Relaxed);
+        }
+    }
+
+    fn leave(&self, service: i32) -> Option<()> {
         // SAFETY: has no effect.
         let user = unsafe { syscall!(nr::GETEUID) } as u64;
-        let Some(number) = (0..FOLDERS).find(|&number| self.is_ours(number, user)) else { return };
+        let number = (0..FOLDERS).find(|&number| self.is_ours(number, user))?;
         self.user.store(user, Relaxed);
         self.folder.store(number + 1, Relaxed);
-        let Some(fd) = self.file(false).and_then(|path| create(&path)) else { return self.folder.store(0, Relaxed) };
+        let (path, new) = (self.file(false)?, self.file(true)?);
+        let fd = create(&new)?;
         self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
         self.namespace.store(namespace(), Relaxed);
         let words = self.header(0, service).encode();
@@ -158,6 +181,7 @@ impl Page {
             unsafe { syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0) }
         });
         os::close(fd);
+        rename(&new, &path).then_some(())
     }
 
     /// Takes the file away until it is left anew; whether there was one.
@@ -169,8 +193,7 @@ impl Page {
     /// Takes the file away: the process ends, or its rights are about to change.
     pub fn remove(&self) {
         if let Some(path) = self.file(false) {
-            // SAFETY: the path is a string of ours.
-            unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
+            remove(&path);
         }
     }
 }
@@ -208,16 +231,30 @@ fn owner(path: &Path) -> Result<Option<u64>, isize> {
     Ok((stat[6] & S_IFMT == S_IFDIR && stat[6] & 0o022 == 0).then_some(u64::from(stat[7])))
 }
 
+/// Gives a new file the name of the old one, which it replaces; if it can't, there is no new one.
+fn rename(new: &Path, old: &Path) -> bool {
+    // SAFETY: the paths are strings of ours.
+    let done = unsafe { syscall!(nr::RENAME, new.as_bytes().as_ptr(), old.as_bytes().as_ptr()) } == 0;
+    if !done {
+        remove(new);
+    }
+    done
+}
+
+fn remove(path: &Path) {
+    // SAFETY: the path is a string of ours.
+    unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
+}
+
 /// A new file; what a process with the same id, or this one before its exec, has left there gives way.
 fn create(path: &Path) -> Option<i32> {
-    let path = path.as_bytes();
-    let made = os::open(path, O_NEW, 0o600).or_else(|why| {
+    let open = || os::open(path.as_bytes(), O_NEW, 0o600);
+    let made = open().or_else(|why| {
         if why != Errno::EEXIST.to_ret() {
             return Err(why);
         }
-        // SAFETY: the path is a string of ours.
-        unsafe { syscall!(nr::UNLINK, path.as_ptr()) };
-        os::open(path, O_NEW, 0o600)
+        remove(path);
+        open()
     });
     made.ok()
 }
@@ -259,6 +296,8 @@ impl Drop for Mapping {
 #[derive(Debug, Default)]
 pub(crate) struct Publisher {
     page: Option<Writer<Mapping>>,
+    /// How many headers had been left when it was mapped.
+    made: u64,
     /// A snapshot was requested.
     asked: bool,
     /// The next snapshot is made no earlier.
@@ -293,6 +332,12 @@ impl Publisher {
             return;
         }
         self.asked = false;
+        let _making = page.making.lock();
+        let made = page.made.load(Relaxed);
+        if made != self.made {
+            self.page = None;
+            self.made = made;
+        }
         let before = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID);
         let living = k.threads().live() as usize;
         if self.page.as_ref().is_none_or(|page| page.capacity() < living) {
@@ -328,17 +373,13 @@ fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writ
         at
     };
     let mapping = (at > 0).then_some(Mapping { at: at as u64, words });
-    let page = mapping.and_then(|mapping| Writer::new(mapping, header).ok());
-    let (old, new) = (path.as_bytes().as_ptr(), new.as_bytes().as_ptr());
-    // SAFETY: the paths are strings of ours, the mapping is ours.
-    unsafe {
-        if at > 0 {
-            syscall!(nr::MADVISE, at, 8 * words, MADV_DONTFORK);
-        }
-        let done = page.is_some() && syscall!(nr::RENAME, new, old) == 0;
-        if !done {
-            syscall!(nr::UNLINK, new);
-        }
-        page.filter(|_| done)
+    if at > 0 {
+        // SAFETY: the mapping is ours.
+        unsafe { syscall!(nr::MADVISE, at, 8 * words, MADV_DONTFORK) };
     }
+    let page = mapping.and_then(|mapping| Writer::new(mapping, header).ok());
+    if page.is_none() {
+        remove(&new);
+    }
+    page.filter(|_| rename(&new, &path))
 }

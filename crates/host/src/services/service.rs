@@ -36,7 +36,6 @@ pub(crate) fn start(k: &Process) {
             "no service thread (error {error}): threads are refused, and signals from outside arrive when the program sleeps"
         ));
     }
-    k.m.page.announce(k.m.service.tid());
 }
 
 /// Whether there is one, after another attempt if need be. The caller serves the process's only thread.
@@ -47,8 +46,18 @@ pub(crate) fn start_again(k: &Process) -> bool {
     there
 }
 
-/// Its block is a carrier's that never gets a seat.
+/// Leaves the page in any case.
 fn try_to_start(k: &Process) -> Result<(), isize> {
+    let mut started = Ok(());
+    k.m.page.announce_once(|| {
+        started = create(k);
+        k.m.service.tid()
+    });
+    started
+}
+
+/// Its block is a carrier's that never gets a seat.
+fn create(k: &Process) -> Result<(), isize> {
     let carriers = &k.m.carriers;
     let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
