@@ -66,7 +66,7 @@ impl Room {
     /// All tools that look at a process.
     fn run_all(&self, pid: u32) {
         let pid = pid.to_string();
-        let all: [&[&str]; 8] = [
+        let all: [&[&str]; 10] = [
             &["ps"],
             &["ps", "--json"],
             &["ps", "-p", &pid],
@@ -75,6 +75,8 @@ impl Room {
             &["timers", &pid],
             &["export"],
             &["export", "--processes"],
+            &["top", "--once", "--interval", "0.01"],
+            &["top", "--json", "--interval", "0.01", "-p", &pid],
         ];
         for arguments in all {
             self.run(arguments);
@@ -92,8 +94,14 @@ struct Bystander(Child);
 
 impl Bystander {
     fn start(script: &str) -> Bystander {
-        let mut child =
-            Command::new("/bin/sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Bystander::of(command)
+    }
+
+    /// A command that says when it is ready.
+    fn of(mut command: Command) -> Bystander {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -253,4 +261,50 @@ fn child_of(pid: u32) -> u32 {
     let path = format!("/proc/{pid}/task/{pid}/children");
     assert!(Path::new(&path).exists());
     fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+/// A process that has, by the name of the image, a table for gdb in which threads or objects never end, or that is no table.
+const FORGED_TABLE: &str = r#"
+import ctypes, mmap, os, struct, sys
+file = os.open(sys.argv[1] + "/libentresol-forged.so", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 1 << 16)
+room = mmap.mmap(file, 1 << 16, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+base = ctypes.addressof(ctypes.c_char.from_buffer(room))
+chunks, contexts, first, node = base + 0x1000, base + 0x2000, base + 0x3000, base + 0x4000
+# Each chunk of threads and of contexts is the same, without end.
+for at in range(0, 0x1000, 8):
+    room[0x1000 + at:0x1008 + at] = struct.pack("<Q", base + 0x8000)
+    room[0x2000 + at:0x2008 + at] = struct.pack("<Q", base + 0x8000)
+room[0x3000:0x3008] = struct.pack("<Q", node)
+follower = node if sys.argv[2] == "circle" else 0
+room[0x4000:0x4028] = struct.pack("<5Q", 0, 0, 0, 0, follower)
+chunk = {"circle": 16, "chunks": 1 << 63, "none": 0}[sys.argv[2]]
+table = struct.pack("<16Q", 1, contexts, 16, 512, 0, 128, 136, chunks, chunk, 512, 200, 208, 224, first, 0, 0)
+room[0:144] = b"entresol" + b"debugger" + table
+print("ready", flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn gdb_ends_over_every_table() {
+    if Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: 1 (gdb is not installed)");
+        return;
+    }
+    let room = Room::new();
+    let folder = tempfile::tempdir().unwrap();
+    for forgery in ["circle", "chunks", "none"] {
+        let mut command = Command::new("python3");
+        command.args(["-c", FORGED_TABLE]).arg(folder.path()).arg(forgery);
+        let mut bystander = Bystander::of(command);
+        room.forge(bystander.pid(), header(bystander.pid()));
+        let pid = bystander.pid().to_string();
+        let mut gdb = room.command(&["gdb", &pid, "--", "-nx", "-batch", "-ex", "entresol threads"]);
+        let output = gdb.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        println!("{forgery}: {}", said.lines().last().unwrap_or_default());
+        assert_ne!(output.status.code(), Some(124), "{forgery}: gdb has not come to an end");
+        assert!(said.contains("damaged"), "{forgery}: {said}");
+        assert!(bystander.lives(), "{forgery}");
+    }
 }

@@ -6,10 +6,12 @@
 //! * [`oracle`]: a table of names, errors and texts, natively and on the mount.
 //! * [`hiding`]: `hidepid` and `gid` beside a native `/proc` that is mounted with them; other users.
 //! * [`askers`]: every file, read and written by every kind of asker, as natively.
+//! * [`forged`]: state pages that are made up.
 //! * [`ends`]: threads and processes that die while they are read, unmounting, and machines without FUSE.
 
 pub mod askers;
 pub mod ends;
+pub mod forged;
 pub mod hiding;
 pub mod oracle;
 pub mod room;
@@ -28,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
     let util = package("util-linux", "setpriv");
     type Body = fn() -> Result<(), String>;
     let spaces = Requirement::Namespaces;
-    let all: [(&str, Vec<Requirement>, Body); 14] = [
+    let all: [(&str, Vec<Requirement>, Body); 15] = [
         ("mount/ps", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::ps),
         ("mount/top", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::top),
         ("mount/pgrep", vec![fuse.clone(), spaces.clone(), procps], tools::pgrep),
@@ -47,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
             hiding::unprivileged,
         ),
         ("mount/askers", vec![fuse.clone(), spaces.clone(), root.clone(), util.clone()], askers::every_kind),
+        ("mount/forged-pages", vec![fuse.clone()], forged::pages),
         ("mount/the-dead", vec![fuse.clone()], ends::dead),
         ("mount/unmounting", vec![fuse.clone(), spaces.clone()], ends::unmounting),
         ("mount/mounted-again", vec![fuse, root.clone()], ends::mounted_again),

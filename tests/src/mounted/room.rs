@@ -73,6 +73,12 @@ impl Room {
         self.folder.join("run")
     }
 
+    /// Where the state pages lie.
+    #[must_use]
+    pub fn pages(&self) -> PathBuf {
+        self.runtime().join("entresol")
+    }
+
     /// For a file of the test's.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
