@@ -11,10 +11,14 @@
 //! multiplication only. A division happens when a thread comes or goes, and not even then
 //! while the sum of the weights is a power of two.
 //!
-//! One difference from Linux: a thread that goes to sleep while it owes leaves the queue
-//! at once. Linux keeps it there ("delayed dequeue") until V has caught up, so that sleeping
-//! does not pay a debt; here the same comes from its next placement: not before its old
-//! `vruntime` as long as V has not reached it.
+//! Two differences from Linux:
+//!
+//! - A thread that goes to sleep while it owes leaves the queue at once. Linux keeps it there ("delayed dequeue") until V has
+//!   caught up, so that sleeping does not pay a debt; here the same comes from its next placement: not before its old
+//!   `vruntime` as long as V has not reached it.
+//! - A thread that waits keeps no more credit than it usually consumes between two waits, because it cannot use more. Linux
+//!   lets it keep two slices. Where a thousand threads run for microseconds each, those that had once waited for long would
+//!   be served some hundred times before the others were served again.
 
 use crate::entity::Entity;
 use crate::planted::Fault;
@@ -159,16 +163,19 @@ impl FairQueue {
         e.key.set(vruntime + to_deadline);
     }
 
-    /// The entity leaves the competition; if it waits, `remove` it first. Its lag is kept in it,
-    /// and with `relative` (it moves) its deadline becomes relative.
+    /// The entity leaves the competition; if it waits in the queue, `remove` it first. Its lag is kept in it. With `relative` (it
+    /// moves) its deadline becomes relative, and its credit stays whole.
     #[inline(always)]
     pub(crate) fn leave(&mut self, e: &Entity, relative: bool) {
         let v = e.vruntime.get();
         let mean = self.mean();
         let limit = 2 * e.virtual_slice();
-        e.lag.set(bounded(mean - v, limit));
+        let lag = bounded(mean - v, limit);
         if relative {
+            e.lag.set(lag);
             e.key.set(e.key.get() - v);
+        } else {
+            e.lag.set(lag.min(to_virtual(u64::from(e.usual_run.get()), e.inverse.get())));
         }
         let w = i64::from(e.weight.get());
         self.sum -= (v - self.base) * w;

@@ -12,7 +12,7 @@ const THREADS: u32 = 7;
 const HERE: CpuId = CpuId(0);
 const THERE: CpuId = CpuId(1);
 
-/// Threads of these nice values and slices (microseconds), that were on CPU 0.
+/// Threads of these nice values and slices (microseconds), that were on CPU 0. They usually run for different times.
 fn table(attrs: &[(i8, u64)]) -> Table {
     let table = Table::new(2).unwrap();
     for (i, &(nice, slice)) in attrs.iter().enumerate() {
@@ -21,6 +21,7 @@ fn table(attrs: &[(i8, u64)]) -> Table {
         table.set_mask(t, &CpuMask::first(2));
         let attr = Attr { nice: Nice(nice), slice: Nanos(slice * 1_000), ..Attr::DEFAULT };
         table.get(t).set_attr(&attr, 700_000, Nanos(1));
+        table.get(t).usual_run.set([0, 5_000, 700_000, 1 << 30][i % 4]);
         table.get(t).set_home(HERE, false);
     }
     table
@@ -144,7 +145,7 @@ impl Model {
         Ok(())
     }
 
-    /// `n` leaves: what it is owed is kept, two slices of it at most.
+    /// `n` leaves: its lag is kept, two slices of it at most, and if it waits no more credit than it can use.
     fn go(&mut self, n: u32, relative: bool) -> Result<(), TestCaseError> {
         let (mean, base) = (self.mean(), self.queue.base);
         if let Some(i) = self.waiting.iter().position(|&w| w == n) {
@@ -156,7 +157,9 @@ impl Model {
         self.queue.leave(e, relative);
         self.members.retain(|&m| m != n);
         self.running = self.running.filter(|&r| r != n);
-        prop_assert_eq!(e.lag.get(), (mean - v).clamp(-most, most));
+        let usable = to_virtual(u64::from(e.usual_run.get()), e.inverse.get());
+        let credit = if relative { most } else { most.min(usable) };
+        prop_assert_eq!(e.lag.get(), (mean - v).max(-most).min(credit));
         prop_assert_eq!(e.key.get(), if relative { key - v } else { key });
         if self.members.is_empty() {
             prop_assert_eq!(
