@@ -134,6 +134,8 @@ global_asm!(
     ".globl entresol_entry_carrier",
     ".hidden entresol_entry_carrier",
     "entresol_entry_carrier:",
+    // A host thread begins with the x87 registers of the one that made it, which may have been in a call of a thread that uses them.
+    "fninit",
     "mov rsp, gs:[24]",
     "mov rdi, gs:[40]",
     "call qword ptr [rip + {handlers} + 16]",
