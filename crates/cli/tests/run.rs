@@ -311,6 +311,21 @@ fn run_within_run_with_another_image() {
 }
 
 #[test]
+fn the_summary_is_printed_also_if_a_signal_ends_the_program() {
+    // By the program itself, by another process, by a fault.
+    for (script, signal) in [
+        ("kill -TERM $$", libc::SIGTERM),
+        ("(kill -INT $$) & wait; read line", libc::SIGINT),
+        ("exec python3 -c 'import ctypes; ctypes.string_at(0)'", libc::SIGSEGV),
+    ] {
+        let answer = output(&mut entresol(&["run", "--stats", "--", "sh", "-c", script]));
+        let said = String::from_utf8(answer.stderr).unwrap();
+        assert_eq!(answer.status.signal(), Some(signal), "{script}: {said}");
+        assert_eq!(said.matches("switches").count(), 1, "{script}: {said}");
+    }
+}
+
+#[test]
 fn the_plans_of_the_c_library_are_kept_and_damage_to_them_is_harmless() {
     let cache = tempfile::tempdir().unwrap();
     let run = || {

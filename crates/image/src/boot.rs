@@ -99,6 +99,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
         watchdog: options.watchdog.unwrap_or(WATCHDOG),
         check_order: options.check_order,
         ahead: options.ahead,
+        summary: options.stats,
         hooks: &HOOKS,
     };
     let blocked = SigSet(os::sigprocmask(0, 0));

@@ -44,9 +44,9 @@ pub fn forget() {
     }
 }
 
-/// Prints the summary if it was asked for.
+/// Prints the summary if it was asked for, once.
 pub fn print(k: &Process) {
-    if !WANTED.load(Relaxed) {
+    if !WANTED.swap(false, Relaxed) {
         return;
     }
     let Some(stream) = stream() else { return };

@@ -10,9 +10,14 @@ use kernel::Fatal;
 /// Ends the process.
 pub(crate) fn exit(k: &Process, status: i32) -> ! {
     k.m.records.end();
-    (k.m.settings.hooks.at_exit)(k);
+    sum_up(k);
     k.m.page.remove();
     os::exit_group(status)
+}
+
+/// The process is about to end.
+pub(crate) fn sum_up(k: &Process) {
+    (k.m.settings.hooks.at_exit)(k);
 }
 
 /// Lets the host do to the process what it does by default for this signal.

@@ -88,6 +88,8 @@ pub struct Settings {
     pub check_order: bool,
     /// The longest time before the end of a real-time thread's sleep at which CPUs are awake; `None`: as is best.
     pub ahead: Option<Nanos>,
+    /// [`Hooks::at_exit`] must not be missed, however the process ends, unless the host kills it.
+    pub summary: bool,
     /// By which the image learns of the life of the process.
     pub hooks: &'static Hooks,
 }
@@ -95,7 +97,7 @@ pub struct Settings {
 /// Hooks by which the image learns of the life of the process.
 #[derive(Debug)]
 pub struct Hooks {
-    /// The process ends: the summary.
+    /// The process ends, perhaps by a signal: the summary.
     pub at_exit: fn(&Process),
     /// A forked child begins.
     pub in_child: fn(),

@@ -42,10 +42,11 @@ const LEFT: u64 = u64::MAX;
 const HANDLED: u64 = STANDARD;
 
 /// The process, whose caller is its only host thread, begins without a service thread; false if it can't: records are
-/// carried away by that thread, and without a timer nobody would see that it is time for a page.
+/// carried away by that thread, a signal that the host takes would end the process without a summary, and without a timer
+/// nobody would see that it is time for a page.
 pub(crate) fn begin(k: &Process) -> bool {
     let me = Carrier::me();
-    if k.m.records.are_made() {
+    if k.m.records.are_made() || k.m.settings.summary {
         return false;
     }
     let until = os::clock_gettime(1) + PATIENCE;

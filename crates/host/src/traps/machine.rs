@@ -315,6 +315,9 @@ impl Machine for Host {
         // One that a handler took may have been noted before this one was sent.
         let fault = noted && info.code() > 0;
         // A breakpoint is reported behind its instruction: that one would not come again.
+        if action == Fatal::Terminate {
+            end::sum_up(Carrier::my_process());
+        }
         if fault && action == Fatal::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
             return die_again(signal);
