@@ -113,6 +113,7 @@ struct event {
 extern struct event events[EVENTS];
 extern _Atomic int logged;
 extern _Atomic int *logged_at_top; /* The same of the first process, for its children. */
+extern _Atomic int *may_begin;     /* A child that has just been made may do its steps. */
 extern uint64_t read_by_descriptors; /* Signals for which there has been a `signalfd`. */
 extern int drained;
 extern bool hide_taker; /* Linux itself may give the next events to any thread. */
@@ -121,14 +122,16 @@ void begin_signals(void);   /* At the beginning of all. */
 void prepare_signals(void); /* Every signal has its handler. */
 void tell_events(void);
 void await_events(int count);
-void await_signal(int sig, int before); /* One that is logged after the first `before`. */
+void await_signals(int sig, int before, int count); /* So many that are logged after the first `before`. */
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
 /* For the process, where Linux asks thread `first` before all others: it may end the wait of any thread that waits. */
 bool goes_astray(int first, int sig);
+bool goes_astray_in_parent(int sig); /* When this process began, for the parent's first thread. */
 bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
+bool reads_signals(int slot); /* It waits for a descriptor of signals. */
 void after_fork(void);
 bool parent_takes(int sig); /* When this process began. */
 /* A child whose end sends no signal; it is waited for by `end_of`. */
