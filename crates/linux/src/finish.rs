@@ -4,7 +4,7 @@ use crate::host_call::with;
 use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
-use abi::args::WNOHANG;
+use abi::args::{POLLIN, POLLOUT, WNOHANG};
 use abi::{Errno, SigInfo, nr};
 use ids::{Nanos, ThreadIdx};
 use kernel::FOR_EVER;
@@ -104,6 +104,21 @@ impl<M: Host> Linux<'_, M> {
         }
         let _ = self.m.write(infop, &before);
         None
+    }
+
+    /// A call of `t` that was left to the host to wait has answered EAGAIN: the `struct pollfd` of what it goes on waiting for,
+    /// if its descriptor has become non-blocking since it was tried. In Linux that matters to calls that begin.
+    pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {
+        let fd = call.args[0];
+        let events = match call.nr {
+            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => POLLIN,
+            nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG => POLLOUT,
+            _ => return None,
+        };
+        let waits = self.thread(t).parked.is_left_to_host()
+            && facts::is_nonblocking(&self.m, fd)
+            && facts::socket_time_limit(&self.m, fd, events == POLLOUT).is_none();
+        waits.then(|| (fd & 0xffff_ffff | events << 32).to_le_bytes())
     }
 
     /// Whether the call is on a socket that gives up after a time.
