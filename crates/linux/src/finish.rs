@@ -51,7 +51,7 @@ impl<M: Host> Linux<'_, M> {
             let r = self.m.registers(t);
             self.note_closed(&Call { nr: call, args: [r.rdi, r.rsi, 0, 0, 0, 0] });
         }
-        match result {
+        match self.told_late(t, call, result) {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 && !self.strikes(Fault::TellInterrupt) => part,
@@ -61,6 +61,18 @@ impl<M: Host> Linux<'_, M> {
             },
             r if part > 0 && self.strikes(Fault::TellLastPart) => r,
             r => part + r,
+        }
+    }
+
+    /// `poll(2)` of no descriptors, at an address that is none, has waited: it says so, whatever has ended it.
+    pub(crate) fn told_late(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
+        let r = self.m.registers(t);
+        if !matches!(call, nr::POLL | nr::PPOLL) || r.rsi as u32 != 0 {
+            return result;
+        }
+        match self.m.host(Call { nr: nr::POLL, args: [r.rdi, 0, 0, 0, 0, 0] }) {
+            fault @ ..0 => fault,
+            _ => result,
         }
     }
 
