@@ -88,9 +88,10 @@ OP(unmap, 14, NO_VFORK, AREAS, 3) {
         for (int other = 0; other < AREAS; other++) grows |= areas[other].at && areas[other].grows;
         if (!grows) say(" left %d %d", look(at), look(at + (pages - 1) * PAGE));
     } else if (a[1] == 1) {
-        /* A hole, which stays one as long as nothing is mapped. */
+        /* A hole, which is told and then filled: what is mapped next would lie there or elsewhere. */
         say(" %s", outcome(munmap(at + PAGE, PAGE)));
         tell_area(i);
+        mmap(at + PAGE, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     } else {
         say(" %s", outcome(munmap(at + (pages - 1) * PAGE, PAGE)));
         areas[i].pages--;

@@ -197,6 +197,8 @@ bool goes_astray(int first, int sig) {
     for (int i = 0; i < WORKERS; i++) {
         bool waits = workers[i].state == WAITING || workers[i].state == SHARING;
         if (waits && !blocked_by(i, sig) && (!taken || reads_signals(i))) return true;
+        /* It blocks all of them only until it comes back. */
+        if (workers[i].state == SHARING && !taken) return true;
     }
     return false;
 }
