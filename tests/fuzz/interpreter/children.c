@@ -154,7 +154,9 @@ static void child(const long *a, int way) {
     if (sharing) {
         end_line();
         /* Its handlers are the parent's until the parent goes on; what it changes is its own. */
+        logged_in_vfork = before;
         pid = start_sharing(at + 1, step->end);
+        before = logged_in_vfork;
         begin_line("after", 0, 0);
     } else {
         /* No signal finds the child before it knows who it is, and that of its end finds this thread as it was. */

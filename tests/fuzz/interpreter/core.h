@@ -82,6 +82,7 @@ extern __thread int self;              /* The caller's slot. */
 extern pid_t leader, starter;          /* This process, and its parent. */
 extern int depth;                      /* How many forks lie between this process and the first one. */
 extern bool in_vfork;
+extern int logged_in_vfork; /* How much a vfork child has logged so far: the signal of its end comes after that. */
 extern bool shared_descriptors; /* A child has, or had, this process's descriptors. */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
