@@ -110,6 +110,7 @@ struct event {
     int signal, code, who, from, flags;
     long value;
     uint64_t mask;
+    _Atomic bool written; /* After all else. */
 };
 extern struct event events[EVENTS];
 extern _Atomic int logged;

@@ -69,7 +69,10 @@ static void handler(int sig, siginfo_t *info, void *context) {
     if (info->si_code == SI_QUEUE || info->si_code == SI_TIMER || info->si_code == SI_MESGQ) e.value = info->si_value.sival_int;
     if (sig == SIGCHLD && info->si_code > 0) e.value = info->si_status;
     int at = atomic_fetch_add(&logged, 1);
-    if (at < EVENTS) events[at] = e;
+    if (at < EVENTS) {
+        events[at] = e;
+        atomic_store(&events[at].written, true);
+    }
     if (depth == 0) atomic_fetch_add(logged_at_top, 1);
     level++;
     switch (reactions[sig]) {
@@ -172,6 +175,9 @@ static int by_signal(const void *a, const void *b) {
 void tell_events(void) {
     static const char *from[] = {"0", "me", "parent", "another", "-"};
     int all = atomic_load(&logged);
+    /* Another thread's handler may have counted one that it has not written yet; a child's copy of that will never be. */
+    for (int i = drained; i < all && i < EVENTS; i++)
+        for (long until = now_ms() + 1000; !atomic_load(&events[i].written) && now_ms() < until;) pause_shortly();
     if (unordered && all - drained > 1) {
         hide_taker = true;
         if (all <= EVENTS) qsort(events + drained, all - drained, sizeof *events, by_signal);
