@@ -83,7 +83,7 @@ pub use machine::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, R
 pub use personality::{Capability, HostTimer, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;
-pub use signals::ProcessState;
+pub use signals::{ProcessState, USER_END};
 pub use syscall::neighbour::ELSEWHERE;
 pub use thread::{Thread, ThreadTable};
 pub use trap::{Next, Out, Process, Trap};

@@ -104,6 +104,11 @@ impl ThreadParked {
         all.direct.fetch_add(1, Relaxed);
     }
 
+    /// Whether it waits in the host instead.
+    pub fn is_left_to_host(&self) -> bool {
+        self.direct.load(Relaxed)
+    }
+
     /// It no longer waits in the host.
     #[inline]
     pub(crate) fn is_back(&self, all: &Parked) {

@@ -487,4 +487,4 @@ impl<M: Machine> Kernel<M> {
 }
 
 /// One past the highest address of user space.
-const USER_END: u64 = 1 << 47;
+pub const USER_END: u64 = 1 << 47;

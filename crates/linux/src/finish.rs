@@ -4,7 +4,7 @@ use crate::host_call::with;
 use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
-use abi::args::WNOHANG;
+use abi::args::{POLLIN, POLLOUT, WNOHANG};
 use abi::{Errno, SigInfo, nr};
 use ids::{Nanos, ThreadIdx};
 use kernel::FOR_EVER;
@@ -51,7 +51,7 @@ impl<M: Host> Linux<'_, M> {
             let r = self.m.registers(t);
             self.note_closed(&Call { nr: call, args: [r.rdi, r.rsi, 0, 0, 0, 0] });
         }
-        match result {
+        match self.told_late(t, call, result) {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 && !self.strikes(Fault::TellInterrupt) => part,
@@ -61,6 +61,18 @@ impl<M: Host> Linux<'_, M> {
             },
             r if part > 0 && self.strikes(Fault::TellLastPart) => r,
             r => part + r,
+        }
+    }
+
+    /// `poll(2)` of no descriptors, at an address that is none, has waited: it says so, whatever has ended it.
+    pub(crate) fn told_late(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
+        let r = self.m.registers(t);
+        if !matches!(call, nr::POLL | nr::PPOLL) || r.rsi as u32 != 0 {
+            return result;
+        }
+        match self.m.host(Call { nr: nr::POLL, args: [r.rdi, 0, 0, 0, 0, 0] }) {
+            fault @ ..0 => fault,
+            _ => result,
         }
     }
 
@@ -104,6 +116,21 @@ impl<M: Host> Linux<'_, M> {
         }
         let _ = self.m.write(infop, &before);
         None
+    }
+
+    /// A call of `t` that was left to the host to wait has answered EAGAIN: the `struct pollfd` of what it goes on waiting for,
+    /// if its descriptor has become non-blocking since it was tried. In Linux that matters to calls that begin.
+    pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {
+        let fd = call.args[0];
+        let events = match call.nr {
+            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => POLLIN,
+            nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG => POLLOUT,
+            _ => return None,
+        };
+        let waits = self.thread(t).parked.is_left_to_host()
+            && facts::is_nonblocking(&self.m, fd)
+            && facts::socket_time_limit(&self.m, fd, events == POLLOUT).is_none();
+        waits.then(|| (fd & 0xffff_ffff | events << 32).to_le_bytes())
     }
 
     /// Whether the call is on a socket that gives up after a time.

@@ -157,7 +157,10 @@ impl<M: Host> Linux<'_, M> {
             nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
             nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => self.try_queue(call),
             nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
-            nr::POLL => self.or_park(Call { nr: call.nr, args: with(a, 2, 0) }),
+            nr::POLL => match self.m.host(Call { nr: call.nr, args: with(a, 2, 0) }) {
+                r if r == 0 || is_told_late(call, r) => Tried::WouldWait,
+                r => Tried::Done(r),
+            },
             nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
             nr::EPOLL_WAIT => self.or_park(Call { nr: call.nr, args: with(a, 3, 0) }),
             nr::WAIT4 if a[2] & WNOHANG == 0 => {
@@ -452,6 +455,12 @@ pub(crate) fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
     let mut b = *a;
     b[i] = v;
     b
+}
+
+/// Whether this result of a `poll(2)` that did not wait is to be told when the wait is over: the address of no descriptors is
+/// looked at then (`do_sys_poll`).
+pub(crate) fn is_told_late(call: &Call, result: isize) -> bool {
+    matches!(call.nr, nr::POLL | nr::PPOLL) && call.args[1] as u32 == 0 && result == Errno::EFAULT.to_ret()
 }
 
 fn waits_for_all(flags: u64) -> bool {

@@ -6,6 +6,7 @@
 //! mask is as before and what only the call let through stays pending; if a signal interrupted it,
 //! the mask stays until the handler's frame has the old one.
 
+use crate::host_call::is_told_late;
 use crate::{Host, Linux, facts};
 use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -44,11 +45,13 @@ impl<M: Host> Linux<'_, M> {
                 break tried;
             }
         };
-        if let Some(result) = tried.filter(|&result| result != 0) {
+        let is_over = |&result: &isize| result != 0 && (masked.at_once || !is_told_late(&masked.call, result));
+        if let Some(result) = tried.filter(is_over) {
             return Out::Done(self.masked_result(t, call.nr, result));
         }
         if interrupted {
-            return Out::Done(self.masked_result(t, call.nr, Errno::EINTR.to_ret()));
+            let result = self.told_late(t, call.nr, Errno::EINTR.to_ret());
+            return Out::Done(self.masked_result(t, call.nr, result));
         }
         if masked.at_once {
             return Out::Done(self.masked_result(t, call.nr, 0));

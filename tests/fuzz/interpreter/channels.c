@@ -48,6 +48,7 @@ static bool is_socket(int kind) { return kind == STREAM || kind == SEQUENCED || 
 static bool is_event(int kind) { return kind == COUNTER || kind == SEMAPHORE; }
 static bool consumes(int way) { return way <= WHOLE; }
 static bool writes(int way) { return way >= WRITE; }
+static bool names_it(int way) { return way >= POLL && way <= PSELECT; }
 static bool any(int way) { return way >= 0; }
 
 static int waiting_for(int channel, bool (*which)(int)) {
@@ -228,8 +229,9 @@ static void subtract(int channel, long result) {
 /* All that must end has ended, and is told. */
 static void settle(void) {
     char results[4 * WORKERS][40];
-    int count = 0;
+    int count = 0, waiting = 0;
     bool complete = false;
+    for (int i = 1; i < WORKERS; i++) waiting += workers[i].state == SHARING;
     for (long until = now_ms() + 5000; !complete && now_ms() < until;) {
         complete = true;
         for (int i = 1; i < WORKERS; i++) {
@@ -249,6 +251,8 @@ static void settle(void) {
         if (!complete) pause_shortly();
     }
     for (int i = 0; i < CHANNELS; i++) waited_for[i] = waiting_for(i, consumes);
+    /* Which of them first took what had been pending is not told. */
+    hide_taker |= count > 0 && waiting > 1;
     qsort(results, count, sizeof *results, by_text);
     for (int i = 0; i < count; i++) say(" (%s)", results[i]);
     for (int i = 1; !complete && i < WORKERS; i++)
@@ -442,7 +446,8 @@ OP(hang_up, 6, TOP_ONLY | MAIN_ONLY, CHANNELS, 3) {
 /* The number is closed or stands for something else; who waits goes on waiting for what it was. */
 OP(renumber, 8, TOP_ONLY | MAIN_ONLY, CHANNELS, 4) {
     struct channel *c = &channels[a[0]];
-    if (!usable(a[0])) return say(" skipped");
+    /* A thread in `poll` or `select` is told so at once (CAVEATS). */
+    if (!usable(a[0]) || waiting_for(a[0], names_it)) return say(" skipped");
     surely_waiting(a[0]);
     int before = c->in;
     switch (a[1]) {

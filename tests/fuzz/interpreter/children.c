@@ -154,16 +154,20 @@ static void child(const long *a, int way) {
     if (sharing) {
         end_line();
         /* Its handlers are the parent's until the parent goes on; what it changes is its own. */
+        logged_in_vfork = before;
         pid = start_sharing(at + 1, step->end);
+        before = logged_in_vfork;
         begin_line("after", 0, 0);
     } else {
-        /* No signal finds the child before it knows who it is. */
+        /* No signal finds the child before it knows who it is, and that of its end finds this thread as it was. */
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
         end_line();
+        atomic_store(may_begin, 0);
         pid = start(way);
         if (pid == 0) {
             after_fork();
+            while (!atomic_load(may_begin)) pause_shortly();
             if (way == CLONE3_CLEAR) {
                 for (int sig = 1; sig <= 64; sig++) {
                     struct sigaction act;
@@ -183,6 +187,7 @@ static void child(const long *a, int way) {
         int error = errno;
         begin_line("after", 0, 0);
         pthread_sigmask(SIG_SETMASK, &old, 0);
+        atomic_store(may_begin, 1);
         errno = error;
     }
     if (pid < 0) return say(" refused %s", error_name(errno));
@@ -196,7 +201,7 @@ static void child(const long *a, int way) {
     if (alone && handled(SIGCHLD) && !blocked_by(self, SIGCHLD)) say(" now %d", early > 0);
     else if (handled(SIGCHLD) && deliverable(SIGCHLD)) {
         hide_taker = true;
-        await_signal(SIGCHLD, before);
+        await_signals(SIGCHLD, before, 1);
     }
     reap(pid, how);
     if (stopped) forget_events();
@@ -222,7 +227,7 @@ OP(exit, 2, 0, 8) {
 OP(kill_parent, 12, NO_VFORK, 64, 4) {
     int sig = a[0] + 1;
     /* `tgkill` by another process is in CAVEATS. */
-    if (depth != 1 || fatal(sig) || a[1] == 2) return say(" skipped");
+    if (depth != 1 || fatal(sig) || a[1] == 2 || goes_astray_in_parent(sig)) return say(" skipped");
     int before = atomic_load(logged_at_top);
     long r = -1;
     switch (a[1]) {
@@ -243,6 +248,8 @@ OP(kill_parent, 12, NO_VFORK, 64, 4) {
 OP(child_kills, 12, NO_VFORK, 64, 4, 3, 4) {
     int sig = a[0] + 1, before = atomic_load(&logged), count = a[2] + 1;
     if (fatal(sig) || sig == SIGCHLD || a[1] == 2 || goes_astray(0, sig)) return say(" skipped");
+    /* The next one may come before the handler of the one before has returned, and then another thread takes it. */
+    if (count > 1 && goes_astray(-1, sig)) return say(" skipped");
     sigset_t set;
     int ends[2];
     if (pipe(ends)) return;
@@ -265,10 +272,10 @@ OP(child_kills, 12, NO_VFORK, 64, 4, 3, 4) {
     }
     bool comes = handled(sig) && deliverable(sig);
     for (int i = 0; i < count; i++) {
-        if (comes) await_events(before + i + 1);
+        /* Handlers may raise others. */
+        if (comes) await_signals(sig, before, i + 1);
         if (write(ends[1], "x", 1) != 1) break;
     }
-    /* The next one may come before the handler of the one before has returned, and then another thread takes it. */
     if (blocked_by(0, sig) || count > 1) hide_taker = true;
     sigset_t took;
     say(" status %x", end_of(pid));
@@ -344,7 +351,9 @@ OP(exec_under_fire, 3, NO_VFORK, 3) {
     if (!handled(SIGALRM) || blocked_by(self, SIGALRM) || self != 0) return say(" skipped");
     int before = atomic_load(&logged);
     timer_t timer;
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    /* What comes while the handler runs would be another thread's. */
+    struct sigevent event = {.sigev_notify = deliverable_elsewhere(SIGALRM) ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    event._sigev_un._tid = gettid();
     struct itimerspec spec = {{0, 500000}, {0, 500000}};
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     timer_settime(timer, 0, &spec, 0);
@@ -425,7 +434,7 @@ OP(spawn_program, 5, NO_VFORK, 4, 8) {
         reap(pid, 0);
     }
     /* A spawn that failed had a child as well. */
-    if (handled(SIGCHLD) && deliverable(SIGCHLD)) await_signal(SIGCHLD, before);
+    if (handled(SIGCHLD) && deliverable(SIGCHLD)) await_signals(SIGCHLD, before, 1);
     drained = atomic_load(&logged);
 }
 

@@ -10,6 +10,7 @@ __thread int self;
 pid_t leader, starter;
 int depth;
 bool in_vfork;
+int logged_in_vfork;
 
 static struct op ops[256];
 static int op_count;
@@ -109,7 +110,9 @@ static void execute(struct step *step) {
     struct step *before = current;
     current = step;
     begin_line(step->op->name, step->a, step->op->args);
+    if (in_vfork) logged_in_vfork = atomic_load(&logged);
     step->op->run(step->a);
+    if (in_vfork) logged_in_vfork = atomic_load(&logged);
     tell_events();
     end_line();
     current = before;

@@ -82,6 +82,7 @@ extern __thread int self;              /* The caller's slot. */
 extern pid_t leader, starter;          /* This process, and its parent. */
 extern int depth;                      /* How many forks lie between this process and the first one. */
 extern bool in_vfork;
+extern int logged_in_vfork; /* How much a vfork child has logged so far: the signal of its end comes after that. */
 extern bool shared_descriptors; /* A child has, or had, this process's descriptors. */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -109,10 +110,12 @@ struct event {
     int signal, code, who, from, flags;
     long value;
     uint64_t mask;
+    _Atomic bool written; /* After all else. */
 };
 extern struct event events[EVENTS];
 extern _Atomic int logged;
 extern _Atomic int *logged_at_top; /* The same of the first process, for its children. */
+extern _Atomic int *may_begin;     /* A child that has just been made may do its steps. */
 extern uint64_t read_by_descriptors; /* Signals for which there has been a `signalfd`. */
 extern int drained;
 extern bool hide_taker; /* Linux itself may give the next events to any thread. */
@@ -121,14 +124,16 @@ void begin_signals(void);   /* At the beginning of all. */
 void prepare_signals(void); /* Every signal has its handler. */
 void tell_events(void);
 void await_events(int count);
-void await_signal(int sig, int before); /* One that is logged after the first `before`. */
+void await_signals(int sig, int before, int count); /* So many that are logged after the first `before`. */
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
 /* For the process, where Linux asks thread `first` before all others: it may end the wait of any thread that waits. */
 bool goes_astray(int first, int sig);
+bool goes_astray_in_parent(int sig); /* When this process began, for the parent's first thread. */
 bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
+bool reads_signals(int slot); /* It waits for a descriptor of signals. */
 void after_fork(void);
 bool parent_takes(int sig); /* When this process began. */
 /* A child whose end sends no signal; it is waited for by `end_of`. */

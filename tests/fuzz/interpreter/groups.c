@@ -180,8 +180,10 @@ OP(cancel, 10, NO_VFORK, KINDS, 2) {
 /* A thread ends and leaves a robust mutex locked, which another may be waiting for. */
 static pthread_mutex_t left;
 static _Atomic int has_locked;
+static pid_t leaver;
 static int way_out;
 static void *lock_and_end(void *unused) {
+    leaver = gettid();
     pthread_mutex_lock(&left);
     has_locked = 1;
     syscall(SYS_futex, &has_locked, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
@@ -226,6 +228,7 @@ OP(leave_locked, 6, NO_VFORK, 2, 2, 2, 2) {
     syscall(SYS_futex, &has_locked, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
     void *result = 0;
     say(" %d", pthread_join(owner, 0));
+    await_absence(leaver);
     if (r == 0 && a[3]) {
         say(" %d", pthread_join(next, &result));
         await_absence(heir);
@@ -329,7 +332,7 @@ OP(end_of_many, 10, NO_VFORK, ENDS, 4, KINDS) {
     say(" status %x", end_of(pid));
     if (sends && handled(SIGCHLD) && deliverable(SIGCHLD)) {
         hide_taker = true;
-        await_signal(SIGCHLD, before);
+        await_signals(SIGCHLD, before, 1);
     }
     close(ends[0]);
     unlink("never-written");

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 enum { AREAS = 6, PAGE = 4096 };
-static struct { char *at; long pages; } areas[AREAS];
+static struct { char *at; long pages; bool grows; } areas[AREAS];
 
 /* The first area from this one on that is there (or free), so that few operations find nothing to do; -1 if there is none. */
 static int next_area(long from, bool is_there) {
@@ -56,9 +56,9 @@ OP(map, 20, NO_VFORK, AREAS, 4, 8, 4) {
     bool shared = a[2] == 0 && a[3] == 3;
     char *at = mmap(0, pages * PAGE, rights[a[3]], (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | flags[a[2]], -1, 0);
     if (at == MAP_FAILED) return say(" %s", error_name(errno));
-    areas[free_one].at = at, areas[free_one].pages = pages;
+    areas[free_one].at = at, areas[free_one].pages = pages, areas[free_one].grows = flags[a[2]] == MAP_GROWSDOWN;
     say(" mapped");
-    if (flags[a[2]] != MAP_GROWSDOWN) tell_area(free_one);
+    if (!areas[free_one].grows) tell_area(free_one);
 }
 
 static void fill_area(int i, int byte) {
@@ -82,13 +82,16 @@ OP(unmap, 14, NO_VFORK, AREAS, 3) {
     long pages = areas[i].pages;
     if (a[1] == 0 || pages < 4) {
         say(" %s", outcome(munmap(at, pages * PAGE)));
-        /* Something else may lie there, but not before anything is mapped. */
-        say(" left %d %d", look(at), look(at + (pages - 1) * PAGE));
         areas[i].at = 0;
+        /* Something else may lie there, but not before anything is mapped, unless what lies above grows. */
+        bool grows = false;
+        for (int other = 0; other < AREAS; other++) grows |= areas[other].at && areas[other].grows;
+        if (!grows) say(" left %d %d", look(at), look(at + (pages - 1) * PAGE));
     } else if (a[1] == 1) {
-        /* A hole, which stays one as long as nothing is mapped. */
+        /* A hole, which is told and then filled: what is mapped next would lie there or elsewhere. */
         say(" %s", outcome(munmap(at + PAGE, PAGE)));
         tell_area(i);
+        mmap(at + PAGE, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     } else {
         say(" %s", outcome(munmap(at + (pages - 1) * PAGE, PAGE)));
         areas[i].pages--;
@@ -119,6 +122,15 @@ OP(advise, 12, NO_VFORK, AREAS, 13, 4) {
     tell_area(i);
 }
 
+/* Free space that is no hole of the area itself. */
+static char *room_for(long bytes, int i) {
+    char *room = mmap(0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *other;
+    if (room + bytes <= areas[i].at || room >= areas[i].at + areas[i].pages * PAGE) return room;
+    other = room_for(bytes, i);
+    munmap(room, bytes);
+    return other;
+}
+
 OP(remap, 10, NO_VFORK, AREAS, 5, 2) {
     int i = next_area(a[0], true);
     if (i < 0) return say(" skipped");
@@ -126,7 +138,7 @@ OP(remap, 10, NO_VFORK, AREAS, 5, 2) {
     long pages = areas[i].pages, wanted = (long[]){1, 2, pages, pages + 1, pages + 4}[a[1]];
     char *moved;
     if (a[2]) {
-        char *room = mmap(0, wanted * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *room = room_for(wanted * PAGE, i);
         moved = mremap(at, pages * PAGE, wanted * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, room);
         if (moved == MAP_FAILED) munmap(room, wanted * PAGE);
     } else {

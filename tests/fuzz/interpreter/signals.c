@@ -7,10 +7,10 @@ enum { NOTHING, RAISE_ANOTHER, BLOCK_IN_CONTEXT, FORK, CLOBBER, JUMP, UNBLOCK, S
 enum { ON_STACK = 1, NESTED = 2, DIRECTION = 4, UNALIGNED = 8 };
 
 struct event events[EVENTS];
-_Atomic int logged, *logged_at_top;
+_Atomic int logged, *logged_at_top, *may_begin;
 int drained;
 uint64_t read_by_descriptors;
-static uint64_t taken_by_parent;
+static uint64_t taken_by_parent, astray_in_parent;
 bool hide_taker, unordered;
 const int common_signals[8] = {SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGCHLD, SIGURG, 40, 63};
 
@@ -69,7 +69,10 @@ static void handler(int sig, siginfo_t *info, void *context) {
     if (info->si_code == SI_QUEUE || info->si_code == SI_TIMER || info->si_code == SI_MESGQ) e.value = info->si_value.sival_int;
     if (sig == SIGCHLD && info->si_code > 0) e.value = info->si_status;
     int at = atomic_fetch_add(&logged, 1);
-    if (at < EVENTS) events[at] = e;
+    if (at < EVENTS) {
+        events[at] = e;
+        atomic_store(&events[at].written, true);
+    }
     if (depth == 0) atomic_fetch_add(logged_at_top, 1);
     level++;
     switch (reactions[sig]) {
@@ -119,6 +122,7 @@ void prepare_signals(void) {
 
 void begin_signals(void) {
     logged_at_top = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    may_begin = logged_at_top + 1;
     prepare_signals();
     sigset_t set;
     sigemptyset(&set);
@@ -171,6 +175,9 @@ static int by_signal(const void *a, const void *b) {
 void tell_events(void) {
     static const char *from[] = {"0", "me", "parent", "another", "-"};
     int all = atomic_load(&logged);
+    /* Another thread's handler may have counted one that it has not written yet; a child's copy of that will never be. */
+    for (int i = drained; i < all && i < EVENTS; i++)
+        for (long until = now_ms() + 1000; !atomic_load(&events[i].written) && now_ms() < until;) pause_shortly();
     if (unordered && all - drained > 1) {
         hide_taker = true;
         if (all <= EVENTS) qsort(events + drained, all - drained, sizeof *events, by_signal);
@@ -187,18 +194,29 @@ void tell_events(void) {
     hide_taker = unordered = false;
 }
 
-/* The first one takes what it can; else Linux goes round among the others. */
+/* The first one takes what it can; else Linux goes round among the others. Each signal to the process wakes those that read a
+ * `signalfd`, whichever signals that has, and one of them that does not block it may be the first to take it
+ * (`signalfd_notify`, `dequeue_signal`). */
 bool goes_astray(int first, int sig) {
-    if (depth > 0 || !handled(sig) || (first >= 0 && !blocked_by(first, sig))) return false;
-    for (int i = 0; i < WORKERS; i++)
-        if ((workers[i].state == WAITING || workers[i].state == SHARING) && !blocked_by(i, sig)) return true;
+    if (depth > 0 || !handled(sig)) return false;
+    bool taken = first >= 0 && !blocked_by(first, sig);
+    for (int i = 0; i < WORKERS; i++) {
+        bool waits = workers[i].state == WAITING || workers[i].state == SHARING;
+        if (waits && !blocked_by(i, sig) && (!taken || reads_signals(i))) return true;
+        /* It blocks all of them only until it comes back. */
+        if (workers[i].state == SHARING && !taken) return true;
+    }
     return false;
 }
 
-void await_signal(int sig, int before) {
-    for (long until = now_ms() + 3000; now_ms() < until; pause_shortly())
-        for (int i = before; i < atomic_load(&logged) && i < EVENTS; i++)
-            if (events[i].signal == sig) return;
+bool goes_astray_in_parent(int sig) { return astray_in_parent >> (sig - 1) & 1; }
+
+void await_signals(int sig, int before, int count) {
+    for (long until = now_ms() + 3000; now_ms() < until; pause_shortly()) {
+        int come = 0;
+        for (int i = before; i < atomic_load(&logged) && i < EVENTS; i++) come += events[i].signal == sig;
+        if (come >= count) return;
+    }
     say(" LOST");
 }
 
@@ -212,9 +230,11 @@ bool parent_takes(int sig) { return taken_by_parent >> (sig - 1) & 1; }
 
 /* A child has only this thread. */
 void after_fork(void) {
-    taken_by_parent = 0;
-    for (int sig = 1; sig <= 64; sig++)
+    taken_by_parent = astray_in_parent = 0;
+    for (int sig = 1; sig <= 64; sig++) {
         if (handled(sig) && deliverable(sig)) taken_by_parent |= 1ull << (sig - 1);
+        if (goes_astray(0, sig)) astray_in_parent |= 1ull << (sig - 1);
+    }
     workers[0] = workers[self];
     for (int i = 1; i < WORKERS; i++) workers[i].state = ABSENT;
     workers[0].state = IDLE;

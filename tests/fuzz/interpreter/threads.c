@@ -95,6 +95,8 @@ static const char *kind_names[] = {
     "waitid", "rwlock", "barrier", "open fifo", "sem_timedwait", "poll nothing",
 };
 
+bool reads_signals(int slot) { return workers[slot].state == WAITING && workers[slot].kind == SIGNAL_FD; }
+
 /* What a waiting worker waits for. */
 static struct object {
     _Atomic uint32_t *word;

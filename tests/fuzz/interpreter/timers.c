@@ -34,10 +34,12 @@ static void meanwhile(int what) {
 OP(disarm, 12, 0, 4, 10, 6) {
     static const int signals[] = {SIGALRM, SIGVTALRM, SIGPROF};
     int which = a[0] % 3, sig = signals[which], before = atomic_load(&logged);
-    if (!handled(sig) || blocked_by(self, sig) || self != 0) return say(" skipped");
+    if (!handled(sig) || blocked_by(self, sig) || self != 0 || goes_astray(0, sig)) return say(" skipped");
     bool late = false;
+    /* What comes while the handler runs would be another thread's, which may be late with it. */
+    long period = a[1] & 1 && !deliverable_elsewhere(sig) ? 50 : 0;
     for (int round = 0; round < 20; round++) {
-        struct itimerval value = {{0, a[1] & 1 ? 50 : 0}, {0, 1 + a[1] * 20}}, none = {0};
+        struct itimerval value = {{0, period}, {0, 1 + a[1] * 20}}, none = {0};
         setitimer(which, &value, 0);
         meanwhile(a[2]);
         setitimer(which, &none, 0);
@@ -83,8 +85,11 @@ OP(alarm_left, 3, 0, 3) {
 OP(timer, 12, 0, 6, 8, 4, 3) {
     static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, CLOCK_TAI};
     int sig = common_signals[a[1]], before = atomic_load(&logged);
-    bool own = a[2] & 1, periodic = a[2] & 2;
+    bool periodic = a[2] & 2;
+    /* What comes while the handler runs would be another thread's. */
+    bool own = a[2] & 1 || (periodic && deliverable_elsewhere(sig));
     if (!handled(sig) || blocked_by(self, sig) || (!own && self != 0) || sig == SIGCHLD) return say(" skipped");
+    if (!own && goes_astray(0, sig)) return say(" skipped");
     struct sigevent event = {.sigev_notify = own ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = sig, .sigev_value.sival_int = 21 + a[3]};
     event._sigev_un._tid = gettid();
     timer_t timer;

@@ -147,7 +147,8 @@ impl Fuzzer {
 struct Summary {
     programs: u64,
     unsettled: u64,
-    findings: BTreeMap<String, u64>,
+    /// How often each was found, and by which seed first.
+    findings: BTreeMap<String, (u64, u64)>,
 }
 
 fn fuzz(fuzzer: &Fuzzer, arguments: &Arguments) -> Result<bool, String> {
@@ -183,8 +184,8 @@ fn fuzz(fuzzer: &Fuzzer, arguments: &Arguments) -> Result<bool, String> {
         summary.unsettled,
         summary.findings.len()
     );
-    for (key, count) in &summary.findings {
-        println!("  {count:5} x {key}");
+    for (key, (count, seed)) in &summary.findings {
+        println!("  {count:5} x {key}, first by seed {seed}");
     }
     Ok(summary.findings.is_empty())
 }
@@ -205,7 +206,7 @@ fn try_seed(fuzzer: &Fuzzer, arguments: &Arguments, seed: u64, summary: &Mutex<S
         let key = finding.key();
         {
             let mut summary = locked();
-            let count = summary.findings.entry(key.clone()).or_default();
+            let (count, _) = summary.findings.entry(key.clone()).or_insert((0, seed));
             *count += 1;
             if *count > 1 {
                 continue;
@@ -221,12 +222,11 @@ fn try_seed(fuzzer: &Fuzzer, arguments: &Arguments, seed: u64, summary: &Mutex<S
             finding.ours
         );
         drop(std::fs::write(&file, format!("{heading}{shown}")));
-        let mut summary = locked();
+        let summary = locked();
         println!("DIFFERS {} ({} operations), {}\n{heading}{shown}", key, program::size(&small), file.display());
         if summary.findings.len() >= arguments.findings {
             stop.store(true, Relaxed);
         }
-        summary.findings.entry(key).or_default();
         return;
     }
 }

@@ -23,8 +23,6 @@ static const short left_out[] = {
     /* The program's memory, and what the C library needs. */
     SYS_munmap, SYS_mprotect, SYS_mmap, SYS_brk, SYS_mremap, SYS_remap_file_pages, SYS_madvise, SYS_pkey_mprotect,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_personality, SYS_prctl, 453, 462,
-    /* Waits for no descriptor before it looks at the address of none. */
-    SYS_ppoll,
     /* Refused here (CAVEATS.md). */
     SYS_seccomp, SYS_unshare, SYS_setns,
 };

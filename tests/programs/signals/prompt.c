@@ -77,6 +77,28 @@ CASE(child) {
   say("code %d, status %d, of the child %d", told.si_code, told.si_status, told.si_pid == pid);
 }
 
+/* The first wait of a process: with a handler for a signal that queues, that is when it gets a thread of ours that receives
+ * signals, and one that came a moment before is as prompt as others. */
+static volatile int lag;
+static void wait_first(void) {
+  handle(SIGCHLD);
+  handle(SIGRTMIN + 6);
+  pid_t pid = child(0, NULL);
+  for (volatile int i = 0; i < lag; i++) {}
+  siginfo_t info;
+  while (waitid(P_PID, pid, &info, WEXITED | WNOWAIT) == -1) need(errno == EINTR);
+  _exit(handled == 0);
+}
+CASE(the_first_wait) {
+  int too_late = 0, status;
+  for (int i = 0; i < 300; i++) {
+    lag = i * 200;
+    need(waitpid(child(0, wait_first), &status, 0) > 0);
+    too_late += status != 0;
+  }
+  say("late %d", too_late);
+}
+
 /* What comes out of band: the owner of the other end has SIGURG before it is sent. */
 CASE(urgent) {
   int ends[2];

@@ -13,6 +13,7 @@
 //! | any other | empty; another process's id belongs to a parent of which this memory is a copy | the service thread |
 //! | `pid << 2 \| WRITING` | a handler has claimed it | that handler |
 //! | `pid << 2 \| FULL` | the information is complete | that handler |
+//! | `pid << 2 \| DELIVERING` | as good as empty for handlers; the signal is not with the kernel yet | the service thread |
 
 use crate::base::dispositions::FAULTS;
 use crate::base::os;
@@ -26,6 +27,7 @@ pub(crate) const SIGNALS: u64 = 1 << (os::SIGNAL_TICK - 1) | 1 << (os::SIGNAL_IN
 
 const WRITING: u64 = 1;
 const FULL: u64 = 2;
+const DELIVERING: u64 = 3;
 
 struct Slot {
     state: AtomicU64,
@@ -50,7 +52,8 @@ pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     }
     let Some(slot) = SLOTS.get(signal as usize - 1) else { return };
     let mine = (pid as u64) << 2;
-    let claim = |state: u64| (state & !3 != mine || state == mine).then_some(mine | WRITING);
+    let is_free = |state: u64| state & !3 != mine || matches!(state & 3, 0 | DELIVERING);
+    let claim = |state: u64| is_free(state).then_some(mine | WRITING);
     if slot.state.fetch_update(AcqRel, Acquire, claim).is_err() {
         // It is pending already.
         return;
@@ -69,7 +72,7 @@ pub(crate) fn keep(info: &[u8; 128]) {
 /// Whether something has been noted that is not delivered yet.
 pub(crate) fn is_due(pid: i32) -> bool {
     let mine = (pid as u64) << 2;
-    SLOTS.iter().any(|slot| matches!(slot.state.load(Acquire).wrapping_sub(mine), WRITING | FULL))
+    SLOTS.iter().any(|slot| matches!(slot.state.load(Acquire).wrapping_sub(mine), WRITING..=DELIVERING))
 }
 
 /// By the service thread: what has been noted, for `deliver`.
@@ -81,9 +84,11 @@ pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
         }
         // SAFETY: the slot is full, and only its reader empties it.
         let info = unsafe { *slot.info.get() };
-        slot.state.store(state & !3, Release);
+        slot.state.store(state | DELIVERING, Release);
         // A queueing signal that finds no room is lost: the host could not keep it either.
         let _ = SigInfo::read(&info).map(&mut deliver);
+        // Unless a handler has claimed the slot since.
+        let _ = slot.state.compare_exchange(state | DELIVERING, state & !3, AcqRel, Relaxed);
     }
 }
 

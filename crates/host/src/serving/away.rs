@@ -5,8 +5,10 @@ use crate::base::os;
 use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
 use crate::process::Process;
 use crate::serving::{delegate, identity, lookout};
+use abi::nr;
 use ids::{CpuId, ThreadIdx};
 use kernel::{Call, Next, Trap};
+use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
@@ -86,6 +88,7 @@ pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call, look:
         }
         let r = match os::interruptible(&call) {
             r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
+            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &call).unwrap_or(r),
             r => r,
         };
         me.gs.interrupt.store(0, SeqCst);
@@ -104,6 +107,15 @@ pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call, look:
         os::sigprocmask(2, CARRIER_MASK);
     }
     k.m.accompany(t, result)
+}
+
+/// Waits in place of a call that no longer does: EINTR, as if it had been interrupted, so that it is made again. `None` if its
+/// answer is what the program is to have.
+fn wait_still(k: &Process, t: ThreadIdx, call: &Call) -> Option<isize> {
+    let mut one = Linux(k).waits_still(t, call)?;
+    let signals = size_of::<u64>() as u64;
+    os::interruptible(&Call { nr: nr::PPOLL, args: [one.as_mut_ptr() as u64, 1, 0, 0, signals, 0] });
+    Some(abi::Errno::EINTR.to_ret())
 }
 
 /// Sleeps until somebody assigns a seat or gives it a host call to make. The caller has put itself on the list of

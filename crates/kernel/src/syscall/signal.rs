@@ -303,10 +303,15 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, tid, signal, from, ..] = call.args;
-        let target = self.threads().find(Tid(tid as i32));
-        let Some(target) = target.filter(|_| pid as i32 == self.config.pid.0) else {
+        let (pid, target) = (pid as i32, self.threads().find(Tid(tid as i32)));
+        let Some(target) = target.filter(|_| pid > 0) else {
             return self.foreign(cpu, t, call);
         };
+        if pid != self.config.pid.0 {
+            // The host would take the carrier for the sender, and one that names itself may say anything.
+            let info = self.read_info(t, tid as i32, from, 0);
+            return info.err().unwrap_or(Errno::ESRCH).into();
+        }
         let sent = self.read_info(t, tid as i32, from, signal as i32).and_then(|info| match info {
             Some(info) => self.send_to_thread(cpu, target, info),
             None => Ok(()),

@@ -1,0 +1,101 @@
+/* O_NONBLOCK, set while threads wait: they go on waiting, also when signals of faults arrive from elsewhere, which a host thread
+ * cannot block and which end its call. */
+#include "../check.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum { EVENT, PIPE, SOCKET, FULL, LISTENER, KINDS, ROUNDS = 20 };
+static const char *names[] = {"eventfd", "pipe", "socket", "full pipe", "listener"};
+static int ends[2];
+static _Atomic pid_t waiter;
+static atomic_int back, handled;
+
+static void note(int signal) { handled += signal > 0; }
+
+static long wait_for(int kind) {
+  static char bytes[65536];
+  switch (kind) {
+  case EVENT: return read(ends[0], bytes, 8);
+  case SOCKET: return recv(ends[0], bytes, 8, 0);
+  case FULL: return write(ends[1], bytes, 1);
+  case LISTENER: return accept(ends[0], NULL, NULL) >= 0;
+  default: return read(ends[0], bytes, 8);
+  }
+}
+
+static void *wait_there(void *kind) {
+  sigset_t all;
+  sigfillset(&all);
+  need(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
+  waiter = gettid();
+  long answer = wait_for((int)(intptr_t)kind);
+  int error = errno;
+  back = 1;
+  errno = error;
+  say("%s: %s", names[(intptr_t)kind], result(answer));
+  return NULL;
+}
+
+static void set_up(int kind) {
+  static char bytes[65536];
+  if (kind == EVENT) ends[0] = ends[1] = eventfd(0, 0);
+  if (kind == PIPE || kind == FULL) need(pipe(ends) == 0);
+  if (kind == FULL) need(write(ends[1], bytes, 65536) == 65536);
+  if (kind == SOCKET) need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  if (kind == LISTENER) {
+    struct sockaddr_un any = {.sun_family = AF_UNIX};
+    ends[0] = socket(AF_UNIX, SOCK_STREAM, 0);
+    ends[1] = socket(AF_UNIX, SOCK_STREAM, 0);
+    need(bind(ends[0], (void *)&any, sizeof any.sun_family) == 0 && listen(ends[0], 1) == 0);
+  }
+}
+
+static void let_go(int kind) {
+  static char bytes[65536];
+  if (kind == FULL) need(read(ends[0], bytes, 65536) == 65536);
+  if (kind == EVENT || kind == PIPE || kind == SOCKET) need(write(ends[1], &(uint64_t){1}, 8) == 8);
+  if (kind == LISTENER) {
+    struct sockaddr_un at;
+    socklen_t length = sizeof at;
+    need(getsockname(ends[0], (void *)&at, &length) == 0 && connect(ends[1], (void *)&at, length) == 0);
+  }
+}
+
+static char state_of(pid_t thread) {
+  char path[64], text[512] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  int fd = open(path, O_RDONLY);
+  need(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+  close(fd);
+  return strrchr(text, ')')[2];
+}
+
+CASE(a_wait_goes_on) {
+  static const int faults[] = {SIGSYS, SIGBUS, SIGFPE, SIGTRAP};
+  struct sigaction action = {.sa_handler = note};
+  for (int i = 0; i < COUNT(faults); i++) need(sigaction(faults[i], &action, NULL) == 0);
+  for (int kind = 0; kind < KINDS; kind++) {
+    set_up(kind);
+    waiter = back = handled = 0;
+    pthread_t thread = start(wait_there, (void *)(intptr_t)kind);
+    wait_until(waiter != 0 && state_of(waiter) == 'S');
+    int fd = ends[kind == FULL];
+    need(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0);
+    for (int round = 0; round < ROUNDS; round++) {
+      int before = handled;
+      pid_t target = getpid(), child = fork();
+      need(child != -1);
+      if (child == 0) _exit(kill(target, faults[round % COUNT(faults)]));
+      wait_until(handled > before);
+      need(waitpid(child, NULL, 0) == child);
+    }
+    say("%s: %d signals, back %d", names[kind], handled, back);
+    let_go(kind);
+    finish(thread);
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
