@@ -1,10 +1,10 @@
-//! Every bug that can be planted in the machine or the personality is caught by a sweep of 150 seeds: the checks
+//! Every bug that can be planted in the machine or the personality is caught by a sweep of 600 seeds: the checks
 //! see what they are for.
 
 use entresol_sim::swarm::Swarm;
 use entresol_sim::{Bug, Plant};
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 600;
 /// More catches than this say nothing new.
 const ENOUGH: u64 = 3;
 
