@@ -315,7 +315,7 @@ fn the_summary_is_printed_also_if_a_signal_ends_the_program() {
     // By the program itself, by another process, by a fault.
     for (script, signal) in [
         ("kill -TERM $$", libc::SIGTERM),
-        ("(kill -INT $$) & while :; do :; done", libc::SIGINT),
+        ("(kill -USR1 $$) & while :; do :; done", libc::SIGUSR1),
         ("exec python3 -c 'import ctypes; ctypes.string_at(0)'", libc::SIGSEGV),
     ] {
         let answer = output(&mut entresol(&["run", "--stats", "--", "sh", "-c", script]));
