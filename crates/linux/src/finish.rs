@@ -7,10 +7,10 @@ use crate::{Host, Linux, facts};
 use abi::args::{POLLIN, POLLOUT, WNOHANG};
 use abi::{Errno, SigInfo, nr};
 use ids::{Nanos, ThreadIdx};
-use kernel::FOR_EVER;
 use kernel::futex::mixed_nodes;
 use kernel::machine::Call;
 use kernel::trap::Out;
+use kernel::{FOR_EVER, USER_END};
 use sync::atomic::Ordering::*;
 
 /// The result of a host call that was given up because its CPU was wanted and the host had no other thread for us
@@ -67,7 +67,7 @@ impl<M: Host> Linux<'_, M> {
     /// `poll(2)` of no descriptors, at an address that is none, has waited: it says so, whatever has ended it.
     pub(crate) fn told_late(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
         let r = self.m.registers(t);
-        if !matches!(call, nr::POLL | nr::PPOLL) || r.rsi as u32 != 0 {
+        if !matches!(call, nr::POLL | nr::PPOLL) || r.rsi as u32 != 0 || r.rdi < USER_END {
             return result;
         }
         match self.m.host(Call { nr: nr::POLL, args: [r.rdi, 0, 0, 0, 0, 0] }) {

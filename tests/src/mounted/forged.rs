@@ -13,7 +13,7 @@ use std::time::Duration;
 const CPU_MAX: Duration = Duration::from_secs(1);
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 
-/// What is read of a process and of its threads.
+/// The files that are read of a process and of its threads.
 const FILES: [&str; 9] = ["stat", "status", "comm", "sched", "schedstat", "wchan", "limits", "cmdline", "children"];
 
 /// A process that has nothing to do with Entresol.

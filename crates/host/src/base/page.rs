@@ -176,11 +176,15 @@ impl Page {
         self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
         self.namespace.store(namespace(), Relaxed);
         let words = self.header(0, service).encode();
-        without_limit_signal(|| {
+        let written = without_limit_signal(|| {
             // SAFETY: the descriptor and the words are ours.
             unsafe { syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0) }
         });
         os::close(fd);
+        if written != size_of_val(&words) as isize {
+            remove(&new);
+            return None;
+        }
         rename(&new, &path).then_some(())
     }
 
@@ -199,16 +203,18 @@ impl Page {
 }
 
 /// Makes a write of ours. RLIMIT_FSIZE may forbid it (`setrlimit(2)`); the signal that comes with the refusal is not the
-/// program's, so it is taken back before anybody sees it.
-fn without_limit_signal(write: impl FnOnce() -> isize) {
+/// program's, so it is taken back before anybody sees it. The result of the write.
+fn without_limit_signal(write: impl FnOnce() -> isize) -> isize {
     let set = 1u64 << (Signal::XFSZ.raw() - 1);
     let before = os::sigprocmask(0, set);
-    if write() == Errno::EFBIG.to_ret() {
+    let written = write();
+    if written == Errno::EFBIG.to_ret() {
         let now = [0u64; 2];
         // SAFETY: set and time are ours.
         unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
     }
     os::sigprocmask(2, before);
+    written
 }
 
 /// The folder that the image was put into.

@@ -314,10 +314,10 @@ impl Machine for Host {
         let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
         // One that a handler took may have been noted before this one was sent.
         let fault = noted && info.code() > 0;
-        // A breakpoint is reported behind its instruction: that one would not come again.
         if action == Fatal::Terminate {
             end::sum_up(Carrier::my_process());
         }
+        // A breakpoint is reported behind its instruction: that one would not come again.
         if fault && action == Fatal::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
             return die_again(signal);
