@@ -12,6 +12,10 @@
 //! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower, a change
 //! of rights, the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
 //!
+//! **A signal that queues is not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that others send
+//! come to a handler, which notes one of each number and leaves their numbers blocked ([`note`]). They stay so, and further ones at
+//! the host, until there is a service thread to which handlers can forward them. So the mask is changed by the difference only.
+//!
 //! | word of `Service` | meaning while `alone` is set; only the carrier uses them |
 //! |---|---|
 //! | `open` | the signals that the carrier lets through |
@@ -55,8 +59,25 @@ pub(crate) fn begin(k: &Process) -> bool {
     }
     k.m.service.until.store(until.0, Relaxed);
     k.m.service.alone.store(true, Relaxed);
+    begin_mask(k);
     heed(me);
     true
+}
+
+/// The mask of a carrier that lets none of the program's signals through, in place of the one that the process had before.
+fn begin_mask(k: &Process) {
+    os::sigprocmask(0, CARRIER_MASK | outside::SIGNALS);
+    let queueing = if outside::is_due(k.m.pid) { outside::SIGNALS } else { 0 };
+    os::sigprocmask(2, CARRIER_MASK | queueing);
+}
+
+/// The carrier lets through the signals of `after` instead of those of `before`.
+pub(crate) fn change_mask(before: u64, after: u64) {
+    for (how, set) in [(0, before & !after), (1, after & !before)] {
+        if set != 0 {
+            os::sigprocmask(how, set);
+        }
+    }
 }
 
 /// The process gets a service thread, if it has none because it needed none.
@@ -69,12 +90,13 @@ pub(crate) fn end(k: &Process) {
 
 #[cold]
 fn end_now(k: &Process) {
-    os::sigprocmask(2, CARRIER_MASK);
+    os::sigprocmask(0, CARRIER_MASK | outside::SIGNALS);
     k.m.service.open.store(0, Relaxed);
     k.m.service.alone.store(false, Relaxed);
     os::open_room();
     service::start(k);
     os::close_room();
+    os::sigprocmask(2, CARRIER_MASK);
 }
 
 /// The carrier, at a moment when it holds no lock, does what a handler has asked for: the process leaves its page, or gets a
@@ -110,7 +132,7 @@ pub(crate) fn close(k: &Process) -> bool {
     if !k.m.service.is_alone() {
         return false;
     }
-    os::sigprocmask(2, CARRIER_MASK);
+    os::sigprocmask(0, CARRIER_MASK);
     k.m.service.open.store(0, Relaxed);
     look_now(k);
     k.interrupted(THREAD)
@@ -170,9 +192,10 @@ pub(crate) fn heed(me: &Carrier) -> bool {
         install(k, handled);
     }
     let open = open(blocked, caught & !handled) | if left { URGENT } else { 0 };
-    if open != service.open.load(Relaxed) {
+    let before = service.open.load(Relaxed);
+    if open != before {
         service.open.store(open, Relaxed);
-        os::sigprocmask(2, CARRIER_MASK & !open);
+        change_mask(before, open);
     }
     let takes = caught & !blocked;
     let before = service.takes.load(Relaxed);

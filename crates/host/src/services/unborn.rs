@@ -12,7 +12,7 @@
 //! stay pending at the host until the child is born.
 
 use crate::base::clock::Clock;
-use crate::base::dispositions::{self, CARRIER_MASK};
+use crate::base::dispositions;
 use crate::base::os::{self, nr};
 use crate::carriers::alarms;
 use crate::carriers::carrier::{Carrier, KERNEL_STACK, UNBORN};
@@ -63,9 +63,7 @@ pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     if waits {
         // SAFETY: this carrier's own block.
         unsafe { (*base::gs()).borrowed = UNBORN };
-        if open != k.m.service.open.load(Relaxed) {
-            os::sigprocmask(2, CARRIER_MASK & !open);
-        }
+        alone::change_mask(k.m.service.open.load(Relaxed), open);
         return Next::Run(t);
     }
     let me = be_born(me);
