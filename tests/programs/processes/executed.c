@@ -49,6 +49,27 @@ CASE(timers_outlive_failures) {
   need(unsetenv("EXECUTED") == 0);
 }
 
+static void *compute(void *unused) {
+  for (int64_t end = now_ns(CLOCK_MONOTONIC) + 3000000; now_ns(CLOCK_MONOTONIC) < end;) {}
+  return unused;
+}
+
+/* So do threads that come after the failures: what other CPUs are told meanwhile is not lost either. */
+CASE(threads_outlive_failures) {
+  if (!getenv("EXECUTED")) {
+    need(setenv("EXECUTED", "1", 1) == 0);
+    spawn("threads_outlive_failures");
+    need(unsetenv("EXECUTED") == 0);
+    return;
+  }
+  for (int round = 0; round < 100; round++) {
+    pthread_t threads[2];
+    for (int i = 0; i < COUNT(threads); i++) threads[i] = start(compute, NULL);
+    for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
+    for (int64_t end = now_ns(CLOCK_MONOTONIC) + 6000000; now_ns(CLOCK_MONOTONIC) < end;) execve("/nonexistent", self, environ);
+  }
+}
+
 /* The path is looked at before arguments and environment. */
 CASE(errors_in_order) {
   char **volatile nowhere = (char **)8;

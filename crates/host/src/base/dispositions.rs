@@ -63,6 +63,12 @@ pub fn dispatch_on() {
     }
 }
 
+/// What a carrier needs while another one executes a program: a tick, a kick or a call that the host drops would never
+/// count as having come.
+pub(crate) const NEEDED_BY_CARRIERS: u64 = bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
+/// What a thread needs that makes calls meanwhile.
+pub(crate) const NEEDED_BY_THREADS: u64 = NEEDED_BY_CARRIERS | bit(SIGSYS);
+
 /// Actions of ours that the host has not got while a program is executed.
 #[derive(Debug, Default)]
 pub(crate) struct HandedBack {
@@ -71,11 +77,9 @@ pub(crate) struct HandedBack {
 }
 
 /// Before a new program: the host ignores what the program ignores of the signals that have handlers of ours, as exec
-/// hands that on. `others_run`: other threads may still make calls and get ticks and kicks, whose handlers they need
-/// until the call succeeds.
-pub(crate) fn hand_back(ignored: SigSet, others_run: bool) -> HandedBack {
-    let needed = bit(SIGSYS) | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
-    let set = ignored.0 & !SERVICE_SET & !if others_run { needed } else { 0 };
+/// hands that on. Those in `needed` keep their handlers until the call succeeds.
+pub(crate) fn hand_back(ignored: SigSet, needed: u64) -> HandedBack {
+    let set = ignored.0 & !SERVICE_SET & !needed;
     let mut back = HandedBack::default();
     for signal in (1..=os::SIGNAL_INTERRUPT).filter(|&signal| set & bit(signal) != 0) {
         // A vfork child may have put another action in the place of ours.

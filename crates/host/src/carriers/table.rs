@@ -70,6 +70,11 @@ impl Carriers {
         self.count.load(Acquire)
     }
 
+    /// Whether any other than this one has a host thread.
+    pub(crate) fn has_others(&self, than: &Carrier) -> bool {
+        (0..self.count()).map(|i| self.get(i)).any(|c| c.number != than.number && c.tid.load(Acquire) != 0)
+    }
+
     /// A new carrier's memory, entered in the table.
     pub fn create(&self) -> Option<&'static Carrier> {
         // The lock also keeps numbers and the table in step.

@@ -38,8 +38,8 @@ pub(crate) struct Lent {
 struct Inherited {
     carried: Carried,
     ignored: SigSet,
-    /// Other threads of the process run until the call succeeds.
-    others_run: bool,
+    /// Signals whose handlers the rest of the process needs until the call succeeds.
+    needed: u64,
 }
 
 /// Makes the call; returns only if it failed.
@@ -70,7 +70,7 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
 
 /// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
 fn host(call: &Call, inherited: &Inherited) -> isize {
-    let handed_back = dispositions::hand_back(inherited.ignored, inherited.others_run);
+    let handed_back = dispositions::hand_back(inherited.ignored, inherited.needed);
     // It returns only on failure, with nothing changed.
     let result = os::interruptible(call);
     if handed_back.restore() && !Carrier::is_borrowed() {
@@ -273,8 +273,8 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     let result = caught::with_handlers_caught(me, || {
         with_mask(me, mask.0, || {
             signals = Some(Linux(k).hand_on_signals(t));
-            let (carried, ignored, others_run) = (k.carried(t), k.ignored(), k.threads().live() > 1);
-            exec(handover, call, &Inherited { carried, ignored, others_run }, &mut Lent::default())
+            let (carried, ignored, needed) = (k.carried(t), k.ignored(), needed_by_others(me));
+            exec(handover, call, &Inherited { carried, ignored, needed }, &mut Lent::default())
         })
     });
     os::set_timer_slack(os::FINEST);
@@ -292,6 +292,16 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     result
 }
 
+/// The signals that other host threads of the process may get while this carrier executes a program.
+fn needed_by_others(me: &Carrier) -> u64 {
+    let k = me.process();
+    match () {
+        () if k.threads().live() > 1 => dispositions::NEEDED_BY_THREADS,
+        () if k.m.carriers.has_others(me) => dispositions::NEEDED_BY_CARRIERS,
+        () => 0,
+    }
+}
+
 /// A borrower that comes from thread `from` does. If it succeeds, nobody comes back to what it has been lent: that is freed
 /// with the borrower. It has no CPU timers.
 pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mut Lent, call: &Call) -> isize {
@@ -301,7 +311,7 @@ pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mu
     let slacks = os::reset_timer_slack();
     os::set_timer_slack(slacks[0]);
     let carried = k.carried(from).by_child(slacks);
-    with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, others_run: false }, lent))
+    with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, needed: 0 }, lent))
 }
 
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
