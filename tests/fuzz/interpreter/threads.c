@@ -555,8 +555,11 @@ static bool ended_by_stop(int kind) {
 
 /* A child stops this process and sets it going: calls that waited go on. */
 OP(stop_and_go, 4, TOP_ONLY | MAIN_ONLY, 1) {
-    /* Else any thread may take SIGCONT, and its call would end. */
+    /* All threads have a stop to come back from, so any that does not block SIGCONT may take it (`complete_signal`), and its
+       call would end. */
     if (blocked_by(0, SIGCONT)) return say(" skipped");
+    for (int i = 1; i < WORKERS; i++)
+        if (workers[i].state == WAITING && handled(SIGCONT) && !blocked_by(i, SIGCONT)) return say(" skipped");
     for (int i = 1; i < WORKERS; i++)
         if (workers[i].state == SHARING || (workers[i].state == WAITING && ended_by_stop(workers[i].kind))) return say(" skipped");
     int before = atomic_load(&logged);
