@@ -3,7 +3,7 @@
 //! A file with `CASE`s becomes one test for each of them (`futex/wake_op::add`), and one for the whole file on
 //! a single CPU and on four CPUs with a fast tick (`futex/wake_op@1`, `futex/wake_op@4`): cases share a process
 //! there, and what one leaves behind meets the next. With the directive `engines` it is run whole with each way of waiting for
-//! descriptors, too (`descriptors/readers@threads`). A file without cases is run whole in all three ways.
+//! descriptors, too (`descriptors/readers@threads`), with `hardened` on hosts that are so (`signals/handlers@mdwe`). A file without cases is run whole in all three ways.
 
 use std::path::{Path, PathBuf};
 
@@ -11,20 +11,33 @@ use libtest_mimic::Trial;
 
 use crate::compile::compile;
 use crate::directives::Directives;
+use crate::hardened::Hardening;
 use crate::outcome::compare;
 use crate::places;
 use crate::requirement::Requirement;
 use crate::run::Run;
 use crate::trial::{Conditions, trial};
 
-/// A way to run under Entresol: what is added to the test's name, and the options.
-type Way = (&'static str, &'static [&'static str]);
+/// A way to run under Entresol.
+#[derive(Clone, Copy)]
+struct Way {
+    /// What is added to the test's name.
+    name: &'static str,
+    options: &'static [&'static str],
+    hardening: Option<Hardening>,
+}
 
-const DEFAULT: Way = ("", &[]);
-const ONE_CPU: Way = ("@1", &["--cpus", "1"]);
-const EPOLL: Way = ("@epoll", &["--io", "epoll"]);
-const THREADS: Way = ("@threads", &["--io", "threads"]);
-const FOUR_CPUS: Way = ("@4", &["--cpus", "4", "--hz", "20000"]);
+const fn way(name: &'static str, options: &'static [&'static str]) -> Way {
+    Way { name, options, hardening: None }
+}
+
+const DEFAULT: Way = way("", &[]);
+const ONE_CPU: Way = way("@1", &["--cpus", "1"]);
+const EPOLL: Way = way("@epoll", &["--io", "epoll"]);
+const THREADS: Way = way("@threads", &["--io", "threads"]);
+const FOUR_CPUS: Way = way("@4", &["--cpus", "4", "--hz", "20000"]);
+const MDWE: Way = Way { hardening: Some(Hardening::Mdwe), ..way("@mdwe", &["--cpus", "4"]) };
+const SECCOMP: Way = Way { hardening: Some(Hardening::Seccomp), ..way("@seccomp", &["--cpus", "4"]) };
 
 /// One source file.
 #[derive(Clone, Debug)]
@@ -78,34 +91,39 @@ impl Program {
         if self.directives.engines {
             ways.extend([EPOLL, THREADS]);
         }
+        if self.directives.hardened {
+            ways.extend([MDWE, SECCOMP]);
+        }
         for way in ways {
-            trials.push(self.trial(format!("{}{}", self.name, way.0), None, way));
+            trials.push(self.trial(format!("{}{}", self.name, way.name), None, way));
         }
         trials
     }
 
-    fn trial(&self, name: String, case: Option<String>, (_, options): Way) -> Trial {
+    fn trial(&self, name: String, case: Option<String>, way: Way) -> Trial {
         let mut needs = self.directives.needs.clone();
         needs.extend((self.directives.privileged || self.directives.root).then_some(Requirement::Root));
+        needs.extend((way.hardening == Some(Hardening::Mdwe)).then_some(Requirement::Linux(6, 3)));
         if self.source.extension().is_some_and(|extension| extension == "cc") {
             needs.push(Requirement::package("g++", "c++"));
         }
         let conditions = Conditions { needs, alone: self.directives.alone };
         let program = self.clone();
-        trial(name, &conditions, move || program.check(case, options))
+        trial(name, &conditions, move || program.check(case, way))
     }
 
     /// Runs the program both ways and compares.
-    fn check(&self, case: Option<String>, options: &[&str]) -> Result<(), String> {
+    fn check(&self, case: Option<String>, way: Way) -> Result<(), String> {
         let compiled = compile(&self.source, &self.directives)?;
         let mut run = Run::new(compiled.program).args(case).timeout(self.directives.timeout);
+        run.hardening = way.hardening.or(Hardening::wanted()?);
         run.env.extend(compiled.library.map(|library| ("LIBRARY".into(), library.into())));
         let native = run.natively()?;
         if !self.directives.any_status && !native.succeeded() {
             return Err(format!("fails natively: {}", native.describe()));
         }
         let options: Vec<&str> =
-            options.iter().copied().chain(self.directives.options.iter().map(String::as_str)).collect();
+            way.options.iter().copied().chain(self.directives.options.iter().map(String::as_str)).collect();
         let ours = match self.directives.privileged {
             true => run.under_entresol_as_nobody(&options)?,
             false => run.under_entresol(&options)?,

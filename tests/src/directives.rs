@@ -13,6 +13,7 @@
 //! | `//@ stderr: ignore` | holds addresses or process ids |
 //! | `//@ cpus: default` | not run again with other numbers of CPUs |
 //! | `//@ engines` | run again with each way of waiting for descriptors (`--io`) |
+//! | `//@ hardened` | run again on hosts that make no memory executable that was writable (`hardened.rs`) |
 //! | `//@ alone` | runs while no other test does |
 //! | `//@ seconds: 120` | the longest time it may take |
 //! | `//@ table` | its lines belong in the table of calls (`table.rs`) |
@@ -47,6 +48,8 @@ pub struct Directives {
     pub default_cpus_only: bool,
     /// Run with each `--io`, too.
     pub engines: bool,
+    /// Run on hardened hosts, too.
+    pub hardened: bool,
     /// No other test at the same time.
     pub alone: bool,
     /// Its lines are rows of the table of calls.
@@ -71,6 +74,7 @@ impl Default for Directives {
             compare_stderr: true,
             default_cpus_only: false,
             engines: false,
+            hardened: false,
             alone: false,
             table: false,
             by: None,
@@ -108,6 +112,7 @@ impl Directives {
             ("stderr", "ignore") => self.compare_stderr = false,
             ("cpus", "default") => self.default_cpus_only = true,
             ("engines", "") => self.engines = true,
+            ("hardened", "") => self.hardened = true,
             ("alone", "") => self.alone = true,
             ("table", "") => self.table = true,
             ("seconds", _) => {

@@ -13,6 +13,7 @@
 //! - [`tools`]: the programs that come from elsewhere (xz, sort, python3, rt-tests, a Rust crate).
 //! - [`table`]: what of the host calls the corpus covers, as a table.
 //! - [`stress`]: the stressors of stress-ng, verified, with their speed beside the native one.
+//! - [`hardened`]: hosts that make no memory executable that was writable.
 //! - [`mounted`]: `entresol mount` and `proc` beside the host's `/proc` and `entresol ps`.
 //! - [`kselftest`]: Linux's own test of POSIX timers, where its sources are installed.
 //! - [`run`], [`outcome`], [`hang`]: how a program is run, compared, and reported when it does not end.
@@ -28,6 +29,7 @@ pub mod corpus;
 pub mod directives;
 pub mod entresol;
 pub mod hang;
+pub mod hardened;
 mod known;
 pub mod kselftest;
 pub mod mounted;

@@ -15,6 +15,8 @@ pub enum Requirement {
         /// A file of it.
         file: String,
     },
+    /// This version of Linux or a later one.
+    Linux(u32, u32),
     /// The rights of root, natively: the reference run uses them.
     Root,
     /// FUSE, to mount file systems.
@@ -46,6 +48,7 @@ impl Requirement {
     pub fn is_met(&self) -> bool {
         match self {
             Self::Package { file, .. } => on_search_path(file) || known_to_compiler(file),
+            Self::Linux(major, minor) => linux_version().is_some_and(|found| found >= (*major, *minor)),
             Self::Root => rustix::process::geteuid().is_root(),
             Self::Fuse => {
                 let may_mount = rustix::process::geteuid().is_root() || on_search_path("fusermount3");
@@ -64,11 +67,18 @@ impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Package { name, .. } => write!(out, "needs package {name}"),
+            Self::Linux(major, minor) => write!(out, "needs Linux {major}.{minor}"),
             Self::Root => write!(out, "needs root"),
             Self::Fuse => write!(out, "needs /dev/fuse, to be opened by this user, and but for root package fuse3"),
             Self::Namespaces => write!(out, "needs namespaces, which this machine does not give"),
         }
     }
+}
+
+fn linux_version() -> Option<(u32, u32)> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn on_search_path(command: &str) -> bool {

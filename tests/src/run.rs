@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use crate::hardened::Hardening;
 use crate::outcome::{End, Outcome};
 use crate::{entresol, hang, places};
 
@@ -25,6 +26,8 @@ pub struct Run {
     pub env: Vec<(OsString, OsString)>,
     /// Its output goes to this file and not into the outcome.
     pub output: Option<PathBuf>,
+    /// What the host forbids both ways.
+    pub hardening: Option<Hardening>,
     /// After this it counts as hung.
     pub timeout: Duration,
 }
@@ -38,6 +41,7 @@ impl Run {
             args: Vec::new(),
             env: Vec::new(),
             output: None,
+            hardening: None,
             timeout: Duration::from_secs(60),
         }
     }
@@ -68,7 +72,7 @@ impl Run {
     /// # Errors
     /// When it cannot be started.
     pub fn natively(&self) -> Result<Outcome, String> {
-        self.finish(Command::new(&self.program))
+        self.finish(self.begin(&self.program)?)
     }
 
     /// Runs it under `entresol run OPTIONS --`.
@@ -76,7 +80,7 @@ impl Run {
     /// # Errors
     /// When there is no `entresol`, or it cannot be started.
     pub fn under_entresol(&self, options: &[&str]) -> Result<Outcome, String> {
-        let mut command = Command::new(entresol::command()?);
+        let mut command = self.begin(entresol::command()?)?;
         command.arg("run").args(options).arg("--").arg(&self.program);
         self.finish(command)
     }
@@ -87,7 +91,7 @@ impl Run {
     /// # Errors
     /// As there, and when the files cannot be made readable for nobody.
     pub fn under_entresol_as_nobody(&self, options: &[&str]) -> Result<Outcome, String> {
-        let Some(mut command) = as_nobody() else { return self.under_entresol(options) };
+        let Some(mut command) = self.as_nobody()? else { return self.under_entresol(options) };
         command.arg(public(entresol::command()?)?).arg("run").args(options).arg("--").arg(public(&self.program)?);
         self.finish(command)
     }
@@ -97,9 +101,28 @@ impl Run {
     /// # Errors
     /// As there.
     pub fn natively_as_nobody(&self) -> Result<Outcome, String> {
-        let Some(mut command) = as_nobody() else { return self.natively() };
+        let Some(mut command) = self.as_nobody()? else { return self.natively() };
         command.arg(public(&self.program)?);
         self.finish(command)
+    }
+
+    /// The beginning of a command: this program, on a host as it is to be.
+    fn begin(&self, program: &Path) -> Result<Command, String> {
+        let Some(hardening) = self.hardening else { return Ok(Command::new(program)) };
+        let mut command = hardening.launcher()?;
+        command.arg(program);
+        Ok(command)
+    }
+
+    /// The beginning of a command that gives root's rights up, if there are any to be given up.
+    fn as_nobody(&self) -> Result<Option<Command>, String> {
+        let keep = std::env::var_os("ENTRESOL_TESTS_AS").is_some_and(|user| user == "root");
+        if keep || !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        let mut command = self.begin(Path::new("setpriv"))?;
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        Ok(Some(command))
     }
 
     fn finish(&self, mut command: Command) -> Result<Outcome, String> {
@@ -125,14 +148,6 @@ impl Run {
         let stdout = if self.output.is_some() { Vec::new() } else { contents(&mut stdout)? };
         Ok(Outcome { end, stdout, stderr: contents(&mut stderr)? })
     }
-}
-
-/// The beginning of a command that gives root's rights up, if there are any to be given up.
-fn as_nobody() -> Option<Command> {
-    let keep = std::env::var_os("ENTRESOL_TESTS_AS").is_some_and(|user| user == "root");
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    (!keep && rustix::process::geteuid().is_root()).then_some(command)
 }
 
 pub(crate) fn public(file: &Path) -> Result<PathBuf, String> {

@@ -13,7 +13,7 @@
 //! `LD_AUDIT` makes the dynamic linker load the image before any library. The constructor (`boot`) hides our variables,
 //! makes the only host thread the first carrier, adopts the main thread with its registrations (robust list, rseq, tid
 //! word), and patches the dynamic linker and the vDSO. `la_objopen` exchanges the C library's code for a copy that is patched already
-//! (`ready`), or patches it in memory, before it runs.
+//! (`ready`), or patches it in memory (`text`), before it runs.
 //!
 //! The linker sizes the main thread's static thread-local storage before it loads an auditing library. If a program's
 //! libraries need more (libtsan needs 768 KiB), the process execs itself once with a larger reserve (`restart`). `LD_PRELOAD`
@@ -36,7 +36,9 @@ pub mod panic;
 mod plans;
 mod ready;
 mod restart;
+mod stub_area;
 pub mod summary;
+mod text;
 
 use core::ffi::{c_char, c_int};
 

@@ -2,19 +2,16 @@
 //! in the counts.
 
 use crate::auxv::Auxiliary;
-use crate::{plans, ready};
-use abi::args::{MAP_FIXED_NOREPLACE, MAP_PRIVATE_ANONYMOUS, PROT_READ_WRITE};
+use crate::stub_area::{PAGE, StubArea};
+use crate::{plans, ready, text};
 use alloc::vec::Vec;
-use arch::{entry, syscall};
 use core::ffi::{CStr, c_char};
-use host::{dispositions, os};
+use host::dispositions;
 use patch::elf::{Object, ProgramHeader, Segments};
-use patch::{Code, STUB_LEN_MAX, Site, Slots, Stubs, is_c_library};
+use patch::{Code, Site, Stubs, is_c_library};
 use sync::Lock;
 
-pub(crate) const PAGE: u64 = 4096;
 const PF_R: u32 = 4;
-pub(crate) const PROT_RX: usize = 5;
 
 /// The names by library number; number 0 is what came by dispatch.
 pub static NAMES: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
@@ -176,47 +173,11 @@ unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
     }
     let Some(mut area) = StubArea::near(code, sites.len()) else { return };
     // All stubs first, from the bytes as they are; then the jumps.
-    let Ok(stubs) = Stubs::new(code, sites, (area.base, area.used as usize), area.slots(), number) else { return };
+    let Ok(stubs) = Stubs::new(code, sites, (area.base(), area.used() as usize), area.slots(), number) else { return };
     area.put(&stubs.bytes);
-    if !area.seal() {
-        return;
-    }
-    let Some(text) = Writable::new(code) else { return };
-    for (address, replacement) in stubs.replacements() {
-        let jump = replacement.bytes();
-        // SAFETY: within the text just made writable; nobody executes it now.
-        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), address as *mut u8, jump.len()) };
-    }
-    host::sites::add(stubs.places);
-    drop(text);
-}
-
-/// Text that is writable for a while. Where writable text is forbidden, everything stays on dispatch.
-struct Writable {
-    start: u64,
-    len: u64,
-}
-
-impl Writable {
-    fn new(code: &Code<'_>) -> Option<Writable> {
-        let start = code.address & !(PAGE - 1);
-        let len = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE) - start;
-        // The vDSO's mapping may be longer than its code, and can only be changed as a whole.
-        (0..8).map(|more| len + more * PAGE).find_map(|len| {
-            // SAFETY: text of an object; it is put back when this is dropped.
-            let r = unsafe { syscall!(abi::nr::MPROTECT, start, len, PROT_READ_WRITE) };
-            (r == 0).then_some(Writable { start, len })
-        })
-    }
-}
-
-impl Drop for Writable {
-    fn drop(&mut self) {
-        // SAFETY: as it was before.
-        let r = unsafe { syscall!(abi::nr::MPROTECT, self.start, self.len, PROT_RX) };
-        if r < 0 {
-            host::report::fatal(format_args!("the host refused to make a library executable again (error {})", -r));
-        }
+    // SAFETY: as the caller promises, nobody executes the sites now.
+    if unsafe { text::change(code, area, stubs.replacements()) } {
+        host::sites::add(stubs.places);
     }
 }
 
@@ -234,107 +195,11 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
     bytes.extend((slot as i32).to_le_bytes());
     bytes.push(0xc3);
     stubs.put(&bytes);
-    if !stubs.seal() {
-        return;
-    }
     let distance = at as i64 - (function.address as i64 + 5);
-    let Some(_text) = Writable::new(&code) else { return };
-    // SAFETY: the vDSO is a private mapping of ours to write; the function is longer than a jump.
-    unsafe {
-        let to = function.address as *mut u8;
-        to.write(0xe9);
-        to.add(1).cast::<i32>().write_unaligned(distance as i32);
-    }
-}
-
-/// The entries' addresses, for stubs: the one that leaves vector registers to their fate first.
-///
-/// # Safety
-/// Two words there are the caller's to write.
-pub(crate) unsafe fn write_slots(at: u64) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        (at as *mut u64).write(entry::entresol_entry_call as *const () as u64);
-        (at as *mut u64).add(1).write(entry::entresol_entry_vectors as *const () as u64);
-    }
-}
-
-/// The bytes before the first stub.
-const HEAD: u64 = 64;
-/// A jump reaches 2 GiB; code and stubs are shorter than the rest.
-const REACH: u64 = 1 << 30;
-
-/// Pages within reach of a piece of code: two words with the entries' addresses, then stubs.
-struct StubArea {
-    base: u64,
-    len: u64,
-    used: u64,
-}
-
-impl StubArea {
-    fn near(code: &Code<'_>, stubs: usize) -> Option<StubArea> {
-        let len = (HEAD + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
-        // The host maps from the top down, so what it chooses is nearly always near enough.
-        let chosen = Self::map(0, len, 0).filter(|&base| {
-            let near = base.abs_diff(code.address) < REACH;
-            if !near {
-                // SAFETY: mapped just now.
-                unsafe { os::unmap(base as *mut u8, len as usize) };
-            }
-            near
-        });
-        let base = chosen.or_else(|| Self::search(code, len))?;
-        // SAFETY: fresh pages.
-        unsafe { write_slots(base) };
-        Some(StubArea { base, len, used: HEAD })
-    }
-
-    /// The nearest free place.
-    #[cold]
-    fn search(code: &Code<'_>, len: u64) -> Option<u64> {
-        let below = code.address & !(PAGE - 1);
-        let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
-        for step in (1..4096u64).map(|i| i * 64 * 1024) {
-            for base in [above + step, below.wrapping_sub(step + len)] {
-                match Self::map(base, len, MAP_FIXED_NOREPLACE) {
-                    Some(at) if at == base => return Some(base),
-                    // An old host ignores the flag and maps elsewhere.
-                    // SAFETY: mapped just now.
-                    Some(other) => unsafe { os::unmap(other as *mut u8, len as usize) },
-                    None => {}
-                }
-            }
-        }
-        None
-    }
-
-    fn map(at: u64, len: u64, flag: u64) -> Option<u64> {
-        let flags = MAP_PRIVATE_ANONYMOUS | flag;
-        // SAFETY: only takes a place that is free.
-        let p = unsafe { syscall!(abi::nr::MMAP, at, len, PROT_READ_WRITE, flags, usize::MAX, 0) };
-        u64::try_from(p).ok()
-    }
-
-    fn slots(&self) -> Slots {
-        Slots { vectors_dead: self.base, vectors_live: self.base + 8 }
-    }
-
-    fn next(&self) -> u64 {
-        self.base + self.used
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        assert!(self.used + bytes.len() as u64 <= self.len);
-        // SAFETY: within the area, which is writable until sealed.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next() as *mut u8, bytes.len()) };
-        self.used = (self.used + bytes.len() as u64).next_multiple_of(16);
-    }
-
-    /// Makes them executable; false if the host refuses.
-    fn seal(&self) -> bool {
-        // SAFETY: pages of ours, complete now.
-        unsafe { syscall!(abi::nr::MPROTECT, self.base, self.len, PROT_RX) == 0 }
-    }
+    let mut jump = [0xe9, 0, 0, 0, 0];
+    jump[1..].copy_from_slice(&(distance as i32).to_le_bytes());
+    // SAFETY: the function is longer than a jump, and nobody is in it.
+    unsafe { text::change(&code, stubs, core::iter::once((function.address, jump))) };
 }
 
 /// How far from a thread's FS base glibc keeps its rseq area, if this glibc has one.

@@ -4,11 +4,11 @@
 //! The file comes from the folder that the image was loaded from, which nobody but this user can change, and is taken
 //! only if it is this user's, as the command has left it, and about the very library. Else the library is patched in memory.
 
-use crate::libraries::{PAGE, PROT_RX, file_name, take_number, write_slots};
+use crate::libraries::{file_name, take_number};
 use crate::plans;
-use abi::args::{
-    MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_PRIVATE_ANONYMOUS, O_NOFOLLOW, PROT_READ, PROT_READ_WRITE,
-};
+use crate::stub_area::{PAGE, write_slots};
+use crate::text::map_over;
+use abi::args::{MAP_FIXED_NOREPLACE, MAP_PRIVATE_ANONYMOUS, O_NOFOLLOW, PROT_READ, PROT_READ_WRITE};
 use arch::syscall;
 use host::os;
 use patch::elf::Object;
@@ -79,7 +79,6 @@ unsafe fn map(fd: i32, library: &Object<'_>, ready: &Ready) -> bool {
 
 /// Maps a part of the file over what is at its address.
 unsafe fn replace(fd: i32, part: &Part, bias: u64) -> bool {
-    let at = bias.wrapping_add(part.address);
     // SAFETY: pages of the library or of ours, which nobody uses now.
-    unsafe { syscall!(abi::nr::MMAP, at, part.len, PROT_RX, MAP_PRIVATE | MAP_FIXED, fd, part.offset) == at as isize }
+    unsafe { map_over(fd, bias.wrapping_add(part.address), part.len, part.offset) == 0 }
 }

@@ -107,7 +107,8 @@ pub fn make_ready(file: &[u8]) -> Result<Option<Vec<u8>>, TryReserveError> {
     out.extend_from_slice(file);
     for (address, replacement) in stubs.replacements() {
         let at = (header.offset + (address - code.address)) as usize;
-        out[at..at + replacement.bytes().len()].copy_from_slice(replacement.bytes());
+        let bytes = replacement.as_ref();
+        out[at..at + bytes.len()].copy_from_slice(bytes);
     }
     out.resize(own as usize, 0);
     out.extend_from_slice(&stubs.bytes);

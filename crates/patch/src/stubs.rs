@@ -56,7 +56,7 @@ impl Stubs {
     }
 
     /// For each site its address and the bytes that replace it.
-    pub fn replacements(&self) -> impl Iterator<Item = (u64, Replacement)> + '_ {
+    pub fn replacements(&self) -> impl Iterator<Item = (u64, Replacement)> + Clone + '_ {
         self.jumps.iter().filter_map(|(site, stub)| {
             let mut replacement = Replacement { bytes: [0; SITE_LEN_MAX], len: site.len() };
             emit_jump(site, *stub, &mut replacement.bytes).ok()?;
@@ -72,10 +72,9 @@ pub struct Replacement {
     len: usize,
 }
 
-impl Replacement {
+impl AsRef<[u8]> for Replacement {
     /// As many bytes as the site has.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }

@@ -1,3 +1,4 @@
+//@ hardened
 //@ shared: late_threads.c
 //@ libs: -ldl
 /* A library that comes while threads run, brings thread-local storage, starts threads in its constructor and

@@ -1,3 +1,4 @@
+//@ hardened
 /* What an execve that fails leaves behind, what a child that shares memory hands on, and how its waits end. */
 #include "check.h"
 #include <spawn.h>

@@ -1,3 +1,4 @@
+//@ hardened
 /* Processes as programs make them: by threads in crowds, by vfork with a busy child, by exec with signals pending, as daemons. */
 #include "../check.h"
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+//@ hardened
 //@ libs: -lm
 /* Handlers: on which stack, with what mask, and back again. */
 #include "../check.h"

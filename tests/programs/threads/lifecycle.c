@@ -1,3 +1,4 @@
+//@ hardened
 /* Threads begin, end, are joined and detached. */
 #include "../check.h"
 #include <semaphore.h>

@@ -1,0 +1,69 @@
+//! Hosts that make no memory executable that was writable, as PR_SET_MDWE and systemd's MemoryDenyWriteExecute do.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+
+/// Linux 6.3 has it; Rust's libc has not.
+const PR_SET_MDWE: i32 = 65;
+const PR_MDWE_REFUSE_EXEC_GAIN: usize = 1;
+
+/// Status, output and error stream of the command with these words, on a host that is hardened so.
+fn on(harden: fn() -> io::Result<()>, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+    command.args(words);
+    // SAFETY: two system calls, in a child that executes a program next.
+    unsafe { command.pre_exec(harden) };
+    let answer = command.output().expect("the command starts");
+    (answer.status.code(), String::from_utf8([answer.stdout, answer.stderr].concat()).unwrap())
+}
+
+fn done(answer: i32) -> io::Result<()> {
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn refuse_exec_gain() -> io::Result<()> {
+    // SAFETY: changes nothing in memory.
+    done(unsafe { libc::prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) })
+}
+
+/// Refuses `mprotect` with PROT_EXEC and all files without a name.
+fn refuse_all_text() -> io::Result<()> {
+    const ARGUMENT_2: u32 = 16 + 2 * 8;
+    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    let mut code = [
+        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        step(BPF_JMP | BPF_JEQ | BPF_K, 3, 0, libc::SYS_memfd_create as u32),
+        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 3, libc::SYS_mprotect as u32),
+        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT_2),
+        step(BPF_JMP | BPF_JSET | BPF_K, 0, 1, libc::PROT_EXEC as u32),
+        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+    // SAFETY: the host copies the filter.
+    unsafe {
+        done(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+        done(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter))
+    }
+}
+
+#[test]
+fn patched_text_comes_from_files() {
+    let (status, said) = on(refuse_exec_gain, &["run", "--stats", "--", "true"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains(" ld.so\n") && !said.contains("dispatch"), "{said}");
+    let (status, said) = on(refuse_exec_gain, &["doctor"]);
+    assert!(status == Some(0) && said.contains("patched text comes from files"), "{said}");
+}
+
+#[test]
+fn dispatch_is_left_where_no_text_can_be_had() {
+    let (status, said) = on(refuse_all_text, &["run", "--stats", "--", "sh", "-c", "(exit 7); test $? = 7"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("by dispatch") && !said.contains(" ld.so\n"), "{said}");
+    let (status, said) = on(refuse_all_text, &["doctor"]);
+    assert!(status == Some(0) && said.contains("nor a file without a name"), "{said}");
+}

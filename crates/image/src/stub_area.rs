@@ -1,0 +1,108 @@
+//! Memory for stubs, within reach of the code that jumps to them.
+
+use abi::args::{MAP_FIXED_NOREPLACE, MAP_PRIVATE_ANONYMOUS, PROT_READ_WRITE};
+use arch::{entry, syscall};
+use core::ops::Range;
+use host::os;
+use patch::{Code, STUB_LEN_MAX, Slots};
+
+pub(crate) const PAGE: u64 = 4096;
+/// The bytes before the first stub.
+const HEAD: u64 = 64;
+/// A jump reaches 2 GiB; code and stubs are shorter than the rest.
+const REACH: u64 = 1 << 30;
+
+/// The entries' addresses, for stubs: the one that leaves vector registers to their fate first.
+///
+/// # Safety
+/// Two words there are the caller's to write.
+pub(crate) unsafe fn write_slots(at: u64) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        (at as *mut u64).write(entry::entresol_entry_call as *const () as u64);
+        (at as *mut u64).add(1).write(entry::entresol_entry_vectors as *const () as u64);
+    }
+}
+
+/// Pages within reach of a piece of code: two words with the entries' addresses, then stubs. They are writable until
+/// [`crate::text::change`] makes them executable.
+pub(crate) struct StubArea {
+    base: u64,
+    len: u64,
+    used: u64,
+}
+
+impl StubArea {
+    pub(crate) fn near(code: &Code<'_>, stubs: usize) -> Option<StubArea> {
+        let len = (HEAD + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
+        // The host maps from the top down, so what it chooses is nearly always near enough.
+        let chosen = Self::map(0, len, 0).filter(|&base| {
+            let near = base.abs_diff(code.address) < REACH;
+            if !near {
+                // SAFETY: mapped just now.
+                unsafe { os::unmap(base as *mut u8, len as usize) };
+            }
+            near
+        });
+        let base = chosen.or_else(|| Self::search(code, len))?;
+        // SAFETY: fresh pages.
+        unsafe { write_slots(base) };
+        Some(StubArea { base, len, used: HEAD })
+    }
+
+    /// The nearest free place.
+    #[cold]
+    fn search(code: &Code<'_>, len: u64) -> Option<u64> {
+        let below = code.address & !(PAGE - 1);
+        let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
+        for step in (1..4096u64).map(|i| i * 64 * 1024) {
+            for base in [above + step, below.wrapping_sub(step + len)] {
+                match Self::map(base, len, MAP_FIXED_NOREPLACE) {
+                    Some(at) if at == base => return Some(base),
+                    // An old host ignores the flag and maps elsewhere.
+                    // SAFETY: mapped just now.
+                    Some(other) => unsafe { os::unmap(other as *mut u8, len as usize) },
+                    None => {}
+                }
+            }
+        }
+        None
+    }
+
+    fn map(at: u64, len: u64, flag: u64) -> Option<u64> {
+        let flags = MAP_PRIVATE_ANONYMOUS | flag;
+        // SAFETY: only takes a place that is free.
+        let p = unsafe { syscall!(abi::nr::MMAP, at, len, PROT_READ_WRITE, flags, usize::MAX, 0) };
+        u64::try_from(p).ok()
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Where it lies.
+    pub(crate) fn pages(&self) -> Range<u64> {
+        self.base..self.base + self.len
+    }
+
+    /// How many of its bytes are in use.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(crate) fn slots(&self) -> Slots {
+        Slots { vectors_dead: self.base, vectors_live: self.base + 8 }
+    }
+
+    /// Where the next stub goes.
+    pub(crate) fn next(&self) -> u64 {
+        self.base + self.used
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        assert!(self.used + bytes.len() as u64 <= self.len);
+        // SAFETY: within the area, which is writable until it is made executable.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next() as *mut u8, bytes.len()) };
+        self.used = (self.used + bytes.len() as u64).next_multiple_of(16);
+    }
+}

@@ -1,0 +1,54 @@
+//! Hosts that make no memory executable that was writable. A program is started on one natively and under Entresol.
+//!
+//! `ENTRESOL_TESTS_ON=mdwe` (or `seccomp`) does it to the whole corpus.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::compile::compile;
+use crate::directives::Directives;
+use crate::places;
+
+/// What makes a host so hard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hardening {
+    /// `PR_SET_MDWE`.
+    Mdwe,
+    /// The filter of systemd's MemoryDenyWriteExecute.
+    Seccomp,
+}
+
+impl Hardening {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mdwe => "mdwe",
+            Self::Seccomp => "seccomp",
+        }
+    }
+
+    /// The one that `ENTRESOL_TESTS_ON` names.
+    ///
+    /// # Errors
+    /// Another value.
+    pub fn wanted() -> Result<Option<Self>, String> {
+        match std::env::var("ENTRESOL_TESTS_ON").as_deref() {
+            Err(_) => Ok(None),
+            Ok("mdwe") => Ok(Some(Self::Mdwe)),
+            Ok("seccomp") => Ok(Some(Self::Seccomp)),
+            Ok(other) => Err(format!("ENTRESOL_TESTS_ON={other}: not mdwe or seccomp")),
+        }
+    }
+
+    /// The beginning of a command on such a host.
+    ///
+    /// # Errors
+    /// The compiler's words: the launcher is a C program.
+    pub fn launcher(self) -> Result<Command, String> {
+        let source = places::programs().join("hardened/launcher.c");
+        let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let launcher: PathBuf = compile(&source, &Directives::parse(&text)?)?.program;
+        let mut command = Command::new(launcher);
+        command.arg(self.name());
+        Ok(command)
+    }
+}
