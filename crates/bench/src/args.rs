@@ -11,7 +11,7 @@ use crate::servers::ServersArguments;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  entresol demo\n  entresol demo --cpus 1")]
 pub struct DemoArguments {
-    /// Number of CPUs for Entresol's side [default: as many as the host's affinity mask has]
+    /// Number of CPUs for Entresol's side [default: as many as affinity mask and cgroup quota allow]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
     pub cpus: Option<u32>,
 }

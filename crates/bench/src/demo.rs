@@ -73,7 +73,7 @@ pub fn demo(request: &DemoArguments) -> anyhow::Result<i32> {
     );
     machine::check()?;
     let started = Instant::now();
-    let cpus = request.cpus.map_or_else(machine::host_cpus, |cpus| cpus as usize);
+    let cpus = request.cpus.map_or_else(|| machine::default_cpus().0, |cpus| cpus as usize);
     let stage = Stage::new();
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);

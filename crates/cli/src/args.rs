@@ -95,7 +95,7 @@ pub enum Task {
         entresol run --stats -- sort --parallel=4 f  print a summary at the end"
 )]
 pub struct RunArguments {
-    /// Number of CPUs to schedule on [default: as many as the host's affinity mask has]
+    /// Number of CPUs to schedule on [default: as many as affinity mask and cgroup quota allow]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
     pub cpus: Option<u32>,
     /// Scheduler ticks in a second on a CPU where threads compete [default: 1000]

@@ -60,7 +60,7 @@ fn examine_machine() -> Vec<Finding> {
     }
     findings.push(examine_guards());
     findings.push(examine_waits());
-    findings.push(Good(format!("{} CPUs to schedule on, unless --cpus says otherwise", machine::host_cpus())));
+    findings.push(examine_cpus());
     if let Some(version) = machine::inside() {
         findings.push(Note(format!(
             "this command itself runs inside Entresol (interface version {version}): an inner `run` replaces the \
@@ -68,6 +68,17 @@ fn examine_machine() -> Vec<Finding> {
         )));
     }
     findings
+}
+
+/// The CPUs that a program has by default.
+fn examine_cpus() -> Finding {
+    let (cpus, quota) = machine::default_cpus();
+    let words = if cpus == 1 { "CPU" } else { "CPUs" };
+    let why = quota.map_or(String::new(), |quota| {
+        let share = quota.micros as f64 / quota.period as f64;
+        format!(" (the quota in {} pays for {share:.2} of {})", quota.file.display(), machine::host_cpus())
+    });
+    Good(format!("{cpus} {words} to schedule on, unless --cpus says otherwise{why}"))
 }
 
 /// The number of thread stacks that can have a guard, and the protection of the others.

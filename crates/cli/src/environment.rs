@@ -25,6 +25,7 @@ unsafe extern "C" {
 #[must_use]
 pub fn options(
     request: &RunArguments,
+    quota: Option<usize>,
     limits: &[(&'static str, String)],
     image: &Path,
     command: Option<&Path>,
@@ -36,6 +37,9 @@ pub fn options(
     };
     if let Some(cpus) = request.cpus {
         add("cpus", cpus.to_string().as_bytes());
+    }
+    if let Some(cpus) = quota {
+        add("quota", cpus.to_string().as_bytes());
     }
     match request.sampling {
         Some(sampling) => {
@@ -204,16 +208,18 @@ mod tests {
     #[test]
     fn only_given_options_are_passed() {
         let image = Path::new("/c/i.so");
-        assert_eq!(options(&request(), &[], image, None), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), None, &[], image, None), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), Some(3), &[], image, None), b"v=1;quota=3;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
         let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
         let all = RunArguments { guards: Some(Guards::Mappings), io: Some(Io::Epoll), ..all };
-        let text = options(&all, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
+        let text =
+            options(&all, None, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
         assert_eq!(
             text,
             b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;io=epoll;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
         );
-        assert_eq!(options(&request(), &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), None, &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub fn run(request: &RunArguments) -> i32 {
 type Never = std::convert::Infallible;
 
 fn execute(request: &RunArguments) -> Result<Never, RunError> {
-    let cpus = request.cpus.map_or_else(machine::host_cpus, |cpus| cpus as usize);
+    let (cpus, quota) = request.cpus.map_or_else(machine::default_cpus, |cpus| (cpus as usize, None));
     let limits =
         limits::options(&request.cpu_limit, &request.group, &request.cpuset, cpus).map_err(RunError::Limits)?;
     let path = resolve(&request.command[0])?;
@@ -99,7 +99,7 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     plans::prepare(&image);
     // Inside Entresol the same is done: the image around us reads the new options at execve.
     let own_path = std::env::current_exe().ok();
-    let options = environment::options(request, &limits, &image, own_path.as_deref());
+    let options = environment::options(request, quota.map(|quota| quota.cpus()), &limits, &image, own_path.as_deref());
     let entries = environment::with_image(environment::current(), request.enter, &image, &options);
     become_program(&path, program.by_shell, &request.command, &entries)
 }

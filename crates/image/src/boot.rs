@@ -75,7 +75,11 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
     sync::set_relax(os::relax);
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
-    let cpus = if options.cpus == 0 { os::host_cpus() } else { options.cpus }.min(CPUS_MAX);
+    let cpus = match options.cpus {
+        0 => os::host_cpus().min(options.quota.unwrap_or(CPUS_MAX)),
+        given => given,
+    }
+    .min(CPUS_MAX);
     let limits = crate::limits::parse(value).unwrap_or_else(|pair| {
         let pair = core::str::from_utf8(pair).unwrap_or("a limit");
         host::report::fatal(format_args!("the options have a limit that cannot be read: {pair}"))

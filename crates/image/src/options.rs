@@ -5,8 +5,10 @@ use ids::Nanos;
 /// The options, with their defaults filled in.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// The number of CPUs; 0 means as many as the host lets us use.
+    /// The number of CPUs; 0 means as many as the host lets us use, up to the quota.
     pub cpus: usize,
+    /// As many CPUs as a quota of the host pays for.
+    pub quota: Option<usize>,
     /// The time between ticks.
     pub tick: Nanos,
     /// `--rt=host`.
@@ -64,6 +66,7 @@ impl<'a> Options<'a> {
     pub fn parse(value: &'a [u8], pid: i32) -> Options<'a> {
         let mut o = Options {
             cpus: 0,
+            quota: None,
             tick: Nanos::from_millis(1),
             rt_host_rules: false,
             pending_unlimited: false,
@@ -91,6 +94,7 @@ impl<'a> Options<'a> {
             let (name, value) = (&pair[..at], &pair[at + 1..]);
             match name {
                 b"cpus" => o.cpus = number(value).unwrap_or(0) as usize,
+                b"quota" => o.quota = number(value).filter(|&cpus| cpus > 0).map(|cpus| cpus as usize),
                 b"hz" => {
                     if let Some(hz) = number(value).filter(|hz| HZ.contains(hz)) {
                         o.tick = Nanos(1_000_000_000 / hz);
@@ -153,6 +157,13 @@ mod tests {
         let ahead = |value: &[u8]| Options::parse(value, 5).ahead;
         assert_eq!([ahead(b"v=1;ahead=0"), ahead(b"v=1;ahead=700")], [Some(Nanos::ZERO), Some(Nanos(700_000))]);
         assert_eq!([ahead(b"v=1"), ahead(b"v=1;ahead=100001"), ahead(b"v=1;ahead=x")], [None; 3]);
+    }
+
+    #[test]
+    fn a_quota_is_at_least_one_cpu() {
+        let quota = |value: &[u8]| Options::parse(value, 5).quota;
+        assert_eq!([quota(b"v=1;quota=1"), quota(b"v=1;quota=12")], [Some(1), Some(12)]);
+        assert_eq!([quota(b"v=1"), quota(b"v=1;quota=0"), quota(b"v=1;quota=-1")], [None; 3]);
     }
 
     #[test]

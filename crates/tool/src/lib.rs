@@ -4,14 +4,16 @@
 //! |---|---|
 //! | [`style`] | messages on the terminal |
 //! | [`machine`] | what this machine allows |
+//! | [`quota`] | what its control groups pay for |
 //! | [`folders`] | folders that nobody else can write to |
 //! | [`resolve`] | the search of PATH, as execvp does it |
 //!
-//! **May touch:** the terminal, `/proc`, and the user's own folders. It knows nothing of the kernel.
+//! **May touch:** the terminal, `/proc`, control groups, and the user's own folders. It knows nothing of the kernel.
 //!
 //! **Start reading at** [`machine`].
 
 pub mod folders;
 pub mod machine;
+pub mod quota;
 pub mod resolve;
 pub mod style;

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 
 use thiserror::Error;
 
+use crate::quota::{self, Quota};
+
 /// Syscall User Dispatch came with Linux 5.11.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 /// [`KERNEL_MIN`] in words.
@@ -62,7 +64,7 @@ pub fn inside() -> Option<u32> {
     u32::try_from(answer).ok().filter(|&version| version >= 1)
 }
 
-/// Number of CPUs that this process may run on, as the image counts them: quotas of cgroups change nothing.
+/// Number of CPUs that this process may run on, as the image counts them; see [`default_cpus`] for quotas.
 #[must_use]
 pub fn host_cpus() -> usize {
     // SAFETY: the mask is a set of bits, which the host fills.
@@ -76,6 +78,18 @@ pub fn host_cpus() -> usize {
         Ok(cpus @ 1..) => cpus,
         // A machine with more CPUs than the mask has room for.
         _ => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+    }
+}
+
+/// As many CPUs as a program is scheduled on by default, and the quota because of which these are fewer than the host's.
+#[must_use]
+pub fn default_cpus() -> (usize, Option<Quota>) {
+    let all = host_cpus();
+    // One is the least there can be.
+    let quota = if all > 1 { quota::own() } else { None };
+    match quota.filter(|quota| quota.cpus() < all) {
+        Some(quota) => (quota.cpus(), Some(quota)),
+        None => (all, None),
     }
 }
 
