@@ -145,6 +145,13 @@ pub struct RunArguments {
     /// The reaction to a program that Entresol cannot run, instead of exit status 125
     #[arg(long, value_name = "HOW")]
     pub fallback: Option<Fallback>,
+    /// Nothing runs natively: what the program executes and Entresol cannot enter fails with EPERM, and a line on standard error
+    /// says why
+    #[arg(long, conflicts_with = "fallback")]
+    pub require: bool,
+    /// No line on standard error when the first of the programs that this one executes runs natively
+    #[arg(long)]
+    pub no_note: bool,
     /// How the image enters the program
     #[arg(long, value_name = "WAY", default_value = "audit")]
     pub enter: Enter,

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-use crate::{install, program};
+use crate::{install, program, unentered};
 use tool::style::{BAD, GOOD, NOTE};
 use tool::{machine, resolve};
 
@@ -54,12 +54,18 @@ fn examine_machine() -> Vec<Finding> {
     match install::install() {
         Ok(image) => {
             findings.push(Good(format!("the image lies in {}", image.display())));
+            findings.push(Note(
+                "only this user may read it: after a change of user (su, sudo, setpriv) a program executes others natively"
+                    .into(),
+            ));
             findings.push(examine_patching(&image));
         }
         Err(why) => findings.push(Bad(why.to_string())),
     }
     findings.push(examine_guards());
     findings.push(examine_waits());
+    let (all, sentence) = unentered::on_path().sentence();
+    findings.push(if all { Good(sentence) } else { Note(sentence) });
     findings.push(examine_cpus());
     if let Some(version) = machine::inside() {
         findings.push(Note(format!(

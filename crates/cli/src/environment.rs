@@ -94,6 +94,12 @@ pub fn options(
     for (name, value) in limits {
         add(name, value.as_bytes());
     }
+    if request.no_note {
+        add("note", b"none");
+    }
+    if request.require {
+        add("require", b"1");
+    }
     if request.stats {
         add("stats", b"1");
     }
@@ -189,6 +195,8 @@ mod tests {
             guards: None,
             io: None,
             stats: false,
+            require: false,
+            no_note: false,
             fallback: None,
             enter: Enter::Audit,
             trace: None,
@@ -213,11 +221,12 @@ mod tests {
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
         let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
         let all = RunArguments { guards: Some(Guards::Mappings), io: Some(Io::Epoll), ..all };
+        let all = RunArguments { require: true, no_note: true, ..all };
         let text =
             options(&all, None, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
         assert_eq!(
             text,
-            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;io=epoll;limit=process,hard,5;stats=1;image=/c/i.so;cli=/bin/entresol"
+            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;io=epoll;limit=process,hard,5;note=none;require=1;stats=1;image=/c/i.so;cli=/bin/entresol"
         );
         assert_eq!(options(&request(), None, &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }

@@ -40,6 +40,7 @@ pub mod threads;
 pub mod timers;
 pub mod top;
 pub mod trace;
+mod unentered;
 
 use std::io::Write;
 use std::path::Path;

@@ -62,6 +62,13 @@ pub enum Obstacle {
         /// Which mark: "setuid", "setgid" or "file capabilities".
         what: &'static str,
     },
+    /// The caller's effective ids are not its real ones.
+    #[error(
+        "{} would run with an effective user or group that is not the real one, so the dynamic linker does not let Entresol \
+         in. Change the real one, too",
+        .0.display()
+    )]
+    Secure(PathBuf),
     /// We may execute it but not read it.
     #[error("{} cannot be read ({why}), so Entresol cannot tell whether it could enter it", path.display())]
     Unreadable {
@@ -89,6 +96,25 @@ pub enum Obstacle {
     /// Scripts that name scripts, too often.
     #[error("{} is a script whose interpreter is a script, and so on: Linux gives up too", .0.display())]
     ScriptTooDeep(PathBuf),
+}
+
+impl Obstacle {
+    /// In few words; `None` if nobody can execute the file.
+    #[must_use]
+    pub fn kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Static(_) => "statically linked",
+            Self::ThirtyTwoBit(_) => "32-bit",
+            Self::OtherProcessor(_) => "for another processor",
+            Self::Musl(_) => "linked with musl",
+            Self::OtherLoader { .. } => "with another dynamic linker",
+            Self::Go(_) => "written in Go",
+            Self::Privileged { .. } => "setuid, setgid or with capabilities",
+            Self::Secure(_) => "executed with another effective user or group",
+            Self::Unreadable { .. } => "not readable",
+            Self::NoInterpreter { .. } | Self::Malformed { .. } | Self::ScriptTooDeep(_) => return None,
+        })
+    }
 }
 
 /// Facts about a program that the image can enter.
@@ -159,6 +185,11 @@ fn inspect_elf(path: &Path) -> Result<bool, Obstacle> {
         return Err(unreadable(why));
     }
     let writable_text = inspected.map_err(|why| Obstacle::of(path, why))?;
+    // SAFETY: these calls read the process's own state.
+    let ids = unsafe { [libc::getuid(), libc::geteuid(), libc::getgid(), libc::getegid()] };
+    if ids[0] != ids[1] || ids[2] != ids[3] {
+        return Err(Obstacle::Secure(path.to_owned()));
+    }
     if let Some(what) = gained_privilege(path, &metadata) {
         return Err(Obstacle::Privileged { path: path.to_owned(), what });
     }

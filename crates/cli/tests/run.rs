@@ -206,6 +206,55 @@ fn doctor_says_what_is_wrong_and_its_status_agrees() {
 }
 
 #[test]
+fn doctor_says_which_programs_cannot_be_entered() {
+    let scratch = tempfile::tempdir().unwrap();
+    let good = scratch.path().join("good");
+    fs::create_dir(&good).unwrap();
+    fs::copy("/bin/true", good.join("true")).unwrap();
+    for program in [static_program(scratch.path()), go_program(scratch.path())] {
+        fs::copy(&program, good.join(program.file_name().unwrap())).unwrap();
+    }
+    let doctor = |path: &Path| {
+        let answer = output(entresol(&["doctor"]).env("PATH", path));
+        String::from_utf8(answer.stdout).unwrap()
+    };
+    let text = doctor(&good);
+    assert!(text.contains("note  of the 3 programs on the PATH 2 cannot be entered"), "{text}");
+    assert!(text.contains("1 statically linked (static); 1 written in Go (go)"), "{text}");
+    for program in ["static", "go"] {
+        fs::remove_file(good.join(program)).unwrap();
+    }
+    std::os::unix::fs::symlink("true", good.join("again")).unwrap();
+    let text = doctor(&good);
+    assert!(text.contains("ok    each of the 1 programs on the PATH can be entered"), "{text}");
+}
+
+/// The dynamic linker ignores what would load the image.
+#[test]
+fn an_effective_user_that_is_not_the_real_one_is_refused() {
+    // SAFETY: has no effect.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = scratch.path().join("entresol");
+    fs::copy(env!("CARGO_BIN_EXE_entresol"), &copy).unwrap();
+    let mut command = Command::new(copy);
+    command.args(["run", "--", "true"]);
+    // SAFETY: the call is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::syscall(libc::SYS_setresuid, -1, 65534, -1);
+            Ok(())
+        });
+    }
+    let answer = output(&mut command);
+    assert_eq!(answer.status.code(), Some(125), "{answer:?}");
+    assert!(String::from_utf8_lossy(&answer.stderr).contains("effective user or group that is not the real one"));
+}
+
+#[test]
 fn completions_know_the_subcommands() {
     for shell in ["bash", "zsh", "fish"] {
         let answer = output(&mut entresol(&["completions", shell]));

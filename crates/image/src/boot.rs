@@ -2,12 +2,13 @@
 
 use crate::auxv::{self, Auxiliary};
 use crate::options::Options;
-use crate::{libraries, plans, restart, summary};
+use crate::{libraries, options, plans, restart, summary};
 use abi::{SigSet, Signal};
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use core::fmt::Write;
 use host::handover::Handover;
+use host::natives::{Tree, Wishes};
 use host::process::{Hooks, Host, Settings, found};
 use host::report::Text;
 use host::{handlers, os, start};
@@ -39,23 +40,24 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
         let aux = auxv::read(envp);
         let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
         let Some(door) = door else { return };
-        let handover = handover(door, &options, &value);
+        let tree = options.tree.unwrap_or_else(Tree::begin);
+        let handover = handover(door, &options, &tree, &value);
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
         libraries::find_text();
         plans::look_beside(options.image);
         let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
-        bring_up(&options, &value, runtime, handover, &aux);
+        bring_up(&options, &value, runtime, (handover, tree), &aux);
         libraries::patch_early(&aux);
     }
 }
 
-fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
+fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
     // Settings about this process alone stay here.
     let own = |pair: &[u8]| {
-        [&b"stats="[..], b"reserve=", b"name=", b"thread=", b"ignored=", b"rate="]
+        [&b"stats="[..], b"tree=", b"reserve=", b"name=", b"thread=", b"ignored=", b"rate="]
             .iter()
             .any(|name| pair.starts_with(name))
     };
@@ -63,15 +65,22 @@ fn handover(door: &[u8], options: &Options<'_>, value: &[u8]) -> Handover {
         handed_on.extend_from_slice(pair);
         handed_on.push(b';');
     }
+    handed_on.extend_from_slice(options::write_tree(tree).as_bytes());
     if options.stats {
         let mut text = Text::<32>::default();
-        let _ = write!(text, "stats={}", os::getpid());
+        let _ = write!(text, ";stats={}", os::getpid());
         handed_on.extend_from_slice(text.as_bytes());
     }
     Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on) }
 }
 
-unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover: Handover, aux: &Auxiliary) {
+unsafe fn bring_up(
+    options: &Options<'_>,
+    value: &[u8],
+    runtime: &[u8],
+    (handover, tree): (Handover, Tree),
+    aux: &Auxiliary,
+) {
     sync::set_relax(os::relax);
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
@@ -104,6 +113,7 @@ unsafe fn bring_up(options: &Options<'_>, value: &[u8], runtime: &[u8], handover
         check_order: options.check_order,
         ahead: options.ahead,
         summary: options.stats,
+        natives: Wishes { tree, note: options.note, refuse: options.require },
         hooks: &HOOKS,
     };
     let blocked = SigSet(os::sigprocmask(0, 0));

@@ -1,5 +1,8 @@
 //! The options that `entresol run` passes to the image: `ENTRESOL_OPTIONS=v=1;name=value;…`.
 
+use core::fmt::Write;
+use host::natives::Tree;
+use host::report::Text;
 use ids::Nanos;
 
 /// The options, with their defaults filled in.
@@ -21,6 +24,12 @@ pub struct Options<'a> {
     pub io: kernel::Io,
     /// `--stats`, for this process.
     pub stats: bool,
+    /// No `--no-note`.
+    pub note: bool,
+    /// `--require`.
+    pub require: bool,
+    /// The processes that descend from one `entresol run`; `None`: this is the first.
+    pub tree: Option<Tree>,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
     pub watchdog: Option<u32>,
     /// How long before a real-time thread's sleep ends idle CPUs are awake at most (`--ahead`).
@@ -73,6 +82,9 @@ impl<'a> Options<'a> {
             mapped_guards: false,
             io: kernel::Io::Auto,
             stats: false,
+            note: true,
+            require: false,
+            tree: None,
             watchdog: None,
             ahead: None,
             check_order: false,
@@ -112,6 +124,9 @@ impl<'a> Options<'a> {
                 b"rt" => o.rt_host_rules = value == b"host",
                 // The command writes 1; what is handed on names the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
+                b"note" => o.note = value != b"none",
+                b"require" => o.require = value == b"1",
+                b"tree" => o.tree = tree(value),
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
                 b"ahead" => o.ahead = number(value).filter(|&us| us <= AHEAD_MICROS_MAX).map(Nanos::from_micros),
                 b"sample" => o.sample = number(value).filter(|&ns| ns > 0).map(Nanos),
@@ -136,6 +151,20 @@ impl<'a> Options<'a> {
 
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// What [`write_tree`] has written.
+fn tree(text: &[u8]) -> Option<Tree> {
+    let mut numbers = text.split(|&b| b == b',').map(number);
+    let root = i32::try_from(numbers.next()??).ok()?;
+    Some(Tree { root, began: numbers.next()??, stream: [numbers.next()??, numbers.next()??] })
+}
+
+/// For the programs that this one executes.
+pub(crate) fn write_tree(tree: &Tree) -> Text<96> {
+    let (mut text, [device, inode]) = (Text::default(), tree.stream);
+    let _ = write!(text, "tree={},{},{device},{inode}", tree.root, tree.began);
+    text
 }
 
 /// Decodes pairs of hexadecimal digits, as many as fit with a final zero.
@@ -164,6 +193,17 @@ mod tests {
         let quota = |value: &[u8]| Options::parse(value, 5).quota;
         assert_eq!([quota(b"v=1;quota=1"), quota(b"v=1;quota=12")], [Some(1), Some(12)]);
         assert_eq!([quota(b"v=1"), quota(b"v=1;quota=0"), quota(b"v=1;quota=-1")], [None; 3]);
+    }
+
+    #[test]
+    fn the_tree_is_handed_on() {
+        let tree = Tree { root: 77, began: u64::MAX, stream: [u64::MAX, 5] };
+        assert_eq!(Options::parse(write_tree(&tree).as_bytes(), 5).tree, Some(tree));
+        for damaged in [&b"tree=7,8,9"[..], b"tree=-1,1,1,1", b"tree=", b"v=1"] {
+            assert_eq!(Options::parse(damaged, 5).tree, None);
+        }
+        let o = Options::parse(b"v=1;note=none;require=1", 5);
+        assert!(!o.note && o.require && Options::parse(b"v=1", 5).note);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::libraries;
 use abi::args::CLOCK_PROCESS_CPUTIME_ID;
 use core::fmt::Write;
+use host::natives::{Counts, Reason};
 use host::os;
 use host::process::Process;
 use host::report::Line;
@@ -103,6 +104,7 @@ pub fn print(k: &Process) {
             "  group {name:8} {g}.{gus:06} s of CPU time, {threads} threads now, {waits} waits for its share"
         );
     }
+    print_natives(k, &mut out);
     let total = print_libraries(k, &mut out);
     print_reason(k, &mut out, &s, total, wall, stolen);
     out.flush();
@@ -123,6 +125,25 @@ fn print_waits(k: &Process, out: &mut Line, s: &kernel::stats::Stats) {
         }
         let _ = writeln!(out);
     }
+}
+
+/// Programs that this one, and all that descend from it, have executed and that Entresol could not enter.
+fn print_natives(k: &Process, out: &mut Line) {
+    let natives = &k.m.natives;
+    let Counts { execs, changes } = natives.counts();
+    if changes > 0 {
+        let (s, they) = if changes == 1 { ("", "it executes") } else { ("es", "they execute") };
+        let _ = writeln!(out, "  changed user   {changes} process{s}: what {they} runs natively and is not counted");
+    }
+    if execs.iter().all(|&count| count == 0) {
+        return;
+    }
+    let _ = write!(out, "  {:14} ", if natives.are_refused() { "refused" } else { "ran natively" });
+    let some = Reason::ALL.into_iter().zip(execs).filter(|&(_, count)| count > 0);
+    for (i, (reason, count)) in some.enumerate() {
+        let _ = write!(out, "{}{count} {}", if i > 0 { "; " } else { "" }, reason.words());
+    }
+    let _ = writeln!(out);
 }
 
 /// Calls by way and library; the number of those that came by dispatch.

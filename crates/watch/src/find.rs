@@ -58,6 +58,7 @@ pub fn all() -> Vec<Place> {
     let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     let mut places: Vec<Place> = entries
         .filter_map(|entry| {
+            remove_tally(&entry);
             let pid = entry.file_name().to_str()?.strip_prefix("state-")?.trim_end_matches('~').parse().ok()?;
             Some(Place { pid, path: entry.path() })
         })
@@ -67,6 +68,16 @@ pub fn all() -> Vec<Place> {
     places.sort_by_key(|place| place.pid);
     places.dedup_by_key(|place| place.pid);
     places
+}
+
+/// A file in which a process and its descendants counted what ran natively (`host/src/base/natives.rs`) goes with the process,
+/// unless that is killed.
+fn remove_tally(entry: &fs::DirEntry) {
+    let name = entry.file_name();
+    let process = name.to_str().and_then(|name| name.strip_prefix("natives-")?.split('-').next());
+    if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) && Path::new("/proc/self").exists() {
+        let _ = fs::remove_file(entry.path());
+    }
 }
 
 /// The page of one process.

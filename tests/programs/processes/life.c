@@ -1,4 +1,5 @@
 //@ hardened
+//@ options: --no-note
 /* Processes as programs make them: by threads in crowds, by vfork with a busy child, by exec with signals pending, as daemons. */
 #include "../check.h"
 #include <fcntl.h>

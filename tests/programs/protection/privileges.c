@@ -1,4 +1,5 @@
 //@ root
+//@ options: --no-note
 /* What a program keeps when it gives up its user, and what goes with an exec that gives rights: nothing of ours. */
 #include "../check.h"
 #include <fcntl.h>

@@ -6,6 +6,7 @@ pub(crate) mod contexts;
 pub mod dispositions;
 pub mod handover;
 pub(crate) mod ids_file;
+pub mod natives;
 pub(crate) mod neighbour;
 pub mod os;
 pub(crate) mod page;

@@ -12,6 +12,7 @@ pub(crate) fn exit(k: &Process, status: i32) -> ! {
     k.m.records.end();
     sum_up(k);
     k.m.page.remove();
+    k.m.natives.end();
     os::exit_group(status)
 }
 
@@ -46,5 +47,6 @@ pub(crate) fn prepare() {
 
 fn leave_nothing(k: &Process) {
     k.m.page.remove();
+    k.m.natives.end();
     k.m.records.end();
 }

@@ -20,6 +20,7 @@ use crate::base::contexts::{Contexts, StateBuffers};
 use crate::base::dispositions::Caught;
 use crate::base::handover::Handover;
 use crate::base::ids_file::IdsFile;
+use crate::base::natives::{Natives, Wishes};
 use crate::base::os::{self, nr};
 use crate::base::page::Page;
 use crate::base::recorder::Records;
@@ -67,6 +68,8 @@ pub struct Host {
     pub(crate) ahead: Ahead,
     /// State that exec must hand on.
     pub handover: Handover,
+    /// What runs natively.
+    pub natives: Natives,
     pub(crate) caught: Caught,
     /// The blocks of borrowers.
     pub(crate) lent: Lock<Vec<usize>>,
@@ -90,6 +93,8 @@ pub struct Settings {
     pub ahead: Option<Nanos>,
     /// [`Hooks::at_exit`] must not be missed, however the process ends, unless the host kills it.
     pub summary: bool,
+    /// What is done about programs that run natively.
+    pub natives: Wishes,
     /// By which the image learns of the life of the process.
     pub hooks: &'static Hooks,
 }
@@ -184,6 +189,7 @@ impl Host {
             service: Service::new(pid),
             receiving: Receiving::default(),
             ahead,
+            natives: Natives::new(settings.natives, &handover.loader),
             handover,
             caught: Caught::default(),
             lent: Lock::default(),

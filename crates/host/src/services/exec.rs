@@ -1,24 +1,22 @@
 //! `execve(2)`: the new program comes up as ours, too.
 //!
 //! The program's environment does not show us; at exec the two variables that bring the
-//! image up are added to what the program gave. A file that cannot carry the image (static,
-//! 32-bit, privileged) gets nothing added and runs natively. Pending signals go to the host
-//! (`linux/src/exec.rs`).
+//! image up are added to what the program gave. A file that the image cannot enter (`entrance`) gets nothing added and runs
+//! natively, or is refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
 
 use crate::base::dispositions;
 use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
+use crate::services::entrance::{self, File, Obstacle, Way};
 use crate::services::{alone, caught};
-use abi::args::{O_CLOEXEC, O_NOCTTY, O_NONBLOCK, R_OK};
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
 use arch::context::pending;
-use arch::{syscall, user};
+use arch::user;
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
 use linux::Linux;
-use patch::program;
 use sync::atomic::Ordering::*;
 
 /// The most bytes of one environment string that are looked at: a name and the image's path.
@@ -44,16 +42,19 @@ struct Inherited {
 
 /// Makes the call; returns only if it failed.
 fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
-    let (envp_at, dir, path) = match call.nr {
-        nr::EXECVE => (2, -100, call.args[0]),
-        _ => (3, call.args[0] as i32 as isize, call.args[1]),
-    };
-    let mut args = call.args;
-    let empty_path = call.nr == nr::EXECVEAT && call.args[4] & 0x1000 != 0;
-    let enters = !handover.loader.is_empty() && is_readable(&handover.loader) && !is_privileged();
-    if !enters || !can_carry(dir, path, empty_path, 0) {
-        return host(call, inherited);
+    let required = Carrier::my_process().m.natives.are_refused();
+    match entrance::look(handover, &File::of(call)) {
+        Way::Around(obstacle) => natively(call, inherited, obstacle),
+        Way::Unknown(error) | Way::Unseen(error) if required => error.to_ret(),
+        Way::In | Way::Unseen(_) => enter(handover, call, inherited, lent),
+        Way::Nowhere | Way::Unknown(_) => host(call, inherited),
     }
+}
+
+/// The new program is ours if the image can enter it.
+fn enter(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
+    let envp_at = if call.nr == nr::EXECVE { 2 } else { 3 };
+    let mut args = call.args;
     let clock = &Carrier::my_process().m.clock;
     clock.keep();
     lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
@@ -66,6 +67,24 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
         // The host looks at the path first, and then finds the same.
         Err(_) => host(call, inherited),
     }
+}
+
+/// The new program is not ours, which the user learns, or does not want: then EPERM, after which nobody looks for another
+/// file of that name, nor takes this one for a script.
+fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obstacle) -> isize {
+    let natives = &Carrier::my_process().m.natives;
+    natives.add(reason, &file);
+    // A borrower that succeeds leaves its memory to the process.
+    drop(file);
+    if natives.are_refused() {
+        return Errno::EPERM.to_ret();
+    }
+    if !Carrier::is_borrowed() {
+        natives.end();
+    }
+    let result = host(call, inherited);
+    natives.take_back(reason);
+    result
 }
 
 /// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
@@ -175,74 +194,8 @@ fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
     all
 }
 
-/// Whether the caller may read the image that the loader is to be told of. After a change of the user, say, it may not: the loader would
-/// complain on the program's error stream.
-fn is_readable(loader: &[u8]) -> bool {
-    let path = loader.iter().position(|&b| b == b'=').map_or(loader, |i| &loader[i + 1..]);
-    // SAFETY: the path ends with a zero.
-    unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) == 0 }
-}
-
-/// Whether any program that the caller executes runs in secure-execution mode: its effective ids are not its real ones
-/// (`cap_bprm_creds_from_file`). The loader ignores the image then, and our options would be left to the program.
-fn is_privileged() -> bool {
-    let (mut users, mut groups) = ([0u32; 3], [0u32; 3]);
-    // SAFETY: the host fills our words.
-    unsafe {
-        let [real, effective, saved] = users.each_mut().map(|id| &raw mut *id);
-        syscall!(nr::GETRESUID, real, effective, saved);
-        let [real, effective, saved] = groups.each_mut().map(|id| &raw mut *id);
-        syscall!(nr::GETRESGID, real, effective, saved);
-    }
-    users[0] != users[1] || groups[0] != groups[1]
-}
-
-/// Whether a file gives rights to the one that executes it: by its mode, or by capabilities of its own (`capabilities(7)`).
-fn gives_rights(fd: i32, mode: u32) -> bool {
-    const SET_ID: u32 = 0o6000;
-    // SAFETY: a string of ours; the value's size is asked for only.
-    mode & SET_ID != 0 || unsafe { syscall!(nr::FGETXATTR, fd, c"security.capability".as_ptr(), 0, 0) } > 0
-}
-
 /// The most bytes of our options that are looked at.
 const HEAD: usize = 4096;
-
-/// Whether the image can come up in the file: a program that it can enter ([`program::inspect`]), or a script whose
-/// interpreter is one. The host decides about unreadable files.
-fn can_carry(dir: isize, path: u64, empty_path: bool, depth: usize) -> bool {
-    // A FIFO is not waited for, and no terminal becomes the session's.
-    const FLAGS: u64 = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    // SAFETY: the path is the program's; the descriptor is closed below.
-    let fd = if empty_path { dir } else { unsafe { syscall!(nr::OPENAT, dir, path, FLAGS, 0) } };
-    if fd < 0 {
-        return true;
-    }
-    let mut read = |at: u64, to: &mut [u8]| {
-        // SAFETY: the buffer is ours and as long as said.
-        let n = unsafe { syscall!(nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
-        usize::try_from(n).unwrap_or(0)
-    };
-    let mode = os::status(fd as i32).map_or(0, |stat| stat[3] as u32);
-    let mut interpreter = None;
-    let mut carries = false;
-    if !gives_rights(fd as i32, mode) {
-        let mut head = [0; program::HEAD_LEN];
-        let len = read(0, &mut head);
-        match program::content(&head[..len]) {
-            program::Content::Elf => carries = program::inspect(&mut read).is_ok(),
-            program::Content::Script(name) => interpreter = Some([name, &[0]].concat()),
-            program::Content::Other => {}
-        }
-    }
-    if !empty_path {
-        // SAFETY: it was opened above.
-        unsafe { syscall!(nr::CLOSE, fd) };
-    }
-    match interpreter {
-        Some(path) if depth < program::SCRIPT_DEPTH_MAX => can_carry(-100, path.as_ptr() as u64, false, depth + 1),
-        _ => carries,
-    }
-}
 
 /// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {

@@ -4,6 +4,7 @@
 pub(crate) mod alone;
 pub(crate) mod borrower;
 pub(crate) mod caught;
+pub(crate) mod entrance;
 pub mod exec;
 pub(crate) mod fork;
 pub(crate) mod service;

@@ -136,7 +136,7 @@ fn change(me: &'static Carrier, t: ThreadIdx, call: &Call, here: bool) -> Change
         // The host gives us no further carrier (RLIMIT_NPROC, `pids.max`, memory), and only another one could.
         _ if !here && has_another(me, from) => return Changed::Busy(from),
         _ if !here => return Changed::Result(Errno::EAGAIN.to_ret()),
-        _ => match make(&mut table, all, from, change) {
+        _ => match k.m.natives.around_change(call, || make(&mut table, all, from, change)) {
             Ok(made) => made,
             Err(result) => return Changed::Result(result),
         },

@@ -1,0 +1,267 @@
+//! What a program executes and Entresol cannot enter: it runs natively, and that is said, counted, or refused.
+
+use std::fs;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SAID: &str = "runs natively, not under Entresol";
+const REFUSED: &str = "is not executed (--require)";
+
+/// A folder for the image, the programs `static` and `go`, and what a test writes.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        let exit = "mov $60, %eax\n mov $42, %edi\n syscall\n";
+        let go = ".section .note.go.buildid,\"a\",@note\n .balign 4\n .long 3, 4, 4\n .asciz \"Go\"\n .balign 4\n .ascii \"abcd\"\n";
+        place.assemble("static", &format!(".globl _start\n_start: {exit}"));
+        place.assemble("go", &format!("{go} .text\n.globl _start\n_start: {exit}"));
+        place
+    }
+
+    /// A program without a library.
+    fn assemble(&self, name: &str, text: &str) {
+        let source = self.path().join(format!("{name}.s"));
+        fs::write(&source, text).unwrap();
+        let compiled =
+            Command::new("cc").args(["-static", "-nostdlib", "-o"]).arg(self.path().join(name)).arg(&source).status();
+        assert!(compiled.expect("a C compiler is there").success());
+    }
+
+    /// A copy of a program, with this mode.
+    fn copy(&self, program: &str, name: &str, mode: u32) {
+        let to = self.path().join(name);
+        fs::copy(program, &to).unwrap();
+        fs::set_permissions(to, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, options: &[&str], program: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+        command.arg("run").args(options).arg("--").args(program);
+        command.current_dir(self.path()).env("XDG_CACHE_HOME", self.path());
+        command
+    }
+
+    /// What `sh -c SCRIPT` writes to its streams.
+    fn shell(&self, options: &[&str], script: &str) -> (String, String) {
+        let answer = self.command(options, &["sh", "-c", script]).output().expect("the command starts");
+        texts(&answer)
+    }
+
+    /// The files that processes have left for each other.
+    fn left(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(self.path().join("entresol")).unwrap().map(|file| file.unwrap().path());
+        files.filter(|file| file.file_name().unwrap().to_string_lossy().starts_with("natives-")).collect()
+    }
+}
+
+fn texts(answer: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&answer.stdout), text(&answer.stderr))
+}
+
+#[test]
+fn it_is_said_once_for_all_that_descend_from_one_run() {
+    let place = Place::new();
+    let script = "./static; echo $?; ./static; sh -c './static; :'; env ./go; echo $?";
+    let (out, error) = place.shell(&[], script);
+    assert_eq!(out, "42\n42\n");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.starts_with(&format!("entresol: ./static {SAID}: statically linked (")), "{error}");
+    // Another run says it anew.
+    assert_eq!(place.shell(&[], script).1, error);
+    assert_eq!(place.shell(&["--no-note"], script), (out, String::new()));
+    assert_eq!(place.left(), [""; 0].map(PathBuf::from), "nothing stays behind");
+}
+
+#[test]
+fn a_program_that_becomes_another_says_so_too() {
+    let place = Place::new();
+    let (_, error) = place.shell(&[], "exec ./go");
+    assert!(error.starts_with(&format!("entresol: ./go {SAID}: a Go program")), "{error}");
+    assert_eq!(place.left(), [""; 0].map(PathBuf::from), "nothing stays behind");
+}
+
+#[test]
+fn nothing_is_said_to_another_stream() {
+    let place = Place::new();
+    let (_, error) =
+        place.shell(&[], "./static 2>file; ./static 2>&-; x=$(./static 2>&1); echo \"<$x>\" >>file; ./static; :");
+    assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "<>\n");
+    assert_eq!(error.matches(SAID).count(), 1, "the first that can: {error}");
+    let mut command = place.command(&[], &["sh", "-c", "exec 2>file; ./static; :"]);
+    assert_eq!(texts(&command.output().unwrap()).1, "");
+    assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "");
+}
+
+#[test]
+fn nothing_is_said_of_what_the_host_refuses() {
+    let place = Place::new();
+    fs::copy(place.path().join("static"), place.path().join("plain")).unwrap();
+    fs::set_permissions(place.path().join("plain"), fs::Permissions::from_mode(0o644)).unwrap();
+    for options in [&["--stats"][..], &["--stats", "--require"]] {
+        let (out, error) = place.shell(options, "./missing; echo $?; ./plain; echo $?; ./plain/x; echo $?");
+        assert_eq!(out, "127\n126\n127\n", "{error}");
+        assert!(
+            !error.contains("entresol: ./") && !error.contains("natively") && !error.contains("refused"),
+            "{error}"
+        );
+    }
+}
+
+/// A pipe: its reading and its writing end.
+fn pipe() -> (OwnedFd, OwnedFd) {
+    let (read, write) = std::io::pipe().unwrap();
+    (read.into(), write.into())
+}
+
+#[test]
+fn an_error_stream_that_nobody_reads_neither_ends_nor_delays_the_program() {
+    let place = Place::new();
+    let (read, write) = pipe();
+    drop(read);
+    let program = ["sh", "-c", "trap 'echo PIPE' PIPE; ./static; echo $?; exec ./static"];
+    let answer = place.command(&[], &program).stderr(write).output().unwrap();
+    assert_eq!((answer.status.code(), texts(&answer).0.as_str()), (Some(42), "42\n"));
+
+    let (read, write) = pipe();
+    // SAFETY: a descriptor of this test's.
+    unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    let mut full = fs::File::from(write.try_clone().unwrap());
+    while full.write(&[b'x'; 4096]).is_ok() {}
+    // SAFETY: as above.
+    unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, 0) };
+    let answer = place.command(&[], &program).stderr(write).output().unwrap();
+    assert_eq!((answer.status.code(), texts(&answer).0.as_str()), (Some(42), "42\n"));
+    drop(read);
+}
+
+#[test]
+fn the_summary_counts_them_with_reasons() {
+    let place = Place::new();
+    let script =
+        "./static; ./static 2>/dev/null; sh -c './static; ./go; :'; ./static & wait; cp /bin/true copy; ./copy; :";
+    let (_, error) = place.shell(&["--stats", "--no-note"], script);
+    assert!(error.contains("\n  ran natively   4 statically linked; 1 a Go program\n"), "{error}");
+    let (_, error) = place.shell(&["--stats"], "/bin/true; :");
+    assert!(!error.contains("natively"), "{error}");
+    let (_, error) = place.shell(&["--stats", "--require"], "./static; exec ./go");
+    assert!(error.contains("\n  refused        1 statically linked; 1 a Go program\n"), "{error}");
+}
+
+#[test]
+fn what_is_required_does_not_run_natively() {
+    let place = Place::new();
+    let (out, error) = place.shell(&["--require"], "./static; echo $?; env ./go; echo $?; /bin/echo in");
+    assert_eq!(out, "126\n126\nin\n", "{error}");
+    for (program, why) in [("./static", "statically linked"), ("./go", "a Go program")] {
+        assert!(error.contains(&format!("entresol: {program} {REFUSED}: {why}\n")), "{error}");
+    }
+    // By its own exec, and by those that look for it on a path.
+    fs::create_dir(place.path().join("folder")).unwrap();
+    place.copy("/bin/true", "folder/static", 0o755);
+    let (out, error) = place.shell(&["--require"], "PATH=$PWD:$PWD/folder:$PATH; env static; echo $?; exec ./static");
+    assert_eq!(out, "126\n", "{error}");
+    assert_eq!(error.matches(REFUSED).count(), 2, "{error}");
+
+    let answer = place.command(&["--require"], &["./static"]).output().unwrap();
+    assert_eq!(answer.status.code(), Some(125));
+    assert!(texts(&answer).1.contains("statically linked"));
+    let answer = place.command(&["--require", "--fallback=native"], &["./static"]).output().unwrap();
+    assert_eq!(answer.status.code(), Some(125));
+    assert!(texts(&answer).1.contains("cannot be used with"));
+}
+
+/// A file without a form is the shell's, as it is natively.
+#[test]
+fn what_is_required_may_be_a_script_without_a_first_line() {
+    let place = Place::new();
+    fs::write(
+        place.path().join("script"),
+        "echo script; grep -c /libentresol- /proc/self/maps >/dev/null && echo in\n",
+    )
+    .unwrap();
+    fs::set_permissions(place.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    let (out, error) = place.shell(&["--require"], "env ./script");
+    assert_eq!((out.as_str(), error.as_str()), ("script\nin\n", ""));
+}
+
+#[test]
+fn posix_spawn_is_told() {
+    let place = Place::new();
+    let script = "import os\n\
+        try: os.posix_spawn('./static', ['static'], os.environ)\n\
+        except OSError as error: print(error.errno)\n\
+        print(os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)[1])";
+    let answer = place.command(&["--require"], &["python3", "-c", script]).output().unwrap();
+    let (out, error) = texts(&answer);
+    assert_eq!(out, format!("{}\n0\n", libc::EPERM), "{error}");
+    assert!(error.contains(REFUSED), "{error}");
+}
+
+/// A mark counts where it changes something.
+#[test]
+fn set_id_programs_of_the_same_user_are_entered() {
+    let place = Place::new();
+    place.copy("/bin/cat", "marked", 0o4755);
+    let (out, error) = place.shell(&[], "./marked /proc/self/maps | grep -c /libentresol- >/dev/null && echo in");
+    assert_eq!((out.as_str(), error.as_str()), ("in\n", ""));
+}
+
+#[test]
+fn a_program_by_a_descriptor_that_only_names_it_is_entered() {
+    let place = Place::new();
+    let script = |file: &str| {
+        format!("import os; os.execve(os.open('{file}', os.O_PATH), ['cat', '/proc/self/maps'], os.environ)")
+    };
+    let answer = place.command(&[], &["python3", "-c", &script("/bin/cat")]).output().unwrap();
+    let (out, error) = texts(&answer);
+    assert!(out.contains("/libentresol-") && error.is_empty(), "{error}");
+    let answer = place.command(&[], &["python3", "-c", &script("static")]).output().unwrap();
+    let (_, error) = texts(&answer);
+    let name = fs::canonicalize(place.path().join("static")).unwrap();
+    assert!(error.contains(&format!("{} {SAID}", name.display())), "{error}");
+}
+
+/// `ps` removes what a killed process leaves.
+#[test]
+fn nothing_stays_behind_a_killed_program() {
+    let place = Place::new();
+    place.shell(&["--no-note"], "./static; sh -c 'kill -KILL $PPID'; :");
+    assert_eq!(place.left().len(), 1);
+    let answer =
+        Command::new(env!("CARGO_BIN_EXE_entresol")).arg("ps").env("XDG_CACHE_HOME", place.path()).output().unwrap();
+    assert!(answer.status.success(), "{answer:?}");
+    assert_eq!(place.left(), [""; 0].map(PathBuf::from));
+}
+
+/// The image is another user's then.
+#[test]
+fn after_a_change_of_user() {
+    let place = Place::new();
+    // SAFETY: has no effect.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'id -u'; echo $?";
+    let (out, error) = place.shell(&[], script);
+    assert_eq!(out, "65534\n0\n", "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.contains(&format!("/sh {SAID}: this user may not read Entresol's library")), "{error}");
+    let (_, error) = place.shell(&["--stats"], script);
+    assert!(error.contains("  changed user   1 process: what it executes runs natively and is not counted"), "{error}");
+    let (_, error) = place.shell(&["--stats"], "setpriv --reuid=0 true; :");
+    assert!(!error.contains("changed user"), "{error}");
+    let (out, error) = place.shell(&["--require"], script);
+    assert_eq!(out, "126\n", "{error}");
+    assert!(error.contains(&format!("/sh {REFUSED}: this user may not read Entresol's library")), "{error}");
+}

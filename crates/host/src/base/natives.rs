@@ -1,0 +1,345 @@
+//! Programs that a process under Entresol executes and that the image cannot enter: they run natively, and that is never
+//! silent.
+//!
+//! The processes that descend from one `entresol run` are a *tree*. They share a file beside the image to which each such exec
+//! adds a byte. So one of them says so on the error stream, `--stats` counts all, and a process that does neither pays
+//! nothing. The file's name has the tree's first process and the moment of its start. That process removes it at its end; if it
+//! is killed, `entresol ps` does.
+//!
+//! | byte | meaning |
+//! |---|---|
+//! | [`RAN`] + reason | an exec that ran natively, or was refused (`--require`) |
+//! | [`SAID`] + reason | the same; the process could tell the user. The first of these does |
+//! | [`BACK`] + reason | the host refused such an exec: take one back |
+//! | [`CHANGED`] | a process changed its user to one that may not read the image, so that it executes others natively |
+//! | [`STAYED`] | it did not after all |
+//!
+//! No process keeps the file open or mapped, because one that changes its user must keep nothing of the former user's. A
+//! process that cannot reach the file any more says what it executes natively itself.
+
+use crate::base::os::{self, nr};
+use crate::base::report::Text;
+use abi::args::{CLOCK_BOOTTIME, O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR, R_OK, SEEK_CUR};
+use abi::{Errno, Signal};
+use alloc::vec::Vec;
+use arch::syscall;
+use core::fmt::Write;
+use kernel::Call;
+use sync::atomic::{AtomicBool, Ordering::*};
+
+/// Why the image cannot enter what is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "`words` says what each means")]
+pub enum Reason {
+    Static,
+    ThirtyTwoBit,
+    OtherProcessor,
+    Musl,
+    OtherLoader,
+    Go,
+    Malformed,
+    Privileged,
+    Unreadable,
+    Secure,
+    ImageForbidden,
+    ImageMissing,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 12] = [
+        Reason::Static,
+        Reason::ThirtyTwoBit,
+        Reason::OtherProcessor,
+        Reason::Musl,
+        Reason::OtherLoader,
+        Reason::Go,
+        Reason::Malformed,
+        Reason::Privileged,
+        Reason::Unreadable,
+        Reason::Secure,
+        Reason::ImageForbidden,
+        Reason::ImageMissing,
+    ];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::Static => "statically linked",
+            Reason::ThirtyTwoBit => "a 32-bit program",
+            Reason::OtherProcessor => "made for another processor",
+            Reason::Musl => "linked with musl",
+            Reason::OtherLoader => "loaded by another dynamic linker than glibc's",
+            Reason::Go => "a Go program",
+            Reason::Malformed => "no proper ELF program",
+            Reason::Privileged => "set-user-ID, set-group-ID or with capabilities of its own",
+            Reason::Unreadable => "executable, but not readable",
+            Reason::Secure => "the effective user or group is not the real one",
+            Reason::ImageForbidden => "this user may not read Entresol's library",
+            Reason::ImageMissing => "Entresol's library is gone, or not below this root folder",
+        }
+    }
+}
+
+const RAN: u8 = b'a';
+const SAID: u8 = b'A';
+const BACK: u8 = b'!';
+const CHANGED: u8 = b'~';
+const STAYED: u8 = b'-';
+
+/// What the processes of a tree did so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// How many execs ran natively or were refused, by [`Reason::ALL`].
+    pub execs: [u32; Reason::ALL.len()],
+    /// How many processes changed their user to one that may not read the image.
+    pub changes: u32,
+}
+
+impl Counts {
+    fn add(&mut self, byte: u8) {
+        let of = |first: u8| byte.checked_sub(first).map(usize::from).filter(|&i| i < Reason::ALL.len());
+        if let Some(reason) = of(RAN).or_else(|| of(SAID)) {
+            self.execs[reason] = self.execs[reason].saturating_add(1);
+        } else if let Some(reason) = of(BACK) {
+            self.execs[reason] = self.execs[reason].saturating_sub(1);
+        } else if byte == CHANGED {
+            self.changes = self.changes.saturating_add(1);
+        } else if byte == STAYED {
+            self.changes = self.changes.saturating_sub(1);
+        }
+    }
+}
+
+/// What the processes of a tree have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tree {
+    /// Its first process.
+    pub root: i32,
+    /// When that began, in nanoseconds since the host's start.
+    pub began: u64,
+    /// The file that was the error stream then, by device and inode; zeroes: none.
+    pub stream: [u64; 2],
+}
+
+impl Tree {
+    /// That of this process, the first one.
+    pub fn begin() -> Tree {
+        let stream = os::file_of(2).unwrap_or_default();
+        Tree { root: os::getpid(), began: os::clock_gettime(CLOCK_BOOTTIME).0, stream }
+    }
+}
+
+/// What is to happen if an exec would run natively.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wishes {
+    /// The processes that share these.
+    pub tree: Tree,
+    /// The user is told (`--no-note`).
+    pub note: bool,
+    /// It fails (`--require`).
+    pub refuse: bool,
+}
+
+/// This process's part.
+#[derive(Debug)]
+pub struct Natives {
+    wishes: Wishes,
+    is_root: bool,
+    /// The image's path, with a zero at its end.
+    image: Vec<u8>,
+    /// The process has changed its user.
+    changed: AtomicBool,
+    /// The user was told by this process: it may be unable to reach the file, or have removed it for an exec that failed.
+    said: AtomicBool,
+}
+
+impl Natives {
+    pub(crate) fn new(wishes: Wishes, loader: &[u8]) -> Natives {
+        let image = loader.split(|&b| b == b'=').nth(1).unwrap_or(&[0]).to_vec();
+        let is_root = wishes.tree.root == os::getpid();
+        Natives { wishes, is_root, image, changed: AtomicBool::new(false), said: AtomicBool::new(false) }
+    }
+
+    /// Such an exec fails.
+    pub fn are_refused(&self) -> bool {
+        self.wishes.refuse
+    }
+
+    /// The exec of `file` is about to run natively, or fails for that reason.
+    pub(crate) fn add(&self, reason: Reason, file: &[u8]) {
+        let says = (self.wishes.note || self.wishes.refuse) && self.has_stream();
+        let first = if says { SAID } else { RAN };
+        let is_first = self.append(first + reason as u8);
+        let mut line = Text::<1024>::default();
+        let (name, why) = (Name(file), reason.words());
+        if says && self.wishes.refuse {
+            let _ = writeln!(line, "entresol: {name} is not executed (--require): {why}");
+        } else if says && is_first.unwrap_or(true) && !self.said.swap(true, Relaxed) {
+            let _ = writeln!(
+                line,
+                "entresol: {name} runs natively, not under Entresol: {why} (said once; --require forbids it, --no-note \
+                 hides this)"
+            );
+        }
+        let line = line.as_bytes();
+        if !line.is_empty() {
+            // SAFETY: the host reads the bytes.
+            without_signals(|| unsafe { syscall!(nr::WRITE, 2, line.as_ptr(), line.len()) });
+        }
+    }
+
+    /// The host has refused it.
+    pub(crate) fn take_back(&self, reason: Reason) {
+        self.append(BACK + reason as u8);
+    }
+
+    /// Makes a call that may change this thread's user. Whether it does is noted before, because that cannot be done afterwards, and
+    /// once for all threads of the process.
+    pub(crate) fn around_change<T>(&self, call: &Call, change: impl FnOnce() -> T) -> T {
+        const KEEP: u32 = u32::MAX;
+        let changes = matches!(call.nr, nr::SETUID | nr::SETREUID | nr::SETRESUID)
+            && ![KEEP, os::getuid()].contains(&(call.args[0] as u32));
+        if !changes || self.changed.swap(true, Relaxed) {
+            return change();
+        }
+        self.append(CHANGED);
+        let result = change();
+        if self.can_read_image() {
+            self.append(STAYED);
+            self.changed.store(false, Relaxed);
+        }
+        result
+    }
+
+    fn can_read_image(&self) -> bool {
+        // SAFETY: the path ends with a zero.
+        unsafe { syscall!(nr::ACCESS, self.image.as_ptr(), R_OK) == 0 }
+    }
+
+    /// What the tree did so far.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        let Ok(fd) = os::open(self.file().as_bytes(), O_NOFOLLOW, 0) else { return counts };
+        let mut bytes = [0; 512];
+        loop {
+            let len = os::read(fd, &mut bytes);
+            bytes[..len].iter().for_each(|&byte| counts.add(byte));
+            if len == 0 {
+                break;
+            }
+        }
+        os::close(fd);
+        counts
+    }
+
+    /// The first process of the tree ends, or runs natively itself from now on.
+    pub(crate) fn end(&self) {
+        if self.is_root {
+            // SAFETY: the path is a string of ours.
+            unsafe { syscall!(nr::UNLINK, self.file().as_bytes().as_ptr()) };
+        }
+    }
+
+    /// The file's path, with a zero at its end.
+    fn file(&self) -> Text<256> {
+        let mut path = Text::default();
+        let folder = self.image.iter().rposition(|&b| b == b'/').map_or(&[][..], |slash| &self.image[..slash]);
+        folder.iter().for_each(|&b| path.push(b));
+        let _ = write!(path, "/natives-{}-{:x}\0", self.wishes.tree.root, self.wishes.tree.began);
+        path
+    }
+
+    /// Adds a byte. Whether no earlier one says that the user was told; `None` if the file cannot be reached.
+    fn append(&self, byte: u8) -> Option<bool> {
+        let fd = os::open(self.file().as_bytes(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600).ok()?;
+        // SAFETY: the host reads one byte of ours.
+        let written = without_signals(|| unsafe { syscall!(nr::WRITE, fd, &raw const byte, 1) });
+        // SAFETY: has no effect: how far the file goes with that byte.
+        let end = unsafe { syscall!(nr::LSEEK, fd, 0, SEEK_CUR) };
+        let is_first = (written == 1).then(|| !has_said(fd, end - 1));
+        os::close(fd);
+        is_first
+    }
+
+    /// Whether descriptor 2 is the error stream that the tree began with, and takes a line without a wait.
+    fn has_stream(&self) -> bool {
+        let stream = self.wishes.tree.stream;
+        stream != [0; 2] && os::file_of(2) == Some(stream) && os::becomes_ready(2, true, 0)
+    }
+}
+
+/// Whether a byte before that offset says that the user was told.
+fn has_said(fd: i32, end: isize) -> bool {
+    let (mut at, mut bytes) = (0, [0u8; 512]);
+    while at < end {
+        let len = bytes.len().min((end - at) as usize);
+        // SAFETY: the buffer is ours and as long as said.
+        let read = unsafe { syscall!(nr::PREAD64, fd, bytes.as_mut_ptr(), len, at) };
+        if read <= 0 {
+            break;
+        }
+        if bytes[..read as usize].iter().any(u8::is_ascii_uppercase) {
+            return true;
+        }
+        at += read;
+    }
+    false
+}
+
+/// Makes a write whose refusal comes with a signal (`SIGPIPE`, `SIGXFSZ`), or which a terminal stops background jobs for: the
+/// program must not see that.
+fn without_signals(write: impl FnOnce() -> isize) -> isize {
+    let set = [Signal::PIPE, Signal::XFSZ, Signal::TTOU].iter().fold(0u64, |set, signal| set | 1 << (signal.raw() - 1));
+    let before = os::sigprocmask(0, set);
+    let result = write();
+    if [Errno::EPIPE.to_ret(), Errno::EFBIG.to_ret()].contains(&result) {
+        let now = [0u64; 2];
+        // SAFETY: set and time are ours.
+        unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+    }
+    os::sigprocmask(2, before);
+    result
+}
+
+/// A file's name in a line of text.
+struct Name<'a>(&'a [u8]);
+
+impl core::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for part in self.0.utf8_chunks() {
+            part.valid().chars().try_for_each(|c| f.write_char(if c.is_control() { '?' } else { c }))?;
+            if !part.invalid().is_empty() {
+                f.write_char('?')?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_and_taken_back() {
+        let mut counts = Counts::default();
+        let bytes = [RAN, SAID + 5, RAN + 5, BACK + 5, CHANGED, CHANGED, STAYED, BACK + 7, RAN + 12, SAID + 12, 0, 255];
+        bytes.iter().for_each(|&byte| counts.add(byte));
+        let mut execs = [0; 12];
+        (execs[0], execs[5]) = (1, 1);
+        assert_eq!(counts, Counts { execs, changes: 1 });
+    }
+
+    #[test]
+    fn reasons_are_numbered_as_they_are_listed() {
+        assert!(Reason::ALL.into_iter().enumerate().all(|(number, reason)| number == reason as usize));
+        assert!(Reason::ALL.len() <= usize::from(STAYED - BACK), "no two bytes are the same");
+    }
+
+    #[test]
+    fn a_name_is_one_line() {
+        use alloc::format;
+        assert_eq!(format!("{}", Name(b"a\nb\x1b[1m\xffc\xc3\xa9")), "a?b?[1m?c\u{e9}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Whether the image can come up in what is executed. The rule about files is [`program::inspect`], by which `entresol run`
+//! decides, too; here it is asked by a process that may have changed its user, and in the middle of a call.
+
+use crate::base::handover::Handover;
+use crate::base::natives::Reason;
+use crate::base::os::{self, nr};
+use crate::base::report::Text;
+use abi::Errno;
+use abi::args::{AT_FDCWD, O_CLOEXEC, O_NOCTTY, O_NONBLOCK, PR_GET_NO_NEW_PRIVS, R_OK};
+use alloc::vec::Vec;
+use arch::{syscall, user};
+use core::fmt::Write;
+use kernel::Call;
+use patch::program;
+
+/// The most bytes of a name that are told the user.
+const NAME_MAX: usize = 400;
+
+/// What becomes of an exec.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// The image comes up in the program, unless the host refuses the call.
+    In,
+    /// The program runs natively.
+    Around(Obstacle),
+    /// The caller may not execute it: the host says why.
+    Nowhere,
+    /// Neither an ELF file nor a script: the host refuses it with this error, unless `binfmt_misc` has an interpreter for it.
+    Unknown(Errno),
+    /// There was no descriptor or memory to look at the file.
+    Unseen(Errno),
+}
+
+/// Why the image cannot enter, and which file's fault that is.
+#[derive(Debug)]
+pub(crate) struct Obstacle {
+    pub reason: Reason,
+    pub file: Vec<u8>,
+}
+
+/// A file as a call names it.
+pub(crate) struct File {
+    dir: isize,
+    path: u64,
+    /// `dir` is the file.
+    empty_path: bool,
+}
+
+impl File {
+    /// That of an `execve` or `execveat`.
+    pub(crate) fn of(call: &Call) -> File {
+        const EMPTY_PATH: u64 = 0x1000;
+        match call.nr {
+            nr::EXECVE => File { dir: AT_FDCWD as isize, path: call.args[0], empty_path: false },
+            _ => {
+                let (path, mut first) = (call.args[1], [0]);
+                let is_empty = user::read(path, &mut first).is_ok() && first == [0];
+                let empty_path = is_empty && call.args[4] & EMPTY_PATH != 0;
+                File { dir: call.args[0] as i32 as isize, path, empty_path }
+            }
+        }
+    }
+
+    /// An interpreter's; the path has a zero at its end.
+    fn at(path: &[u8]) -> File {
+        File { dir: AT_FDCWD as isize, path: path.as_ptr() as u64, empty_path: false }
+    }
+
+    /// Whether the caller may execute it: otherwise the host says why not.
+    fn is_executable(&self) -> bool {
+        const X_OK: u64 = 1;
+        // SAFETY: the path is the program's, or a string of ours.
+        self.empty_path || unsafe { syscall!(nr::FACCESSAT, self.dir, self.path, X_OK) == 0 }
+    }
+
+    /// Opens it, or answers the host's error.
+    fn open(&self) -> Result<i32, isize> {
+        // A FIFO is not waited for, and no terminal becomes the session's.
+        const FLAGS: u64 = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+        if self.empty_path {
+            return os::open(self.link().as_bytes(), FLAGS, 0);
+        }
+        // SAFETY: the path is the program's, or a string of ours.
+        let fd = unsafe { syscall!(nr::OPENAT, self.dir, self.path, FLAGS, 0) };
+        if fd < 0 { Err(fd) } else { Ok(fd as i32) }
+    }
+
+    /// Where `/proc` has the file that a descriptor is of; it may be one that cannot be read from (O_PATH).
+    fn link(&self) -> Text<40> {
+        let mut link = Text::default();
+        let _ = write!(link, "/proc/self/fd/{}\0", self.dir);
+        link
+    }
+
+    fn name(&self) -> Vec<u8> {
+        let mut name = [0; NAME_MAX];
+        let len = if self.empty_path {
+            // SAFETY: a string and a buffer of ours.
+            unsafe { syscall!(nr::READLINK, self.link().as_bytes().as_ptr(), name.as_mut_ptr(), NAME_MAX) }
+        } else {
+            let ends = |i: &usize| user::read(self.path + *i as u64, &mut name[*i..=*i]).is_err() || name[*i] == 0;
+            (0..NAME_MAX).find(ends).unwrap_or(NAME_MAX) as isize
+        };
+        name[..usize::try_from(len).unwrap_or(0)].to_vec()
+    }
+}
+
+/// What becomes of the exec of a file.
+pub(crate) fn look(handover: &Handover, file: &File) -> Way {
+    match of_caller(handover) {
+        Some(reason) if file.is_executable() => Way::Around(Obstacle { reason, file: file.name() }),
+        Some(_) => Way::Nowhere,
+        None => of_file(file, 0),
+    }
+}
+
+/// Why the image cannot enter any program that the caller executes.
+fn of_caller(handover: &Handover) -> Option<Reason> {
+    if is_privileged() {
+        return Some(Reason::Secure);
+    }
+    let loader = &handover.loader;
+    let path = loader.iter().position(|&b| b == b'=').map_or(&loader[..], |i| &loader[i + 1..]);
+    // The dynamic linker would complain of an image that it cannot open on the program's error stream.
+    // SAFETY: the path ends with a zero.
+    match unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) } {
+        0 => None,
+        error if error == Errno::ENOENT.to_ret() => Some(Reason::ImageMissing),
+        _ => Some(Reason::ImageForbidden),
+    }
+}
+
+/// Whether any program that the caller executes runs in secure-execution mode: its effective ids are not its real ones
+/// (`cap_bprm_creds_from_file`). The loader ignores the image then, and our options would be left to the program.
+fn is_privileged() -> bool {
+    let (mut users, mut groups) = ([0u32; 3], [0u32; 3]);
+    // SAFETY: the host fills our words.
+    unsafe {
+        let [real, effective, saved] = users.each_mut().map(|id| &raw mut *id);
+        syscall!(nr::GETRESUID, real, effective, saved);
+        let [real, effective, saved] = groups.each_mut().map(|id| &raw mut *id);
+        syscall!(nr::GETRESGID, real, effective, saved);
+    }
+    users[0] != users[1] || groups[0] != groups[1]
+}
+
+/// What becomes of an exec by a caller that may be entered: by the file, or by the interpreter that a script names.
+fn of_file(file: &File, depth: usize) -> Way {
+    let around =
+        |reason| if file.is_executable() { Way::Around(Obstacle { reason, file: file.name() }) } else { Way::Nowhere };
+    let found = match file.open() {
+        Ok(fd) => {
+            let found = inspect(fd);
+            os::close(fd);
+            found
+        }
+        Err(error) if error == Errno::EACCES.to_ret() => return around(Reason::Unreadable),
+        Err(error) => {
+            let scarce = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM].into_iter().find(|e| e.to_ret() == error);
+            return scarce.map_or(Way::Nowhere, Way::Unseen);
+        }
+    };
+    match found {
+        Found::Program(None) => Way::In,
+        Found::Program(Some(reason)) => around(reason),
+        Found::Script(interpreter) if depth < program::SCRIPT_DEPTH_MAX => of_file(&File::at(&interpreter), depth + 1),
+        // ELOOP.
+        Found::Script(_) => Way::Nowhere,
+        Found::Other => Way::Unknown(Errno::ENOEXEC),
+    }
+}
+
+enum Found {
+    Program(Option<Reason>),
+    /// The interpreter's path, with a zero at its end.
+    Script(Vec<u8>),
+    Other,
+}
+
+fn inspect(fd: i32) -> Found {
+    let mut read = |at: u64, to: &mut [u8]| {
+        // SAFETY: the buffer is ours and as long as said.
+        let n = unsafe { syscall!(nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
+        usize::try_from(n).unwrap_or(0)
+    };
+    let mut head = [0; program::HEAD_LEN];
+    let len = read(0, &mut head);
+    match program::content(&head[..len]) {
+        program::Content::Elf if gives_rights(fd) => Found::Program(Some(Reason::Privileged)),
+        program::Content::Elf => Found::Program(program::inspect(&mut read).err().map(Reason::from)),
+        program::Content::Script(name) => Found::Script([name, &[0]].concat()),
+        program::Content::Other => Found::Other,
+    }
+}
+
+/// Whether a file gives rights to the one that executes it: by its mode, or by capabilities of its own (`capabilities(7)`), if
+/// these count here (`mnt_may_suid` and `no_new_privs` in fs/exec.c). Root's own rights grow by neither.
+fn gives_rights(fd: i32) -> bool {
+    const ST_NOSUID: u64 = 2;
+    let Some(stat) = os::status(fd) else { return false };
+    let (mode, owner, group) = (stat[3] as u32, (stat[3] >> 32) as u32, stat[4] as u32);
+    // SAFETY: a string of ours; the value's size is asked for only.
+    let (me, mine) = unsafe { (syscall!(nr::GETUID) as u32, syscall!(nr::GETGID) as u32) };
+    let marked = program::set_id_mark(mode, (owner, group), (me, mine)).is_some();
+    // SAFETY: a string of ours; the value's size is asked for only.
+    let capable = || unsafe { syscall!(nr::FGETXATTR, fd, c"security.capability".as_ptr(), 0, 0) } > 0;
+    if !marked && (me == 0 || !capable()) {
+        return false;
+    }
+    let mut system = [0u64; 15];
+    // SAFETY: `struct statfs` has 120 bytes; `f_flags` is its eleventh word.
+    let (found, bound) = unsafe {
+        (syscall!(nr::FSTATFS, fd, system.as_mut_ptr()), syscall!(nr::PRCTL, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))
+    };
+    bound != 1 && !(found == 0 && system[10] & ST_NOSUID != 0)
+}
+
+impl From<program::Obstacle> for Reason {
+    fn from(obstacle: program::Obstacle) -> Reason {
+        match obstacle {
+            program::Obstacle::Static => Reason::Static,
+            program::Obstacle::ThirtyTwoBit => Reason::ThirtyTwoBit,
+            program::Obstacle::OtherProcessor => Reason::OtherProcessor,
+            program::Obstacle::Musl => Reason::Musl,
+            program::Obstacle::OtherLoader(_) => Reason::OtherLoader,
+            program::Obstacle::Go => Reason::Go,
+            program::Obstacle::Malformed(_) => Reason::Malformed,
+        }
+    }
+}
