@@ -8,11 +8,11 @@
 //!
 //! | byte | meaning |
 //! |---|---|
-//! | [`RAN`] + reason | an exec that ran natively, or was refused (`--require`) |
-//! | [`SAID`] + reason | the same; the process could tell the user. The first of these does |
-//! | [`BACK`] + reason | the host refused such an exec: take one back |
-//! | [`CHANGED`] | a process changed its user to one that may not read the image, so that it executes others natively |
-//! | [`STAYED`] | it did not after all |
+//! | `RAN` + reason | an exec that ran natively, or was refused (`--require`) |
+//! | `SAID` + reason | the same; the process could tell the user. The first of these does |
+//! | `BACK` + reason | the host refused such an exec: take one back |
+//! | `CHANGED` | a process changed its user to one that may not read the image, so that it executes others natively |
+//! | `STAYED` | it did not after all |
 //!
 //! No process keeps the file open or mapped, because one that changes its user must keep nothing of the former user's. A
 //! process that cannot reach the file any more says what it executes natively itself.
