@@ -130,6 +130,21 @@ pub fn init(buffer: &mut [u8]) {
     buffer[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
 }
 
+/// The component of protection keys.
+const PKRU: u32 = 9;
+
+/// Makes a buffer stand for the state that a handler begins with: the initial one, with the host's default rights for
+/// protection keys, which allow key 0 alone (`init_pkru_value`).
+pub fn init_for_handler(buffer: &mut [u8]) {
+    const KEY_0_ALONE: u32 = 0x5555_5554;
+    init(buffer);
+    if features() & 1 << PKRU != 0 {
+        let at = __cpuid_count(0xd, PKRU).ebx as usize;
+        buffer[at..at + 4].copy_from_slice(&KEY_0_ALONE.to_le_bytes());
+        claim_components(buffer, 1 << PKRU);
+    }
+}
+
 /// Which components a buffer holds.
 pub fn components(buffer: &[u8]) -> u64 {
     let mut word = [0; 8];

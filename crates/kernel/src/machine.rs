@@ -54,7 +54,7 @@ pub enum Transfer {
     ToFrame(u64),
     /// From a frame's area at this address, as far as it can be restored.
     FromFrame(u64, Restorable),
-    /// The thread gets the initial state.
+    /// The thread gets the state that a handler begins with.
     Initial,
 }
 

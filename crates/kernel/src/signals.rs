@@ -408,6 +408,9 @@ impl<M: Machine> Kernel<M> {
             self.m.write(plan.fpstate + at, &magic).ok()?;
         }
         self.m.write(plan.frame, &plan.bytes(delivery, interrupted)).ok()?;
+        // The handler begins with the initial state (`fpu__clear_user_states` in `handle_signal`): above all with empty x87
+        // registers, which its calls rely on, and so do threads that are switched to there.
+        self.m.move_extended_state(t, Transfer::Initial).ok()?;
         Some(plan.entry(delivery, interrupted))
     }
 

@@ -4,6 +4,7 @@
 #include "../check.h"
 #include <fenv.h>
 #include <setjmp.h>
+#include <sys/time.h>
 #include <ucontext.h>
 
 static void install(int signal, void (*handler)(int, siginfo_t *, void *), int flags) {
@@ -228,6 +229,54 @@ CASE(computation_is_not_disturbed) {
   stop = true;
   for (int i = 0; i < 3; i++) finish(threads[i]);
   say("wrong results %lu", (unsigned long)wrong);
+}
+
+struct started {
+  uint16_t x87[14];
+  uint32_t mxcsr;
+  uint64_t vectors[32];
+};
+static struct started at_start;
+static volatile sig_atomic_t starts;
+
+static void see_registers(int signal) {
+  (void)signal;
+  struct started s;
+  __asm__ volatile(".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n movdqu %%xmm\\n, 16*\\n(%0)\n .endr" ::"r"(s.vectors) : "memory");
+  __asm__ volatile("fnstenv %0\n fldcw %0\n stmxcsr %1" : "+m"(s.x87), "=m"(s.mxcsr));
+  at_start = s;
+  starts++;
+}
+
+static void say_registers(const char *how) {
+  uint64_t used = 0;
+  for (int i = 0; i < COUNT(at_start.vectors); i++) used |= at_start.vectors[i];
+  say("%s: x87 control %x tags %x, mxcsr %x, vectors %s", how, at_start.x87[0], at_start.x87[4], at_start.mxcsr, used ? "used" : "zero");
+}
+
+/* A handler begins with empty x87 registers and default modes, whatever it interrupts, and what it interrupts gets its own back. */
+CASE(initial_registers) {
+  struct sigaction action = {.sa_handler = see_registers};
+  need(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGALRM, &action, NULL) == 0);
+  uint32_t mxcsr = 0x7f80, before = 0x1f80;
+  long call = SYS_tgkill;
+  double left = 0;
+  __asm__ volatile(
+      "ldmxcsr %[up]\n pcmpeqd %%xmm7, %%xmm7\n .rept 8\n fld1\n .endr\n syscall\n .rept 7\n faddp\n .endr\n fstpl %[left]\n ldmxcsr %[before]"
+      : "+a"(call), [left] "=m"(left)
+      : "D"(getpid()), "S"(gettid()), "d"(SIGUSR1), [up] "m"(mxcsr), [before] "m"(before)
+      : "rcx", "r11", "memory", "xmm7", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)");
+  say_registers("by a call");
+  say("left %g", left);
+  struct itimerval timer = {{0, 0}, {0, 20000}};
+  int earlier = starts;
+  need(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+  __asm__ volatile("pcmpeqd %%xmm7, %%xmm7\n .rept 8\n fld1\n .endr\n 1: cmpl %[earlier], %[starts]\n je 1b\n .rept 7\n faddp\n .endr\n fstpl %[left]"
+                   : [left] "=m"(left)
+                   : [starts] "m"(starts), [earlier] "r"(earlier)
+                   : "memory", "xmm7", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)");
+  say_registers("in the middle of a computation");
+  say("left %g", left);
 }
 
 CASE(sigaction_refused) {

@@ -284,7 +284,10 @@ impl Machine for Host {
                         xstate::claim_components(bytes, used);
                     })
                 }
-                _ => Ok(()),
+                _ => {
+                    xstate::init_for_handler(bytes);
+                    Ok(())
+                }
             };
             // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
             if copied.is_err() {
