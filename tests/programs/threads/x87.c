@@ -55,3 +55,43 @@ CASE(free_in_those_that_are_woken) {
   close(ends[0]), close(ends[1]);
   say("all free");
 }
+
+static atomic_bool enough;
+static atomic_long computed, wrong;
+
+static void *compute(void *unused) {
+  volatile long double one = 1, ten = 10;
+  while (!enough) {
+    sched_yield();
+    if (one / ten != 0.1L) atomic_fetch_add(&wrong, 1);
+    atomic_fetch_add(&computed, 1);
+  }
+  return unused;
+}
+
+static void give_way(int signal) {
+  (void)signal;
+  for (int i = 0; i < 4; i++) sched_yield();
+}
+
+/* A handler that interrupts a computation with all registers in use gives the CPU to a thread that finds them free. */
+CASE(free_behind_a_handler_that_yields) {
+  struct sigaction action = {.sa_handler = give_way};
+  need(sigaction(SIGUSR1, &action, NULL) == 0);
+  pthread_t thread = start(compute, NULL);
+  for (int i = 0; i < 500; i++) {
+    long result = SYS_tgkill;
+    __asm__ volatile(
+        "fld1; fldl2t; fldl2e; fldpi; fldlg2; fldln2; fldz; fldpi\n\t"
+        "syscall\n\t"
+        "fninit"
+        : "+a"(result)
+        : "D"((long)getpid()), "S"((long)gettid()), "d"((long)SIGUSR1)
+        : "rcx", "r11", "memory");
+    must(result == 0);
+  }
+  while (computed == 0) sched_yield();
+  enough = true;
+  finish(thread);
+  say("wrong: %ld", (long)wrong);
+}
