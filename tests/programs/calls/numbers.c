@@ -23,6 +23,8 @@ static const short left_out[] = {
     /* The program's memory, and what the C library needs. */
     SYS_munmap, SYS_mprotect, SYS_mmap, SYS_brk, SYS_mremap, SYS_remap_file_pages, SYS_madvise, SYS_pkey_mprotect,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_personality, SYS_prctl, 453, 462,
+    /* What an interrupted wait has left, which fork hands on. */
+    SYS_restart_syscall,
     /* Refused here (CAVEATS.md). */
     SYS_seccomp, SYS_unshare, SYS_setns,
 };
