@@ -139,10 +139,22 @@ pub fn init_for_handler(buffer: &mut [u8]) {
     const KEY_0_ALONE: u32 = 0x5555_5554;
     init(buffer);
     if features() & 1 << PKRU != 0 {
-        let at = __cpuid_count(0xd, PKRU).ebx as usize;
+        let at = offset_of_rights();
         buffer[at..at + 4].copy_from_slice(&KEY_0_ALONE.to_le_bytes());
         claim_components(buffer, 1 << PKRU);
     }
+}
+
+/// Where the rights for protection keys are in a buffer. The processor is asked once: virtual machines leave for that.
+fn offset_of_rights() -> usize {
+    static OFFSET: AtomicU32 = AtomicU32::new(0);
+    let known = OFFSET.load(Ordering::Relaxed);
+    if known != 0 {
+        return known as usize;
+    }
+    let offset = __cpuid_count(0xd, PKRU).ebx;
+    OFFSET.store(offset, Ordering::Relaxed);
+    offset as usize
 }
 
 /// Which components a buffer holds.

@@ -14,7 +14,7 @@ const FILES_MAX: usize = 20_000;
 /// The number of programs of a kind that are named.
 const NAMED: usize = 3;
 
-/// What was found in the folders of PATH.
+/// The programs in the folders of PATH.
 #[derive(Debug, Default)]
 pub struct Found {
     /// All programs.

@@ -1,4 +1,4 @@
-//! What a program executes and Entresol cannot enter: it runs natively, and that is said, counted, or refused.
+//! Programs that Entresol cannot enter run natively when a program executes them, and that is said, counted, or refused.
 
 use std::fs;
 use std::io::Write;
@@ -50,7 +50,7 @@ impl Place {
         command
     }
 
-    /// What `sh -c SCRIPT` writes to its streams.
+    /// The streams that `sh -c SCRIPT` writes.
     fn shell(&self, options: &[&str], script: &str) -> (String, String) {
         let answer = self.command(options, &["sh", "-c", script]).output().expect("the command starts");
         texts(&answer)

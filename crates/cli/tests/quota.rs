@@ -32,7 +32,7 @@ impl Drop for Group {
     }
 }
 
-/// What the command with these words says in the group.
+/// The output of the command with these arguments in the group.
 fn said_in(group: &Group, words: &str) -> String {
     let script = format!("echo $$ >{}/cgroup.procs && exec \"$0\" {words}", group.0.display());
     let mut command = Command::new("sh");

@@ -63,10 +63,10 @@ pub fn dispatch_on() {
     }
 }
 
-/// What a carrier needs while another one executes a program: a tick, a kick or a call that the host drops would never
-/// count as having come.
+/// The signals that a carrier needs while another one executes a program: a tick or a kick that the host drops would count as
+/// on its way for ever.
 pub(crate) const NEEDED_BY_CARRIERS: u64 = bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT);
-/// What a thread needs that makes calls meanwhile.
+/// The signals that a thread needs which makes calls meanwhile.
 pub(crate) const NEEDED_BY_THREADS: u64 = NEEDED_BY_CARRIERS | bit(SIGSYS);
 
 /// Actions of ours that the host has not got while a program is executed.
