@@ -4,6 +4,9 @@
 //! a single CPU and on four CPUs with a fast tick (`futex/wake_op@1`, `futex/wake_op@4`): cases share a process
 //! there, and what one leaves behind meets the next. With the directive `engines` it is run whole with each way of waiting for
 //! descriptors, too (`descriptors/readers@threads`), with `hardened` on hosts that are so (`signals/handlers@mdwe`). A file without cases is run whole in all three ways.
+//!
+//! `ENTRESOL_CORPUS=whole` runs every file whole in all three ways and no case by itself: all that is compared, in a third of the
+//! time, but a difference is told of the file and not of the case.
 
 use std::path::{Path, PathBuf};
 
@@ -54,11 +57,21 @@ struct Program {
 /// # Errors
 /// An unreadable file or a wrong directive.
 pub fn trials() -> Result<Vec<Trial>, String> {
+    let by_case = cases_wanted()?;
     let mut trials = Vec::new();
     for program in find(&places::programs())? {
-        trials.extend(program.trials());
+        trials.extend(program.trials(by_case));
     }
     Ok(trials)
+}
+
+/// Whether cases are run by themselves, too (`ENTRESOL_CORPUS`).
+fn cases_wanted() -> Result<bool, String> {
+    match std::env::var("ENTRESOL_CORPUS").as_deref() {
+        Err(_) | Ok("all") => Ok(true),
+        Ok("whole") => Ok(false),
+        Ok(other) => Err(format!("ENTRESOL_CORPUS={other}: all or whole")),
+    }
 }
 
 /// The sources of all programs, with what they say about themselves.
@@ -79,12 +92,13 @@ impl Program {
         Ok(Self { name: name.to_string_lossy().into_owned(), source, directives, cases })
     }
 
-    fn trials(&self) -> Vec<Trial> {
+    fn trials(&self, by_case: bool) -> Vec<Trial> {
         let mut trials = Vec::new();
-        for case in &self.cases {
+        let cases = if by_case { &self.cases[..] } else { &[] };
+        for case in cases {
             trials.push(self.trial(format!("{}::{case}", self.name), Some(case.clone()), DEFAULT));
         }
-        let mut ways = if self.cases.is_empty() { vec![DEFAULT] } else { Vec::new() };
+        let mut ways = if cases.is_empty() { vec![DEFAULT] } else { Vec::new() };
         if !self.directives.default_cpus_only {
             ways.extend([ONE_CPU, FOUR_CPUS]);
         }
