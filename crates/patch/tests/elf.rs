@@ -44,6 +44,23 @@ fn objects_for_other_machines() {
     assert_eq!(headers(b"\x7fELF").map(Iterator::count), Err(BadElf::Truncated));
 }
 
+#[test]
+fn a_segment_that_reaches_beyond_the_last_address_has_no_code() {
+    let mut file = loader();
+    let headers_at = usize::from(u16::from_le_bytes([file[32], file[33]]));
+    for (index, header) in headers(&loader()).unwrap().enumerate() {
+        if header.kind == ProgramHeader::LOAD && header.allows(ProgramHeader::EXECUTE) {
+            let address = headers_at + 56 * index + 16;
+            file[address..address + 8].copy_from_slice(&(u64::MAX - 4095).to_le_bytes());
+        }
+    }
+    let of_loader = loader();
+    assert_ne!(Object::of_file(&of_loader, 0).unwrap().code().count(), 0);
+    let object = Object::of_file(&file, 0).unwrap();
+    assert_eq!(object.code().count(), 0);
+    assert!(entresol_patch::record(&object, entresol_patch::Trust::LibC).unwrap().is_some());
+}
+
 /// The symbols that `readelf` lists: address and name without version.
 fn listed_symbols(path: &str) -> Option<Vec<(u64, String)>> {
     let output = Command::new("readelf").args(["-W", "--dyn-syms", path]).output().ok()?;

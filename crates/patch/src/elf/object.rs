@@ -22,9 +22,10 @@ impl<'a> Segments<'a> {
         Self::default()
     }
 
-    /// Adds a piece; beyond the sixteenth it is left out, and what lies in it is not found.
+    /// Adds a piece; nothing is found in one beyond the sixteenth, or in one that would reach beyond the last address.
     pub fn push(&mut self, address: u64, bytes: &'a [u8]) {
-        if let Some(piece) = self.pieces.get_mut(self.len) {
+        let fits = address.checked_add(bytes.len() as u64).is_some();
+        if let Some(piece) = self.pieces.get_mut(self.len).filter(|_| fits) {
             *piece = (address, bytes);
             self.len += 1;
         }
