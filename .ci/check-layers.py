@@ -9,8 +9,8 @@ import re
 import subprocess
 import sys
 
-# Room: (floor, pure). A room may use rooms of lower floors only.
-ROOMS = {
+# Crate: (layer, pure). A crate may use crates of lower layers only.
+CRATES = {
     "ids": (0, True),
     "abi": (1, True),
     "sync": (2, False),
@@ -143,43 +143,43 @@ def main():
             ["cargo", "metadata", "--no-deps", "--format-version", "1"], check=True, capture_output=True, text=True
         ).stdout
     )
-    # The folder names the room.
-    rooms = {package["name"]: pathlib.Path(package["manifest_path"]).parent for package in metadata["packages"]}
+    # The folder names the crate.
+    crates = {package["name"]: pathlib.Path(package["manifest_path"]).parent for package in metadata["packages"]}
     faults = []
     pure = 0
     for package in metadata["packages"]:
-        name = rooms[package["name"]].name
-        if name not in ROOMS:
+        name = crates[package["name"]].name
+        if name not in CRATES:
             faults.append(f"{name}: not in the table of {sys.argv[0]}")
             continue
-        floor, is_pure = ROOMS[name]
-        faults.extend(check_inside(name, rooms[package["name"]]))
+        layer, is_pure = CRATES[name]
+        faults.extend(check_inside(name, crates[package["name"]]))
         for dependency in package["dependencies"]:
             # Tests may look at anything.
-            if dependency["name"] not in rooms or dependency["kind"] == "dev":
+            if dependency["name"] not in crates or dependency["kind"] == "dev":
                 continue
-            other = rooms[dependency["name"]].name
-            if other in ROOMS and ROOMS[other][0] >= floor:
+            other = crates[dependency["name"]].name
+            if other in CRATES and CRATES[other][0] >= layer:
                 faults.append(f"{name} uses {other}: that arrow points up or sideways")
             if (name, other) in APART:
                 faults.append(f"{name} uses {other}: these two stand apart")
         if is_pure:
             pure += 1
-            text = (rooms[package["name"]] / "src/lib.rs").read_text()
+            text = (crates[package["name"]] / "src/lib.rs").read_text()
             for attribute in ("#![no_std]", "#![forbid(unsafe_code)]"):
                 if not re.search("^" + re.escape(attribute), text, re.MULTILINE):
                     faults.append(f"{name}: src/lib.rs lacks {attribute}")
             # What must ask the processor or the host is tested where unsafe code is at home.
-            beside = [file for folder in ("tests", "benches") for file in sorted((rooms[package["name"]] / folder).rglob("*.rs"))]
+            beside = [file for folder in ("tests", "benches") for file in sorted((crates[package["name"]] / folder).rglob("*.rs"))]
             for file in beside:
                 if re.search(r"^[^/\n]*\bunsafe\b", file.read_text(), re.MULTILINE):
-                    faults.append(f"{name}: {file.relative_to(rooms[package['name']])} has unsafe code")
+                    faults.append(f"{name}: {file.relative_to(crates[package['name']])} has unsafe code")
     words = len(pathlib.Path(metadata["workspace_root"], "ARCHITECTURE.md").read_text().split())
     if words > ARCHITECTURE_WORDS_MAX:
         faults.append(f"ARCHITECTURE.md has {words} words, {ARCHITECTURE_WORDS_MAX} may be")
     for fault in faults:
         print("FAILED ", fault)
-    print(f"{len(rooms)} crates, {pure} of them pure, {len(faults)} faults")
+    print(f"{len(crates)} crates, {pure} of them pure, {len(faults)} faults")
     return 1 if faults else 0
 
 

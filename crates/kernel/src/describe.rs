@@ -71,8 +71,14 @@ impl<M: Machine> Kernel<M> {
         Moment { now, monotonic: m.clock(Clock::Monotonic), real: m.clock(Clock::Realtime) }
     }
 
-    /// The thread in that slot; `None` if there is none, or no longer.
-    pub fn describe(&self, t: ThreadIdx, at: &Moment) -> Option<state::Thread> {
+    /// The thread in that slot; `None` if there is none, or no longer. `position` says where a thread without a CPU will
+    /// continue: instruction, stack and frame pointer. Its answer may be torn if the thread is resumed at the same moment.
+    pub fn describe(
+        &self,
+        t: ThreadIdx,
+        at: &Moment,
+        position: impl Fn(ThreadIdx) -> [u64; 3],
+    ) -> Option<state::Thread> {
         let thread = self.thread(t);
         let tid = thread.tid.load(Acquire);
         if tid == 0 {
@@ -87,7 +93,7 @@ impl<M: Machine> Kernel<M> {
             Place::Queued
         };
         let waits = if place == Place::Waiting { waits(thread, at) } else { Waits::default() };
-        let parked = if place == Place::Running { [0; 3] } else { self.m.parked(t) };
+        let parked = if place == Place::Running { [0; 3] } else { position(t) };
         let (attr, counts) = (self.sched.attr(t), self.sched.counts(t, at.now));
         let [pending, blocked] = self.signals_of(t);
         let (mask, usage) = (self.sched.affinity(t), Adjuster::new().adjust(self.thread_sample(t)));
@@ -157,18 +163,23 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Makes a snapshot of everything. Threads that live from its beginning to its end are all in it.
+    /// Makes a snapshot of everything. Threads that live from its beginning to its end are all in it. `position` is that of
+    /// [`Kernel::describe`].
     ///
     /// # Errors
     /// [`Full`] if the page has no memory; the last snapshot stands then.
-    pub fn snapshot<P: Memory>(&self, page: &mut Writer<P>) -> Result<(), Full> {
-        let (at, before) = (self.moment(), self.m.carrier_time());
+    pub fn snapshot<P: Memory>(
+        &self,
+        page: &mut Writer<P>,
+        position: impl Fn(ThreadIdx) -> [u64; 3],
+    ) -> Result<(), Full> {
+        let (at, before) = (self.moment(), self.carrier_time());
         page.begin()?;
         for i in 0..self.config.cpus {
             page.cpu(i, &self.describe_cpu(CpuId(i as u16), at.now))?;
         }
         for t in self.threads.living() {
-            if let Some(thread) = self.describe(t, &at)
+            if let Some(thread) = self.describe(t, &at, &position)
                 && !page.thread(&thread)?
             {
                 break;
@@ -181,7 +192,7 @@ impl<M: Machine> Kernel<M> {
         };
         let end = self.m.clock(Clock::Monotonic);
         // The host may have served others meanwhile.
-        let spent = before.zip(self.m.carrier_time()).map(|(before, after)| after - before);
+        let spent = before.zip(self.carrier_time()).map(|(before, after)| after - before);
         let cost = spent.unwrap_or(end - at.monotonic);
         page.finish(&Process {
             taken: at.monotonic,

@@ -79,7 +79,7 @@ pub use carried::Carried;
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
-pub use machine::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Times, Transfer};
+pub use machine::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Times, Transfer};
 pub use personality::{Capability, HostTimer, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;

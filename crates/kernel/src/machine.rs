@@ -62,7 +62,7 @@ pub enum Transfer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoMemory;
 
-/// A clock of the host that programs name in timeouts.
+/// A clock of the host: those that programs name in timeouts, and one of the machine's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// CLOCK_REALTIME.
@@ -73,6 +73,8 @@ pub enum Clock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
+    /// The CPU time that the host has given to the calling carrier (CLOCK_THREAD_CPUTIME_ID); 0 where nobody can tell.
+    Carrier,
 }
 
 /// CPU time that a process brings along.
@@ -98,7 +100,7 @@ pub struct Call {
     pub args: [u64; 6],
 }
 
-/// Something that happened on `cpu`, which calls.
+/// Something that happened; a CPU named in it is the caller's.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The position of its current thread belongs into the profile, for so much time.
@@ -118,6 +120,8 @@ pub enum Event<'a> {
     },
     /// It has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
     Serves(CpuId, Option<usize>),
+    /// A thread with these rights ([`Machine::identity`]) has ended and is no longer among the living.
+    Gone(u32),
     /// The program's user is to read this.
     Message(core::fmt::Arguments<'a>),
 }
@@ -152,7 +156,7 @@ pub trait Machine: Sync + Sized {
     /// Copies to the program; a prefix may have been written on a fault.
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
 
-    /// For traces, profiles and messages.
+    /// Tells the machine what has happened: for traces, profiles and messages, and for its own books.
     fn observe(&self, _event: Event<'_>) {}
 
     /// Reserves memory for the state of the thread in slot `t`.
@@ -176,30 +180,15 @@ pub trait Machine: Sync + Sized {
 
     /// Ends the host call in which `t` waits, if it does, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
-    /// Ends or stops the whole process by the host's default action for this signal. Returns when a stopped process
-    /// continues.
-    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal);
-    /// [`crate::Kernel::simple_stops`] has changed: when this returns, the host stops the process by no other signals. Or the
-    /// personality has set the action of SIGCHLD.
-    fn stops_changed(&self) {}
-    /// Where `t`, which has no CPU, will continue: instruction, stack and frame pointer. Callable at any time; the
-    /// answer is meaningless if it is resumed at the same moment.
-    fn parked(&self, _t: ThreadIdx) -> [u64; 3] {
-        [0; 3]
-    }
-    /// The number of the rights that `t` has at the machine, for [`Machine::thread_gone`].
+    /// Raises a signal of `t` at the host, which acts on it by default. Returns false if it was shown to a tracer that
+    /// suppressed it.
+    fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool;
+    /// The process treats signals differently: with `Some(signal)` its action, otherwise only
+    /// [`crate::Kernel::simple_stops`]. When this returns, the host does with signals what the kernel says.
+    fn signals_changed(&self, _action_of: Option<Signal>) {}
+    /// The number of the rights that `t` has at the machine.
     fn identity(&self, _t: ThreadIdx) -> u32 {
         0
-    }
-    /// A thread with these rights is no more.
-    fn thread_gone(&self, _identity: u32) {}
-    /// The CPU time that the host has given to the calling carrier; `None` where nobody can tell.
-    fn carrier_time(&self) -> Option<Nanos> {
-        None
-    }
-    /// Stops for the calling carrier's tracer, which sees a signal: whether it lets it through.
-    fn show_to_tracer(&self, _info: &SigInfo) -> bool {
-        true
     }
     /// The kernel is given what the host has received for the process (`Linux::signal_from_host`). When this
     /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
@@ -270,12 +259,14 @@ pub fn read_timespec(m: &impl Machine, addr: u64) -> Result<Nanos, Errno> {
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
 pub const NEVER_LEFT: SigSet = SigSet(SigSet::SYNCHRONOUS.0 | 0b11 << 31);
 
-/// The default action of a signal.
+/// Why a signal is raised at the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fatal {
+pub enum Raise {
     /// It ends the process (with a core where the host makes one).
     Terminate,
-    /// It stops the process, unless SIGCONT has been sent since ([`crate::Kernel::continued`] was this).
+    /// The calling carrier's tracer, if it has one, sees the signal and may suppress it.
+    Show,
+    /// It stops the process until it is continued, unless SIGCONT has been sent since ([`crate::Kernel::continued`] was this).
     Stop {
         /// How often SIGCONT had been sent when the stop was chosen.
         continued: u32,

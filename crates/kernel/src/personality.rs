@@ -3,8 +3,8 @@
 use crate::trap::Out;
 use crate::wait::Wait;
 use crate::{Call, Kernel, Machine};
-use abi::{Errno, SaFlags, SigEvent, SigInfo, SigSet, Signal};
-use ids::{CpuId, Nanos, ThreadIdx};
+use abi::{Errno, SigEvent, SigInfo, SigSet};
+use ids::{CpuId, ThreadIdx};
 use time::cpu::Usage;
 
 /// A right that the host grants a process.
@@ -42,12 +42,8 @@ pub trait Personality<M: Machine<Personality = Self>>: Default + core::fmt::Debu
     fn pending(k: &Kernel<M>) -> SigSet;
     /// Takes one of them.
     fn take_pending(k: &Kernel<M>, wanted: SigSet) -> Option<SigInfo>;
-    /// The program has begun to ignore a signal, or ceased to; `flags` of SIGCHLD say what becomes of children.
-    fn ignore(m: &M, signal: Signal, ignored: bool, flags: SaFlags);
     /// Makes or deletes a host timer; its id.
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno>;
-    /// ITIMER_REAL: what is left, and the period.
-    fn real_itimer(m: &M) -> [Nanos; 2];
     /// User and system time of this process, as the host counts them.
     fn usage(m: &M) -> Usage;
     /// The soft limit of a resource of this process.

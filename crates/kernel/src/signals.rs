@@ -4,7 +4,7 @@
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
 use crate::hint;
-use crate::machine::{Fatal, Machine, Resume, Transfer};
+use crate::machine::{Machine, Raise, Resume, Transfer};
 use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
@@ -157,7 +157,7 @@ impl<M: Machine> Kernel<M> {
             Wake::Nobody if sent.fate == Fate::Coalesced => {}
             Wake::Nobody => M::Personality::unwanted(self, first, &info),
             Wake::Thread(t) => self.notify(cpu, t),
-            Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
+            Wake::EndProcess(_) => drop(self.m.raise(first, &info, Raise::Terminate)),
             Wake::Search(signal) => self.search_receiver(cpu, signal, first, info),
         }
     }
@@ -166,7 +166,7 @@ impl<M: Machine> Kernel<M> {
         let found = self.process.signals.lock().find_receiver(signal, first, |t| self.candidate_for(t));
         match found {
             Wake::Thread(t) => self.notify(cpu, t),
-            Wake::EndProcess(_) => self.m.default_action(first, &info, Fatal::Terminate),
+            Wake::EndProcess(_) => drop(self.m.raise(first, &info, Raise::Terminate)),
             Wake::Nobody | Wake::Search(_) => M::Personality::unwanted(self, first, &info),
         }
     }
@@ -306,11 +306,11 @@ impl<M: Machine> Kernel<M> {
                     self.run_handler(cpu, t, &delivery);
                 }
                 Action::Stop(signal) => {
-                    self.m.default_action(t, &SigInfo::kernel(signal), Fatal::Stop { continued });
+                    self.m.raise(t, &SigInfo::kernel(signal), Raise::Stop { continued });
                 }
                 Action::Terminate { info, .. } => {
                     self.restart_without_handler(t);
-                    self.m.default_action(t, &info, Fatal::Terminate);
+                    self.m.raise(t, &info, Raise::Terminate);
                     return;
                 }
                 Action::Show(_) | Action::Exit => return,
@@ -321,7 +321,7 @@ impl<M: Machine> Kernel<M> {
     /// The rest of an action after the tracer, if it is to see the signal first, has seen it (`ptrace_signal`).
     fn show_to_tracer(&self, t: ThreadIdx, action: Action) -> Action {
         let Action::Show(info) = action else { return action };
-        let action = self.m.show_to_tracer(&info).then(|| {
+        let action = self.m.raise(t, &info, Raise::Show).then(|| {
             let mut process = self.process.signals.lock();
             process.act_on(&self.thread(t).signals.0.lock(), info)
         });
@@ -484,7 +484,7 @@ impl<M: Machine> Kernel<M> {
         };
         self.retarget(cpu, t, left);
         if stops_changed {
-            self.m.stops_changed();
+            self.m.signals_changed(None);
         }
     }
 }

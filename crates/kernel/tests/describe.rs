@@ -22,12 +22,12 @@ fn snapshot(w: &World, capacity: usize) -> Snapshot {
     let cpus = w.kernel.config().cpus;
     let header = Header { pid: 1, namespace: 4, service: 2, created: Nanos(3), cpus, capacity };
     let mut page = Writer::new(Words(vec![0; page_words(cpus, capacity)]), header).unwrap();
-    w.kernel.snapshot(&mut page).unwrap();
+    w.kernel.snapshot(&mut page, |_| [0; 3]).unwrap();
     Page::open(&page.memory().0[..]).unwrap().snapshot().unwrap()
 }
 
 fn describe(w: &World, t: ThreadIdx) -> Thread {
-    w.kernel.describe(t, &w.kernel.moment()).expect("it lives")
+    w.kernel.describe(t, &w.kernel.moment(), |_| [0; 3]).expect("it lives")
 }
 
 /// The main thread and `n` others on one CPU; the main thread runs, the others are queued.
@@ -94,7 +94,7 @@ fn a_dead_thread_is_not_described() {
     w.call(all[1], nr::SCHED_YIELD, [0; 6]);
     w.call(all[1], nr::EXIT, [0; 6]);
     assert!(w.is_gone(all[1]));
-    assert_eq!(w.kernel.describe(all[1], &w.kernel.moment()), None);
+    assert_eq!(w.kernel.describe(all[1], &w.kernel.moment(), |_| [0; 3]), None);
     assert_eq!(snapshot(&w, 100).threads.len(), 1);
     // The slot's next thread begins to count anew.
     assert_eq!(w.spawn(all[0]), all[1]);

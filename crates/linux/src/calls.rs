@@ -113,6 +113,7 @@ impl<M: Host> Linux<'_, M> {
                 self.back_files();
                 self.sys_masked(cpu, t, call)
             }
+            abi::checkpoint::call::PROCESS_TIME => self.sys_process_time(call),
             nr if abi::checkpoint::call::ALL.contains(&nr) => {
                 self.back_files();
                 self.private_call(cpu, t, call)

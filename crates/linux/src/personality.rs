@@ -2,8 +2,10 @@
 
 use crate::machine::Arg::{In, Out as Filled, Word};
 use crate::{Host, Linux, State, facts, host_times, left};
-use abi::{Errno, SaFlags, SigAction, SigInfo, SigSet, Signal, nr};
-use ids::{CpuId, Nanos, ThreadIdx};
+use abi::args::RLIMIT_SIGPENDING;
+use abi::checkpoint::{ProcessRecord, VERSION};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, nr};
+use ids::{CpuId, ThreadIdx};
 use kernel::machine::NEVER_LEFT;
 use kernel::wait::Wait;
 use kernel::{Call, Capability, HostTimer, Kernel, Next, Out, Personality, Process};
@@ -45,14 +47,6 @@ impl<M: Host> Personality<M> for State {
         if wanted.is_empty() { None } else { left::take(&k.m, wanted) }
     }
 
-    fn ignore(m: &M, signal: Signal, ignored: bool, flags: SaFlags) {
-        if NEVER_LEFT.contains(signal) {
-            return;
-        }
-        let action = SigAction { handler: u64::from(ignored), flags, ..SigAction::DEFAULT }.to_bytes();
-        m.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
-    }
-
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno> {
         match what {
             HostTimer::Create(clock, event) => {
@@ -63,10 +57,6 @@ impl<M: Host> Personality<M> for State {
             }
             HostTimer::Delete(id) => Errno::from_ret(m.ask(nr::TIMER_DELETE, &mut [Word(id as u64)])).map(|_| id),
         }
-    }
-
-    fn real_itimer(m: &M) -> [Nanos; 2] {
-        host_times::real_itimer(m)
     }
 
     fn usage(m: &M) -> Usage {
@@ -95,6 +85,36 @@ impl<M: Host> Linux<'_, M> {
                 Some(owner) => self.send_to_thread(cpu, owner, info),
                 None => self.send_to_process(cpu, None, info),
             },
+        }
+    }
+
+    /// The program's action for a signal has changed: the host is told whether it is ignored, and of SIGCHLD what becomes of
+    /// children, whether stops are reported and whether zombies stay.
+    pub fn tell_action(&self, signal: Signal) {
+        const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
+        if NEVER_LEFT.contains(signal) {
+            return;
+        }
+        let action = self.process().signals.lock().actions().get(signal);
+        let handler = if action.handler == SIG_IGN { SIG_IGN } else { SigAction::DEFAULT.handler };
+        let flags = SaFlags(if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 });
+        let action = SigAction { handler, flags, ..SigAction::DEFAULT }.to_bytes();
+        self.m.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
+    }
+
+    /// The process's part of a checkpoint.
+    pub fn process_record(&self) -> ProcessRecord {
+        let mut record = self.0.process_record();
+        record.itimers[0] = host_times::real_itimer(&self.m);
+        record.sigpending = facts::soft_limit(&self.m, RLIMIT_SIGPENDING);
+        record
+    }
+
+    /// The private call that asks for it.
+    pub(crate) fn sys_process_time(&self, call: &Call) -> Out {
+        match self.put(call.args[0], self.process_record()) {
+            Ok(()) => Out::Done(VERSION as isize),
+            Err(_) => Errno::EFAULT.into(),
         }
     }
 

@@ -11,7 +11,7 @@ use abi::epoll::Readiness;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Access, Call, Clock, Fatal, Fault, Kernel, Machine, NoMemory, Resume, Transfer};
+use kernel::{Access, Call, Clock, Fault, Kernel, Machine, NoMemory, Raise, Resume, Transfer};
 use linux::{Arg, Linux};
 use std::sync::{OnceLock, Weak};
 use sync::Lock;
@@ -51,7 +51,7 @@ pub(crate) struct Notes {
     /// New contexts and their stacks.
     pub births: Vec<(ThreadIdx, u64)>,
     /// A signal that ends or stops the process.
-    pub fatal: Option<(ThreadIdx, i32, Fatal)>,
+    pub fatal: Option<(ThreadIdx, i32, Raise)>,
     /// A law that was broken during the trap.
     pub broken: Option<String>,
 }
@@ -195,6 +195,7 @@ impl Machine for SimMachine {
             Clock::Monotonic | Clock::Boottime => now,
             Clock::Realtime => now + REALTIME_AHEAD,
             Clock::Tai => now + REALTIME_AHEAD + Nanos::from_secs(37),
+            Clock::Carrier => Nanos::ZERO,
         }
     }
 
@@ -310,7 +311,10 @@ impl Machine for SimMachine {
         self.inner.lock().notes.interrupts.push(t);
     }
 
-    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
-        self.inner.lock().notes.fatal.get_or_insert((t, info.signo(), action));
+    fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool {
+        if why != Raise::Show {
+            self.inner.lock().notes.fatal.get_or_insert((t, info.signo(), why));
+        }
+        true
     }
 }

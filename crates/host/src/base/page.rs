@@ -25,7 +25,7 @@ use abi::{Errno, SigInfo, Signal};
 use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
-use ids::{Nanos, THREADS_MAX};
+use ids::{Nanos, THREADS_MAX, ThreadIdx};
 use kernel::{Kernel, snapshot_rest};
 use state::{Full, Header, Memory, Writer, page_words};
 use sync::Lock;
@@ -333,7 +333,13 @@ impl Publisher {
     }
 
     /// Makes the snapshot that was asked for, if it is time to.
-    pub(crate) fn look(&mut self, k: &Kernel<impl linux::Host>, page: &Page, service: i32) {
+    pub(crate) fn look(
+        &mut self,
+        k: &Kernel<impl linux::Host>,
+        page: &Page,
+        service: i32,
+        position: impl Fn(ThreadIdx) -> [u64; 3],
+    ) {
         if !self.asked || os::clock_gettime(1) < self.next {
             return;
         }
@@ -352,7 +358,7 @@ impl Publisher {
             self.page = map(k, page, page.header(capacity, service)).or(self.page.take());
         }
         if let Some(page) = &mut self.page
-            && k.snapshot(page).is_err()
+            && k.snapshot(page, position).is_err()
         {
             // The file system is full, or the file was truncated: start again at the next request.
             self.page = None;

@@ -11,7 +11,8 @@ use abi::args::{MFD_CLOEXEC, MSG_DONTWAIT_NOSIGNAL, SCM_RIGHTS, SOL_SOCKET};
 use abi::checkpoint::request;
 use abi::{SigInfo, si_code};
 use arch::syscall;
-use kernel::{Kernel, Machine};
+use kernel::Kernel;
+use linux::{Host, Linux};
 
 /// The size of a write.
 const BUFFER: usize = 4096;
@@ -22,7 +23,7 @@ pub(crate) fn is_one(info: &SigInfo) -> bool {
 }
 
 /// Answers if the signal is a request.
-pub(crate) fn serve(k: &Kernel<impl Machine>, info: &SigInfo) -> bool {
+pub(crate) fn serve(k: &Kernel<impl Host>, info: &SigInfo) -> bool {
     let Some(number) = Some(info.value()).filter(|_| is_one(info)).and_then(request::number) else { return false };
     // An asker that has gone, or may not know, is told nothing.
     if let Some(socket) = Socket::connect(&request::name(number))
@@ -38,7 +39,7 @@ pub(crate) fn serve(k: &Kernel<impl Machine>, info: &SigInfo) -> bool {
 }
 
 /// The answer, in a file without a name.
-fn write(k: &Kernel<impl Machine>) -> Option<i32> {
+fn write(k: &Kernel<impl Host>) -> Option<i32> {
     // SAFETY: a new descriptor; the name is a string.
     let file = unsafe { syscall!(nr::MEMFD_CREATE, c"entresol-time".as_ptr(), MFD_CLOEXEC) };
     if file < 0 {
@@ -47,7 +48,7 @@ fn write(k: &Kernel<impl Machine>) -> Option<i32> {
     let file = file as i32;
     let mut buffer = [0u8; BUFFER];
     let mut len = 0;
-    k.write_checkpoint(|bytes| {
+    k.write_checkpoint(&Linux(k).process_record(), |bytes| {
         if len + bytes.len() > BUFFER {
             os::write(file, &buffer[..len]);
             len = 0;

@@ -5,7 +5,7 @@ use crate::base::report;
 use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
 use crate::process::Process;
 use arch::base;
-use kernel::Fatal;
+use kernel::Raise;
 
 /// Ends the process.
 pub(crate) fn exit(k: &Process, status: i32) -> ! {
@@ -22,13 +22,13 @@ pub(crate) fn sum_up(k: &Process) {
 }
 
 /// Lets the host do to the process what it does by default for this signal.
-pub(crate) fn suffer(k: &Process, signal: i32, action: Fatal) {
-    if action == Fatal::Terminate {
+pub(crate) fn suffer(k: &Process, signal: i32, action: Raise) {
+    if action == Raise::Terminate {
         leave_nothing(k);
     }
     let before = os::suffer(signal);
     // Only a stop returns, when the process continues.
-    if action != Fatal::Terminate
+    if action != Raise::Terminate
         && let Some(before) = before
     {
         report::sigaction(signal, Some(&before));

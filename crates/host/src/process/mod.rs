@@ -24,7 +24,7 @@ use crate::base::natives::{Natives, Wishes};
 use crate::base::os::{self, nr};
 use crate::base::page::Page;
 use crate::base::recorder::Records;
-use crate::base::task;
+use crate::base::{sites, task};
 use crate::carriers::ahead::Ahead;
 use crate::carriers::carrier::Carrier;
 use crate::carriers::identities::Identities;
@@ -37,7 +37,7 @@ use crate::carriers::table::Carriers;
 use abi::{Errno, SigInfo, Signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arch::context::Trapped;
+use arch::context::{Trapped, reg};
 use arch::{Context, syscall};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Kernel;
@@ -221,6 +221,19 @@ impl Host {
     pub(crate) fn identity_of(&self, t: ThreadIdx) -> u32 {
         // SAFETY: contexts live for ever; only the thread's own carrier writes this word.
         unsafe { (*self.contexts.get(t)).identity.load(Relaxed) }
+    }
+
+    /// Where a thread without a CPU will continue: instruction, stack and frame pointer. Meaningless if it is resumed at the
+    /// same moment.
+    pub(crate) fn position(&self, t: ThreadIdx) -> [u64; 3] {
+        let c = self.contexts.get(t);
+        // SAFETY: contexts live for ever; the words may be written meanwhile, and mean nothing then.
+        let [ip, cx, sp, bp] = unsafe {
+            let r = (&raw const (*c).r).cast::<u64>();
+            let words = [&raw const (*c).rip, r.add(reg::RCX), r.add(reg::RSP), r.add(reg::RBP)];
+            words.map(|word| word.read_volatile())
+        };
+        [sites::seen(ip, cx), sp, bp]
     }
 
     /// The carrier that is in a host call for `t`, plus one.

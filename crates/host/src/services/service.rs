@@ -149,7 +149,7 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         alarms::ring(service, &m.carriers);
         watch.look(k);
         m.records.look(k, &m.contexts);
-        page.look(k, &m.page, service.tid());
+        page.look(k, &m.page, service.tid(), |t| m.position(t));
     }
 }
 

@@ -15,7 +15,7 @@ use crate::base::{dispositions, os, report, task};
 use crate::process::Process;
 use crate::process::end;
 use abi::{SigInfo, Signal};
-use kernel::{Fatal, Machine};
+use kernel::{Machine, Raise};
 use linux::left;
 use sync::atomic::{AtomicI32, Ordering::*};
 
@@ -48,7 +48,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     let asked = &k.m.service.stop;
     if is_traced() {
         // A tracer waits for a stop of this very host thread.
-        return end::suffer(k, signal, Fatal::Stop { continued });
+        return end::suffer(k, signal, Raise::Stop { continued });
     }
     let word = u64::from(continued) << 32 | signal as u64;
     for round in 0.. {
@@ -63,7 +63,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     }
     if !k.m.service.call() {
         asked.store(0, Release);
-        return end::suffer(k, signal, Fatal::Stop { continued });
+        return end::suffer(k, signal, Raise::Stop { continued });
     }
     for round in 0.. {
         if asked.load(Acquire) != word {
@@ -119,7 +119,7 @@ pub(crate) fn serve(k: &Process, left: u64) {
             // It is taken next, and then the stop is void.
             return;
         }
-        end::suffer(k, signal, Fatal::Stop { continued });
+        end::suffer(k, signal, Raise::Stop { continued });
     }
     asked.store(0, Release);
 }

@@ -1,7 +1,7 @@
 //! `trait Machine` on Linux.
 
 use crate::base::dispositions::{SIGTRAP, die_again};
-use crate::base::{os, report, sites, task};
+use crate::base::{os, report, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
 use crate::process::Host;
@@ -14,7 +14,7 @@ use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Transfer};
+use kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
 use linux::Arg;
 use record::write::Place;
 use signal::frame::Restorable;
@@ -100,6 +100,7 @@ impl Machine for Host {
             Clock::Monotonic => 1,
             Clock::Boottime => 7,
             Clock::Tai => 11,
+            Clock::Carrier => CLOCK_THREAD_CPUTIME_ID,
         })
     }
 
@@ -129,10 +130,6 @@ impl Machine for Host {
         self.clock.keep();
         let me = Carrier::me();
         me.alarms.set(&self.service, me.tid.load(Relaxed), at, then);
-    }
-
-    fn carrier_time(&self) -> Option<Nanos> {
-        Some(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID))
     }
 
     fn claim_ids(&self, n: i32) -> Option<i32> {
@@ -169,6 +166,10 @@ impl Machine for Host {
             Event::Switched { cpu, to, preempted, at } => self.records.switched(k(), cpu, to, preempted, at),
             Event::Serves(_, core) => {
                 self.places.share(Carrier::me(), core);
+                false
+            }
+            Event::Gone(identity) => {
+                identity::gone(k(), identity);
                 false
             }
             Event::Message(message) => {
@@ -312,51 +313,45 @@ impl Machine for Host {
         os::signal_thread(self.pid, carrier.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
     }
 
-    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
+    fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool {
         let signal = info.signo();
+        if why == Raise::Show {
+            return stops::show(info);
+        }
         let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
         // One that a handler took may have been noted before this one was sent.
         let fault = noted && info.code() > 0;
-        if action == Fatal::Terminate {
+        if why == Raise::Terminate {
             end::sum_up(Carrier::my_process());
         }
         // A breakpoint is reported behind its instruction: that one would not come again.
-        if fault && action == Fatal::Terminate && signal != SIGTRAP {
+        if fault && why == Raise::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
-            return die_again(signal);
+            die_again(signal);
+            return true;
         }
-        match action {
-            Fatal::Terminate => end::suffer(Carrier::my_process(), signal, action),
-            Fatal::Stop { continued } => stops::ask(Carrier::my_process(), signal, continued),
+        match why {
+            Raise::Stop { continued } => stops::ask(Carrier::my_process(), signal, continued),
+            _ => end::suffer(Carrier::my_process(), signal, why),
         }
+        true
     }
 
-    fn stops_changed(&self) {
-        alone::reinstall(Carrier::my_process(), 1 << (Signal::CHLD.raw() - 1));
-        stops::changed(Carrier::my_process());
-    }
-
-    fn parked(&self, t: ThreadIdx) -> [u64; 3] {
-        let c = self.contexts.get(t);
-        // SAFETY: contexts live for ever; the words may be written meanwhile, and mean nothing then.
-        let [ip, cx, sp, bp] = unsafe {
-            let r = (&raw const (*c).r).cast::<u64>();
-            let words = [&raw const (*c).rip, r.add(reg::RCX), r.add(reg::RSP), r.add(reg::RBP)];
-            words.map(|word| word.read_volatile())
-        };
-        [sites::seen(ip, cx), sp, bp]
+    fn signals_changed(&self, action_of: Option<Signal>) {
+        let k = Carrier::my_process();
+        if let Some(signal) = action_of {
+            linux::Linux(k).tell_action(signal);
+            if signal != Signal::CHLD && !SigSet::STOP.contains(signal) {
+                return;
+            }
+        }
+        // What the host was told replaces an action of the machine's own.
+        alone::reinstall(k, 1 << (Signal::CHLD.raw() - 1));
+        stops::changed(k);
     }
 
     fn identity(&self, t: ThreadIdx) -> u32 {
         self.identity_of(t)
-    }
-
-    fn thread_gone(&self, identity: u32) {
-        identity::gone(Carrier::my_process(), identity);
-    }
-
-    fn show_to_tracer(&self, info: &SigInfo) -> bool {
-        stops::show(info)
     }
 
     fn receive(&self, awaited: Option<Signal>) {

@@ -22,7 +22,7 @@
 //! limits of the process therefore use *known* time: the count at the last comparison, less the debt. While something
 //! is armed it is at most a tick old, unless the carrier is preempted.
 
-use crate::machine::Machine;
+use crate::machine::{Clock, Machine};
 use crate::{Kernel, ThreadIdx};
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -148,13 +148,18 @@ impl HostTime {
 }
 
 impl<M: Machine> Kernel<M> {
+    /// The CPU time that the host has given to the calling carrier; `None` where nobody can tell.
+    pub(crate) fn carrier_time(&self) -> Option<Nanos> {
+        Some(self.m.clock(Clock::Carrier)).filter(|&time| time != Nanos::ZERO)
+    }
+
     /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
     /// others or spent waiting, or charges what was missed. It is `t`'s, the current thread's.
     ///
     /// The moment is taken after the host was asked, and answered: hosts like to give the processor to others at the end
     /// of a system call, and what they take there is still `t`'s.
     pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
-        let host = self.m.carrier_time();
+        let host = self.carrier_time();
         let now = self.m.now();
         match host {
             Some(host) => self.compare_with(cpu, t, now, host),
@@ -259,7 +264,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn know_carrier(&self, cpu: CpuId, now: Nanos) {
         let base = &self.cpu(cpu).host_time;
         if !base.is_known()
-            && let Some(host) = self.m.carrier_time()
+            && let Some(host) = self.carrier_time()
         {
             base.set(host, self.cputime.cpu.on(cpu, now));
         }
@@ -279,7 +284,7 @@ impl<M: Machine> Kernel<M> {
         }
         let Some(expected) = base.expected(ours) else { return base.count(ours) };
         let long = base.since(ours) >= BURST;
-        match long.then(|| self.m.carrier_time()).flatten() {
+        match long.then(|| self.carrier_time()).flatten() {
             Some(host) => base.settle(host, ours),
             None => base.set(expected, ours),
         }
@@ -296,7 +301,7 @@ impl<M: Machine> Kernel<M> {
         }
         let before = base.host.load(Relaxed);
         let idle = now - Nanos(rested);
-        let host = if idle < LOOKED { None } else { self.m.carrier_time() };
+        let host = if idle < LOOKED { None } else { self.carrier_time() };
         let host = host.unwrap_or(Nanos(before) + idle);
         let missed = host.0.saturating_sub(before) as i64;
         base.debt.store(base.debt.load(Relaxed).saturating_sub(missed), Relaxed);
@@ -317,7 +322,7 @@ impl<M: Machine> Kernel<M> {
     /// is taken back. What was stolen from a carrier that runs a single thread, `only`, was stolen from that thread.
     pub fn seat_is_passed_on(&self, cpu: CpuId, only: Option<ThreadIdx>, has_run: bool) {
         let base = &self.cpu(cpu).host_time;
-        if let Some(host) = self.m.carrier_time() {
+        if let Some(host) = self.carrier_time() {
             let (before, now) = (base.debt.load(Relaxed), self.m.now());
             base.settle(host, self.cputime.cpu.on(cpu, now));
             base.passed_on.store(true, Relaxed);

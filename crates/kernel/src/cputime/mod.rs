@@ -242,7 +242,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The calling carrier makes the host call of `t`, which it did not run before.
     pub fn change_carrier(&self, t: ThreadIdx) {
-        self.thread(t).time.call_began_at(self.m.carrier_time());
+        self.thread(t).time.call_began_at(self.carrier_time());
     }
 
     /// Records what the calling carrier has consumed in the call that has returned, to be charged later. Returns the host's
@@ -253,7 +253,7 @@ impl<M: Machine> Kernel<M> {
         if since == UNKNOWN {
             return None;
         }
-        let host = self.m.carrier_time()?;
+        let host = self.carrier_time()?;
         time.owed.store((host - Nanos(since)).0, Relaxed);
         Some(host)
     }

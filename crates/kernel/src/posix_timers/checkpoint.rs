@@ -5,11 +5,11 @@
 
 use super::clocks::machine_clock;
 use super::create::errno;
+use crate::Kernel;
 use crate::ThreadIdx;
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
-use crate::{Kernel, Personality};
 use abi::checkpoint::request::Item;
 use abi::checkpoint::{END, ProcessRecord, RECORDS_MAX, TAKE, ThreadRecord, TimerRecord, VERSION, call};
 use abi::{Errno, SigEvent};
@@ -21,7 +21,7 @@ use time::posix::{Base, Listed, Notify, TimerDump};
 const SIZE: usize = TimerRecord::SIZE;
 
 impl<M: Machine> Kernel<M> {
-    /// The calls of `abi::checkpoint`.
+    /// The calls of `abi::checkpoint` about timers.
     pub fn private_call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match call.nr {
             call::TIMERS_COPY => self.sys_timers_copy(call),
@@ -31,10 +31,6 @@ impl<M: Machine> Kernel<M> {
                 self.timer_table().set_next_id(call.args[0] as u32);
                 Out::Done(0)
             }
-            call::PROCESS_TIME => match self.put(call.args[0], self.process_record()) {
-                Ok(()) => Out::Done(VERSION as isize),
-                Err(_) => Errno::EFAULT.into(),
-            },
             _ => Errno::ENOSYS.into(),
         }
     }
@@ -167,7 +163,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn process_record(&self) -> ProcessRecord {
+    /// The process's part, but for what the host alone knows: ITIMER_REAL and RLIMIT_SIGPENDING.
+    pub fn process_record(&self) -> ProcessRecord {
         let usage = self.process_usage();
         let limit = |which| {
             let Rlimit { cur, max } = self.time_limit(which);
@@ -183,24 +180,20 @@ impl<M: Machine> Kernel<M> {
             restoring: self.timer_table().is_restoring().into(),
             clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.m.clock(clock)),
             cpu: [self.process_clock(), usage.utime, usage.stime],
-            itimers: [
-                M::Personality::real_itimer(&self.m),
-                itimer(CpuItimerKind::Virtual),
-                itimer(CpuItimerKind::Prof),
-            ],
+            itimers: [Default::default(), itimer(CpuItimerKind::Virtual), itimer(CpuItimerKind::Prof)],
             limits: [limit(TimeLimit::Cpu), limit(TimeLimit::RtTime)],
-            sigpending: M::Personality::soft_limit(&self.m, abi::args::RLIMIT_SIGPENDING),
+            sigpending: 0,
         }
     }
 
-    /// Tells `out` everything, for somebody outside; it may be called by a host thread without a CPU.
-    pub fn write_checkpoint(&self, mut out: impl FnMut(&[u8])) {
+    /// Tells `out` everything, beginning with `process`, for somebody outside; it may be called by a host thread without a CPU.
+    pub fn write_checkpoint(&self, process: &ProcessRecord, mut out: impl FnMut(&[u8])) {
         let mut item = |item: Item, bytes: &[u8]| {
             out(&item.header(bytes.len()));
             out(bytes);
         };
         item(Item::Version, &VERSION.to_le_bytes());
-        item(Item::Process, &self.process_record().to_bytes());
+        item(Item::Process, &process.to_bytes());
         for t in self.threads().iter() {
             let usage = self.thread_usage(t);
             let cpu = [self.thread_clock(t), usage.utime, usage.stime];

@@ -1,7 +1,7 @@
 //! Threads begin and end: `clone(2)`, `clone3(2)`, `exit(2)`.
 
 use crate::cputime::TimeLimit;
-use crate::machine::{Call, Machine};
+use crate::machine::{Call, Event, Machine};
 use crate::trap::{Out, Process};
 use crate::{Kernel, ThreadIdx};
 use abi::{CloneArgs, Errno, clone_flags as cf};
@@ -192,7 +192,7 @@ impl<M: Machine> Kernel<M> {
         self.sched.detach(t);
         let identity = self.m.identity(t);
         self.threads.free(t);
-        self.m.thread_gone(identity);
+        self.m.observe(Event::Gone(identity));
     }
 
     /// Makes the program's first thread, which already runs on `cpu`, ours.

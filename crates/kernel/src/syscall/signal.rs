@@ -6,13 +6,10 @@ use crate::machine::{Call, Machine, read_timespec};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
-use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, nr, si_code};
+use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal, StackT, nr, si_code};
 use ids::{CpuId, Tid};
 use signal::{AltStack, MaskHow, Taken};
 use sync::atomic::Ordering::*;
-
-/// Flags of SIGCHLD's action that the host must know: whether stops are reported, and whether zombies stay.
-const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
 
 impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_sigprocmask(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
@@ -42,7 +39,7 @@ impl<M: Machine> Kernel<M> {
         self.retarget(self.sched.cpu_of(t), t, left);
         M::Personality::wanted(self, t, || !self.blocked(t));
         if stops_changed {
-            self.m.stops_changed();
+            self.m.signals_changed(None);
         }
         before
     }
@@ -70,14 +67,10 @@ impl<M: Machine> Kernel<M> {
             self.revive_timers(self.sched.cpu_of(t), t, signal);
         }
         if let Some(action) = action {
-            let ignored = action.handler == SIG_IGN;
-            let children = if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 };
-            if ignored != (before.handler == SIG_IGN) || signal == Signal::CHLD {
-                M::Personality::ignore(&self.m, signal, ignored, SaFlags(children));
-            }
-            // What the host was told replaces an action of the machine's own.
-            if signal == Signal::CHLD || SigSet::STOP.contains(signal) && action.handler != before.handler {
-                self.m.stops_changed();
+            let ignored = (action.handler == SIG_IGN) != (before.handler == SIG_IGN);
+            let stops = SigSet::STOP.contains(signal) && action.handler != before.handler;
+            if ignored || stops || signal == Signal::CHLD {
+                self.m.signals_changed(Some(signal));
             }
         }
         Ok(if old == 0 { Out::Done(0) } else { self.put(old, before).into() })

@@ -3,7 +3,7 @@
 
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
-use entresol_kernel::{Access, Call, Clock, Event, Fatal, Fault, Machine, NoMemory, Resume, Transfer};
+use entresol_kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
 use ids::{CpuId, Nanos, ThreadIdx};
 use linux::Arg;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +70,12 @@ impl State {
             f(&mut page[(at % PAGE) as usize], i);
         }
         Ok(())
+    }
+
+    /// What the host has given to the carrier at work, if it counts.
+    fn carrier_time(&self) -> Option<Nanos> {
+        let stolen = (!self.stolen.is_empty()).then(|| Nanos(self.now - self.stolen.get(&self.at_work).unwrap_or(&0)));
+        self.given.or(self.given_percent.map(|percent| Nanos(self.now / 100 * percent))).or(stolen)
     }
 
     pub fn map(&mut self, addr: u64, len: u64) {
@@ -142,7 +148,11 @@ impl Machine for TestMachine {
     }
     fn clock(&self, clock: Clock) -> Nanos {
         let s = self.state();
-        Nanos(s.now + if clock == Clock::Realtime { s.realtime_offset } else { 0 })
+        match clock {
+            Clock::Realtime => Nanos(s.now + s.realtime_offset),
+            Clock::Carrier => s.carrier_time().unwrap_or(Nanos::ZERO),
+            _ => Nanos(s.now),
+        }
     }
     fn monotonic_bounds(&self) -> (Nanos, Nanos) {
         (self.clock(Clock::Monotonic), self.clock(Clock::Monotonic))
@@ -223,13 +233,9 @@ impl Machine for TestMachine {
     }
 
     fn interrupt(&self, _t: ThreadIdx) {}
-    fn default_action(&self, t: ThreadIdx, info: &SigInfo, action: Fatal) {
-        panic!("{action:?} of {t:?} by signal {}", info.signo());
-    }
-    fn carrier_time(&self) -> Option<Nanos> {
-        let s = self.state();
-        let stolen = (!s.stolen.is_empty()).then(|| Nanos(s.now - s.stolen.get(&s.at_work).unwrap_or(&0)));
-        s.given.or(s.given_percent.map(|percent| Nanos(s.now / 100 * percent))).or(stolen)
+    fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool {
+        assert_eq!(why, Raise::Show, "{t:?} by signal {}", info.signo());
+        true
     }
     fn observe(&self, event: Event<'_>) {
         match event {

@@ -8,7 +8,7 @@ use crate::machine::Notes;
 use crate::trace::{Record, What};
 use crate::user::env::STACK;
 use ids::{CpuId, Nanos, Nice, ThreadIdx};
-use kernel::{Fatal, Next, Process, Trap};
+use kernel::{Next, Process, Raise, Trap};
 use linux::{Host, Linux};
 use sched::Urgency;
 
@@ -154,7 +154,7 @@ impl World {
             }
         }
         if let Some((_, signal, action)) = notes.fatal
-            && action == Fatal::Terminate
+            && action == Raise::Terminate
         {
             self.end = Some(End::Killed(signal));
         }
