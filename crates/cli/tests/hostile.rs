@@ -223,7 +223,7 @@ fn every_tool_ends_over_every_page() {
     assert!(bystander.lives());
 }
 
-/// What a process has mapped may be called like anything: a pipe in its place is not waited for, a device not read to its end.
+/// Mapped files may have any name: a pipe in the place of one is not waited for, a device not read to its end.
 #[test]
 fn files_that_a_process_names_are_regular_or_not_opened() {
     let room = Room::new();

@@ -164,7 +164,7 @@ const GIVES_UP: &str = "
     }
 ";
 
-/// Who changes rights waits for the service thread, and that one must not wait for whoever changes rights.
+/// A thread that changes rights waits for the service thread, which must not wait for that thread.
 #[test]
 fn rights_are_given_up_while_a_carrier_is_being_made() {
     // If they do, for ever.

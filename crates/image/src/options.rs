@@ -153,7 +153,7 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// What [`write_tree`] has written.
+/// Reads back what [`write_tree`] has written.
 fn tree(text: &[u8]) -> Option<Tree> {
     let mut numbers = text.split(|&b| b == b',').map(number);
     let root = i32::try_from(numbers.next()??).ok()?;

@@ -30,7 +30,7 @@ pub unsafe fn take(library: &Object<'_>, name: &[u8]) -> bool {
     taken
 }
 
-/// What the file says, if it is the command's and fits.
+/// The file's content, if the command wrote it and it fits.
 fn check(fd: i32, library: &Object<'_>, build_id: &[u8]) -> Option<Ready> {
     let len = os::sealed_len(fd)?;
     let mut trailer = [0; TRAILER_LEN];

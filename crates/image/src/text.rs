@@ -154,7 +154,7 @@ unsafe fn replace<J: AsRef<[u8]>>(
 /// Maps a part of a file over what is at an address, to be executed. The host's answer; 0 for success.
 ///
 /// # Safety
-/// What is there is given up, and what comes there may be executed.
+/// The old mapping is discarded; the new one may be executed.
 pub(crate) unsafe fn map_over(fd: i32, at: u64, len: u64, offset: u64) -> isize {
     // SAFETY: as the caller promises.
     let mapped = unsafe { syscall!(abi::nr::MMAP, at, len, PROT_READ_EXECUTE, MAP_PRIVATE | MAP_FIXED, fd, offset) };

@@ -11,7 +11,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
-/// Who has the CPU next, or what comes before that can be said.
+/// The thread that has the CPU next, or the work that must come first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Chosen {

@@ -30,8 +30,8 @@
 //!   (`wake`), `sched/src/wake.rs`; for another CPU `host/src/carriers/seat.rs` and `wake.rs`.
 //! - *A tick that ends a slice.* `host/src/traps/handlers.rs`, `cpu` (`on_timer`), `cputime`, `sched/src/tick.rs`, `fair.rs`,
 //!   `trap` (`schedule`), `sched/src/schedule.rs`, `tree.rs`.
-//! - *A timer with an exact id, until its signal.* `syscall/mod`, `posix_timers/create`, `time/src/posix/spec.rs`, `table.rs`,
-//!   `trie.rs`; `posix_timers/calls`, `time/src/posix/calls.rs`, `queues.rs`; `cpu` (`on_timer`), `posix_timers/expiry`,
+//! - *A timer with an exact id, until its signal.* `syscall/mod`, `posix_timers/calls`, `time/src/posix/spec.rs`, `table.rs`,
+//!   `trie.rs`; `time/src/posix/calls.rs`, `queues.rs`; `cpu` (`on_timer`), `posix_timers/expiry`,
 //!   `time/src/posix/timer.rs`, `signal/src/send.rs`; `signals`, `signal/src/deliver.rs`, `frame.rs`.
 //! - *Open and read of a file in `/proc`.* `linux/src/calls.rs`, `linux/src/proc/calls.rs`, `path.rs`, `procfs/src/walk.rs`,
 //!   `dentry.rs`, `permission.rs`, `linux/src/proc/open.rs`, `files.rs`; `open.rs` (`sys_read`), `contents.rs`, `view.rs`,

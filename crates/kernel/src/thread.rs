@@ -263,7 +263,7 @@ fn never_made(t: ThreadIdx) -> ! {
 impl Thread {
     /// Prepares a slot for a new thread with the given name.
     pub fn reset(&self, name: [u64; 2]) {
-        // For who describes the slot's last thread: it sees that the id is gone if it sees anything of what follows.
+        // Pairs with `describe`: a reader that sees anything of what follows sees that the id is gone.
         fence(Release);
         self.wait.renew();
         self.pi.reset();

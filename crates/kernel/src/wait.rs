@@ -158,7 +158,7 @@ impl WaitState {
     pub fn begin(&self, kind: Wait) {
         let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
         self.cause.store(generation << 32, Release);
-        // For who describes the thread: it sees the new count if it sees anything of what follows. A fence for the
+        // Pairs with `describe`: a reader that sees anything of what follows sees the new count. A fence for the
         // compiler only, on this processor.
         fence(Release);
         self.kind.store(kind as u32, Relaxed);

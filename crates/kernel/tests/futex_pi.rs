@@ -61,7 +61,7 @@ fn errors() {
     assert_eq!(lock(&mut w, t[0], word(0)), err(Errno::ESRCH));
     assert_eq!(w.peek(word(0)), 4_000_000 | FUTEX_WAITERS);
     assert_eq!(unlock(&mut w, t[0], word(0)), err(Errno::EPERM));
-    // Who waits without inheritance has nothing to do with this.
+    // Waiters without inheritance are not affected.
     let other = w.tid(t[1]);
     w.poke(word(1), 77);
     assert_eq!(w.futex(t[1], FUTEX_WAIT | PRIVATE, [word(1), 77, 0, 0, 0]), None);

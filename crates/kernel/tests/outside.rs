@@ -60,7 +60,7 @@ fn a_wake_up_without_a_cpu_nudges_a_parked_one() {
     assert_eq!(w.results(t).last(), Some(&Errno::EINTR.to_ret()));
 }
 
-/// Who is current on a seat that a new carrier takes was never loaded there: its state is where it was saved, and
+/// The current thread of a seat that a new carrier takes was never loaded there: its state is where it was saved, and
 /// saving it again would put the carrier's registers in its place.
 #[test]
 fn a_new_carrier_saves_nothing_of_the_thread_that_it_finds() {

@@ -93,7 +93,7 @@ fn an_expiry_against_a_setting_is_never_early_and_never_lost() {
         let setter = thread::spawn(move || set(&u, id, 10, 0, 10));
         let fired = expire(&t, 10);
         setter.join().unwrap();
-        // Whoever came first, the new setting stands: fired after it would be early.
+        // In either order the new setting stands: firing after it would be early.
         assert_eq!(t.table.look(id as i32, |timer| timer.status()), Ok(Status::Armed));
         if let Some(signal) = fired {
             // Its signal came first and is stale now.

@@ -7,7 +7,7 @@ use ids::ThreadIdx;
 use kernel::syscall::clone::SHARED;
 use kernel::{Call, Out};
 
-/// What only threads of one process share (`check_unshare_flags`).
+/// Resources that only threads of one process share (`check_unshare_flags`).
 const OF_THREADS: u64 = cf::THREAD | cf::SIGHAND | cf::VM;
 
 impl<M: Host> Linux<'_, M> {

@@ -170,7 +170,7 @@ fn a_thread_that_ends_is_no_other() {
     assert_eq!(first.len(), 20);
     fake.0.lock().unwrap().as_mut().unwrap().threads.retain(|thread| thread.tid != FIRST + 2);
     std::thread::sleep(Duration::from_millis(15));
-    // What was begun is told to its end, of the same moment.
+    // A listing that was begun is finished with the state of the same moment.
     let rest = file.read(&tree, &me(), &node, 20, 4096).unwrap();
     assert!(rest.ends_with(b"\n"));
     assert_eq!(file.read(&tree, &me(), &node, 0, 4096), Err(Errno::SRCH));

@@ -39,7 +39,7 @@ const BIAS: u64 = 1 << 40;
 /// The number of the library that the stubs pass on: behind the vDSO and the dynamic linker.
 pub const NUMBER: u32 = 3;
 
-/// What lies where. Lengths and offsets in the file are multiples of the page's size.
+/// The layout. Lengths and offsets in the file are multiples of the page's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ready {
     /// The pages of code: offset in the file, address before the bias, length.

@@ -65,7 +65,7 @@ impl Stubs {
     }
 }
 
-/// What a site's bytes are replaced by.
+/// The bytes that replace a site's.
 #[derive(Clone, Copy, Debug)]
 pub struct Replacement {
     bytes: [u8; SITE_LEN_MAX],

@@ -157,7 +157,7 @@ fn hiding_has_four_strengths_and_an_exempt_group() {
         }
         let exempt = if hide == Ptraceable { (search, sees, finds) } else { (Ok(()), true, true) };
         assert_eq!(of(&MEMBER), exempt, "{hide:?}");
-        // What is of no process is for all.
+        // Files of no process are for all.
         assert_eq!(OTHER.may_search(&world, &options, &Node::ROOT), Ok(()));
     }
 }

@@ -243,7 +243,7 @@ fn hidepid_hides_what_it_says() {
         let tree = hidden(hide, 0);
         assert_eq!(ask(&tree, &OTHER, "1"), folder, "{hide:?}, before anybody has looked");
         for _ in 0..2 {
-            // What root has put into the cache is still hidden from others.
+            // An entry that root has put into the cache is still hidden from others.
             assert_eq!(ask(&tree, &SUPER, "1/stat"), Ok(()));
             assert_eq!(ask(&tree, &SUPER, "100/stat"), Ok(()));
             assert_eq!(ask(&tree, &OTHER, "1/stat"), inside, "{hide:?}");

@@ -103,7 +103,7 @@ fn a_mask_counts_for_more_than_the_limit() {
     assert_eq!((running(&m, 4), m.s.cpu_of(t(3))), (vec![0, 1, 2], m.s.cpu_of(t(2))));
 }
 
-/// Whoever makes room may not be able to fetch what waits: it is sent to another CPU.
+/// The CPU that makes room may not be able to fetch the waiting thread, which is sent to another CPU.
 #[test]
 fn room_is_made_on_any_cpu() {
     let blocks = |m: &mut Scene| assert_ne!(m.block(C0), Some(0));
@@ -236,7 +236,7 @@ fn cores_are_shared_out() {
     assert_eq!((running(&m, 4), cores(&m)), (vec![0, 1, 2], vec![None, Some(1), Some(0), None]), "none is left");
     let _ = m.block(C1);
     assert_eq!(cores(&m), [None, Some(1), Some(0), None], "it may want it again");
-    // Who was there without one takes it when it chooses next.
+    // A CPU that had no core takes one when it chooses next.
     let _ = m.run(C3, Prev::Preempted);
     assert_eq!(m.s.core(C3), Some(1));
     assert!(m.wake(1, C0));

@@ -83,7 +83,7 @@ fn bandwidth_is_reserved_in_a_domain() {
     assert_eq!(ask(&mut m, 1, 95), Ok(()));
     assert_eq!(ask(&mut m, 2, 95), Ok(()), "the other domain has all of its own");
     assert_eq!(ask(&mut m, 3, 1), Err(AttrError::NotPermitted), "a part of its domain");
-    // Who has reserved stays where it has.
+    // A thread with a reservation stays where it has it.
     let mut confine = |n: u32, mask: CpuMask| m.s.set_affinity(t(n), mask, Nanos(m.now), &mut m.kicks);
     assert_eq!(confine(0, pair(C0, C1)), Err(AttrError::Busy));
     assert_eq!(confine(0, CpuMask::first(4)), Ok(()), "more than its domain");

@@ -155,7 +155,7 @@ fn a_cpu_beyond_the_first_64_fetches_what_it_may_run() {
     assert_eq!((found, m.s.queued(C0)), (Some(1), 1));
 }
 
-/// Who waits where nobody serves need not have waited for long.
+/// A thread on an unserved CPU is helped however briefly it has waited.
 #[test]
 fn an_absent_cpu_s_threads_are_taken_at_once() {
     let absent = |nice: i8| {
@@ -240,7 +240,7 @@ fn calls_in_vain_become_rare() {
     assert_eq!(m.s.stats(C0).nudges, 8);
 }
 
-/// What helped may be done again at once, and the next pause is the shortest again.
+/// After a call that helped, the next may come at once, and its pause is the shortest again.
 #[test]
 fn a_call_that_helped_may_be_followed_at_once() {
     let mut m = busy(4, &[3]);
@@ -329,7 +329,7 @@ fn calls_go_by_the_pace_of_who_makes_them() {
     }
 }
 
-/// Who found something calls the next one, if there is more to do where most wait.
+/// A CPU that found something calls the next one, if there is more to do where most wait.
 #[test]
 fn a_helper_calls_the_next() {
     let all = [0, 1, 2, 3];
@@ -429,7 +429,7 @@ fn who_came_later_does_not_make_the_first_wait() {
     assert_eq!(m.s.idle_pull(C1, Nanos(began + 3_000), &mut m.kicks), Some(t(0)));
 }
 
-/// Who finds something without having been called is no sign that calls help.
+/// A CPU that finds something without having been called does not show that calls help.
 #[test]
 fn what_is_found_without_a_call_does_not_count_as_help() {
     let mut m = busy(3, &[0, 2]);

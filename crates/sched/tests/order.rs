@@ -80,8 +80,8 @@ fn a_cpu_that_is_no_better_is_no_place_to_be() {
     }
 }
 
-/// Who shares the running thread's level waits rightly, and so does what is more urgent than all user threads: it is not
-/// what is looked for.
+/// Threads of the running thread's level wait rightly, and so do those more urgent than all user threads: the sample leaves
+/// them out.
 #[test]
 fn only_real_time_threads_below_a_less_urgent_one_are_looked_for() {
     let mut m = Scene::new(1);

@@ -255,7 +255,7 @@ fn balance_goes_by_weight() {
     assert_eq!((m.s.cpu_of(t(0)), m.s.cpu_of(t(1))), (C0, C1));
 }
 
-/// What may not run there stays; and no balance comes before its time.
+/// Threads that may not run there stay, and no balancing comes before its time.
 #[test]
 fn balance_respects_masks_and_its_pace() {
     let mut m = busy(2);

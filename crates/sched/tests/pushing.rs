@@ -42,7 +42,7 @@ fn a_woken_real_time_thread_chooses_by_what_runs() {
         (0, true, 10, 0, &[0, 1, 2], 1, &[0]),
         (0, true, IDLE, 0, &[0, 1, 2], 1, &[0]),
         (IDLE, true, 0, 0, &[0, 1, 2], 1, &[0]),
-        // What can go elsewhere makes way; what cannot does where nothing less urgent runs.
+        // A thread that can go elsewhere makes way; one that cannot makes way only where nothing less urgent runs.
         (20, false, 0, 0, &[0, 1, 2], 1, &[0]),
         (20, true, 0, 0, &[0, 1, 2], 2, &[2]),
         (20, true, 0, 0, &[0, 1, 2], 1, &[1]),
@@ -128,7 +128,7 @@ fn a_pull_goes_round_and_ends_with_the_best() {
     }
 }
 
-/// What is found behind the head of another CPU by pulling may be pushed to where it can run.
+/// A pull that finds a thread behind the head of another CPU may push it to where it can run.
 #[test]
 fn what_was_behind_the_head_is_pushed_after_a_pull() {
     let mut m = Scene::new(3);

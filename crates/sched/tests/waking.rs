@@ -120,7 +120,7 @@ fn a_parked_cpu_is_called_for_what_waits() {
     }
 }
 
-/// What was not real-time when it was woken has no latency.
+/// A thread that was not real-time when it was woken has no latency.
 #[test]
 fn who_becomes_real_time_while_it_waits_was_not_woken_as_such() {
     let mut m = Scene::new(1);
@@ -223,7 +223,7 @@ fn attributes_that_do_not_fit_are_refused_and_a_thread_that_is_gone_is_not_chang
     set(&mut m, 0, Attr::fifo(9));
     m.s.set_affinity(t(0), CpuMask::first(1), Nanos(m.now), &mut m.kicks).unwrap();
     assert_eq!((m.s.attr(t(0)), m.s.queued(C0)), (Attr::DEFAULT, 0));
-    // What is not yet let go keeps its attributes as well, and starts with those it was made with.
+    // A thread that has not started keeps its attributes as well, and starts with those it was made with.
     m.s.attach(t(1), &Attr::fifo(7), CpuMask::empty()).unwrap();
     set(&mut m, 1, Attr::fifo(9));
     assert_eq!((m.s.attr(t(1)), m.s.affinity(t(1))), (Attr::fifo(7), CpuMask::first(1)));

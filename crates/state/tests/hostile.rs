@@ -190,7 +190,7 @@ impl Source for &Liar<'_> {
     }
 }
 
-/// What can be shown of a page is shown.
+/// A damaged page is shown as far as it can be.
 fn look_at(page: &Page<&Liar<'_>>) -> Result<(), Error> {
     let header = *page.header();
     assert!(header.pid > 0 && (1..=4096).contains(&header.cpus));

@@ -158,7 +158,7 @@ fn folders(group: &Path, mount: &Mount) -> Vec<PathBuf> {
     inside.ancestors().map(|part| mount.point.join(part)).collect()
 }
 
-/// What a group's own files say.
+/// The limits in a group's own files.
 fn read(folder: &Path, version: Version) -> Option<Quota> {
     let text = |name: &str| String::from_utf8(contents(&folder.join(name))?).ok();
     match version {

@@ -68,7 +68,7 @@ pub struct Host {
     pub(crate) ahead: Ahead,
     /// State that exec must hand on.
     pub handover: Handover,
-    /// What runs natively.
+    /// Counts the programs that run natively.
     pub natives: Natives,
     pub(crate) caught: Caught,
     /// The blocks of borrowers.
@@ -93,7 +93,7 @@ pub struct Settings {
     pub ahead: Option<Nanos>,
     /// [`Hooks::at_exit`] must not be missed, however the process ends, unless the host kills it.
     pub summary: bool,
-    /// What is done about programs that run natively.
+    /// How the user wants programs that run natively to be treated.
     pub natives: Wishes,
     /// By which the image learns of the life of the process.
     pub hooks: &'static Hooks,

@@ -3,8 +3,8 @@
 //!
 //! Creating, setting and deleting do not wait for a listing: it holds one timer at a time, while it copies it.
 
+use super::calls::errno;
 use super::clocks::machine_clock;
-use super::create::errno;
 use crate::Kernel;
 use crate::ThreadIdx;
 use crate::cputime::TimeLimit;

@@ -1,9 +1,8 @@
 //! POSIX timers: crates `time` (ids, expiries) and `signal` (queued signals) joined.
 //!
-//! * [`create`]: `timer_create(2)` and exact ids.
 //! * [`charge`]: what counts against RLIMIT_SIGPENDING.
 //! * [`checkpoint`]: all of it as records, and back.
-//! * [`calls`]: setting, reading and deleting.
+//! * [`calls`]: the system calls.
 //! * [`clocks`]: clock readings for these.
 //! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
 //! * [`talk`]: delivery of a timer's signal, its flush, and the end of its being ignored.
@@ -18,7 +17,6 @@ mod charge;
 mod checkpoint;
 mod clocks;
 mod cpu_clocks;
-mod create;
 mod expiry;
 mod host_clocks;
 mod talk;

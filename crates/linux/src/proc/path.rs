@@ -44,7 +44,7 @@ pub(super) struct ProcPath<'b> {
 }
 
 impl<'b> ProcPath<'b> {
-    /// What follows `/proc/`.
+    /// The path that ends with `rest` after `/proc/`.
     fn from_root(rest: &'b [u8]) -> ProcPath<'b> {
         ProcPath { from: Node::ROOT, rest, absolute: true, by_link: false }
     }
@@ -131,7 +131,7 @@ impl<M: Host> Linux<'_, M> {
         Some(ProcPath { absolute: true, by_link: true, ..path })
     }
 
-    /// What follows `/dev/fd/`: a number, and a path below it.
+    /// The path that ends with `path` after `/dev/fd/`: a number, and names below it.
     #[cold]
     fn below_descriptor<'b>(&self, path: &'b [u8]) -> Option<ProcPath<'b>> {
         let slash = path.iter().position(|&byte| byte == b'/')?;

@@ -180,7 +180,7 @@ impl Machine {
                 }
                 self.tick(cpu);
                 self.look(cpu);
-                // Whoever has run for a while waits, so that the next one gets its turn.
+                // A thread that has run for a while waits, so that the next one gets its turn.
                 if let Some(c) = self.cpus[cpu.index()].current.filter(|_| i % 4 == 3) {
                     self.s.prepare_block(c);
                     self.schedule(cpu, entresol_sched::Prev::Block);

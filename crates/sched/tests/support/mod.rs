@@ -91,7 +91,7 @@ pub struct Machine {
     /// The order of every queue after the last event, and who was moved on purpose since.
     pub order: Vec<(CpuId, ThreadIdx, Place)>,
     pub reordered: BTreeSet<ThreadIdx>,
-    /// Who was pinned when it came to where it waits, and may stand before an equal that ran there.
+    /// Threads that were pinned when they were queued, which may stand before an equal that ran there.
     pub came_pinned: BTreeSet<ThreadIdx>,
     /// What happened lately, for the message of a failure.
     pub story: Vec<String>,
