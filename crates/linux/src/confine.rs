@@ -19,11 +19,28 @@ impl<M: Host> Linux<'_, M> {
             nr::SECCOMP if matches!(a[0], SECCOMP_GET_ACTION_AVAIL | SECCOMP_GET_NOTIF_SIZES) => {
                 Out::Done(self.m.host(*call))
             }
-            // A process of one thread shares these with nobody, so they are its own already.
-            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS) == 0 && self.has_alone(a[0]) => Out::Done(0),
+            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS) == 0 => Out::Done(self.stop_sharing(a[0])),
             nr::SETNS => self.sys_setns(a),
             _ => Errno::EINVAL.into(),
         }
+    }
+
+    /// The current thread has these to itself from now on. One among threads cannot: a carrier that had its own would be
+    /// another world for whoever runs on it. That is refused, as by a host without such calls.
+    ///
+    /// What a process of one thread shares with another process its carrier leaves, if there is no other.
+    pub(crate) fn stop_sharing(&self, flags: u64) -> isize {
+        if flags == 0 || self.has_alone(flags) {
+            return 0;
+        }
+        if !self.has_one_thread() || !self.m.is_alone() {
+            return Errno::EINVAL.to_ret();
+        }
+        let result = self.m.host(Call { nr: nr::UNSHARE, args: [flags & SHARED, 0, 0, 0, 0, 0] });
+        if result == 0 {
+            self.shares_no_more(flags);
+        }
+        result
     }
 
     fn sys_setns(&self, a: &[u64; 6]) -> Out {

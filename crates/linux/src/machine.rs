@@ -54,6 +54,10 @@ pub trait Host: Machine<Personality = State> {
     }
     /// The program wants the number of that descriptor: the poller takes another.
     fn move_poller(&self) {}
+    /// Whether the process has one host thread: what that gets for itself, the whole process has.
+    fn is_alone(&self) -> bool {
+        false
+    }
     /// Whether a CPU sleeps in the poller.
     fn is_polled(&self) -> bool {
         true

@@ -20,6 +20,7 @@ use sync::atomic::{AtomicBool, Ordering::*};
 /// Kinds of owners in `struct f_owner_ex`.
 const F_OWNER_TID: u32 = 0;
 const F_OWNER_PID: u32 = 1;
+const F_OWNER_PGRP: u32 = 2;
 
 /// Which thread owns which descriptor.
 #[derive(Debug, Default)]
@@ -97,8 +98,21 @@ impl<M: Host> Linux<'_, M> {
 
     fn set_owner(&self, call: &Call) -> Result<isize, Errno> {
         let mut call = *call;
-        call.args[2] = self.host_id(call.args[2] as i32) as u64;
+        let id = call.args[2] as i32;
+        if self.is_own(id.wrapping_neg()) {
+            return self.ask_owner(call.args[0], F_OWNER_PGRP, 0, None);
+        }
+        call.args[2] = self.host_id(id) as u64;
         self.owned(call.args[0], self.m.host(call), None)
+    }
+
+    /// `ioctl(2)` with FIOSETOWN or SIOCSPGRP, which sockets answer as they answer F_SETOWN (`sock_ioctl`).
+    pub(crate) fn sys_set_owner_of_socket(&self, call: &Call) -> Option<Out> {
+        let id = self.load_u32(call.args[2]).ok()? as i32;
+        let host_id = if self.is_own(id.wrapping_neg()) { 0 } else { self.host_id(id) };
+        let (fd, command) = (call.args[0], call.args[1]);
+        let result = self.m.ask(nr::IOCTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(&host_id.to_le_bytes())]);
+        Some(Out::Done(self.owned(fd, result, None).unwrap_or_else(|e| e.to_ret())))
     }
 
     /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: a description without an owner gets the process for one.
@@ -139,13 +153,21 @@ impl<M: Host> Linux<'_, M> {
             return Ok(self.m.host(*call));
         };
         let own = Some(Tid(id as i32)).filter(|&tid| id != 0 && self.threads().find(tid).is_some());
-        if own.is_none() || kind > F_OWNER_PID {
-            return self.owned(call.args[0], self.m.host(*call), None);
+        let fd = call.args[0];
+        if kind == F_OWNER_PGRP && self.is_own(id as i32) {
+            return self.ask_owner(fd, F_OWNER_PGRP, 0, None);
         }
-        let owner = [F_OWNER_PID.to_le_bytes(), self.config().pid.0.to_le_bytes()];
-        let (fd, command) = (call.args[0], call.args[1]);
-        let result = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(owner.as_flattened())]);
-        self.owned(fd, result, own.filter(|_| kind == F_OWNER_TID))
+        if own.is_none() || kind > F_OWNER_PID {
+            return self.owned(fd, self.m.host(*call), None);
+        }
+        self.ask_owner(fd, F_OWNER_PID, self.config().pid.0, own.filter(|_| kind == F_OWNER_TID))
+    }
+
+    /// The host is given this owner. A thread's id names a group without members, and so does 0.
+    fn ask_owner(&self, fd: u64, kind: u32, id: i32, owner: Option<Tid>) -> Result<isize, Errno> {
+        let words = [kind.to_le_bytes(), id.to_le_bytes()];
+        let result = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN_EX), Arg::In(words.as_flattened())]);
+        self.owned(fd, result, owner)
     }
 
     fn owner_ex(&self, call: &Call) -> Result<isize, Errno> {

@@ -141,7 +141,7 @@ OP(io_signal, 12, 0, SOURCES, 3, 8) {
 
 OP(close_range, 4, NO_VFORK, 4) {
     static const unsigned flags[] = {0, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, 64};
-    bool alone = depth == 0 && !shared_descriptors;
+    bool alone = !shared_descriptors;
     for (int i = 1; i < WORKERS; i++) alone &= workers[i].state == ABSENT;
     /* A table of its own, where others have or had it too, is in CAVEATS. */
     if (flags[a[0]] & CLOSE_RANGE_UNSHARE && !alone) return say(" skipped");

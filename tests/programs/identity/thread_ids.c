@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
@@ -133,6 +135,38 @@ CASE(owners) {
     say("no address %s", result(fcntl(fds[0], F_SETOWN_EX, (void *)8)));
     close(fds[0]), close(fds[1]);
   }
+}
+
+/* A thread's id where a process's or a group's belongs: the one that has it, or nobody. */
+CASE(owners_by_thread_id) {
+  int fds[2], asked = 77, minus;
+  struct f_owner_ex is;
+  pthread_t thread = begin();
+  int id = tid;
+  minus = -id;
+  need(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+  say("process %s", result(fcntl(fds[0], F_SETOWN, id)));
+  say("group %s", result(fcntl(fds[0], F_SETOWN, -id)));
+  need(fcntl(fds[0], F_GETOWN_EX, &is) == 0);
+  say("kind %d of %d", is.type, is.pid);
+  say("process again %s", result(fcntl(fds[0], F_SETOWN_EX, &(struct f_owner_ex){F_OWNER_PID, id})));
+  say("group again %s", result(fcntl(fds[0], F_SETOWN_EX, &(struct f_owner_ex){F_OWNER_PGRP, id})));
+  need(fcntl(fds[0], F_GETOWN_EX, &is) == 0);
+  say("kind %d of %d", is.type, is.pid);
+  say("socket's group %s", result(ioctl(fds[0], FIOSETOWN, &minus)));
+  say("asked %s", result(ioctl(fds[0], FIOGETOWN, &asked)));
+  say("it is %d", asked);
+  say("socket's process %s", result(ioctl(fds[0], SIOCSPGRP, &id)));
+  say("no socket %d", ioctl(0, FIOSETOWN, &id) == 0);
+  say("no address %s", result(ioctl(fds[0], FIOSETOWN, (void *)8)));
+  sigaction(SIGIO, &(struct sigaction){.sa_sigaction = who, .sa_flags = SA_SIGINFO | SA_RESTART}, NULL);
+  need(fcntl(fds[0], F_SETFL, O_ASYNC) == 0);
+  got = 0;
+  need(write(fds[1], "x", 1) == 1);
+  wait_until(got);
+  say("came");
+  close(fds[0]), close(fds[1]);
+  end(thread);
 }
 
 /* The signal of a folder in which something is renamed has come when the call returns, or soon. */

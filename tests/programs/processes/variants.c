@@ -86,6 +86,7 @@ static void unshare_all(const char *with) {
 }
 static void *beside(void *tid) {
   *(_Atomic pid_t *)tid = gettid();
+  say("beside another, nothing: %s", result(unshare(0)));
   unshare_all("beside another");
   return NULL;
 }

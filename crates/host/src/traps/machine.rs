@@ -35,6 +35,10 @@ impl linux::Host for Host {
         self.poller.is_used()
     }
 
+    fn is_alone(&self) -> bool {
+        self.service.is_alone()
+    }
+
     #[inline(always)]
     fn host(&self, call: Call) -> isize {
         // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.

@@ -28,7 +28,17 @@ pub const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
 impl<M: Machine> Kernel<M> {
     /// Whether the current thread, the process's only one, has all of these to itself.
     pub fn has_alone(&self, flags: u64) -> bool {
-        self.threads.live() == 1 && self.process.shares.load(Relaxed) & flags == 0
+        self.has_one_thread() && self.process.shares.load(Relaxed) & flags == 0
+    }
+
+    /// Whether the current thread is the process's only one.
+    pub fn has_one_thread(&self) -> bool {
+        self.threads.live() == 1
+    }
+
+    /// The process has stopped sharing these with other processes.
+    pub fn shares_no_more(&self, flags: u64) {
+        self.process.shares.fetch_and(!flags, Relaxed);
     }
 
     pub(crate) fn sys_clone(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Out {

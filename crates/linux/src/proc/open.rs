@@ -214,13 +214,11 @@ impl<M: Host> Linux<'_, M> {
 
     /// `close(2)`, `close_range(2)`, and what opens over an old descriptor.
     pub(crate) fn sys_close(&self, cpu: CpuId, call: &Call) -> Out {
-        // A carrier with a table of its own would be another world for whoever runs on it: alone a thread
-        // has what it shares to itself; with others, or where another process has the table, too, it is told what a host
-        // before Linux 5.9 would say.
         let mut call = *call;
         if call.nr == nr::CLOSE_RANGE && call.args[2] & CLOSE_RANGE_UNSHARE != 0 {
-            if !self.has_alone(abi::clone_flags::FILES) {
-                return Errno::EINVAL.into();
+            let result = self.stop_sharing(abi::clone_flags::FILES);
+            if result < 0 {
+                return Out::Done(result);
             }
             call.args[2] &= !CLOSE_RANGE_UNSHARE;
         }
