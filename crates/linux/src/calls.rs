@@ -1,5 +1,6 @@
 //! The function that answers each call. Calls that are not listed are passed on to the host as they are.
 
+use crate::owners::{FIOGETOWN, SIOCGPGRP};
 use crate::{Host, Linux, arrivals, kinds};
 use abi::args::{FIOSETOWN, SIOCSPGRP};
 use abi::nr;
@@ -38,8 +39,12 @@ impl<M: Host> Linux<'_, M> {
             nr::IOCTL => {
                 self.state().ready.note_change(&self.m, call);
                 self.note_sources(call);
-                let owned = matches!(call.args[1], FIOSETOWN | SIOCSPGRP).then(|| self.sys_set_owner_of_socket(call));
-                owned.flatten().unwrap_or_else(|| self.sys_signalling(cpu, t, call))
+                let owner = match call.args[1] {
+                    FIOSETOWN | SIOCSPGRP => self.sys_set_owner_of_socket(call),
+                    FIOGETOWN | SIOCGPGRP => self.sys_owner_of_socket(call),
+                    _ => None,
+                };
+                owner.unwrap_or_else(|| self.sys_signalling(cpu, t, call))
             }
             nr::MQ_NOTIFY => {
                 self.note_sources(call);

@@ -22,6 +22,10 @@ const F_OWNER_TID: u32 = 0;
 const F_OWNER_PID: u32 = 1;
 const F_OWNER_PGRP: u32 = 2;
 
+/// A socket's owner, asked by `ioctl(2)`.
+pub(crate) const FIOGETOWN: u64 = 0x8903;
+pub(crate) const SIOCGPGRP: u64 = 0x8904;
+
 /// Which thread owns which descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
@@ -112,7 +116,25 @@ impl<M: Host> Linux<'_, M> {
         let host_id = if self.is_own(id.wrapping_neg()) { 0 } else { self.host_id(id) };
         let (fd, command) = (call.args[0], call.args[1]);
         let result = self.m.ask(nr::IOCTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(&host_id.to_le_bytes())]);
-        Some(Out::Done(self.owned(fd, result, None).unwrap_or_else(|e| e.to_ret())))
+        let owned = match result {
+            0 if host_id == 0 && id != 0 => self.ask_owner(fd, F_OWNER_PGRP, 0, None),
+            _ => self.owned(fd, result, None),
+        };
+        Some(Out::Done(owned.unwrap_or_else(|e| e.to_ret())))
+    }
+
+    /// FIOGETOWN and SIOCGPGRP of a socket: as F_GETOWN.
+    pub(crate) fn sys_owner_of_socket(&self, call: &Call) -> Option<Out> {
+        let tid = self.state().owners.of(call.args[0] as i32)?;
+        let result = self.m.host(*call);
+        let at = call.args[2];
+        if result == 0
+            && self.load_u32(at) == Ok(self.config().pid.0 as u32)
+            && self.store_u32(at, tid.0 as u32).is_err()
+        {
+            return Some(Errno::EFAULT.into());
+        }
+        Some(Out::Done(result))
     }
 
     /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: a description without an owner gets the process for one.

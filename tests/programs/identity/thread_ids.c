@@ -155,7 +155,11 @@ CASE(owners_by_thread_id) {
   say("kind %d of %d", is.type, is.pid);
   say("socket's group %s", result(ioctl(fds[0], FIOSETOWN, &minus)));
   say("asked %s", result(ioctl(fds[0], FIOGETOWN, &asked)));
-  say("it is %d", asked);
+  need(fcntl(fds[0], F_GETOWN_EX, &is) == 0);
+  say("it is %d, of kind %d", asked, is.type);
+  need(fcntl(fds[0], F_SETOWN_EX, &(struct f_owner_ex){F_OWNER_TID, id}) == 0);
+  need(ioctl(fds[0], FIOGETOWN, &asked) == 0);
+  say("thread of a socket %d", asked == id);
   say("socket's process %s", result(ioctl(fds[0], SIOCSPGRP, &id)));
   say("no socket %d", ioctl(0, FIOSETOWN, &id) == 0);
   say("no address %s", result(ioctl(fds[0], FIOSETOWN, (void *)8)));
