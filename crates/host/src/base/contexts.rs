@@ -110,14 +110,32 @@ struct BufferList {
     fresh: usize,
     /// How many.
     left: usize,
+    /// So many of them were mapped ahead: no thread has reserved them yet.
+    ahead: usize,
+    /// How many were ever mapped.
+    mapped: usize,
 }
 
 /// Room for so many buffers is made if there is none, though somebody should have made it.
 const GROW: usize = 16;
 
 impl StateBuffers {
-    /// Reserves `count` more buffers.
+    /// Reserves `count` more buffers. As many as there are already are mapped at once, if there is room, because each mapping
+    /// takes a page of memory for where the others lie.
     pub fn reserve(&self, count: usize) -> Option<()> {
+        let wanted = {
+            let mut list = self.list.lock();
+            if let Some(ahead) = list.ahead.checked_sub(count) {
+                list.ahead = ahead;
+                return Some(());
+            }
+            count.max(list.mapped)
+        };
+        self.map(wanted, wanted - count).or_else(|| self.map(count, 0))
+    }
+
+    /// Maps `count` buffers, `ahead` of which nobody has reserved.
+    fn map(&self, count: usize, ahead: usize) -> Option<()> {
         let p: *mut usize = os::map(count * arch::xstate::size())?.cast();
         let mut list = self.list.lock();
         // SAFETY: fresh memory, larger than two words.
@@ -126,13 +144,15 @@ impl StateBuffers {
             p.add(1).write(list.left);
         }
         (list.fresh, list.left) = (p as usize, count);
+        list.ahead += ahead;
+        list.mapped += count;
         Some(())
     }
 
     /// A buffer, 64-byte aligned, of [`arch::xstate::size`] bytes; null without memory.
     pub fn take(&self) -> *mut u8 {
         let taken = self.list.lock().take();
-        if taken.is_null() && self.reserve(GROW).is_some() { self.list.lock().take() } else { taken }
+        if taken.is_null() && self.map(GROW, 0).is_some() { self.list.lock().take() } else { taken }
     }
 
     /// Takes a buffer back.
@@ -174,21 +194,32 @@ mod tests {
     use std::collections::BTreeSet;
     use std::vec::Vec;
 
+    impl StateBuffers {
+        /// How many are mapped, and how many of them nobody has reserved.
+        fn known(&self) -> (usize, usize) {
+            let list = self.list.lock();
+            (list.mapped, list.ahead)
+        }
+    }
+
     #[test]
     fn what_was_reserved_can_be_taken_each_once_and_again_when_it_is_back() {
         let buffers = StateBuffers::default();
         [3, 1, 64].into_iter().for_each(|count| buffers.reserve(count).unwrap());
         let size = arch::xstate::size();
+        assert_eq!(buffers.known(), (70, 2), "three more when there were three");
+        buffers.reserve(2).unwrap();
+        assert_eq!(buffers.known(), (70, 0), "what is there is reserved first");
         let left = || buffers.list.lock().left;
-        let taken: Vec<usize> = (0..68).map(|_| buffers.take() as usize).collect();
+        let taken: Vec<usize> = (0..70).map(|_| buffers.take() as usize).collect();
         assert_eq!((left(), buffers.list.lock().fresh), (0, 0), "none is left, and none was made beside them");
         let places: BTreeSet<usize> = taken.iter().copied().collect();
-        assert!(places.len() == 68 && places.iter().all(|&p| p != 0 && p % 64 == 0));
+        assert!(places.len() == 70 && places.iter().all(|&p| p != 0 && p % 64 == 0));
         assert!(places.iter().zip(places.iter().skip(1)).all(|(a, b)| b - a >= size), "none lies in another");
         // SAFETY: each has that size and is ours.
         taken.iter().for_each(|&p| unsafe { core::ptr::write_bytes(p as *mut u8, 0xff, size) });
         taken.iter().for_each(|&p| buffers.give(p as *mut u8));
-        assert_eq!((0..68).map(|_| buffers.take() as usize).collect::<BTreeSet<_>>(), places);
+        assert_eq!((0..70).map(|_| buffers.take() as usize).collect::<BTreeSet<_>>(), places);
         assert!(!buffers.take().is_null(), "there is more while there is memory");
         assert_eq!(left(), GROW - 1);
     }
@@ -199,9 +230,10 @@ mod tests {
         for t in [0, 63, 64, 65] {
             contexts.reserve(ThreadIdx(t), &buffers).unwrap();
         }
-        let fresh = || buffers.list.lock().left;
-        assert_eq!(fresh(), CHUNK, "of the second chunk; the first one's come behind it");
+        assert_eq!(buffers.known(), (4 * CHUNK, CHUNK), "three chunks' buffers, and as many ahead as there were twice");
+        (0..3 * CHUNK).for_each(|_| assert!(!buffers.take().is_null()));
+        contexts.reserve(ThreadIdx(5 * CHUNK as u32), &buffers).unwrap();
         (0..CHUNK).for_each(|_| assert!(!buffers.take().is_null()));
-        assert_eq!(fresh(), CHUNK);
+        assert_eq!(buffers.known(), (4 * CHUNK, 0));
     }
 }

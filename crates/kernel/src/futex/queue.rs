@@ -187,11 +187,20 @@ impl FutexTable {
         })
     }
 
-    /// The number of the queue for a word.
+    /// The number of the queue for a word, or for a key that is no address ([`USER_END`](crate::USER_END)).
+    ///
+    /// Words are scattered. Such keys are numbers from a small range, of descriptors for instance, and their queues lie in
+    /// that order: scattered, nearly each of a thousand would take a page of the table for itself.
     #[inline(always)]
-    pub fn hash(addr: u64) -> u32 {
-        // Fibonacci hashing; words are four bytes.
-        ((addr >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BUCKETS_LOG2)) as u32
+    pub fn hash(key: u64) -> u32 {
+        // Words are four bytes, and keys are as far apart.
+        let number = key >> 2;
+        if key < crate::USER_END {
+            // Fibonacci hashing.
+            (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BUCKETS_LOG2)) as u32
+        } else {
+            (number % BUCKETS as u64) as u32
+        }
     }
 
     #[inline(always)]
