@@ -313,7 +313,9 @@ impl<M: Machine> Kernel<M> {
                     self.m.raise(t, &info, Raise::Terminate);
                     return;
                 }
-                Action::Show(_) | Action::Exit => return,
+                // The process is about to end. Until the host ends it, the call is made again and sees that.
+                Action::Exit => return self.restart_without_handler(t),
+                Action::Show(_) => return,
             }
         }
     }

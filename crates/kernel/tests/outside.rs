@@ -15,6 +15,7 @@ use std::time::Duration;
 
 const SIGUSR1: u64 = 10;
 const SIG_BLOCK: u64 = 0;
+const FUTEX_WAIT: u32 = 0;
 const SCHED_BATCH: u64 = 3;
 
 fn block_usr1(w: &mut World, t: ThreadIdx) {
@@ -24,6 +25,20 @@ fn block_usr1(w: &mut World, t: ThreadIdx) {
 
 fn from_host() -> SigInfo {
     SigInfo::user(Signal::from_raw(SIGUSR1 as i32).unwrap(), 1, 0)
+}
+
+/// The host takes its time to end a process, and meanwhile a thread hands the signal on, as one does that exits: nobody sees
+/// what this does to a call.
+#[test]
+fn no_call_returns_while_the_process_ends() {
+    let mut w = World::new(2);
+    let main = ThreadIdx(0);
+    let t = w.spawn(main);
+    assert_eq!(w.futex(t, FUTEX_WAIT, [word(1), 0, 0, 0, 0]), None);
+    w.kernel.m.state().dies_slowly = true;
+    w.kernel.send_to_process(CpuId::NONE, None, from_host()).unwrap();
+    block_usr1(&mut w, main);
+    assert_eq!(w.results(t), []);
 }
 
 /// The service thread wakes a fair thread on a busy CPU while another one is parked: it nudges that one, and
