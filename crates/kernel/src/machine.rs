@@ -183,8 +183,8 @@ pub trait Machine: Sync + Sized {
     /// Raises a signal of `t` at the host, which acts on it by default. Returns false if it was shown to a tracer that
     /// suppressed it.
     fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool;
-    /// The process treats signals differently: with `Some(signal)` its action, otherwise only
-    /// [`crate::Kernel::simple_stops`]. When this returns, the host does with signals what the kernel says.
+    /// The process treats signals differently: it has begun or ceased to ignore this one, or SIGCHLD has another action;
+    /// with `None`, only [`crate::Kernel::simple_stops`] may have changed. When this returns, the host does with signals what the kernel says.
     fn signals_changed(&self, _action_of: Option<Signal>) {}
     /// The number of the rights that `t` has at the machine.
     fn identity(&self, _t: ThreadIdx) -> u32 {

@@ -69,8 +69,10 @@ impl<M: Machine> Kernel<M> {
         if let Some(action) = action {
             let ignored = (action.handler == SIG_IGN) != (before.handler == SIG_IGN);
             let stops = SigSet::STOP.contains(signal) && action.handler != before.handler;
-            if ignored || stops || signal == Signal::CHLD {
+            if ignored || signal == Signal::CHLD {
                 self.m.signals_changed(Some(signal));
+            } else if stops {
+                self.m.signals_changed(None);
             }
         }
         Ok(if old == 0 { Out::Done(0) } else { self.put(old, before).into() })
