@@ -222,6 +222,30 @@ CASE(memory_and_words_in_common) {
   say("%s, its parent %s", end, shared.word == (uint32_t)getpid() ? "is this one" : "ANOTHER");
 }
 
+/* While threads wait for descriptors, a CPU may sleep elsewhere than on a word. */
+static void *read_a_byte(void *end) {
+  char byte;
+  return (void *)read(*(int *)end, &byte, 1);
+}
+CASE(its_wake_ups_reach_threads_beside_readers) {
+  enum { READERS = 8 };
+  pthread_t readers[READERS];
+  int ends[2];
+  need(pipe(ends) == 0);
+  for (int i = 0; i < READERS; i++) readers[i] = start(read_a_byte, &ends[0]);
+  pid_t child = borrow(answer, SIGCHLD);
+  need(child > 0);
+  for (uint32_t i = 1; i <= 200; i++) {
+    shared.to = i;
+    futex(&shared.to, FUTEX_WAKE, 1);
+    while (shared.from != i) futex(&shared.from, FUTEX_WAIT, i - 1);
+  }
+  say("%s", end_of(child));
+  need(close(ends[1]) == 0);
+  for (int i = 0; i < READERS; i++) need(finish(readers[i]) == NULL);
+  close(ends[0]);
+}
+
 static int own_files(void *argument) {
   (void)argument;
   return close(1) != 0 || chdir("/") != 0;

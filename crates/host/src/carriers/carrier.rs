@@ -60,6 +60,8 @@ pub struct Carrier {
     pub gs: Gs,
     /// The process that it belongs to (`process`). Set when the block is made.
     process: *const (),
+    /// That process's id. A borrower that wakes the carrier has another one.
+    pub(super) pid: i32,
     /// Its number: its place in the table.
     pub number: u32,
     /// The host's id of it; 0 before it has begun.
@@ -164,6 +166,7 @@ impl Carrier {
                     fs_base_due: 0,
                 },
                 process,
+                pid: os::getpid(),
                 number,
                 tid: AtomicU32::new(0),
                 cpu: AtomicU32::new(0),

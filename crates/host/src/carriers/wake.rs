@@ -12,7 +12,7 @@ impl Carrier {
         self.park.store(1, SeqCst);
         if self.polls.compare_exchange(ASLEEP, CALLED, SeqCst, SeqCst).is_ok() {
             self.gs.interrupt.store(1, SeqCst);
-            os::signal_thread(os::getpid(), self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
+            os::signal_thread(self.pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
         } else {
             os::futex_wake(&self.park);
         }
