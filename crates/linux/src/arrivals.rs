@@ -18,12 +18,13 @@
 //!
 //! A process that does none of this pays one load of a word that never changes for each call that the host answers.
 
+use crate::machine::Arg::{In, Word};
 use crate::{Host, Linux};
 use abi::args::{
     F_NOTIFY, F_SETFL, F_SETLEASE, F_SETOWN, F_SETOWN_EX, FIOASYNC, FIOSETOWN, MSG_OOB, O_ASYNC, SIOCSPGRP, TIOCNOTTY,
     TIOCSIG, TIOCSTI, TIOCSWINSZ, TIOCVHANGUP,
 };
-use abi::{Itimerval, Signal, nr};
+use abi::{Errno, Itimerval, Signal, nr, si_code};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::hint;
 use kernel::machine::Call;
@@ -34,6 +35,9 @@ use sync::atomic::{AtomicU32, Ordering::*};
 const DESCRIPTORS: u32 = 1;
 /// A message queue sends a signal.
 const QUEUES: u32 = 2;
+
+/// So much of `siginfo_t` must be readable (`copy_siginfo_from_user`).
+const INFO_SIZE: usize = 48;
 
 /// A descriptor has an owner.
 const OWNERS: u32 = 4;
@@ -129,6 +133,28 @@ impl<M: Host> Linux<'_, M> {
             _ => return,
         };
         self.state().sources.0.fetch_or(source, Relaxed);
+    }
+
+    /// `pidfd_send_signal(2)`. Only a process's first thread may say of a signal to the process itself that the kernel or
+    /// `tgkill(2)` sent it. The host judges that by the carrier, so of other threads it is asked for all other errors.
+    pub(crate) fn sys_pidfd_send_signal(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [fd, signal, from, flags, ..] = call.args;
+        let mut bytes = [0; 128];
+        if from == 0 || self.tid(t).0 == self.config().pid.0 || self.m.read(from, &mut bytes[..INFO_SIZE]).is_err() {
+            return self.send_by_host(call, signal);
+        }
+        let word = |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (named, code) = (word(0), word(8));
+        if code < 0 && code != si_code::TKILL {
+            return self.send_by_host(call, signal);
+        }
+        bytes[..4].fill(0);
+        let result = self.m.ask(call.nr, &mut [Word(fd), Word(0), In(&bytes), Word(flags)]);
+        Out::Done(match Errno::from_ret(result) {
+            Err(error) if !matches!(error, Errno::EPERM | Errno::ESRCH) => result,
+            _ if named != signal as i32 => Errno::EINVAL.to_ret(),
+            _ => Errno::EPERM.to_ret(),
+        })
     }
 
     /// A call that sends `signal` to more than one process, or to one that only the host knows.

@@ -61,7 +61,7 @@ impl<M: Host> Linux<'_, M> {
                 self.back_files();
                 self.pass(cpu, call)
             }
-            nr::PIDFD_SEND_SIGNAL => self.send_by_host(call, call.args[1]),
+            nr::PIDFD_SEND_SIGNAL => self.sys_pidfd_send_signal(t, call),
             nr::SETSOCKOPT => {
                 self.state().enough.note(call);
                 self.state().ready.note_option(call);

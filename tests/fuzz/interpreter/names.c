@@ -75,8 +75,8 @@ OP(pidfd, 8, NO_VFORK, 6, 8, 4) {
     say(" ready %s", outcome(poll(&p, 1, 0)));
     say(" read %s", outcome(read(fd, &byte, 1)));
     say(" signal %s", outcome(syscall(SYS_pidfd_send_signal, fd, 0, 0, flags[a[1]])));
-    /* Who may name another code is in CAVEATS. */
-    siginfo_t info = {.si_code = SI_QUEUE};
+    /* What the first thread may name is in CAVEATS. */
+    siginfo_t info = {.si_code = a[2] & 2 || self == 0 ? SI_QUEUE : SI_USER};
     say(" info %s", outcome(syscall(SYS_pidfd_send_signal, fd, 0, &info, 0)));
     say(" wait %s", outcome(waitid(P_PIDFD, fd, &info, WEXITED | WNOHANG | __WALL)));
     int copy = syscall(SYS_pidfd_getfd, fd, of_child ? 9999 : way[1], a[1] == 7);

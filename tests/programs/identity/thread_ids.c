@@ -173,6 +173,31 @@ CASE(owners_by_thread_id) {
   end(thread);
 }
 
+/* Only the first thread may tell its process that a signal is the kernel's or somebody's. */
+static void *pretend(void *unused) {
+  static const int codes[] = {SI_USER, SI_QUEUE, SI_TKILL, SI_KERNEL};
+  int fd = syscall(SYS_pidfd_open, getpid(), 0);
+  for (int i = 0; i < COUNT(codes); i++) {
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = codes[i]};
+    arrived = 0;
+    int sent = syscall(SYS_pidfd_send_signal, fd, SIGUSR1, &info, 0);
+    say("code %d: %s", codes[i], result(sent));
+    if (sent == 0) wait_until(arrived == 1);
+    say("another signal: %s", result(syscall(SYS_pidfd_send_signal, fd, SIGUSR2, &info, 0)));
+    say("flags: %s", result(syscall(SYS_pidfd_send_signal, fd, SIGUSR1, &info, 64)));
+    say("no descriptor: %s", result(syscall(SYS_pidfd_send_signal, -1, SIGUSR1, &info, 0)));
+    info.si_signo = 99;
+    say("no signal: %s", result(syscall(SYS_pidfd_send_signal, fd, 99, &info, 0)));
+  }
+  say("no address: %s", result(syscall(SYS_pidfd_send_signal, fd, SIGUSR1, 8, 0)));
+  close(fd);
+  return unused;
+}
+CASE(pretended_senders) {
+  signal(SIGUSR1, count);
+  finish(start(pretend, NULL));
+}
+
 /* The signal of a folder in which something is renamed has come when the call returns, or soon. */
 static void rename_in(int fd, const char *who_asked) {
   got = 0;
