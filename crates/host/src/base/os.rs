@@ -1,9 +1,9 @@
 //! The host calls that the machine makes for itself, with types.
 
 use abi::args::{
-    AT_FDCWD, F_DUPFD_CLOEXEC, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, MADV_POPULATE_WRITE, MAP_NORESERVE,
-    MAP_PRIVATE_ANONYMOUS, O_CLOEXEC, POLLIN, POLLOUT, PR_GET_TIMERSLACK, PR_SET_TIMERSLACK, PRIO_PROCESS, PROT_NONE,
-    PROT_READ_WRITE, S_IFREG,
+    AT_FDCWD, F_DUPFD_CLOEXEC, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, MADV_GUARD_INSTALL, MADV_POPULATE_WRITE,
+    MAP_NORESERVE, MAP_PRIVATE_ANONYMOUS, O_CLOEXEC, POLLIN, POLLOUT, PR_GET_TIMERSLACK, PR_SET_TIMERSLACK,
+    PRIO_PROCESS, PROT_NONE, PROT_READ_WRITE, S_IFREG,
 };
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
@@ -139,11 +139,14 @@ pub unsafe fn unmap(p: *mut u8, len: usize) {
 
 /// Makes pages inaccessible: a guard. False if the host refuses.
 ///
+/// Where the host has markers for this (Linux 6.13), the mapping stays one. Each further mapping would have to be copied by each
+/// fork.
+///
 /// # Safety
 /// The pages must be ours and unused.
 pub unsafe fn guard(p: *mut u8, len: usize) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { syscall!(nr::MPROTECT, p, len, PROT_NONE) == 0 }
+    unsafe { syscall!(nr::MADVISE, p, len, MADV_GUARD_INSTALL) == 0 || syscall!(nr::MPROTECT, p, len, PROT_NONE) == 0 }
 }
 
 /// A clock of the host, by its number.
