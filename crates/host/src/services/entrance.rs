@@ -13,6 +13,8 @@ use core::fmt::Write;
 use kernel::Call;
 use patch::program;
 
+/// How many bytes of a file are read at once: its headers and, as linkers place them, its notes and its loader's name.
+const START_LEN: usize = 1024;
 /// The most bytes of a name that are told the user.
 const NAME_MAX: usize = 400;
 
@@ -178,14 +180,26 @@ enum Found {
 }
 
 fn inspect(fd: i32) -> Found {
-    let mut read = |at: u64, to: &mut [u8]| {
+    let host = |at: u64, to: &mut [u8]| {
         // SAFETY: the buffer is ours and as long as said.
         let n = unsafe { syscall!(nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
         usize::try_from(n).unwrap_or(0)
     };
-    let mut head = [0; program::HEAD_LEN];
-    let len = read(0, &mut head);
-    match program::content(&head[..len]) {
+    // Nearly always it has all that is asked for, a few bytes at a time.
+    let mut start = [0; START_LEN];
+    let len = host(0, &mut start);
+    let start = &start[..len];
+    let mut read = |at: u64, to: &mut [u8]| {
+        let there = usize::try_from(at).ok().and_then(|at| start.get(at..at.checked_add(to.len())?));
+        match there {
+            Some(bytes) => {
+                to.copy_from_slice(bytes);
+                to.len()
+            }
+            None => host(at, to),
+        }
+    };
+    match program::content(&start[..len.min(program::HEAD_LEN)]) {
         program::Content::Elf if gives_rights(fd) => Found::Program(Some(Reason::Privileged)),
         program::Content::Elf => Found::Program(program::inspect(&mut read).err().map(Reason::from)),
         program::Content::Script(name) => Found::Script([name, &[0]].concat()),
