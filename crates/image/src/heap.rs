@@ -54,7 +54,11 @@ impl Tables {
         }
         let at = self.used.next_multiple_of(layout.align());
         self.used = at.checked_add(layout.size()).filter(|&end| end <= TABLES)?;
-        Some((self.start + at) as *mut u8)
+        let table = (self.start + at) as *mut u8;
+        // Its beginning is used soon. Were it read first, there would be two faults.
+        // SAFETY: fresh memory of ours.
+        unsafe { table.write_volatile(0) };
+        Some(table)
     }
 
     fn has(&self, block: *mut u8) -> bool {

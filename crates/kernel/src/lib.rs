@@ -181,6 +181,8 @@ pub struct SetUpFailed;
 
 impl<M: Machine> Kernel<M> {
     /// A kernel without threads.
+    // Inlined, it would add its frame to that of a start, which runs on the program's stack.
+    #[inline(never)]
     pub fn new(m: M, config: Config) -> Result<Box<Kernel<M>>, SetUpFailed> {
         let domains = config.limits.exclusive_cpus().cloned().collect();
         let (cpus, at_once, tick) = (config.cpus, config.at_once, config.tick);
