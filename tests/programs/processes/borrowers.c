@@ -21,6 +21,25 @@ static void handle(int signal, int flags) {
   need(sigaction(signal, &action, NULL) == 0);
 }
 
+/* A process that has just begun, and one that others see. */
+CASE(ended_while_it_waits_for_a_vfork_child) {
+  for (int older = 0; older < 2; older++) {
+    pid_t one = fork();
+    if (one == 0) {
+      struct timespec begun, now;
+      clock_gettime(CLOCK_MONOTONIC, &begun);
+      do clock_gettime(CLOCK_MONOTONIC, &now);
+      while (older && now.tv_sec * 1000 + now.tv_nsec / 1000000 < begun.tv_sec * 1000 + begun.tv_nsec / 1000000 + 20);
+      if (vfork() == 0) {
+        kill(getppid(), SIGTERM);
+        _exit(0);
+      }
+      _exit(3);
+    }
+    say("%s", end_of(one));
+  }
+}
+
 CASE(handler_runs_before_the_next_step) {
   handle(SIGUSR1, 0);
   handled = 0;
@@ -210,14 +229,18 @@ static pid_t borrow(int (*body)(void *), int flags) {
   memset(&shared, 0, sizeof shared);
   return clone(body, shared.stack + sizeof shared.stack, CLONE_VM | flags, NULL);
 }
-CASE(memory_and_words_in_common) {
-  pid_t child = borrow(answer, SIGCHLD);
-  need(child > 0);
+/* The other side of `answer`. */
+static void talk(void) {
   for (uint32_t i = 1; i <= 200; i++) {
     shared.to = i;
     futex(&shared.to, FUTEX_WAKE, 1);
     while (shared.from != i) futex(&shared.from, FUTEX_WAIT, i - 1);
   }
+}
+CASE(memory_and_words_in_common) {
+  pid_t child = borrow(answer, SIGCHLD);
+  need(child > 0);
+  talk();
   const char *end = end_of(child);
   say("%s, its parent %s", end, shared.word == (uint32_t)getpid() ? "is this one" : "ANOTHER");
 }
@@ -235,15 +258,24 @@ CASE(its_wake_ups_reach_threads_beside_readers) {
   for (int i = 0; i < READERS; i++) readers[i] = start(read_a_byte, &ends[0]);
   pid_t child = borrow(answer, SIGCHLD);
   need(child > 0);
-  for (uint32_t i = 1; i <= 200; i++) {
-    shared.to = i;
-    futex(&shared.to, FUTEX_WAKE, 1);
-    while (shared.from != i) futex(&shared.from, FUTEX_WAIT, i - 1);
-  }
+  talk();
   say("%s", end_of(child));
   need(close(ends[1]) == 0);
   for (int i = 0; i < READERS; i++) need(finish(readers[i]) == NULL);
   close(ends[0]);
+}
+
+/* Made by a vfork child, which ends first. */
+CASE(one_that_a_vfork_child_leaves_behind) {
+  volatile pid_t left = 0;
+  pid_t child = vfork();
+  if (child == 0) {
+    left = borrow(answer, CLONE_PARENT | SIGCHLD);
+    _exit(left < 0);
+  }
+  say("%s", end_of(child));
+  talk();
+  say("%s", end_of(left));
 }
 
 static int own_files(void *argument) {

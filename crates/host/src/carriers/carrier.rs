@@ -140,22 +140,37 @@ const _: () = assert!(offset_of!(Carrier, gs) == 0);
 
 impl Carrier {
     pub(super) fn map(number: u32, process: *const ()) -> Option<*mut Carrier> {
+        let carrier = Carrier::reserve()?;
+        // SAFETY: fresh and ours alone.
+        unsafe { Carrier::write(carrier, number, process) };
+        Some(carrier)
+    }
+
+    /// Memory for a block with its stacks, from low to high: guard, signal stack, guard, kernel stack, block, buffer.
+    fn reserve() -> Option<*mut Carrier> {
         let base = os::map(total())?;
-        // SAFETY: the layout, from low to high: guard, signal stack, guard, kernel stack, block, buffer.
+        // SAFETY: the layout.
         unsafe {
-            let signal_stack = base.add(GUARD);
-            if !os::guard(base, GUARD) || !os::guard(signal_stack.add(SIGNAL_STACK), GUARD) {
+            if !os::guard(base, GUARD) || !os::guard(base.add(GUARD + SIGNAL_STACK), GUARD) {
                 os::unmap(base, total());
                 return None;
             }
-            let block_at = base.add(BELOW);
-            let carrier: *mut Carrier = block_at.cast();
+            Some(base.add(BELOW).cast())
+        }
+    }
+
+    /// # Safety
+    /// The block has been reserved, and nobody uses it.
+    unsafe fn write(carrier: *mut Carrier, number: u32, process: *const ()) {
+        // SAFETY: the layout of `reserve`.
+        unsafe {
+            let signal_stack = carrier.cast::<u8>().sub(BELOW - GUARD);
             carrier.write(Carrier {
                 gs: Gs {
                     rip: 0,
                     user_rsp: 0,
                     context: core::ptr::null_mut(),
-                    kernel_stack: block_at as u64,
+                    kernel_stack: carrier as u64,
                     pending: AtomicU32::new(0),
                     interrupt: AtomicU32::new(0),
                     this: carrier.cast(),
@@ -197,15 +212,22 @@ impl Carrier {
                 owner: AtomicU32::new(0),
                 signal_stack,
             });
-            Some(carrier)
         }
     }
 
-    /// A carrier block for a borrower, with its additional state: not in the table.
-    pub(crate) fn borrowed(process: *const (), borrower: *mut ()) -> Option<*mut Carrier> {
-        let carrier = Carrier::map(u32::MAX, process)?;
-        // SAFETY: fresh and ours alone.
+    /// A carrier block for a borrower, with its additional state: not in the table. It may be one that another has had.
+    ///
+    /// # Safety
+    /// That one is done with it.
+    pub(crate) unsafe fn borrowed(
+        spare: Option<*mut Carrier>,
+        process: *const (),
+        borrower: *mut (),
+    ) -> Option<*mut Carrier> {
+        let carrier = spare.or_else(Carrier::reserve)?;
+        // SAFETY: ours alone.
         unsafe {
+            Carrier::write(carrier, u32::MAX, process);
             (*carrier).gs.borrowed = BORROWED;
             (*carrier).borrower.store(borrower, Release);
         }

@@ -28,6 +28,7 @@ use crate::base::{sites, task};
 use crate::carriers::ahead::Ahead;
 use crate::carriers::carrier::Carrier;
 use crate::carriers::identities::Identities;
+use crate::carriers::lent::Lent;
 use crate::carriers::place::Places;
 use crate::carriers::poller::Poller;
 use crate::carriers::receive::Receiving;
@@ -36,7 +37,6 @@ use crate::carriers::service_state::Service;
 use crate::carriers::table::Carriers;
 use abi::{Errno, SigInfo, Signal};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use arch::context::{Trapped, reg};
 use arch::{Context, syscall};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -72,7 +72,7 @@ pub struct Host {
     pub natives: Natives,
     pub(crate) caught: Caught,
     /// The blocks of borrowers.
-    pub(crate) lent: Lock<Vec<usize>>,
+    pub(crate) lent: Lock<Lent>,
     pub(crate) page: Page,
     pub(crate) poller: Poller,
     /// The samples and switches that are recorded, if the command asked for them.

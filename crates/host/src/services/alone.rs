@@ -9,8 +9,8 @@
 //! A process that is a few milliseconds old leaves its page ([`look`]). From then on it removes that before a signal ends it
 //! (`on_fatal`), and a request of a tool comes to a handler (`on_request`).
 //!
-//! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower, a change
-//! of rights, the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
+//! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower that goes on
+//! beside it, a change of rights, the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
 //!
 //! **A signal that queues is not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that others send
 //! come to a handler, which notes one of each number and leaves their numbers blocked ([`note`]). They stay so, and further ones at
@@ -261,6 +261,21 @@ fn before_wait_now(me: &Carrier) {
 
 /// The thread of a process that is alone.
 const THREAD: ThreadIdx = ThreadIdx(0);
+
+/// The signals that the carrier of a process that is alone lets through while its thread waits for a child of `vfork`: none that has
+/// a handler of ours here, because the child begins with the same mask on the same block, and would take its own for its parent's.
+/// None at all if the process is not alone.
+pub(crate) fn let_through(k: &Process) -> u64 {
+    let service = &k.m.service;
+    let handled = service.installed.load(Relaxed) | URGENT;
+    if service.is_alone() { service.open.load(Relaxed) & !handled } else { 0 }
+}
+
+/// The signals for which the host has handlers of ours, though the program has none: a borrower begins with them.
+pub(crate) fn installed(k: &Process) -> SigSet {
+    let left = k.m.service.is_alone() && k.m.service.until.load(Relaxed) == LEFT;
+    SigSet(k.m.service.installed.load(Relaxed) | if left { URGENT } else { 0 })
+}
 
 /// The signals that the only carrier of a process lets through: those that its thread does not block and that have no handler.
 /// Requests of tools are let through when there is a handler for them.

@@ -304,10 +304,7 @@ fn carry_out(me: &'static Carrier, what: Process) -> Next {
             alone::end(k);
             return carry_out_change(me, k.current(me.cpu()), &call);
         }
-        Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => {
-            alone::end(k);
-            return borrower::lend(me, &args);
-        }
+        Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => return borrower::lend(me, &args),
         Process::Clone(args) => return fork::fork(me, &args),
     };
     k.process_done(me.cpu(), result)

@@ -23,7 +23,7 @@ use crate::base::dispositions::{self, CLONING_MASK};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
 use crate::process::Process;
-use crate::services::exec;
+use crate::services::{alone, exec};
 use crate::serving::away::away;
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
@@ -73,23 +73,33 @@ impl Borrower {
 }
 
 /// A thread of ours makes a borrower. With CLONE_VFORK it waits for it as for a host call, and others have the CPU.
+#[inline(never)]
 pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
     let t = k.current(cpu);
+    if args.flags & cf::VFORK == 0 {
+        alone::end(k);
+    }
     let signals = k.signals_for_child(t, args.flags);
     let Some(child) = create(k, t, signals, args) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
     if args.flags & cf::VFORK == 0 {
         // SAFETY: the current thread's context, and a child that nobody has seen.
-        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, args) };
+        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, CLONING_MASK, args) };
         me.tracing.is_parent(k.tid(t));
         return k.process_done(cpu, result);
     }
     k.thread(t).wait.call.store(nr::VFORK as u32, Relaxed);
     let busy = k.leave_for_host(cpu, t, 0);
+    alone::before_host(me, busy);
     away(me, t, busy, |_| {
+        let mask = CLONING_MASK & !alone::let_through(k);
         // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.
-        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, args) };
+        let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, mask, args) };
         me.tracing.is_parent(k.tid(t));
+        // One that the child has made itself, and that goes on.
+        if words::are_shared(k) {
+            alone::end(k);
+        }
         result
     })
 }
@@ -103,11 +113,12 @@ unsafe fn start_with_slack(
     t: ThreadIdx,
     child: *mut Carrier,
     xmm: &[u128; 16],
+    mask: u64,
     args: &CloneArgs,
 ) -> isize {
     os::set_timer_slack(k.thread(t).slacks()[0]);
     // SAFETY: as the caller promises.
-    let result = unsafe { start(child, k.m.contexts.get(t), xmm, args) };
+    let result = unsafe { start(child, k.m.contexts.get(t), xmm, mask, args) };
     os::set_timer_slack(os::FINEST);
     result
 }
@@ -135,7 +146,8 @@ fn create(
         tid: AtomicU32::new(u32::MAX),
     });
     let borrower = Box::into_raw(borrower);
-    let child = Carrier::borrowed(k.m.carriers.process(), borrower.cast());
+    // SAFETY: nobody else has what the list of borrowers gives out.
+    let child = unsafe { Carrier::borrowed(words::spare(k), k.m.carriers.process(), borrower.cast()) };
     if child.is_none() {
         // SAFETY: nobody has it.
         drop(unsafe { Box::from_raw(borrower) });
@@ -144,11 +156,11 @@ fn create(
 }
 
 /// Clones the host thread of `child`, which goes on where `parent` stands. With CLONE_VFORK it comes back when the child
-/// has left our memory.
+/// has left our memory. Until it is back the caller has this mask, with which the child begins.
 ///
 /// # Safety
 /// `child` must be fresh, `parent` complete but for what is in the caller's registers.
-unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], args: &CloneArgs) -> isize {
+unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], mask: u64, args: &CloneArgs) -> isize {
     // The host's part: what a child has of its own at its beginning it takes itself (`begin`), and it has handlers of ours.
     const OURS: u64 = cf::CHILD_SETTID | cf::CHILD_CLEARTID | cf::SETTLS | cf::SIGHAND | cf::CLEAR_SIGHAND;
     // SAFETY: as the caller promises.
@@ -175,7 +187,7 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], a
         let (stack, stack_size) = Carrier::kernel_stack_of(child);
         let raw = CloneArgs { flags: args.flags & !OURS, stack, stack_size, tls: 0, ..*args };
         words::lent(k, child);
-        let before = os::sigprocmask(2, CLONING_MASK);
+        let before = os::sigprocmask(2, mask);
         let result = entry::clone_lent(&raw const raw as u64, size_of::<CloneArgs>(), gs);
         os::sigprocmask(2, before);
         if result < 0 {
@@ -196,11 +208,12 @@ pub(crate) fn begin(me: &Carrier) -> *mut Context {
     if b.set_tid != 0 {
         let _ = user::store_u32(b.set_tid, tid as u32);
     }
-    signals::begin(b, b.process.actions().caught());
+    signals::begin(b, b.process.actions().caught() | alone::installed(me.process()));
     b.context.get()
 }
 
-/// A call of a borrower.
+/// A call of a borrower. Calls with much to keep have frames of their own: each page of the stack is a fault for a borrower.
+#[inline(never)]
 pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
     let a = &call.args;
     let b = || Borrower::of(me);
@@ -229,12 +242,14 @@ fn end(k: &Process, b: &Borrower, call: &Call) -> isize {
     os::interruptible(call)
 }
 
+#[inline(never)]
 fn execute(b: &mut Borrower, call: &Call) -> isize {
     let (from, mask, ignored) = (b.from, b.thread.blocked(), b.process.actions().ignored());
     exec::by_borrower(from, mask.0, ignored, &mut b.lent, call)
 }
 
 /// It makes a process itself. One with memory of its own goes on as it does itself, with one thread for good.
+#[inline(never)]
 fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let a = &call.args;
     let vfork = cf::VM | cf::VFORK;
@@ -254,7 +269,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     if args.flags & cf::VM != 0 {
         let Some(child) = create(me.process(), b.from, signals, &args) else { return Errno::ENOMEM.to_ret() };
         // SAFETY: the caller's own context, complete but for the registers that it goes on with.
-        return unsafe { start(child, c, &me.gs.xmm, &args) };
+        return unsafe { start(child, c, &me.gs.xmm, CLONING_MASK, &args) };
     }
     let raw = CloneArgs { flags: args.flags & !cf::CLEAR_SIGHAND, stack: 0, stack_size: 0, ..args };
     // SAFETY: the child has a copy of all memory and goes on right here.

@@ -7,6 +7,7 @@
 use super::Borrower;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
+use crate::carriers::lent::Lent;
 use crate::process::Process;
 use abi::futex::*;
 use alloc::boxed::Box;
@@ -17,14 +18,15 @@ use sync::atomic::Ordering::*;
 /// `child` is about to begin.
 pub(super) fn lent(k: &Process, child: *mut Carrier) {
     let mut all = k.m.lent.lock();
-    all.push(child as usize);
+    all.blocks.push(child as usize);
     entry::share_futex_words(true);
 }
 
 /// Frees what borrowers had that have left our memory.
 pub(crate) fn sweep(k: &Process) {
-    let mut all = k.m.lent.lock();
-    all.retain(|&child| {
+    let mut lent = k.m.lent.lock();
+    let Lent { blocks, spare } = &mut *lent;
+    blocks.retain(|&child| {
         let child = child as *mut Carrier;
         // SAFETY: a borrower's block lives until it is freed here, once the host has stored that nobody uses it.
         unsafe {
@@ -32,13 +34,29 @@ pub(crate) fn sweep(k: &Process) {
             let gone = (*b).tid.load(Acquire) == 0;
             if gone {
                 drop(Box::from_raw(b));
-                Carrier::free_borrowed(child);
+                match *spare {
+                    0 => *spare = child as usize,
+                    _ => Carrier::free_borrowed(child),
+                }
             }
             !gone
         }
     });
-    if all.is_empty() {
+    if blocks.is_empty() {
         entry::share_futex_words(false);
+    }
+}
+
+/// Whether there are borrowers.
+pub(super) fn are_shared(k: &Process) -> bool {
+    !k.m.lent.lock().blocks.is_empty()
+}
+
+/// The block of one that has left our memory.
+pub(super) fn spare(k: &Process) -> Option<*mut Carrier> {
+    match core::mem::take(&mut k.m.lent.lock().spare) {
+        0 => None,
+        block => Some(block as *mut Carrier),
     }
 }
 
