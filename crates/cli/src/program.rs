@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use patch::program::{self, HEAD_LEN, SCRIPT_DEPTH_MAX, set_id_mark};
+use patch::program::{self, HEAD_LEN, Reason, SCRIPT_DEPTH_MAX, set_id_mark};
 use thiserror::Error;
 
 /// Why the image cannot enter a program.
@@ -99,19 +99,19 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// In few words; `None` if nobody can execute the file.
+    /// The reason without its details; `None` if nobody can execute the file.
     #[must_use]
-    pub fn kind(&self) -> Option<&'static str> {
+    pub fn reason(&self) -> Option<Reason> {
         Some(match self {
-            Self::Static(_) => "statically linked",
-            Self::ThirtyTwoBit(_) => "32-bit",
-            Self::OtherProcessor(_) => "for another processor",
-            Self::Musl(_) => "linked with musl",
-            Self::OtherLoader { .. } => "with another dynamic linker",
-            Self::Go(_) => "written in Go",
-            Self::Privileged { .. } => "setuid, setgid or with capabilities",
-            Self::Secure(_) => "executed with another effective user or group",
-            Self::Unreadable { .. } => "not readable",
+            Self::Static(_) => Reason::Static,
+            Self::ThirtyTwoBit(_) => Reason::ThirtyTwoBit,
+            Self::OtherProcessor(_) => Reason::OtherProcessor,
+            Self::Musl(_) => Reason::Musl,
+            Self::OtherLoader { .. } => Reason::OtherLoader,
+            Self::Go(_) => Reason::Go,
+            Self::Privileged { .. } => Reason::Privileged,
+            Self::Secure(_) => Reason::Secure,
+            Self::Unreadable { .. } => Reason::Unreadable,
             Self::NoInterpreter { .. } | Self::Malformed { .. } | Self::ScriptTooDeep(_) => return None,
         })
     }
@@ -186,8 +186,8 @@ fn inspect_elf(path: &Path) -> Result<bool, Obstacle> {
     }
     let writable_text = inspected.map_err(|why| Obstacle::of(path, why))?;
     // SAFETY: these calls read the process's own state.
-    let ids = unsafe { [libc::getuid(), libc::geteuid(), libc::getgid(), libc::getegid()] };
-    if ids[0] != ids[1] || ids[2] != ids[3] {
+    let (user, group) = unsafe { ([libc::getuid(), libc::geteuid()], [libc::getgid(), libc::getegid()]) };
+    if program::is_secure(user, group) {
         return Err(Obstacle::Secure(path.to_owned()));
     }
     if let Some(what) = gained_privilege(path, &metadata) {

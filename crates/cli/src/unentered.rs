@@ -44,10 +44,10 @@ impl Found {
     fn add(&mut self, file: &Path) {
         self.programs += 1;
         if let Err(why) = program::inspect(file)
-            && let Some(kind) = why.kind()
+            && let Some(reason) = why.reason()
         {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.others.entry(kind).or_default().push(name);
+            self.others.entry(reason.words()).or_default().push(name);
         }
     }
 

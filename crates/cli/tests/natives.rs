@@ -86,7 +86,7 @@ fn it_is_said_once_for_all_that_descend_from_one_run() {
 fn a_program_that_becomes_another_says_so_too() {
     let place = Place::new();
     let (_, error) = place.shell(&[], "exec ./go");
-    assert!(error.starts_with(&format!("entresol: ./go {SAID}: a Go program")), "{error}");
+    assert!(error.starts_with(&format!("entresol: ./go {SAID}: written in Go")), "{error}");
     assert_eq!(place.left(), [""; 0].map(PathBuf::from), "nothing stays behind");
 }
 
@@ -150,11 +150,11 @@ fn the_summary_counts_them_with_reasons() {
     let script =
         "./static; ./static 2>/dev/null; sh -c './static; ./go; :'; ./static & wait; cp /bin/true copy; ./copy; :";
     let (_, error) = place.shell(&["--stats", "--no-note"], script);
-    assert!(error.contains("\n  ran natively   4 statically linked; 1 a Go program\n"), "{error}");
+    assert!(error.contains("\n  ran natively   4 statically linked; 1 written in Go\n"), "{error}");
     let (_, error) = place.shell(&["--stats"], "/bin/true; :");
     assert!(!error.contains("natively"), "{error}");
     let (_, error) = place.shell(&["--stats", "--require"], "./static; exec ./go");
-    assert!(error.contains("\n  refused        1 statically linked; 1 a Go program\n"), "{error}");
+    assert!(error.contains("\n  refused        1 statically linked; 1 written in Go\n"), "{error}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn what_is_required_does_not_run_natively() {
     let place = Place::new();
     let (out, error) = place.shell(&["--require"], "./static; echo $?; env ./go; echo $?; /bin/echo in");
     assert_eq!(out, "126\n126\nin\n", "{error}");
-    for (program, why) in [("./static", "statically linked"), ("./go", "a Go program")] {
+    for (program, why) in [("./static", "statically linked"), ("./go", "written in Go")] {
         assert!(error.contains(&format!("entresol: {program} {REFUSED}: {why}\n")), "{error}");
     }
     // By its own exec, and by those that look for it on a path.

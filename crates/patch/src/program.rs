@@ -45,6 +45,84 @@ pub enum Obstacle {
     Malformed(&'static str),
 }
 
+impl Obstacle {
+    /// The reason without its details.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Obstacle::Static => Reason::Static,
+            Obstacle::ThirtyTwoBit => Reason::ThirtyTwoBit,
+            Obstacle::OtherProcessor => Reason::OtherProcessor,
+            Obstacle::Musl => Reason::Musl,
+            Obstacle::OtherLoader(_) => Reason::OtherLoader,
+            Obstacle::Go => Reason::Go,
+            Obstacle::Malformed(_) => Reason::Malformed,
+        }
+    }
+}
+
+/// Why what is executed cannot be entered: by its file ([`Obstacle::reason`]), by the rights that it would get, or by the image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "`words` says what each means")]
+pub enum Reason {
+    Static,
+    ThirtyTwoBit,
+    OtherProcessor,
+    Musl,
+    OtherLoader,
+    Go,
+    Malformed,
+    Privileged,
+    Unreadable,
+    Secure,
+    ImageForbidden,
+    ImageMissing,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 12] = [
+        Reason::Static,
+        Reason::ThirtyTwoBit,
+        Reason::OtherProcessor,
+        Reason::Musl,
+        Reason::OtherLoader,
+        Reason::Go,
+        Reason::Malformed,
+        Reason::Privileged,
+        Reason::Unreadable,
+        Reason::Secure,
+        Reason::ImageForbidden,
+        Reason::ImageMissing,
+    ];
+
+    /// In words, for a sentence or a list.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::Static => "statically linked",
+            Reason::ThirtyTwoBit => "32-bit",
+            Reason::OtherProcessor => "made for another processor",
+            Reason::Musl => "linked with musl",
+            Reason::OtherLoader => "loaded by another dynamic linker than glibc's",
+            Reason::Go => "written in Go",
+            Reason::Malformed => "not a proper ELF program",
+            Reason::Privileged => "set-user-ID, set-group-ID or with capabilities of its own",
+            Reason::Unreadable => "executable, but not readable",
+            Reason::Secure => "executed with an effective user or group that is not the real one",
+            Reason::ImageForbidden => "this user may not read Entresol's library",
+            Reason::ImageMissing => "Entresol's library is gone, or not below this root folder",
+        }
+    }
+}
+
+/// Whether every program runs in secure-execution mode (AT_SECURE) that is executed by somebody with these users and groups,
+/// each a real and an effective one (`cap_bprm_creds_from_file`). The dynamic linker ignores the image then.
+#[must_use]
+pub fn is_secure(user: [u32; 2], group: [u32; 2]) -> bool {
+    user[0] != user[1] || group[0] != group[1]
+}
+
 /// The first bytes of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content<'a> {

@@ -25,61 +25,8 @@ use alloc::vec::Vec;
 use arch::syscall;
 use core::fmt::Write;
 use kernel::Call;
+pub use patch::program::Reason;
 use sync::atomic::{AtomicBool, Ordering::*};
-
-/// Why the image cannot enter what is executed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "`words` says what each means")]
-pub enum Reason {
-    Static,
-    ThirtyTwoBit,
-    OtherProcessor,
-    Musl,
-    OtherLoader,
-    Go,
-    Malformed,
-    Privileged,
-    Unreadable,
-    Secure,
-    ImageForbidden,
-    ImageMissing,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 12] = [
-        Reason::Static,
-        Reason::ThirtyTwoBit,
-        Reason::OtherProcessor,
-        Reason::Musl,
-        Reason::OtherLoader,
-        Reason::Go,
-        Reason::Malformed,
-        Reason::Privileged,
-        Reason::Unreadable,
-        Reason::Secure,
-        Reason::ImageForbidden,
-        Reason::ImageMissing,
-    ];
-
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Reason::Static => "statically linked",
-            Reason::ThirtyTwoBit => "a 32-bit program",
-            Reason::OtherProcessor => "made for another processor",
-            Reason::Musl => "linked with musl",
-            Reason::OtherLoader => "loaded by another dynamic linker than glibc's",
-            Reason::Go => "a Go program",
-            Reason::Malformed => "no proper ELF program",
-            Reason::Privileged => "set-user-ID, set-group-ID or with capabilities of its own",
-            Reason::Unreadable => "executable, but not readable",
-            Reason::Secure => "the effective user or group is not the real one",
-            Reason::ImageForbidden => "this user may not read Entresol's library",
-            Reason::ImageMissing => "Entresol's library is gone, or not below this root folder",
-        }
-    }
-}
 
 const RAN: u8 = b'a';
 const SAID: u8 = b'A';
@@ -87,7 +34,7 @@ const BACK: u8 = b'!';
 const CHANGED: u8 = b'~';
 const STAYED: u8 = b'-';
 
-/// What the processes of a tree did so far.
+/// Counts of what the processes of a tree executed so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// How many execs ran natively or were refused, by [`Reason::ALL`].
@@ -111,7 +58,7 @@ impl Counts {
     }
 }
 
-/// What the processes of a tree have in common.
+/// The names that the processes of a tree share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tree {
     /// Its first process.
@@ -130,7 +77,7 @@ impl Tree {
     }
 }
 
-/// What is to happen if an exec would run natively.
+/// How an exec that would run natively is treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wishes {
     /// The processes that share these.
@@ -217,7 +164,7 @@ impl Natives {
         unsafe { syscall!(nr::ACCESS, self.image.as_ptr(), R_OK) == 0 }
     }
 
-    /// What the tree did so far.
+    /// Counts of what the tree executed so far.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let Ok(fd) = os::open(self.file().as_bytes(), O_NOFOLLOW, 0) else { return counts };

@@ -18,7 +18,7 @@ const START_LEN: usize = 1024;
 /// The most bytes of a name that are told the user.
 const NAME_MAX: usize = 400;
 
-/// What becomes of an exec.
+/// The outcome of an exec.
 #[derive(Debug)]
 pub(crate) enum Way {
     /// The image comes up in the program, unless the host refuses the call.
@@ -107,7 +107,7 @@ impl File {
     }
 }
 
-/// What becomes of the exec of a file.
+/// The outcome of the exec of a file.
 pub(crate) fn look(handover: &Handover, file: &File) -> Way {
     match of_caller(handover) {
         Some(reason) if file.is_executable() => Way::Around(Obstacle { reason, file: file.name() }),
@@ -132,8 +132,7 @@ fn of_caller(handover: &Handover) -> Option<Reason> {
     }
 }
 
-/// Whether any program that the caller executes runs in secure-execution mode: its effective ids are not its real ones
-/// (`cap_bprm_creds_from_file`). The loader ignores the image then, and our options would be left to the program.
+/// Whether any program that the caller executes runs in secure-execution mode: our options would be left to it.
 fn is_privileged() -> bool {
     let (mut users, mut groups) = ([0u32; 3], [0u32; 3]);
     // SAFETY: the host fills our words.
@@ -143,10 +142,10 @@ fn is_privileged() -> bool {
         let [real, effective, saved] = groups.each_mut().map(|id| &raw mut *id);
         syscall!(nr::GETRESGID, real, effective, saved);
     }
-    users[0] != users[1] || groups[0] != groups[1]
+    program::is_secure([users[0], users[1]], [groups[0], groups[1]])
 }
 
-/// What becomes of an exec by a caller that may be entered: by the file, or by the interpreter that a script names.
+/// The outcome of an exec by a caller that may be entered, which depends on the file or on the interpreter of a script.
 fn of_file(file: &File, depth: usize) -> Way {
     let around =
         |reason| if file.is_executable() { Way::Around(Obstacle { reason, file: file.name() }) } else { Way::Nowhere };
@@ -201,7 +200,7 @@ fn inspect(fd: i32) -> Found {
     };
     match program::content(&start[..len.min(program::HEAD_LEN)]) {
         program::Content::Elf if gives_rights(fd) => Found::Program(Some(Reason::Privileged)),
-        program::Content::Elf => Found::Program(program::inspect(&mut read).err().map(Reason::from)),
+        program::Content::Elf => Found::Program(program::inspect(&mut read).err().map(|obstacle| obstacle.reason())),
         program::Content::Script(name) => Found::Script([name, &[0]].concat()),
         program::Content::Other => Found::Other,
     }
@@ -227,18 +226,4 @@ fn gives_rights(fd: i32) -> bool {
         (syscall!(nr::FSTATFS, fd, system.as_mut_ptr()), syscall!(nr::PRCTL, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))
     };
     bound != 1 && !(found == 0 && system[10] & ST_NOSUID != 0)
-}
-
-impl From<program::Obstacle> for Reason {
-    fn from(obstacle: program::Obstacle) -> Reason {
-        match obstacle {
-            program::Obstacle::Static => Reason::Static,
-            program::Obstacle::ThirtyTwoBit => Reason::ThirtyTwoBit,
-            program::Obstacle::OtherProcessor => Reason::OtherProcessor,
-            program::Obstacle::Musl => Reason::Musl,
-            program::Obstacle::OtherLoader(_) => Reason::OtherLoader,
-            program::Obstacle::Go => Reason::Go,
-            program::Obstacle::Malformed(_) => Reason::Malformed,
-        }
-    }
 }
