@@ -86,6 +86,11 @@ pub struct State {
 }
 
 impl State {
+    /// The descriptor in which the machine's idle CPUs sleep while threads are parked (`epoll(7)`), if there is one.
+    pub fn poller(&self) -> Option<u32> {
+        self.ready.poller.descriptor()
+    }
+
     /// How often the host had to wait for a descriptor on a host thread because it had no descriptor or no memory for the poller.
     pub fn poller_refusals(&self) -> u32 {
         self.ready.refusals()

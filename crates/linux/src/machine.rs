@@ -47,18 +47,11 @@ pub trait Host: Machine<Personality = State> {
     fn is_gone(&self, _tid: u32) -> bool {
         false
     }
-    /// The descriptor of the machine's poller (`epoll(7)`), in which its idle CPUs sleep while threads are parked. If there is
-    /// none, it is made on request. For the program it is not there.
-    fn poller(&self, _make: bool) -> Option<u32> {
-        None
-    }
-    /// The program wants the number of that descriptor: the poller takes another.
-    fn move_poller(&self) {}
     /// Whether the process has one host thread: what that gets for itself, the whole process has.
     fn is_alone(&self) -> bool {
         false
     }
-    /// Whether a CPU sleeps in the poller.
+    /// Whether a CPU sleeps in the poller ([`State::poller`]).
     fn is_polled(&self) -> bool {
         true
     }

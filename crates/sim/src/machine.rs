@@ -140,6 +140,7 @@ impl linux::Host for SimMachine {
             (abi::nr::GETSOCKOPT, [Arg::Word(fd), _, Arg::Word(option), Arg::Out(value), _]) => {
                 self.inner.lock().linux.tell_limit(*fd, *option, value)
             }
+            (abi::nr::EPOLL_CREATE1, _) => DESCRIPTOR as isize,
             (abi::nr::EPOLL_CTL, [_, Arg::Word(op), Arg::Word(fd), Arg::In(event)]) => {
                 let event = event.first_chunk().map_or(Readiness::default(), Readiness::from_bytes);
                 self.inner.lock().linux.control(*op, *fd, event)
@@ -153,10 +154,6 @@ impl linux::Host for SimMachine {
             }
             _ => Errno::ENOSYS.to_ret(),
         }
-    }
-
-    fn poller(&self, _make: bool) -> Option<u32> {
-        Some(DESCRIPTOR)
     }
 
     fn is_polled(&self) -> bool {

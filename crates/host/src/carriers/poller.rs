@@ -4,31 +4,22 @@
 //! the one that came last, whose caches are warm. A kick to a carrier that sleeps there is a signal
 //! ([`Carrier::wake`](crate::carriers::carrier::Carrier::wake)).
 //!
-//! The instance is made when the first thread parks. Its descriptor is ours: the program cannot close it
-//! ([`linux::Host::poller`]), exec closes it, and a forked child closes its copy, if it has one, and makes its own.
+//! The personality has its descriptor ([`linux::State::poller`]).
 
-use crate::base::os::{self, nr};
+use crate::base::os::nr;
 use crate::carriers::carrier::Carrier;
 use crate::carriers::moderation::Moderation;
 use abi::epoll::Readiness;
-use arch::{entry, syscall};
+use arch::entry;
 use ids::Nanos;
-use sync::Lock;
-use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 /// How many events one look takes.
 pub(crate) const EVENTS: usize = 64;
 
-/// Our descriptor lies near the end of the first table of descriptors that Linux makes, out of the way of those that the program
-/// opens, which get the lowest numbers; a higher one would make `fork` copy a larger table.
-const DESCRIPTOR_FROM: i32 = 1000;
-
 /// The poller of a process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Poller {
-    /// The instance; -1 before there is one.
-    fd: AtomicI32,
-    making: Lock<()>,
     /// Carriers of idle CPUs that sleep in it, and in the upper half how often one has begun to.
     sleepers: AtomicU64,
     /// The same at the last tick of a busy CPU.
@@ -42,61 +33,7 @@ pub(crate) struct Poller {
 /// In [`Poller::sleepers`].
 const ONE_MORE_SLEEP: u64 = 1 << 32;
 
-impl Default for Poller {
-    fn default() -> Poller {
-        Poller {
-            fd: AtomicI32::new(-1),
-            making: Lock::new(()),
-            sleepers: AtomicU64::new(0),
-            seen: AtomicU64::new(0),
-            lookout: AtomicBool::new(false),
-            moderation: Moderation::default(),
-        }
-    }
-}
-
 impl Poller {
-    /// The instance, made if there is none yet.
-    pub(crate) fn get_or_make(&self) -> Option<i32> {
-        let fd = self.fd.load(Acquire);
-        if fd >= 0 {
-            return Some(fd);
-        }
-        let _guard = self.making.lock();
-        let fd = self.fd.load(Acquire);
-        if fd >= 0 {
-            return Some(fd);
-        }
-        const CLOEXEC: usize = 0o2000000;
-        // SAFETY: a new descriptor harms nobody.
-        let low = unsafe { syscall!(nr::EPOLL_CREATE1, CLOEXEC) };
-        let low = i32::try_from(low).ok().filter(|&fd| fd >= 0)?;
-        let fd = match os::duplicate(low, DESCRIPTOR_FROM) {
-            Some(high) => {
-                os::close(low);
-                high
-            }
-            None => low,
-        };
-        self.fd.store(fd, Release);
-        Some(fd)
-    }
-
-    /// The instance's descriptor, if there is one.
-    pub(crate) fn descriptor(&self) -> Option<u32> {
-        u32::try_from(self.fd.load(Acquire)).ok()
-    }
-
-    /// The program wants this very number (`dup2(2)`): ours gets another.
-    pub(crate) fn move_away(&self) {
-        let _guard = self.making.lock();
-        let fd = self.fd.load(Acquire);
-        if let Some(other) = os::duplicate(fd, DESCRIPTOR_FROM) {
-            self.fd.store(other, Release);
-            os::close(fd);
-        }
-    }
-
     /// Whether the carrier of an idle CPU sleeps in it.
     pub(crate) fn is_used(&self) -> bool {
         !self.sleepers.load(Relaxed).is_multiple_of(ONE_MORE_SLEEP)
@@ -147,7 +84,7 @@ impl Poller {
 
     /// Sleeps until there are events, the time is over or the carrier, the caller, is woken: how many events.
     pub(crate) fn sleep(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
-        let Some(fd) = self.descriptor() else { return 0 };
+        let Some(fd) = me.process().personality.poller() else { return 0 };
         me.fall_asleep_in_poller();
         let mut n = 0;
         if me.park.load(SeqCst) == 0 {

@@ -115,7 +115,7 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };
     // The copy of the parent's. With CLONE_FILES it is the parent's own.
-    if let Some(fd) = parent.m.poller.descriptor().filter(|_| args.flags & cf::FILES == 0) {
+    if let Some(fd) = parent.personality.poller().filter(|_| args.flags & cf::FILES == 0) {
         os::close(fd as i32);
     }
     let k = found(new);

@@ -23,14 +23,6 @@ use sync::atomic::Ordering::*;
 impl linux::Host for Host {
     const BARRIER: Option<sync::rcu::Barrier> = Some(takeover::barrier);
 
-    fn poller(&self, make: bool) -> Option<u32> {
-        if make { self.poller.get_or_make().map(|fd| fd as u32) } else { self.poller.descriptor() }
-    }
-
-    fn move_poller(&self) {
-        self.poller.move_away();
-    }
-
     fn is_polled(&self) -> bool {
         self.poller.is_used()
     }
@@ -349,7 +341,7 @@ impl Machine for Host {
                 return;
             }
         }
-        // What the host was told replaces an action of the machine's own.
+        // The host's new action replaces the machine's own handler, which is installed again.
         alone::reinstall(k, 1 << (Signal::CHLD.raw() - 1));
         stops::changed(k);
     }

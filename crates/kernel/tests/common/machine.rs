@@ -123,12 +123,9 @@ impl linux::Host for TestMachine {
         self.state().host_answers.pop().unwrap_or(0)
     }
 
-    fn poller(&self, _: bool) -> Option<u32> {
-        self.state().polls.then_some(1000)
-    }
-
     fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
         match (nr, args) {
+            (abi::nr::EPOLL_CREATE1, _) if self.state().polls => return 1000,
             (abi::nr::EPOLL_CTL, _) => {}
             // Every capability.
             (abi::nr::CAPGET, [_, Arg::Out(data)]) => data.fill(u8::MAX),

@@ -235,11 +235,13 @@ impl<M: Host> Linux<'_, M> {
             nr::CLOSE_RANGE => (call.args[0], call.args[1]),
             _ => (call.args[1], call.args[1]),
         };
-        if let Some(own) = self.m.poller(false).filter(|&own| (first as u32..=last as u32).contains(&own)) {
+        if let Some(own) =
+            self.state().ready.poller.descriptor().filter(|&own| (first as u32..=last as u32).contains(&own))
+        {
             match call.nr {
                 nr::CLOSE => return Errno::EBADF.into(),
                 nr::CLOSE_RANGE => return self.close_around(cpu, call, own),
-                _ => self.m.move_poller(),
+                _ => self.state().ready.poller.move_away(&self.m, own),
             }
         }
         if self.strikes(Fault::KeepOpen) {

@@ -26,11 +26,12 @@
 //!
 //! The simulator's `models.rs` runs this protocol on a model checker.
 //!
-//! What becomes of threads whose descriptor is closed: [`closing`].
+//! [`closing`] handles threads whose descriptor is closed.
 
 mod closing;
 mod park;
 mod points;
+mod poller;
 mod streams;
 mod table;
 

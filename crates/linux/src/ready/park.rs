@@ -301,7 +301,7 @@ impl<M: Host> Linux<'_, M> {
     /// Looks for events. For a CPU that is busy.
     pub(crate) fn look_for_events(&self, cpu: CpuId) {
         const AT_ONCE: usize = 64;
-        let Some(poller) = self.m.poller(false) else { return };
+        let Some(poller) = self.state().ready.poller.descriptor() else { return };
         kernel::cpu::bump(&self.cpu(cpu).count.looks);
         let mut bytes = [[0; Readiness::SIZE]; AT_ONCE];
         let at_once = Word(AT_ONCE as u64);

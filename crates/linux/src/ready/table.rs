@@ -2,6 +2,7 @@
 
 use super::closing::Waiting;
 use super::points::{Point, Points};
+use super::poller::Poller;
 use super::streams::{Sharing, Stream};
 use crate::machine::Arg::{In, Word};
 use crate::{Host, facts};
@@ -55,9 +56,16 @@ pub(crate) struct Ready {
     /// How often the host had no descriptor or no memory for the poller, so that it had to do the waiting.
     refusals: AtomicU32,
     pub(super) sharing: Sharing,
+    pub(crate) poller: Poller,
 }
 
 impl Ready {
+    /// `epoll_ctl(2)` at the poller.
+    fn control(&self, m: &impl Host, op: u64, fd: u32, event: Readiness) -> isize {
+        let Some(poller) = self.poller.get_or_make(m) else { return Errno::EMFILE.to_ret() };
+        m.ask(nr::EPOLL_CTL, &mut [Word(poller.into()), Word(op), Word(fd.into()), In(&event.to_bytes())])
+    }
+
     /// Whether anything is known of any descriptor.
     pub(super) fn is_used(&self) -> bool {
         self.descriptors.is_made()
@@ -110,10 +118,10 @@ impl Ready {
         if wanted != registration.events {
             let event = Readiness { events: wanted, token: u64::from(point.fd) | u64::from(registration.epoch) << 32 };
             let op = if registration.events == 0 { epoll::ADD } else { epoll::MOD };
-            let mut result = control(m, op, point.fd, event);
+            let mut result = self.control(m, op, point.fd, event);
             if result == Errno::EEXIST.to_ret() {
                 // A duplicate keeps the file that this number stood for before.
-                result = control(m, epoll::MOD, point.fd, event);
+                result = self.control(m, epoll::MOD, point.fd, event);
             }
             if result < 0 {
                 if result == Errno::EBADF.to_ret() {
@@ -181,7 +189,7 @@ impl Ready {
         let mut registration = descriptor.registration.lock();
         if registration.events != 0 {
             // A duplicate, here or in another process, would keep it registered.
-            control(m, epoll::DEL, fd, Readiness::default());
+            self.control(m, epoll::DEL, fd, Readiness::default());
         }
         descriptor.stream.forget();
         descriptor.has_ended.store(false, Relaxed);
@@ -203,10 +211,4 @@ impl Descriptor {
     pub(super) fn is_registered(&self) -> bool {
         self.registration.lock().events != 0
     }
-}
-
-/// `epoll_ctl(2)` at the machine's poller.
-fn control(m: &impl Host, op: u64, fd: u32, event: Readiness) -> isize {
-    let Some(poller) = m.poller(true) else { return Errno::EMFILE.to_ret() };
-    m.ask(nr::EPOLL_CTL, &mut [Word(poller.into()), Word(op), Word(fd.into()), In(&event.to_bytes())])
 }
