@@ -126,11 +126,11 @@ pub struct RunArguments {
     /// leaves up to four to host threads, which is faster for few [default: auto]
     #[arg(long, value_name = "WHERE")]
     pub io: Option<Io>,
-    /// Limit CPU time: TIME:hard ends, TIME:soft=SIGNAL warns, TIME/PERIOD:throttle makes wait; of the process, or of each thread with
-    /// thread: in front [default: hard]
+    /// Limit the CPU time of the process, or of each thread with thread: in front. TIME:hard ends it, TIME:soft=SIGNAL warns it,
+    /// TIME/PERIOD:throttle makes it wait [default: hard]
     #[arg(long, value_name = "[thread:]TIME[:ACT]")]
     pub cpu_limit: Vec<CpuLimit>,
-    /// A named group of threads: NAME:match=PATTERN says by their names who belongs to it, NAME=cpu.max:50% what it may use
+    /// Define a named group of threads: NAME:match=PATTERN selects its threads by name, NAME=cpu.max:50% limits what it may use
     #[arg(long, value_name = "NAME[=cpu.max:SHARE|:match=PATTERN]")]
     pub group: Vec<GroupOption>,
     /// The CPUs that a group's threads may use, of ours; with :exclusive nobody else may

@@ -217,7 +217,8 @@ impl Work {
         }
     }
 
-    /// Creates the design anew and does it there, for so long at most: what each step took, as [`Work::figures`] has them.
+    /// Runs the work on a fresh instance of the design, for at most `most`. Returns how long each step took, in the order of
+    /// [`Work::figures`].
     fn race(self, design: Design, cpus: usize, most: Duration) -> anyhow::Result<Vec<Step>> {
         let (owners, one_process) = match self {
             Work::Alone(_) => (1, true),

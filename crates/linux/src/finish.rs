@@ -118,8 +118,8 @@ impl<M: Host> Linux<'_, M> {
         None
     }
 
-    /// A call of `t` that was left to the host to wait has answered EAGAIN: the `struct pollfd` of what it goes on waiting for,
-    /// if its descriptor has become non-blocking since it was tried. In Linux that matters to calls that begin.
+    /// The host answered EAGAIN to a call of `t` that waited there. If the descriptor became non-blocking after the first attempt,
+    /// returns the `struct pollfd` to go on waiting for: Linux checks O_NONBLOCK only when a call begins.
     pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {
         let fd = call.args[0];
         let events = match call.nr {

@@ -58,8 +58,8 @@ pub trait Host: Machine<Personality = State> {
     /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
     /// others are the kernel's.
     fn leave_signals(&self, _set: SigSet) {}
-    /// Whether the thread, which waits for a host call, is asleep in it: whoever sees it asleep may rely on its being woken by
-    /// what the call waits for. Asked by those who look at the thread's state.
+    /// Whether the thread sleeps in the host call that it waits for. A reader that sees it asleep may rely on a wake-up by what
+    /// the call waits for. Used to report the thread's state.
     fn sleeps_in_host(&self, _t: ThreadIdx) -> bool {
         true
     }

@@ -150,8 +150,8 @@ impl<M: Host> Linux<'_, M> {
         self.0.take_over_times(cpu, t, host_times::take_over(&self.m));
     }
 
-    /// Before exec: the host gets back what the new program shall find. In a vfork child (`borrowed`), which has the limit
-    /// of its parent but no timers, it is the host's part of the child that gets it.
+    /// Before exec: gives the host the timers and limits that the new program inherits. A vfork child (`borrowed`) has its
+    /// parent's limit but no timers.
     pub fn hand_on_times(&self, borrowed: bool) {
         host_times::hand_on(&self.m, &self.times_to_hand_on(borrowed));
     }

@@ -8,23 +8,23 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "the hooks name faults that only that feature plants"))]
 pub enum Fault {
-    /// The rest of a write begins where the whole began.
+    /// The rest of a write repeats the part that is written.
     RepeatPart,
-    /// A write that was done in parts tells the last one only.
+    /// A write in several parts returns the length of the last part only.
     TellLastPart,
-    /// A write that a signal cut short tells the signal and not what was written.
+    /// A write that a signal cut short returns EINTR instead of its length.
     TellInterrupt,
     /// A descriptor is taken for one that never waits.
     SeemNonblocking,
-    /// A wait for a child that has not exited is over.
+    /// A wait for a child ends before the child has exited.
     ForgetToWait,
     /// A descriptor that is closed stays open.
     KeepOpen,
-    /// An event is noted, but no thread that waits alone hears of it.
+    /// An event is counted, but wakes no thread that waits alone.
     DropEvent,
     /// A thread that was woken does not wake the next one.
     KeepWakeUp,
-    /// An event between a try and the queues is missed.
+    /// An event between an attempt and the thread's entry into the queue is missed.
     MissEvent,
     /// An event wakes all threads that wait alone.
     WakeAll,

@@ -68,10 +68,10 @@ impl<M: Host> Linux<'_, M> {
             _ if part == 0 && direction(call).is_some() && !self.has_time_limit(t, call) => (Then::Again, false),
             _ => (Then::Again, true),
         };
-        // The count is of those that sleep now; nobody else's choice depends on it.
+        // Threads that sleep this way now. Relaxed: nothing else depends on the count.
         let others = u64::from(self.state().put_off.fetch_add(1, Relaxed));
         let span = if made { MADE.0 * (others + 1) } else { LOOK.0.max(LOOK_OF_MANY.0 * others) };
-        // It was in the host already, or had to wait for this CPU: that is part of its time.
+        // Time in the host, or waiting for this CPU, counts towards the call's time limit.
         let gone = self.m.now().since(began);
         wait.begin(Wait::Host);
         wait.value.store(then as i64, Relaxed);

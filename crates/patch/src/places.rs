@@ -60,8 +60,7 @@ impl Place {
 }
 
 impl Places {
-    /// Those that [`Places::records`] has written down, for code and stubs that begin at these addresses. They are
-    /// in order if they were then.
+    /// Reads what [`Places::records`] wrote, for code and stubs that begin at these addresses, in the same order.
     #[must_use]
     pub fn recorded(text: u64, stubs: u64, records: &'static [u8]) -> Places {
         Places { text, stubs, list: Cow::Borrowed(records.as_chunks().0) }

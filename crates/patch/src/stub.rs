@@ -24,7 +24,7 @@ pub const STUB_LEN_MAX: usize = 96;
 /// Addresses of two 8-byte words that hold the addresses of the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slots {
-    /// Entry that leaves the vector registers to their fate.
+    /// Entry that does not save the vector registers.
     pub vectors_dead: u64,
     /// Entry that keeps them.
     pub vectors_live: u64,

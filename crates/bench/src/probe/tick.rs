@@ -102,7 +102,7 @@ impl Watch {
         self.counter.as_ref().map(Counter::read).transpose().map_err(|why| format!("perf event: {why}"))
     }
 
-    /// Of the time-stamp counter.
+    /// Ticks of the time-stamp counter in a nanosecond, measured over two milliseconds.
     fn ticks_a_ns(&self) -> f64 {
         let (start_ns, start) = (now_ns(), clock());
         while now_ns() - start_ns < 2_000_000 {}

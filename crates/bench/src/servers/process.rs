@@ -75,7 +75,10 @@ impl Server {
         })
     }
 
-    /// It must have lived until now.
+    /// Ends the server.
+    ///
+    /// # Errors
+    /// It has ended by itself.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         ensure!(self.child.try_wait()?.is_none(), "the server has ended");
         Ok(())

@@ -78,7 +78,8 @@ impl Clock {
         }
     }
 
-    /// One for a forked child: the same time at the same rate. Made before the fork, when the base may be being renewed.
+    /// A copy for a forked child, with the same time and rate. It is made before the fork: at the fork itself another thread
+    /// could be renewing the base.
     pub fn for_child(&self) -> Clock {
         let (base_tsc, base_ns, mult) =
             self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));

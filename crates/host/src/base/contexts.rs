@@ -110,7 +110,7 @@ struct BufferList {
     fresh: usize,
     /// How many.
     left: usize,
-    /// So many of them were mapped ahead: no thread has reserved them yet.
+    /// How many of them were mapped ahead of any thread's reservation.
     ahead: usize,
     /// How many were ever mapped.
     mapped: usize,

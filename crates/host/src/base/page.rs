@@ -1,18 +1,18 @@
 //! The state page of this process: a file in the user's runtime folder, for `entresol ps` and its kin.
 //!
-//! At its start a process leaves a header there, with six host calls. Nothing more happens until somebody wants to
-//! know more: a signal asks the service thread, and it makes a snapshot ([`kernel::Kernel::snapshot`]), in a file
-//! that has room for all threads by then. So traps, switches and wake-ups know nothing of the page, and a process that
-//! is not watched pays nothing. A file goes with its process; what a killed process leaves, readers recognise and remove.
+//! At its start a process writes a header there, with six host calls. A reader that wants more sends a signal to the
+//! service thread, which makes a snapshot ([`kernel::Kernel::snapshot`]) in a file with room for all threads. So traps,
+//! switches and wake-ups know nothing of the page, and a process that nobody watches pays nothing. A process removes its
+//! file when it ends; readers recognise and remove the file of a killed process.
 //!
-//! The file belongs to the user that the process has. A process that changes its rights takes the page away first and
-//! leaves one anew, so that a program that gave up a user cannot write to what that user's tools read.
+//! The file belongs to the process's user. Before a process changes its rights it removes the page, and makes a new one
+//! afterwards, so that a program that has given up a user cannot write to what that user's tools read.
 //!
-//! A file is made under another name and renamed, so that readers find a whole one. Whoever makes one holds
-//! [`Page::making`], and counts it in `made`: the service thread sees by that number that what it has mapped was replaced.
+//! A file is made under another name and renamed, so that readers find it complete. Its maker holds [`Page::making`] and
+//! increments `made`, by which the service thread notices that the file it has mapped was replaced.
 //!
-//! The file is mapped, so that no descriptor of the program's table is held, and written by labelled stores: somebody may
-//! cut it short, and the file system may be full.
+//! The file is mapped, so that it occupies no descriptor of the program. Stores to it are labelled, because the file may be
+//! truncated and the file system may be full.
 
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
@@ -100,7 +100,7 @@ impl Page {
                 path.write_str(name)
             }
             1 => write!(path, "/run/user/{user}{name}"),
-            // Everybody may create folders there, so the parent's owner proves nothing.
+            // Every user may create folders there, so the parent's owner proves nothing.
             SHARED_MEMORY => write!(path, "/dev/shm/entresol-{user}"),
             _ if self.image.is_empty() => return None,
             _ => {

@@ -47,7 +47,7 @@ struct Recorder {
     memory: *mut u8,
     /// Libraries have come or gone.
     code: AtomicBool,
-    /// Records are being carried to the file.
+    /// Some thread is writing records to the file.
     carrying: AtomicBool,
     /// The service thread has been called because a ring is half full.
     called: AtomicBool,

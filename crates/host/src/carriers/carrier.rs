@@ -38,14 +38,14 @@ pub(super) const CALLED: u32 = 2;
 /// The mark of a forked child that has no kernel yet (`services::unborn`) in [`Gs::borrowed`].
 pub(crate) const UNBORN: u32 = 3;
 
-/// No identity (`identity`): a carrier that has not begun, or has ended.
+/// No identity (`identity`): the carrier has not begun, or has ended.
 pub(crate) const NO_IDENTITY: u32 = u32::MAX;
 
-/// In place of a seat: the carrier shall end.
+/// Instead of a seat: end.
 pub(crate) const END: u32 = u32::MAX;
-/// In place of a seat: a host call shall be made.
+/// Instead of a seat: make the host call that was handed over.
 pub(crate) const CALL: u32 = u32::MAX - 1;
-/// In place of a seat: the carrier shall end, unless a tracee or a child needs it.
+/// Instead of a seat: end, unless a tracee or a child needs this host thread.
 pub(crate) const RETIRE: u32 = u32::MAX - 2;
 /// In place of a seat: it shall look out for events while every CPU is busy.
 pub(crate) const LOOK_OUT: u32 = u32::MAX - 3;

@@ -10,9 +10,9 @@ use sync::{Guard, Lock};
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
     pub table: Lock<Table>,
-    /// Every thread that is not in one of `others` has this one.
+    /// The identity of every thread that is in none of `others`.
     pub base: AtomicU32,
-    /// Some thread may have another.
+    /// Some thread may have another identity than `base`.
     pub mixed: AtomicBool,
     /// A spare of the base is missing.
     pub missing: AtomicBool,

@@ -45,7 +45,7 @@ pub(crate) struct Tracing {
     pub parent: AtomicI32,
     /// A request that it shall make.
     pub errand: AtomicPtr<Errand>,
-    /// It has outlived its identity, and is not among the spares. Under the lock of the identities.
+    /// Its identity is gone, and it is not among the spares. Protected by the lock of the identities.
     pub kept: AtomicBool,
 }
 

@@ -139,7 +139,7 @@ pub(crate) fn refuses_carrier(all: &Carriers) -> bool {
     }
 }
 
-/// They have been told.
+/// The CPUs have got the order.
 pub(crate) fn order_is_out() {
     let _ = MEETING.compare_exchange(MAKING, OUT, SeqCst, SeqCst);
 }

@@ -159,8 +159,7 @@ impl Host {
         Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead, clock), handover, settings)
     }
 
-    /// The machine of a child that has been forked from the process of this one, with a clock that was made before.
-    /// `None` without memory.
+    /// The machine of a child forked from this process, with a clock that was made before the fork. `None` without memory.
     pub(crate) fn for_child(&self, cpus: usize, clock: Clock) -> Option<Host> {
         let pid = os::getpid();
         let inherited =

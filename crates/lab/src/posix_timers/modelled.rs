@@ -20,7 +20,7 @@ const COLD_NODE: u64 = 107;
 const WARM_NODE: u64 = 25;
 /// A system call's own work beside finding the timer: entry, allocation, copying.
 const CREATE: u64 = 1_500;
-/// The same with nobody else on the machine, where all of it is in the cache; and a look-up's.
+/// The same on an otherwise idle machine, with everything in the cache; then the work of a look-up.
 const CREATE_ALONE: u64 = 400;
 const LOOK_UP_ALONE: u64 = 200;
 /// The part of a creation under the process's signal lock.

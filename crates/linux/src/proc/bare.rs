@@ -144,7 +144,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Before a process is made, which has these descriptors and not our table: it would not know what the blank is.
+    /// Called before a process is made that has these descriptors but not our table: it could not recognise the blank.
     pub(crate) fn back_files_for_child(&self) {
         self.back_files();
         if let Some(blank) = self.state().proc.files.set_blank(None) {

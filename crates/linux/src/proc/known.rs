@@ -1,13 +1,13 @@
-//! An answer of the host's about the process, kept for its threads: many look at it, and few moments change it.
+//! A cached answer of the host about the process: threads read it often, and it seldom changes.
 
 use ids::Nanos;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::{Lock, SeqCount};
 
-/// The answer in words, to be read without a write.
+/// The answer as words. Readers write nothing.
 #[derive(Debug)]
 pub(super) struct Known<const WORDS: usize> {
-    /// Around all that follows.
+    /// Covers all fields below.
     seq: SeqCount,
     /// When it was given, by the scheduler's clock; 0: never.
     at: AtomicU64,

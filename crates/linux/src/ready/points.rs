@@ -10,7 +10,7 @@ use kernel::{Call, Clock};
 
 /// The most descriptors that one call waits for here, as many as `select(2)` knows; the host waits for more.
 const POINTS_MAX: usize = 1024;
-/// So many need no memory.
+/// As many descriptors as need no allocation.
 const FEW: usize = 4;
 
 /// A descriptor and a direction.

@@ -25,9 +25,9 @@ pub(super) struct Descriptor {
     /// Incremented by each event, and when the descriptor is closed.
     pub(super) generation: AtomicU32,
     pub(super) waiting: Waiting,
-    /// So many of those are making their calls again.
+    /// How many of them are repeating their calls.
     pub(super) trying: AtomicU32,
-    /// It is a stand-in of a closed one, and so many hold on to it.
+    /// How many threads hold on to it, if it stands in for a closed descriptor.
     holders: AtomicU32,
     pub(super) stream: Stream,
     /// It has been reported that nothing more will come.

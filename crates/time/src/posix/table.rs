@@ -140,8 +140,7 @@ struct Pool {
     slots: Arena<Slot>,
 }
 
-/// The right to an id that nobody can use yet. It ends by [`TimerTable::publish`] or
-/// [`TimerTable::abandon`].
+/// A claimed id that is not visible yet. [`TimerTable::publish`] or [`TimerTable::abandon`] ends the claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a reserved id must be published or abandoned"]
 pub struct Reserved {

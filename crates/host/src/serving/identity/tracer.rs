@@ -65,7 +65,7 @@ pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     k.process_done(me.cpu(), result)
 }
 
-/// The other carrier of ours that the host takes for the tracer of the request's tracee.
+/// The carrier that is the tracee's tracer for the host, if it is not `me`.
 fn tracer_of(me: &Carrier, t: ThreadIdx, call: &Call) -> Option<&'static Carrier> {
     if [PTRACE_ATTACH, PTRACE_SEIZE].contains(&call.args[0]) {
         return None;

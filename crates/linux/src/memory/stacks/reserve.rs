@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 const CHUNK: u64 = 4 << 20;
 /// The largest stack that is cut from a chunk.
 const SMALL_MAX: u64 = 128 << 10;
-/// Larger stacks are the host's alone, which may refuse them (`vm.overcommit_memory`).
+/// Larger stacks are mapped by the host one by one, and it may refuse them (`vm.overcommit_memory`).
 const LARGE_MAX: u64 = 64 << 20;
 /// The untouched gap below a stack without a guard.
 const GAP: u64 = 256 << 10;
