@@ -198,6 +198,14 @@ CASE(pretended_senders) {
   finish(start(pretend, NULL));
 }
 
+/* A folder of its own, because other cases run at the same time. */
+static char place[32];
+static void enter_place(void) {
+  strcpy(place, "/tmp/thread-ids-XXXXXX");
+  need(mkdtemp(place) && chdir(place) == 0);
+}
+static void leave_place(void) { need(chdir("/") == 0 && rmdir(place) == 0); }
+
 /* The signal of a folder in which something is renamed has come when the call returns, or soon. */
 static void rename_in(int fd, const char *who_asked) {
   got = 0;
@@ -221,6 +229,7 @@ static void *watch_and_stay(void *fd) {
 /* A folder's signals go to the process, whichever of its threads asks for them. */
 CASE(owners_of_folders) {
   int fd;
+  enter_place();
   need(mkdir("watched", 0700) == 0 && (fd = open("watched/a", O_CREAT | O_RDWR, 0600)) >= 0);
   close(fd);
   sigaction(SIGUSR2, &(struct sigaction){.sa_sigaction = who, .sa_flags = SA_SIGINFO | SA_RESTART}, NULL);
@@ -234,6 +243,7 @@ CASE(owners_of_folders) {
     end(thread);
   }
   unlink("watched/a"), rmdir("watched");
+  leave_place();
 }
 
 /* A number that stands for another file has none of its owners. */
@@ -245,6 +255,7 @@ CASE(owners_of_numbers) {
   pthread_t thread = begin();
   sigemptyset(&set), sigaddset(&set, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
+  enter_place();
   for (int way = 0; way < 2; way++) {
     need(pipe(fds) == 0 && fcntl(fds[0], F_SETOWN_EX, &owner) == 0);
     need(mkdir("watched", 0700) == 0 && pipe(again) == 0);
@@ -261,6 +272,7 @@ CASE(owners_of_numbers) {
     close(fd), close(fds[1]), close(again[0]), close(again[1]);
     rmdir("watched/a"), rmdir("watched");
   }
+  leave_place();
   pthread_sigmask(SIG_UNBLOCK, &set, NULL);
   end(thread);
 }
