@@ -28,7 +28,7 @@ impl<M: Host> Linux<'_, M> {
     /// The current thread has these to itself from now on. One among threads cannot: a carrier that had its own would be
     /// another world for whoever runs on it. That is refused, as by a host without such calls.
     ///
-    /// What a process of one thread shares with another process its carrier leaves, if there is no other.
+    /// `unshare(2)` of what the process shares with another one. Only a process with one host thread can: then all of it leaves.
     pub(crate) fn stop_sharing(&self, flags: u64) -> isize {
         if flags == 0 || self.has_alone(flags) {
             return 0;

@@ -74,7 +74,7 @@ impl State {
         Ok(())
     }
 
-    /// What the host has given to the carrier at work, if it counts.
+    /// CPU time that the host has given to the current carrier; `None` if the test does not count it.
     fn carrier_time(&self) -> Option<Nanos> {
         let stolen = (!self.stolen.is_empty()).then(|| Nanos(self.now - self.stolen.get(&self.at_work).unwrap_or(&0)));
         self.given.or(self.given_percent.map(|percent| Nanos(self.now / 100 * percent))).or(stolen)
