@@ -9,13 +9,14 @@
 //! time, but a difference is told of the file and not of the case.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::Trial;
 
 use crate::compile::compile;
 use crate::directives::Directives;
 use crate::hardened::Hardening;
-use crate::outcome::compare;
+use crate::outcome::{Outcome, compare};
 use crate::places;
 use crate::requirement::Requirement;
 use crate::run::Run;
@@ -50,6 +51,8 @@ struct Program {
     source: PathBuf,
     directives: Directives,
     cases: Vec<String>,
+    /// How the whole program ends natively, for all ways that differ only in how it runs under Entresol.
+    native: Arc<OnceLock<Result<Outcome, String>>>,
 }
 
 /// All tests of the corpus.
@@ -89,7 +92,7 @@ impl Program {
         let case_name = |line: &str| line.strip_prefix("CASE(")?.split_once(')').map(|(name, _)| name.to_owned());
         let cases = text.lines().filter_map(case_name).collect();
         let name = source.strip_prefix(places::programs()).unwrap_or(&source).with_extension("");
-        Ok(Self { name: name.to_string_lossy().into_owned(), source, directives, cases })
+        Ok(Self { name: name.to_string_lossy().into_owned(), source, directives, cases, native: Arc::default() })
     }
 
     fn trials(&self, by_case: bool) -> Vec<Trial> {
@@ -132,7 +135,8 @@ impl Program {
         let mut run = Run::new(compiled.program).args(case).timeout(self.directives.timeout);
         run.hardening = way.hardening.or(Hardening::wanted()?);
         run.env.extend(compiled.library.map(|library| ("LIBRARY".into(), library.into())));
-        let native = run.natively()?;
+        let shared = run.args.is_empty() && way.hardening.is_none();
+        let native = if shared { self.native.get_or_init(|| run.natively()).clone()? } else { run.natively()? };
         if !self.directives.any_status && !native.succeeded() {
             return Err(format!("fails natively: {}", native.describe()));
         }
