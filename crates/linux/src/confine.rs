@@ -1,7 +1,7 @@
 //! Confinement of host threads (`seccomp(2)`, `unshare(2)`, `setns(2)`).
 
 use crate::{Host, Linux};
-use abi::args::{F_GETFD, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES};
+use abi::args::{F_GETFD, NS_GET_NSTYPE, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES};
 use abi::{Errno, SigInfo, Signal, clone_flags as cf, nr};
 use ids::ThreadIdx;
 use kernel::syscall::clone::SHARED;
@@ -9,6 +9,9 @@ use kernel::{Call, Out};
 
 /// Resources that only threads of one process share (`check_unshare_flags`).
 const OF_THREADS: u64 = cf::THREAD | cf::SIGHAND | cf::VM;
+/// The namespaces that a process with one host thread may leave: its later host threads begin in those that it has then. Not those of
+/// time, because what a child inherits of our clocks holds for the parent's.
+const NAMESPACES: u64 = cf::NAMESPACES & !cf::NEWTIME;
 
 impl<M: Host> Linux<'_, M> {
     /// Confinement of one host thread that cannot be repeated on the others is refused, as a host
@@ -19,8 +22,8 @@ impl<M: Host> Linux<'_, M> {
             nr::SECCOMP if matches!(a[0], SECCOMP_GET_ACTION_AVAIL | SECCOMP_GET_NOTIF_SIZES) => {
                 Out::Done(self.m.host(*call))
             }
-            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS) == 0 => Out::Done(self.stop_sharing(a[0])),
-            nr::SETNS => self.sys_setns(a),
+            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS | NAMESPACES) == 0 => Out::Done(self.stop_sharing(a[0])),
+            nr::SETNS => self.sys_setns(call),
             _ => Errno::EINVAL.into(),
         }
     }
@@ -28,24 +31,44 @@ impl<M: Host> Linux<'_, M> {
     /// The current thread has these to itself from now on. One among threads cannot: a carrier that had its own would be
     /// another world for whoever runs on it. That is refused, as by a host without such calls.
     ///
-    /// `unshare(2)` of what the process shares with another one. Only a process with one host thread can: then all of it leaves.
+    /// `unshare(2)` of what the process shares with other ones. Only a process with one host thread can: then all of it leaves.
     pub(crate) fn stop_sharing(&self, flags: u64) -> isize {
-        if flags == 0 || self.has_alone(flags) {
+        if flags & NAMESPACES == 0 && (flags == 0 || self.has_alone(flags)) {
             return 0;
         }
-        if !self.has_one_thread() || !self.m.is_alone() {
-            return Errno::EINVAL.to_ret();
-        }
-        let result = self.m.host(Call { nr: nr::UNSHARE, args: [flags & SHARED, 0, 0, 0, 0, 0] });
+        let call = Call { nr: nr::UNSHARE, args: [flags & (SHARED | NAMESPACES), 0, 0, 0, 0, 0] };
+        let result = self.leave(flags, &call);
         if result == 0 {
-            self.shares_no_more(flags);
+            self.shares_no_more(flags | implied(flags));
         }
         result
     }
 
-    fn sys_setns(&self, a: &[u64; 6]) -> Out {
-        let found = self.m.host(Call { nr: nr::FCNTL, args: [a[0], F_GETFD, 0, 0, 0, 0] });
-        if found < 0 { Out::Done(found) } else { Errno::EINVAL.into() }
+    /// `setns(2)`: by a file of one namespace, or by a process and the kinds of those to join.
+    fn sys_setns(&self, call: &Call) -> Out {
+        let (file, kinds) = (call.args[0], u64::from(call.args[1] as u32));
+        let found = self.m.host(Call { nr: nr::FCNTL, args: [file, F_GETFD, 0, 0, 0, 0] });
+        if found < 0 {
+            return Out::Done(found);
+        }
+        let kind = self.m.host(Call { nr: nr::IOCTL, args: [file, NS_GET_NSTYPE, 0, 0, 0, 0] });
+        let kinds = kinds | u64::try_from(kind).unwrap_or(0);
+        if kinds & !NAMESPACES != 0 {
+            return Errno::EINVAL.into();
+        }
+        Out::Done(self.leave(kinds, call))
+    }
+
+    /// The process, if it has one host thread, makes this call, by which that leaves namespaces of these kinds.
+    fn leave(&self, kinds: u64, call: &Call) -> isize {
+        if !self.has_one_thread() || !self.m.is_alone() {
+            return Errno::EINVAL.to_ret();
+        }
+        let result = self.m.host(*call);
+        if result == 0 && kinds & cf::NEWUSER != 0 {
+            self.m.rights_have_changed();
+        }
+        result
     }
 
     /// `uretprobe(2)` ends any caller but the host's own code (`SYSCALL_DEFINE0(uretprobe)`). The call would be the
@@ -54,4 +77,10 @@ impl<M: Host> Linux<'_, M> {
         self.fault(t, SigInfo::kernel(Signal::ILL));
         Out::Done(-1)
     }
+}
+
+/// What comes along with other things that a process stops sharing (`ksys_unshare`).
+fn implied(flags: u64) -> u64 {
+    let with = |namespaces: u64, others: u64| if flags & namespaces != 0 { others } else { 0 };
+    with(cf::NEWUSER | cf::NEWNS, cf::FS) | with(cf::NEWIPC, cf::SYSVSEM)
 }

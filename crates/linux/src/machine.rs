@@ -51,6 +51,9 @@ pub trait Host: Machine<Personality = State> {
     fn is_alone(&self) -> bool {
         false
     }
+    /// The only host thread has got other rights by a call that no other host thread could make after it: those that it has from
+    /// now on are the process's.
+    fn rights_have_changed(&self) {}
     /// Whether a CPU sleeps in the poller ([`State::poller`]).
     fn is_polled(&self) -> bool {
         true

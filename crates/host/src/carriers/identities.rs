@@ -74,6 +74,16 @@ impl Table {
         self.others.iter().find(|i| i.number == number && i.change.is_none()).map(|i| i.from)
     }
 
+    /// The calling host thread, the process's only one, has other rights than before, by a call that is not a change: so has every
+    /// identity, which the carrier had or may have.
+    pub fn look_again(&mut self) {
+        let now = |before: &Credentials| Credentials::mine(before.opaque());
+        self.base = self.base.as_ref().map(now);
+        for identity in &mut self.others {
+            identity.credentials = now(&identity.credentials);
+        }
+    }
+
     /// The changes that lead from `base` to `to`.
     pub fn path(&self, base: u32, to: u32) -> Option<Vec<Change>> {
         let mut path = Vec::new();

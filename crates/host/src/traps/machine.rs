@@ -31,6 +31,10 @@ impl linux::Host for Host {
         self.service.is_alone()
     }
 
+    fn rights_have_changed(&self) {
+        self.identities.lock().look_again();
+    }
+
     #[inline(always)]
     fn host(&self, call: Call) -> isize {
         // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
