@@ -58,7 +58,7 @@ pub fn print(k: &Process) {
     let seconds = |n: Nanos| (n.0 / 1_000_000_000, n.0 / 1_000 % 1_000_000);
     let (w, us) = seconds(wall);
     let (st, stus) = seconds(stolen);
-    let usage = k.process_usage();
+    let usage = linux::Linux(k).process_usage();
     let ((u, uus), (y, yus)) = (seconds(usage.utime), seconds(usage.stime));
     let (h, hus) = seconds(os::clock_gettime(CLOCK_PROCESS_CPUTIME_ID));
     let _ = writeln!(out, "entresol: {} CPUs, {w}.{us:06} s, process {}", k.config().cpus, k.config().pid.0);
@@ -179,7 +179,7 @@ fn print_reason(k: &Process, out: &mut Line, s: &kernel::stats::Stats, dispatche
             format_args!("{dispatched} calls came by dispatch, about 1 µs each: they are made outside the C library"),
         );
     }
-    // It costs two switches of the host, about 5 µs.
+    // Each such wait costs two context switches of the host, about 5 µs.
     if s.waited * 5_000 > wall.0 / 50 {
         let (nr, times) = k.calls_waited()[0];
         let name = abi::nr::name(nr).unwrap_or("?");

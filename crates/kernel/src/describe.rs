@@ -22,6 +22,7 @@ use signal::Sets;
 use state::{Full, Memory, Place, Process, Writer};
 use sync::atomic::{Ordering::*, fence};
 use time::cpu::Adjuster;
+use time::cpu::Usage;
 
 /// One moment by the clocks that threads wait by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,7 +146,7 @@ impl<M: Machine> Kernel<M> {
         [pending, blocked]
     }
 
-    /// That CPU.
+    /// Describes a CPU.
     pub fn describe_cpu(&self, cpu: CpuId, now: Nanos) -> state::Cpu {
         let (s, count) = (self.sched.stats(cpu), &self.cpu(cpu).count);
         state::Cpu {
@@ -163,14 +164,15 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Makes a snapshot of everything. Threads that live from its beginning to its end are all in it. `position` is that of
-    /// [`Kernel::describe`].
+    /// Makes a snapshot of everything. Threads that live from its beginning to its end are all in it. `usage` is the process's
+    /// ([`Kernel::process_usage`]); `position` is that of [`Kernel::describe`].
     ///
     /// # Errors
     /// [`Full`] if the page has no memory; the last snapshot stands then.
     pub fn snapshot<P: Memory>(
         &self,
         page: &mut Writer<P>,
+        usage: Usage,
         position: impl Fn(ThreadIdx) -> [u64; 3],
     ) -> Result<(), Full> {
         let (at, before) = (self.moment(), self.carrier_time());
@@ -185,7 +187,7 @@ impl<M: Machine> Kernel<M> {
                 break;
             }
         }
-        let (usage, (peak, started)) = (self.process_usage(), self.threads.totals());
+        let (peak, started) = self.threads.totals();
         let [pending, ignored, caught] = {
             let signals = self.process.signals.lock();
             [signals.shared_set(), signals.actions().ignored(), signals.actions().caught()].map(|set| set.0)

@@ -80,7 +80,7 @@ pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
 pub use machine::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Times, Transfer};
-pub use personality::{Capability, HostTimer, Personality};
+pub use personality::{Grants, HostTimer, Personality};
 pub use scarce::Unserved;
 pub use shared::Shared;
 pub use signals::{ProcessState, USER_END};
@@ -110,7 +110,7 @@ pub struct Config {
     pub rt_host_rules: bool,
     /// The process's id.
     pub pid: Pid,
-    /// Its real user id at first.
+    /// The process's first real user id.
     pub uid: u32,
     /// RLIMIT_SIGPENDING does not hold (`--pending-signals=unlimited`).
     pub pending_unlimited: bool,
@@ -145,7 +145,7 @@ pub enum Io {
 pub struct Sampling {
     /// The time between two samples.
     pub every: Nanos,
-    /// By the wall clock, all threads; else by CPU time, at ticks, those that run.
+    /// By the wall clock all threads are sampled; else, by CPU time, those that run, at ticks.
     pub wall: bool,
 }
 

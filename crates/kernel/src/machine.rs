@@ -10,7 +10,7 @@ use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
 
-/// The program's address cannot be read or written.
+/// The program's address cannot be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
 
@@ -58,7 +58,7 @@ pub enum Transfer {
     Initial,
 }
 
-/// There is no memory for it.
+/// The machine has no memory for a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoMemory;
 
@@ -105,9 +105,9 @@ pub struct Call {
 pub enum Event<'a> {
     /// The position of its current thread belongs into the profile, for so much time.
     Sample(CpuId, ThreadIdx, Nanos),
-    /// Its current thread ends, and had this CPU time since its last sample.
+    /// The CPU's current thread ends, and had this CPU time since its last sample.
     Unsampled(CpuId, ThreadIdx, Nanos),
-    /// It turns to this thread, or to none.
+    /// The CPU turns to this thread, or to none.
     Switched {
         /// The CPU.
         cpu: CpuId,
@@ -118,7 +118,7 @@ pub enum Event<'a> {
         /// When.
         at: Nanos,
     },
-    /// It has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
+    /// The CPU has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
     Serves(CpuId, Option<usize>),
     /// A thread with these rights ([`Machine::identity`]) has ended and is no longer among the living.
     Gone(u32),
@@ -159,11 +159,10 @@ pub trait Machine: Sync + Sized {
     /// Tells the machine what has happened: for traces, profiles and messages, and for its own books.
     fn observe(&self, _event: Event<'_>) {}
 
-    /// Reserves memory for the state of the thread in slot `t`.
-    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory>;
     /// Makes `child` a copy of `parent`, the caller's current thread, that returns 0 from
-    /// its system call on the stack pointer (0: the parent's) and with the FS base given.
-    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>);
+    /// its system call on the stack pointer (0: the parent's) and with the FS base given. The child counts as one with
+    /// the parent's rights until [`Event::Gone`].
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) -> Result<(), NoMemory>;
     /// Saves the rest of the current thread's state, so that any CPU may resume it. It has not been saved since it
     /// was resumed, or the save was revoked.
     fn save(&self, t: ThreadIdx);
@@ -183,9 +182,8 @@ pub trait Machine: Sync + Sized {
     /// Raises a signal of `t` at the host, which acts on it by default. Returns false if it was shown to a tracer that
     /// suppressed it.
     fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool;
-    /// The process treats signals differently: it has begun or ceased to ignore this one, or SIGCHLD has another action;
-    /// with `None`, only [`crate::Kernel::simple_stops`] may have changed. When this returns, the host does with signals what the kernel says.
-    fn signals_changed(&self, _action_of: Option<Signal>) {}
+    /// The process treats signals differently. When this returns, the host does with signals what the process wants.
+    fn signals_changed(&self, _change: SignalChange) {}
     /// The number of the rights that `t` has at the machine.
     fn identity(&self, _t: ThreadIdx) -> u32 {
         0
@@ -259,14 +257,26 @@ pub fn read_timespec(m: &impl Machine, addr: u64) -> Result<Nanos, Errno> {
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
 pub const NEVER_LEFT: SigSet = SigSet(SigSet::SYNCHRONOUS.0 | 0b11 << 31);
 
+/// What has changed in how a process treats signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignalChange {
+    /// It has begun or ceased to ignore this one, or SIGCHLD has another action.
+    Action(Signal),
+    /// Other signals may simply stop it ([`crate::Kernel::simple_stops`]).
+    SimpleStops,
+    /// The host keeps what arrives of these, for descriptors of `signalfd(2)` or the next program to read. All others are
+    /// the kernel's.
+    LeftToHost(SigSet),
+}
+
 /// Why a signal is raised at the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Raise {
-    /// It ends the process (with a core where the host makes one).
+    /// The signal ends the process, with a core where the host makes one.
     Terminate,
     /// The calling carrier's tracer, if it has one, sees the signal and may suppress it.
     Show,
-    /// It stops the process until it is continued, unless SIGCONT has been sent since ([`crate::Kernel::continued`] was this).
+    /// The signal stops the process until it is continued, unless SIGCONT has been sent since.
     Stop {
         /// How often SIGCONT had been sent when the stop was chosen.
         continued: u32,

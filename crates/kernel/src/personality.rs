@@ -5,15 +5,20 @@ use crate::wait::Wait;
 use crate::{Call, Kernel, Machine};
 use abi::{Errno, SigEvent, SigInfo, SigSet};
 use ids::{CpuId, ThreadIdx};
-use time::cpu::Usage;
 
-/// A right that the host grants a process.
+/// What the host grants a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Capability {
-    /// CAP_SYS_NICE: any priority.
-    SetPriorities,
-    /// CAP_SYS_RESOURCE: higher hard limits.
-    RaiseLimits,
+pub struct Grants {
+    /// Any priority (CAP_SYS_NICE).
+    pub any_priority: bool,
+    /// Higher hard limits (CAP_SYS_RESOURCE).
+    pub higher_limits: bool,
+    /// RLIMIT_NICE: without the capability, nice values down to 20 less this.
+    pub nice: u64,
+    /// RLIMIT_RTPRIO: without the capability, real-time priorities up to this.
+    pub rt_priority: u64,
+    /// RLIMIT_SIGPENDING.
+    pub pending_signals: u64,
 }
 
 /// A request about a timer of the host's.
@@ -38,18 +43,10 @@ pub trait Personality<M: Machine<Personality = Self>>: Default + core::fmt::Debu
     fn unwanted(k: &Kernel<M>, t: ThreadIdx, info: &SigInfo);
     /// The thread `t` takes these signals from now on.
     fn wanted(k: &Kernel<M>, t: ThreadIdx, takes: impl FnOnce() -> SigSet);
-    /// Signals of the process that are pending, but not here.
-    fn pending(k: &Kernel<M>) -> SigSet;
-    /// Takes one of them.
-    fn take_pending(k: &Kernel<M>, wanted: SigSet) -> Option<SigInfo>;
     /// Makes or deletes a host timer; its id.
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno>;
-    /// User and system time of this process, as the host counts them.
-    fn usage(m: &M) -> Usage;
-    /// The soft limit of a resource of this process.
-    fn soft_limit(m: &M, resource: u64) -> u64;
-    /// Whether the host grants this to the calling carrier.
-    fn may(m: &M, what: Capability) -> bool;
+    /// What the host grants this process, by the calling carrier's rights.
+    fn grants(m: &M) -> Grants;
 }
 
 impl<M: Machine> Kernel<M> {

@@ -4,7 +4,7 @@
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
 use crate::hint;
-use crate::machine::{Machine, Raise, Resume, Transfer};
+use crate::machine::{Machine, Raise, Resume, SignalChange, Transfer};
 use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
@@ -86,7 +86,8 @@ impl<M: Machine> Kernel<M> {
         deliverable
     }
 
-    /// The same for the machine, before and after a host call, which a futex word of ours may end as well.
+    /// Whether a host call of `t` is interrupted, which the machine asks before and after the call. A futex word of
+    /// ours may end it as well.
     pub fn host_interrupted(&self, t: ThreadIdx) -> bool {
         self.interrupted(t) || self.mixed_woken(t)
     }
@@ -178,7 +179,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// By which stop signals the process simply stops, so that the host may stop it at once.
+    /// The stop signals that simply stop the process, so that the host may stop it at once.
     pub fn simple_stops(&self) -> abi::SigSet {
         self.process.signals.lock().simple_stops()
     }
@@ -215,7 +216,7 @@ impl<M: Machine> Kernel<M> {
         if thread.hint.fetch_or(hint::SIGNAL, AcqRel) & hint::SIGNAL != 0 {
             return;
         }
-        // One that is put off or parked is in no host call: it sleeps.
+        // A thread that is put off or parked sleeps and is in no host call.
         if thread.wait.kind() == Wait::Host && thread.wait.armed().is_none() && !thread.parked.is_parked() {
             return self.m.interrupt(t);
         }
@@ -225,13 +226,13 @@ impl<M: Machine> Kernel<M> {
                 self.m.kick(on);
             }
         }
-        // It may have begun a host call between the look and the wake.
+        // The thread may have begun a host call between the check and the wake-up.
         if thread.wait.kind() == Wait::Host {
             self.m.interrupt(t);
         }
     }
 
-    /// Other threads shall take what this one no longer can: one search for each signal at most.
+    /// Finds other threads for the signals that this one can no longer take: at most one search per signal.
     pub(crate) fn retarget(&self, cpu: CpuId, me: ThreadIdx, mut left: Retarget) {
         while !left.is_done() {
             let taker = self.process.signals.lock().next_taker(&mut left, me, |t| self.candidate_for(t));
@@ -347,7 +348,7 @@ impl<M: Machine> Kernel<M> {
         self.process.signals.lock().set_traced();
     }
 
-    /// And what [`Kernel::continued`] was at that moment.
+    /// The next action, and the value of [`Kernel::continued`] at that moment.
     fn next_action(&self, cpu: CpuId, thread: &Thread) -> (Action, u32) {
         let mut timers = self.timer_talk();
         let result = {
@@ -486,7 +487,7 @@ impl<M: Machine> Kernel<M> {
         };
         self.retarget(cpu, t, left);
         if stops_changed {
-            self.m.signals_changed(None);
+            self.m.signals_changed(SignalChange::SimpleStops);
         }
     }
 }

@@ -6,6 +6,7 @@ use abi::nr;
 use common::{World, word};
 use ids::{Nanos, Policy, RtPriority, ThreadIdx};
 use state::{Full, Header, Memory, Page, Place, Snapshot, Thread, Wait, Writer, page_words};
+use time::cpu::Usage;
 
 const MS: u64 = 1_000_000;
 
@@ -22,7 +23,7 @@ fn snapshot(w: &World, capacity: usize) -> Snapshot {
     let cpus = w.kernel.config().cpus;
     let header = Header { pid: 1, namespace: 4, service: 2, created: Nanos(3), cpus, capacity };
     let mut page = Writer::new(Words(vec![0; page_words(cpus, capacity)]), header).unwrap();
-    w.kernel.snapshot(&mut page, |_| [0; 3]).unwrap();
+    w.kernel.snapshot(&mut page, Usage::default(), |_| [0; 3]).unwrap();
     Page::open(&page.memory().0[..]).unwrap().snapshot().unwrap()
 }
 

@@ -36,7 +36,7 @@ const DESCRIPTORS: u32 = 1;
 /// A message queue sends a signal.
 const QUEUES: u32 = 2;
 
-/// So much of `siginfo_t` must be readable (`copy_siginfo_from_user`).
+/// The host reads this much of `siginfo_t` (`copy_siginfo_from_user`).
 const INFO_SIZE: usize = 48;
 
 /// A descriptor has an owner.
@@ -149,7 +149,7 @@ impl<M: Host> Linux<'_, M> {
             return self.send_by_host(call, signal);
         }
         bytes[..4].fill(0);
-        let result = self.m.ask(call.nr, &mut [Word(fd), Word(0), In(&bytes), Word(flags)]);
+        let result = self.ask(call.nr, &mut [Word(fd), Word(0), In(&bytes), Word(flags)]);
         Out::Done(match Errno::from_ret(result) {
             Err(error) if !matches!(error, Errno::EPERM | Errno::ESRCH) => result,
             _ if named != signal as i32 => Errno::EINVAL.to_ret(),
@@ -159,7 +159,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// A call that sends `signal` to more than one process, or to one that only the host knows.
     pub(crate) fn send_by_host(&self, call: &Call, signal: u64) -> Out {
-        let result = self.m.host(*call);
+        let result = self.host(call);
         if result == 0
             && let Some(signal) = Signal::from_raw(signal as i32)
         {

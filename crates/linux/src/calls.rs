@@ -93,6 +93,10 @@ impl<M: Host> Linux<'_, M> {
             nr::CAPGET => self.sys_capget(t, call),
             nr::PERF_EVENT_OPEN => self.sys_perf_event_open(t, call),
             nr::IO_URING_SETUP | nr::IO_URING_REGISTER => self.sys_io_uring(call),
+            nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
+            nr::TIMES => self.sys_times(cpu, t, call),
+            nr::RT_SIGPENDING => self.sys_sigpending(t, call),
+            nr::RT_SIGTIMEDWAIT => self.sys_sigtimedwait(cpu, t, call).into(),
             nr::SIGNALFD | nr::SIGNALFD4 => {
                 self.back_files();
                 self.sys_signalfd(cpu, t, call)
@@ -127,7 +131,7 @@ impl<M: Host> Linux<'_, M> {
             }
             nr::PRCTL => {
                 // Whether the process may be looked into is among them.
-                let result = self.m.host(*call);
+                let result = self.host(call);
                 self.state().proc.rights_change();
                 Out::Done(result)
             }
@@ -146,7 +150,7 @@ impl<M: Host> Linux<'_, M> {
             | nr::SET_ROBUST_LIST
             | nr::GET_ROBUST_LIST
             | nr::GETPRIORITY
-            | nr::SETPRIORITY => Out::Done(self.m.host(*call)),
+            | nr::SETPRIORITY => Out::Done(self.host(call)),
             // Another process under Entresol may have to be asked.
             nr::SCHED_SETAFFINITY
             | nr::SCHED_GETAFFINITY
@@ -157,15 +161,10 @@ impl<M: Host> Linux<'_, M> {
             | nr::SCHED_RR_GET_INTERVAL
             | nr::SCHED_SETATTR
             | nr::SCHED_GETATTR => Out::Inline(Call { nr: call.nr | ELSEWHERE, args: call.args }),
-            nr::CLOCK_GETRES
-            | nr::CLOCK_SETTIME
-            | nr::GETRUSAGE
-            | nr::TIMES
-            | nr::GETITIMER
-            | nr::SETITIMER
-            | nr::GETRLIMIT
-            | nr::SETRLIMIT => self.pass(cpu, call),
-            // Nobody knows what it asks: it may show descriptors.
+            nr::CLOCK_GETRES | nr::CLOCK_SETTIME | nr::GETITIMER | nr::SETITIMER | nr::GETRLIMIT | nr::SETRLIMIT => {
+                self.pass(cpu, call)
+            }
+            // An unknown call may show descriptors to the program.
             _ => {
                 self.back_files();
                 self.pass(cpu, call)

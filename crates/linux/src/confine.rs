@@ -20,7 +20,7 @@ impl<M: Host> Linux<'_, M> {
         let a = &call.args;
         match call.nr {
             nr::SECCOMP if matches!(a[0], SECCOMP_GET_ACTION_AVAIL | SECCOMP_GET_NOTIF_SIZES) => {
-                Out::Done(self.m.host(*call))
+                Out::Done(self.host(call))
             }
             nr::UNSHARE if a[0] & !(SHARED | OF_THREADS | NAMESPACES) == 0 => Out::Done(self.stop_sharing(a[0])),
             nr::SETNS => self.sys_setns(call),
@@ -47,11 +47,11 @@ impl<M: Host> Linux<'_, M> {
     /// `setns(2)`: by a file of one namespace, or by a process and the kinds of those to join.
     fn sys_setns(&self, call: &Call) -> Out {
         let (file, kinds) = (call.args[0], u64::from(call.args[1] as u32));
-        let found = self.m.host(Call { nr: nr::FCNTL, args: [file, F_GETFD, 0, 0, 0, 0] });
+        let found = self.host(&Call { nr: nr::FCNTL, args: [file, F_GETFD, 0, 0, 0, 0] });
         if found < 0 {
             return Out::Done(found);
         }
-        let kind = self.m.host(Call { nr: nr::IOCTL, args: [file, NS_GET_NSTYPE, 0, 0, 0, 0] });
+        let kind = self.host(&Call { nr: nr::IOCTL, args: [file, NS_GET_NSTYPE, 0, 0, 0, 0] });
         let kinds = kinds | u64::try_from(kind).unwrap_or(0);
         if kinds & !NAMESPACES != 0 {
             return Errno::EINVAL.into();
@@ -64,7 +64,7 @@ impl<M: Host> Linux<'_, M> {
         if !self.has_one_thread() || !self.m.is_alone() {
             return Errno::EINVAL.to_ret();
         }
-        let result = self.m.host(*call);
+        let result = self.host(call);
         if result == 0 && kinds & cf::NEWUSER != 0 {
             self.m.rights_have_changed();
         }

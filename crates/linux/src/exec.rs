@@ -10,7 +10,7 @@ use crate::{Host, Linux};
 use abi::{SigInfo, SigSet, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
-use kernel::machine::NEVER_LEFT;
+use kernel::machine::{NEVER_LEFT, SignalChange};
 
 /// Signals that were handed on, in case the call fails.
 #[derive(Debug, Default)]
@@ -29,10 +29,10 @@ impl<M: Host> Linux<'_, M> {
         if set.is_empty() {
             return handed;
         }
-        self.m.leave_signals(self.state().descriptors.left() | set);
+        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left() | set));
         loop {
             let private = self.process().signals.lock().private_set(&self.thread(t).signals.0.lock()) & set;
-            // As long as there are private ones, those are taken.
+            // Signals of the thread alone are taken first.
             let Some(info) = self.take_signal(t, if private.is_empty() { set } else { private }) else { break };
             if info.code() == si_code::TIMER {
                 if handed.kept.try_reserve(1).is_ok() {
@@ -51,10 +51,10 @@ impl<M: Host> Linux<'_, M> {
     pub fn take_signals_back(&self, cpu: CpuId, t: ThreadIdx, handed: HandedOn) {
         if !handed.set.is_empty() {
             self.take_over_signals(cpu, t, handed.set);
-            self.m.leave_signals(self.state().descriptors.left());
+            self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
         }
         for info in handed.kept {
-            // It fitted before.
+            // Cannot fail: the signal was queued here before.
             let _ = self.send_to_process(cpu, Some(t), info);
         }
     }

@@ -2,15 +2,16 @@
 
 use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
+use crate::machine::{ask, host};
 use abi::args::{
-    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN, POLLOUT, RWF_NOWAIT,
-    S_IFIFO, S_IFMT, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET,
+    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN, POLLOUT, RLIMIT_NICE,
+    RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET,
 };
 use abi::nr;
 use core::ffi::CStr;
 use ids::Nanos;
 use kernel::Call;
-use kernel::Capability;
+use kernel::Grants;
 
 /// The offset that means "the file's own position" to `preadv2(2)` and `pwritev2(2)`: its two halves.
 pub(crate) const CURRENT: u64 = u64::MAX;
@@ -20,36 +21,39 @@ pub fn soft_limit(m: &impl Host, resource: u64) -> u64 {
     crate::host_times::limit(m, resource, None).cur
 }
 
-/// Whether the host grants this to the calling carrier.
-pub(crate) fn has_capability(m: &impl Host, what: Capability) -> bool {
-    let capability = match what {
-        Capability::SetPriorities => CAP_SYS_NICE,
-        Capability::RaiseLimits => CAP_SYS_RESOURCE,
-    };
+/// What the host grants this process, by the calling carrier's rights.
+pub(crate) fn grants(m: &impl Host) -> Grants {
     const VERSION_3: u64 = 0x2008_0522;
     let (header, mut data) = (VERSION_3.to_le_bytes(), [[0; 4]; 6]);
-    let result = m.ask(nr::CAPGET, &mut [In(&header), Out(data.as_flattened_mut())]);
-    result == 0 && u32::from_le_bytes(data[0]) >> capability & 1 != 0
+    let result = ask(m, nr::CAPGET, &mut [In(&header), Out(data.as_flattened_mut())]);
+    let effective = if result == 0 { u32::from_le_bytes(data[0]) } else { 0 };
+    Grants {
+        any_priority: effective >> CAP_SYS_NICE & 1 != 0,
+        higher_limits: effective >> CAP_SYS_RESOURCE & 1 != 0,
+        nice: soft_limit(m, RLIMIT_NICE),
+        rt_priority: soft_limit(m, RLIMIT_RTPRIO),
+        pending_signals: soft_limit(m, RLIMIT_SIGPENDING),
+    }
 }
 
 /// Whether `poll(2)` finds `fd` ready for reading or writing, or finds fault with it.
 pub(crate) fn is_ready(m: &impl Host, fd: u64, for_writing: bool) -> bool {
     // `struct pollfd` is a word: descriptor, events, and what the host answers.
     let mut one = (fd & 0xffff_ffff | if for_writing { POLLOUT } else { POLLIN } << 32).to_le_bytes();
-    (fd as i32) < 0 || m.ask(nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0
+    (fd as i32) < 0 || ask(m, nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0
 }
 
 /// Whether the file knows how many bytes can be read (FIONREAD), as FIFOs, terminals and inotify do: where it says none, a
 /// read waits. Of other files poll(2) may tell something else, as of counters (`perf_event_open(2)`).
 pub(crate) fn counts_bytes(m: &impl Host, fd: u64) -> bool {
     const FIONREAD: u64 = 0x541b;
-    m.ask(nr::IOCTL, &mut [Word(fd), Word(FIONREAD), Out(&mut [0; 4])]) == 0
+    ask(m, nr::IOCTL, &mut [Word(fd), Word(FIONREAD), Out(&mut [0; 4])]) == 0
 }
 
 fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
     let (mut value, mut size) = ([0; SIZE], (SIZE as u32).to_le_bytes());
     let args = &mut [Word(fd), Word(SOL_SOCKET), Word(option), Out(&mut value), Out(&mut size)];
-    (m.ask(nr::GETSOCKOPT, args) == 0).then_some(value)
+    (ask(m, nr::GETSOCKOPT, args) == 0).then_some(value)
 }
 
 /// The time limit of a socket for sending, or for receiving; `None` for no limit and for what is no socket.
@@ -70,12 +74,12 @@ pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
 /// Whether `fd` stands for a file.
 pub(crate) fn is_open(m: &impl Host, fd: u64) -> bool {
     const F_GETFD: u64 = 1;
-    m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFD, 0, 0, 0, 0] }) >= 0
+    host(m, &Call { nr: nr::FCNTL, args: [fd, F_GETFD, 0, 0, 0, 0] }) >= 0
 }
 
 /// Whether calls on `fd` are not to wait (O_NONBLOCK).
 pub(crate) fn is_nonblocking(m: &impl Host, fd: u64) -> bool {
-    let flags = m.host(Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });
+    let flags = host(m, &Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });
     flags >= 0 && flags as u64 & O_NONBLOCK != 0
 }
 
@@ -96,27 +100,27 @@ pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
     // `struct stat` has 144 bytes; st_mode is the word at byte 24.
     let mut stat = [[0; 4]; 36];
     let args = &mut [Word(dir), Word(path), Out(stat.as_flattened_mut()), Word(0)];
-    flags & O_NONBLOCK == 0 && m.ask(nr::NEWFSTATAT, args) == 0 && u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO
+    flags & O_NONBLOCK == 0 && ask(m, nr::NEWFSTATAT, args) == 0 && u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO
 }
 
 /// The size in bytes of a System V shared memory segment.
 pub(crate) fn segment_size(m: &impl Host, id: u64) -> Option<u64> {
     // `struct shmid64_ds` has 112 bytes; shm_segsz follows the permissions, which take 48 of them.
     let mut known = [[0; 8]; 14];
-    let result = m.ask(nr::SHMCTL, &mut [Word(id), Word(IPC_STAT), Out(known.as_flattened_mut())]);
+    let result = ask(m, nr::SHMCTL, &mut [Word(id), Word(IPC_STAT), Out(known.as_flattened_mut())]);
     (result >= 0).then_some(u64::from_le_bytes(known[6]))
 }
 
 /// `preadv2(2)` or `pwritev2(2)` at the file's own position with one buffer, without waiting.
 pub(crate) fn transfer_at_once(m: &impl Host, nr: usize, fd: u64, addr: u64, len: u64) -> isize {
     let vector = [addr.to_le_bytes(), len.to_le_bytes()];
-    m.ask(nr, &mut [Word(fd), In(vector.as_flattened()), Word(1), Word(CURRENT), Word(CURRENT), Word(RWF_NOWAIT)])
+    ask(m, nr, &mut [Word(fd), In(vector.as_flattened()), Word(1), Word(CURRENT), Word(CURRENT), Word(RWF_NOWAIT)])
 }
 
 /// `select(2)` of descriptors below `n` in three sets (0 for none) that does not wait.
 pub(crate) fn select_at_once(m: &impl Host, n: u64, [read, write, except]: [u64; 3]) -> isize {
     let mut time = [0; 16];
-    m.ask(nr::SELECT, &mut [Word(n), Word(read), Word(write), Word(except), Out(&mut time)])
+    ask(m, nr::SELECT, &mut [Word(n), Word(read), Word(write), Word(except), Out(&mut time)])
 }
 
 /// The beginning of a file of the host's; empty if it cannot be read.
@@ -126,17 +130,17 @@ pub(crate) fn read_file<'a>(m: &impl Host, path: &CStr, to: &'a mut [u8]) -> &'a
         return &[];
     }
     let len = Word(to.len() as u64);
-    let read = m.ask(nr::READ, &mut [Word(fd as u64), Out(to), len]);
+    let read = ask(m, nr::READ, &mut [Word(fd as u64), Out(to), len]);
     close(m, fd as u64);
     to.get(..usize::try_from(read).unwrap_or(0)).unwrap_or_default()
 }
 
 /// Opens a file of the host's by a path of ours; it is closed by exec.
 pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
-    m.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
+    ask(m, nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
 }
 
 /// Gives a descriptor back.
 pub(crate) fn close(m: &impl Host, fd: u64) {
-    m.ask(nr::CLOSE, &mut [Word(fd)]);
+    ask(m, nr::CLOSE, &mut [Word(fd)]);
 }

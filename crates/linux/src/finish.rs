@@ -70,7 +70,7 @@ impl<M: Host> Linux<'_, M> {
         if !matches!(call, nr::POLL | nr::PPOLL) || r.rsi as u32 != 0 || r.rdi < USER_END {
             return result;
         }
-        match self.m.host(Call { nr: nr::POLL, args: [r.rdi, 0, 0, 0, 0, 0] }) {
+        match self.host(&Call { nr: nr::POLL, args: [r.rdi, 0, 0, 0, 0, 0] }) {
             fault @ ..0 => fault,
             _ => result,
         }
@@ -94,7 +94,7 @@ impl<M: Host> Linux<'_, M> {
         let Call { args, .. } = self.with_children_of_all(t, &Call { nr: call, args });
         match call {
             nr::WAIT4 => {
-                let result = self.m.host(Call { nr: call, args: with(&args, 2, args[2] | WNOHANG) });
+                let result = self.host(&Call { nr: call, args: with(&args, 2, args[2] | WNOHANG) });
                 (result != 0).then_some(result)
             }
             nr::WAITID => self.child_for_waitid(&args),
@@ -107,7 +107,7 @@ impl<M: Host> Linux<'_, M> {
         let infop = args[2];
         let mut before = [0; 128];
         self.m.read(infop, &mut before).ok()?;
-        let result = self.m.host(Call { nr: nr::WAITID, args: with(args, 3, args[3] | WNOHANG) });
+        let result = self.host(&Call { nr: nr::WAITID, args: with(args, 3, args[3] | WNOHANG) });
         let mut now = [0; 128];
         self.m.read(infop, &mut now).ok()?;
         let found = SigInfo::read(&now).is_ok_and(|info| info.pid() != 0);

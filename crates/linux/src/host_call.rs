@@ -15,7 +15,7 @@ use abi::args::{
     IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
-use ids::{CpuId, ThreadIdx};
+use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Here;
 use kernel::machine::Call;
 use kernel::trap::Out;
@@ -37,7 +37,7 @@ pub fn call_at_once<M: Host>(here: Here<'_, M>, call: &Call) -> Option<isize> {
         return None;
     }
     here.count_passed();
-    Some(here.machine().host(*call))
+    Some(crate::machine::host(here.machine(), call))
 }
 
 /// Sockets of the program that wait until there is enough to receive (SO_RCVLOWAT): asked in a form that does not wait,
@@ -67,30 +67,30 @@ impl Enough {
     }
 }
 
-/// The result of a first, non-blocking try.
+/// The outcome of a first, non-blocking try.
 enum Tried {
     Done(isize),
-    /// It does not wait, but it may last.
+    /// The call does not wait, but it may last.
     Inline,
     MustWait,
-    /// It would wait for descriptors.
+    /// The call would wait for descriptors.
     WouldWait,
     /// This part is done already; the call is for the rest.
     Rest(isize, Call),
     /// The host has no form that does not wait: the call is made when poll(2) says that it can, for writing or not.
     Look(bool),
-    /// It may concern a terminal; the signal is for threads that may not make it now. Otherwise it waits or lasts, as
-    /// given.
+    /// The call may concern a terminal. The signal is for threads that may not make it now; for others, the call waits
+    /// or lasts as given.
     AtTerminal(Signal, Out),
 }
 
 /// The outcome of a call that a parked thread has made again.
 pub(crate) enum Attempt {
-    /// Its result.
+    /// The call's result.
     Done(isize),
     /// This much of the rest is done.
     Part(isize),
-    /// It would wait.
+    /// The call would wait.
     Wait,
 }
 
@@ -121,13 +121,14 @@ impl<M: Host> Linux<'_, M> {
 
     /// Makes a call that should not wait but may; EINTR if it has waited.
     fn host_briefly(&self, cpu: CpuId, call: &Call) -> isize {
+        const LIMIT: Nanos = Nanos::from_millis(1);
         self.lend_timer(cpu);
-        self.m.host_briefly(*call)
+        self.m.host_call(call.nr, &mut call.args.map(Word), Some(LIMIT))
     }
 
     /// Makes a call that neither waits nor lasts.
     pub(crate) fn host_at_once(&self, call: &Call) -> Out {
-        answered(call, self.m.host(*call))
+        answered(call, self.host(call))
     }
 
     fn try_without_waiting(&self, call: &Call) -> Tried {
@@ -156,21 +157,21 @@ impl<M: Host> Linux<'_, M> {
             nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
             nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
             nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => self.try_queue(call),
-            nr::POLL if a[2] as i32 == 0 => Tried::Done(self.m.host(*call)),
-            nr::POLL => match self.m.host(Call { nr: call.nr, args: with(a, 2, 0) }) {
+            nr::POLL if a[2] as i32 == 0 => Tried::Done(self.host(call)),
+            nr::POLL => match self.host(&Call { nr: call.nr, args: with(a, 2, 0) }) {
                 r if r == 0 || is_told_late(call, r) => Tried::WouldWait,
                 r => Tried::Done(r),
             },
-            nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.m.host(*call)),
+            nr::EPOLL_WAIT if a[3] as i32 == 0 => Tried::Done(self.host(call)),
             nr::EPOLL_WAIT => self.or_park(Call { nr: call.nr, args: with(a, 3, 0) }),
             nr::WAIT4 if a[2] & WNOHANG == 0 => {
                 self.or_wait_zero(Call { nr: call.nr, args: with(a, 2, a[2] | WNOHANG) })
             }
-            nr::WAIT4 => Tried::Done(self.m.host(*call)),
+            nr::WAIT4 => Tried::Done(self.host(call)),
             nr::FLOCK if a[1] & LOCK_NB == 0 => self.or_wait(Call { nr: call.nr, args: with(a, 1, a[1] | LOCK_NB) }),
             nr::MSGRCV => self.try_nomsg(call),
             nr::MSGSND => self.or_wait(Call { nr: call.nr, args: with(a, 3, a[3] | IPC_NOWAIT) }),
-            nr::FCNTL if !fcntl_waits(a[1]) => Tried::Done(self.m.host(*call)),
+            nr::FCNTL if !fcntl_waits(a[1]) => Tried::Done(self.host(call)),
             nr::IOCTL if changes_terminal(a[1]) => {
                 let out = if ioctl_waits(a[1]) { Out::Host(*call, 0) } else { Out::Inline(*call) };
                 Tried::AtTerminal(Signal::TTOU, out)
@@ -185,7 +186,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// EAGAIN means "must wait".
     fn or_wait(&self, call: Call) -> Tried {
-        match self.m.host(call) {
+        match self.host(&call) {
             r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
             r => Tried::Done(r),
         }
@@ -193,7 +194,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// 0 means "would wait for descriptors".
     fn or_park(&self, call: Call) -> Tried {
-        match self.m.host(call) {
+        match self.host(&call) {
             0 => Tried::WouldWait,
             r => Tried::Done(r),
         }
@@ -202,7 +203,7 @@ impl<M: Host> Linux<'_, M> {
     /// `recvfrom(2)`, `recvmsg(2)`: `flags` is the argument with the flags.
     fn try_receive(&self, call: &Call, flags: usize) -> Tried {
         let a = &call.args;
-        match self.m.host(Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
+        match self.host(&Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
             r if r != Errno::EAGAIN.to_ret() || a[flags] & (MSG_DONTWAIT | MSG_ERRQUEUE) != 0 => Tried::Done(r),
             _ => self.nonblocking_or_wait(call, a[0]),
         }
@@ -215,7 +216,7 @@ impl<M: Host> Linux<'_, M> {
         if a[3] & !(MSG_WAITALL | MSG_NOSIGNAL) != 0 || !facts::is_tcp(&self.m, a[0]) {
             return Tried::MustWait;
         }
-        match self.m.host(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
+        match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, a[0]),
             r if r > 0 && (r as u64) < a[2] => self.rest_of(call, r),
             r => Tried::Done(r),
@@ -225,7 +226,7 @@ impl<M: Host> Linux<'_, M> {
     /// `sendto(2)`: of a stream a part may be sent.
     fn try_send(&self, call: &Call) -> Tried {
         let a = &call.args;
-        match self.m.host(Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
+        match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
             r if a[3] & MSG_DONTWAIT != 0 => Tried::Done(r),
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, a[0]),
             r if r >= 0 && (r as u64) < a[2] => self.rest_of(call, r),
@@ -265,7 +266,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// 0 means "must wait".
     fn or_wait_zero(&self, call: Call) -> Tried {
-        match self.m.host(call) {
+        match self.host(&call) {
             0 if !self.strikes(Fault::ForgetToWait) => Tried::MustWait,
             r => Tried::Done(r),
         }
@@ -273,9 +274,9 @@ impl<M: Host> Linux<'_, M> {
 
     fn try_nomsg(&self, call: &Call) -> Tried {
         if call.args[4] & IPC_NOWAIT != 0 {
-            return Tried::Done(self.m.host(*call));
+            return Tried::Done(self.host(call));
         }
-        match self.m.host(Call { nr: call.nr, args: with(&call.args, 4, call.args[4] | IPC_NOWAIT) }) {
+        match self.host(&Call { nr: call.nr, args: with(&call.args, 4, call.args[4] | IPC_NOWAIT) }) {
             r if r == Errno::ENOMSG.to_ret() => Tried::MustWait,
             r => Tried::Done(r),
         }
@@ -292,12 +293,12 @@ impl<M: Host> Linux<'_, M> {
         let [fd, addr, len, ..] = call.args;
         // The vector calls refuse the one length, and have another error for the other.
         if len == 0 || len > i64::MAX as u64 {
-            return Tried::Done(self.m.host(*call));
+            return Tried::Done(self.host(call));
         }
         let done = if self.state().ready.is_plain(fd as u32) {
             // Spares the host a vector.
             let nr = if vector == nr::PWRITEV2 { nr::SENDTO } else { nr::RECVFROM };
-            self.m.host(Call { nr, args: [fd, addr, len, MSG_DONTWAIT, 0, 0] })
+            self.host(&Call { nr, args: [fd, addr, len, MSG_DONTWAIT, 0, 0] })
         } else {
             facts::transfer_at_once(&self.m, vector, fd, addr, len)
         };
@@ -310,7 +311,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn try_as(&self, call: &Call, attempt: Call, fd: u64) -> Tried {
-        match self.m.host(attempt) {
+        match self.host(&attempt) {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
             r => Tried::Done(r),
@@ -325,7 +326,7 @@ impl<M: Host> Linux<'_, M> {
             return Tried::MustWait;
         }
         if self.is_nonblocking(fd) {
-            return Tried::Done(self.m.host(*call));
+            return Tried::Done(self.host(call));
         }
         match self.host_briefly(cpu, call) {
             r if r == Errno::EINTR.to_ret() => Tried::WouldWait,
@@ -337,11 +338,11 @@ impl<M: Host> Linux<'_, M> {
     fn try_queue(&self, call: &Call) -> Tried {
         let [fd, at, len, priority, time, _] = call.args;
         if time != 0 && kernel::machine::read_timespec(&self.m, time).is_err() {
-            // It is refused.
-            return Tried::Done(self.m.host(*call));
+            // The host refuses the call.
+            return Tried::Done(self.host(call));
         }
         let over = In(&[0; Timespec::SIZE]);
-        match self.m.ask(call.nr, &mut [Word(fd), Word(at), Word(len), Word(priority), over]) {
+        match self.ask(call.nr, &mut [Word(fd), Word(at), Word(len), Word(priority), over]) {
             r if r == Errno::ETIMEDOUT.to_ret() => Tried::WouldWait,
             r => Tried::Done(r),
         }
@@ -356,7 +357,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
-        if self.is_nonblocking(fd) { Tried::Done(self.m.host(*call)) } else { Tried::WouldWait }
+        if self.is_nonblocking(fd) { Tried::Done(self.host(call)) } else { Tried::WouldWait }
     }
 
     fn is_nonblocking(&self, fd: u64) -> bool {
@@ -366,13 +367,13 @@ impl<M: Host> Linux<'_, M> {
     /// The host has no such form for this file: files with a position do not wait, streams do.
     fn wait_if_stream(&self, call: &Call, fd: u64) -> Tried {
         let writes = call.nr == nr::WRITE;
-        let position = self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
-        // Some streams claim to have one (`noop_llseek`).
+        let position = self.host(&Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
+        // Some streams claim to have a position (`noop_llseek`).
         if position >= 0 && facts::is_ready(&self.m, fd, writes) {
             return Tried::Inline;
         }
         let is_blocking = !self.is_nonblocking(fd);
-        // Of a longer write only the first part is known to fit.
+        // Only the first PIPE_BUF bytes of a longer write are known to fit.
         if is_blocking
             && !(writes && call.args[2] > PIPE_BUF)
             && facts::counts_bytes(&self.m, fd)

@@ -1,14 +1,16 @@
-//! CPU time, timers and limit of the process in the host's hands: what we take over, and what exec hands on.
+//! CPU time, timers and limit of the process in the host's hands: what we take over, what exec hands on, and the answers of
+//! `getrusage(2)` and `times(2)`, which are the host's but for our user and system time.
 //!
 //! The host must not act on its own count, which has our work in it. Its soft RLIMIT_CPU is raised to the hard one,
 //! which cannot be lifted without privilege: there the host still kills.
 
-use crate::Host;
-use crate::machine::Arg::{In, Out, Word};
+use crate::machine::Arg::{In, Out as Filled, Word};
+use crate::machine::ask;
+use crate::{Host, Linux};
 use abi::args::{ITIMER_REAL, RLIMIT_CPU, RLIMIT_RTTIME, RUSAGE_SELF};
-use abi::{Itimerval, Timeval, nr};
-use ids::Nanos;
-use kernel::Times;
+use abi::{Errno, Itimerval, Timeval, nr};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Call, Out, Times};
 use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
@@ -57,7 +59,7 @@ pub(crate) fn hand_on(m: &impl Host, times: &Times) {
 /// User and system time of the process.
 pub(crate) fn usage(m: &impl Host) -> Usage {
     let mut bytes = [0; RUSAGE_SIZE];
-    m.ask(nr::GETRUSAGE, &mut [Word(RUSAGE_SELF), Out(&mut bytes)]);
+    ask(m, nr::GETRUSAGE, &mut [Word(RUSAGE_SELF), Filled(&mut bytes)]);
     // Both times come first.
     let times = Itimerval::from_bytes(bytes.first_chunk().expect("the structure is longer"));
     Usage { utime: nanos(times.interval), stime: nanos(times.value) }
@@ -73,7 +75,7 @@ pub(crate) fn limit(m: &impl Host, resource: u64, new: Option<Rlimit>) -> Rlimit
     let new = new.map(|l| [l.cur.to_le_bytes(), l.max.to_le_bytes()]);
     let new = new.as_ref().map_or(Word(0), |bytes| In(bytes.as_flattened()));
     let mut old = [[u8::MAX; 8]; 2];
-    m.ask(nr::PRLIMIT64, &mut [Word(0), Word(resource), new, Out(old.as_flattened_mut())]);
+    ask(m, nr::PRLIMIT64, &mut [Word(0), Word(resource), new, Filled(old.as_flattened_mut())]);
     let [cur, max] = old.map(u64::from_le_bytes);
     Rlimit { cur, max }
 }
@@ -82,13 +84,50 @@ pub(crate) fn limit(m: &impl Host, resource: u64, new: Option<Rlimit>) -> Rlimit
 fn itimer(m: &impl Host, which: u64, new: Option<ItimerValue>) -> ItimerValue {
     let mut old = [0; Itimerval::SIZE];
     match new {
-        None => m.ask(nr::GETITIMER, &mut [Word(which), Out(&mut old)]),
+        None => ask(m, nr::GETITIMER, &mut [Word(which), Filled(&mut old)]),
         Some(new) => {
             let (value, interval) = (Timeval::from_nanos(new.value), Timeval::from_nanos(new.interval));
             let new = Itimerval { interval, value }.to_bytes();
-            m.ask(nr::SETITIMER, &mut [Word(which), In(&new), Out(&mut old)])
+            ask(m, nr::SETITIMER, &mut [Word(which), In(&new), Filled(&mut old)])
         }
     };
     let old = Itimerval::from_bytes(&old);
     ItimerValue { value: nanos(old.value), interval: nanos(old.interval) }
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// User and system time of the process, as programs see them.
+    pub fn process_usage(&self) -> Usage {
+        self.0.process_usage(usage(&self.m))
+    }
+
+    /// `getrusage(2)`: faults and the like are the host's to count, and so are the times of children.
+    pub(crate) fn sys_getrusage(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        const OF_PROCESS: i32 = RUSAGE_SELF as i32;
+        const OF_THREAD: i32 = 1;
+        let [who, to, ..] = call.args;
+        let out = self.pass(cpu, call);
+        if out != Out::Done(0) {
+            return out;
+        }
+        let _ = self.compare_with_host(cpu, t);
+        let usage = match who as i32 {
+            OF_PROCESS => self.process_usage(),
+            OF_THREAD => self.thread_usage(t),
+            _ => return out,
+        };
+        self.put(to, [usage.utime, usage.stime].map(Timeval::from_nanos)).into()
+    }
+
+    /// `times(2)`: the times of children are the host's.
+    pub(crate) fn sys_times(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let out = self.pass(cpu, call);
+        let to = call.args[0];
+        if to == 0 || out == Errno::EFAULT.into() {
+            return out;
+        }
+        let _ = self.compare_with_host(cpu, t);
+        let (utime, stime) = self.process_usage().in_clock_ticks();
+        self.put(to, [utime, stime]).map_or_else(|fault| Errno::from(fault).into(), |()| out)
+    }
 }

@@ -190,7 +190,7 @@ pub(crate) fn is_parkable(nr: usize) -> bool {
 /// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
 pub fn restarts(call: usize) -> Errno {
     match call {
-        // Its timeout keeps running if there is no handler.
+        // Without a handler the timeout keeps running.
         nr::POLL => Errno::ERESTART_RESTARTBLOCK,
         // The host calls of a borrower; our threads wait for time and signals themselves.
         nr::NANOSLEEP => Errno::ERESTART_RESTARTBLOCK,

@@ -2,6 +2,7 @@
 
 use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
+use crate::machine::ask;
 use abi::{SigInfo, SigSet, Timespec, nr};
 
 /// Queues a signal for the own process, as it is.
@@ -10,30 +11,30 @@ use abi::{SigInfo, SigSet, Timespec, nr};
 /// calling carrier names itself. That is another name of the process: which host thread is named decides nothing, because all
 /// block the program's own signals.
 pub fn queue(m: &impl Host, info: &SigInfo) {
-    let tid = m.ask(nr::GETTID, &mut []) as u64;
-    m.ask(nr::RT_SIGQUEUEINFO, &mut [Word(tid), Word(info.signo() as u64), In(&info.to_bytes())]);
+    let tid = ask(m, nr::GETTID, &mut []) as u64;
+    ask(m, nr::RT_SIGQUEUEINFO, &mut [Word(tid), Word(info.signo() as u64), In(&info.to_bytes())]);
 }
 
 /// Queues a signal for the calling carrier, which blocks it and may say of itself what it likes.
 pub fn queue_for_carrier(m: &impl Host, pid: i32, info: &SigInfo) {
-    let tid = m.ask(nr::GETTID, &mut []) as u64;
+    let tid = ask(m, nr::GETTID, &mut []) as u64;
     let ids = [Word(pid as u64), Word(tid), Word(info.signo() as u64)];
     let [pid, tid, signal] = ids;
-    m.ask(nr::RT_TGSIGQUEUEINFO, &mut [pid, tid, signal, In(&info.to_bytes())]);
+    ask(m, nr::RT_TGSIGQUEUEINFO, &mut [pid, tid, signal, In(&info.to_bytes())]);
 }
 
 /// Takes a signal of the set, the calling carrier's first.
 pub fn take(m: &impl Host, set: SigSet) -> Option<SigInfo> {
     let mut info = [0; 128];
     let (set, now) = (set.0.to_le_bytes(), [0; Timespec::SIZE]);
-    let taken = m.ask(nr::RT_SIGTIMEDWAIT, &mut [In(&set), Out(&mut info), In(&now), Word(SigSet::SIZE as u64)]);
+    let taken = ask(m, nr::RT_SIGTIMEDWAIT, &mut [In(&set), Out(&mut info), In(&now), Word(SigSet::SIZE as u64)]);
     if taken > 0 { SigInfo::read(&info).ok() } else { None }
 }
 
 /// Signals pending for the calling carrier or the process, and blocked by the carrier.
 pub fn pending(m: &impl Host) -> SigSet {
     let mut set = [0; SigSet::SIZE];
-    m.ask(nr::RT_SIGPENDING, &mut [Out(&mut set), Word(SigSet::SIZE as u64)]);
+    ask(m, nr::RT_SIGPENDING, &mut [Out(&mut set), Word(SigSet::SIZE as u64)]);
     SigSet(u64::from_le_bytes(set))
 }
 

@@ -64,7 +64,7 @@ pub use finish::TRY_AGAIN;
 pub use host_call::call_at_once;
 pub use inherit::Inheritance;
 pub use kinds::restarts;
-pub use machine::{Arg, Host};
+pub use machine::{Arg, Host, host};
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 

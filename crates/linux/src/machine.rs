@@ -1,8 +1,7 @@
 //! The machine below the personality.
 
-use crate::State;
-use abi::SigSet;
-use ids::ThreadIdx;
+use crate::{Linux, State};
+use ids::{Nanos, ThreadIdx};
 use kernel::{Call, Machine};
 
 /// An argument of a host call that the personality makes for itself.
@@ -17,9 +16,14 @@ pub enum Arg<'a> {
 }
 
 impl Arg<'_> {
-    /// The word that the host gets.
+    /// The words that the host gets.
     #[inline(always)]
-    pub fn word(&mut self) -> u64 {
+    pub fn words(args: &mut [Arg<'_>]) -> [u64; 6] {
+        core::array::from_fn(|i| args.get_mut(i).map_or(0, Arg::word))
+    }
+
+    #[inline(always)]
+    fn word(&mut self) -> u64 {
         match self {
             Arg::Word(word) => *word,
             Arg::In(bytes) => bytes.as_ptr() as u64,
@@ -34,15 +38,10 @@ pub trait Host: Machine<Personality = State> {
     /// theirs.
     const BARRIER: Option<sync::rcu::Barrier> = None;
 
-    /// A host call of the program's that cannot wait.
-    fn host(&self, call: Call) -> isize;
-    /// One that should not wait but may: the machine sets the timer of the caller's CPU, and the call ends with EINTR after
-    /// about a millisecond, or earlier. One that a signal of ours finds before it has begun is begun again.
-    fn host_briefly(&self, call: Call) -> isize {
-        self.host(call)
-    }
-    /// One of the personality's own.
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize;
+    /// Makes a host call. Without a `limit` it cannot wait. With one it should not wait but may: it ends with EINTR after
+    /// about that time, or earlier. The machine sets the timer of the caller's CPU for that, and begins a call again that
+    /// a signal of ours finds before it has begun.
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize;
     /// Whether the process of the thread with this id is known to be gone.
     fn is_gone(&self, _tid: u32) -> bool {
         false
@@ -58,12 +57,33 @@ pub trait Host: Machine<Personality = State> {
     fn is_polled(&self) -> bool {
         true
     }
-    /// The host keeps what arrives of these signals, for descriptors of `signalfd(2)` to read. All
-    /// others are the kernel's.
-    fn leave_signals(&self, _set: SigSet) {}
     /// Whether the thread sleeps in the host call that it waits for. A reader that sees it asleep may rely on a wake-up by what
     /// the call waits for. Used to report the thread's state.
     fn sleeps_in_host(&self, _t: ThreadIdx) -> bool {
         true
+    }
+}
+
+/// Makes a call of the personality's own.
+pub(crate) fn ask(m: &impl Host, nr: usize, args: &mut [Arg<'_>]) -> isize {
+    m.host_call(nr, args, None)
+}
+
+/// Makes a call of the program's, with its arguments, that cannot wait.
+#[inline(always)]
+pub fn host(m: &impl Host, call: &Call) -> isize {
+    m.host_call(call.nr, &mut call.args.map(Arg::Word), None)
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// Makes a call of the personality's own.
+    pub(crate) fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+        ask(&self.m, nr, args)
+    }
+
+    /// Makes a call of the program's, with its arguments, that cannot wait.
+    #[inline(always)]
+    pub(crate) fn host(&self, call: &Call) -> isize {
+        host(&self.m, call)
     }
 }

@@ -21,7 +21,7 @@ struct Masked {
     /// The call that waits in the host: the same without a mask.
     call: Call,
     mask: Option<SigSet>,
-    /// Its time limit is zero: it shall not wait at all.
+    /// The call's time limit is zero, so it does not wait at all.
     at_once: bool,
 }
 
@@ -100,13 +100,13 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
         let a = &call.args;
         match call.nr {
-            nr::PPOLL => Some(self.m.host(Call { nr: nr::POLL, args: [a[0], a[1], 0, 0, 0, 0] })),
+            nr::PPOLL => Some(self.host(&Call { nr: nr::POLL, args: [a[0], a[1], 0, 0, 0, 0] })),
             nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
-                Some(self.m.host(Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
+                Some(self.host(&Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
             }
             nr::PSELECT6 if at_once && !interrupted => Some(facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]])),
             nr::PSELECT6 => self.try_select(call),
-            _ => at_once.then(|| self.m.host(*call)),
+            _ => at_once.then(|| self.host(call)),
         }
     }
 

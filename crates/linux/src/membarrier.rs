@@ -37,7 +37,7 @@ impl<M: Host> Linux<'_, M> {
         if command == PRIVATE_EXPEDITED && flags == 0 && registered.get() & REGISTER_PRIVATE_EXPEDITED == 0 {
             return Errno::EPERM.into();
         }
-        let result = self.m.host(*call);
+        let result = self.host(call);
         match command {
             command if command.is_power_of_two() && command & REGISTER_ANY != 0 && result == 0 => {
                 registered.add(command);

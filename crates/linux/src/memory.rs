@@ -43,7 +43,7 @@ impl<M: Host> Linux<'_, M> {
         if call.args[4] as i32 != -1 {
             self.back_files();
         }
-        let at = self.m.host(*call);
+        let at = self.host(call);
         if at > 0 {
             let end = at as u64 + len.next_multiple_of(PAGE);
             if flags & MAP_FIXED != 0 {
@@ -58,7 +58,7 @@ impl<M: Host> Linux<'_, M> {
 
     pub(crate) fn sys_munmap(&self, call: &Call) -> Out {
         let [addr, len, ..] = call.args;
-        let result = self.unmap_stacks(call).unwrap_or_else(|| self.m.host(*call));
+        let result = self.unmap_stacks(call).unwrap_or_else(|| self.host(call));
         if result == 0 {
             self.shared.remove(addr, addr + len.next_multiple_of(PAGE));
         }
@@ -66,7 +66,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     pub(crate) fn sys_mprotect(&self, call: &Call) -> Out {
-        Out::Done(self.protect_stack(call).unwrap_or_else(|| self.m.host(*call)))
+        Out::Done(self.protect_stack(call).unwrap_or_else(|| self.host(call)))
     }
 
     /// Shared ranges stay shared where they move, and as far as they grow. A length of 0 maps shared pages a second
@@ -74,7 +74,7 @@ impl<M: Host> Linux<'_, M> {
     fn move_mapping(&self, call: &Call) -> Out {
         let [old, old_len, new_len, flags, ..] = call.args;
         let shared = self.shared.contains(old);
-        let at = self.m.host(*call);
+        let at = self.host(call);
         if let Ok(new) = u64::try_from(at)
             && self.shared.any()
         {
@@ -99,7 +99,7 @@ impl<M: Host> Linux<'_, M> {
         {
             return e.into();
         }
-        let at = self.m.host(*call);
+        let at = self.host(call);
         if let (Ok(at), Some(size)) = (u64::try_from(at), size) {
             self.shared.add(at, at + size.next_multiple_of(PAGE));
         }

@@ -70,7 +70,7 @@ impl<M: Host> Linux<'_, M> {
         const PERF_FLAG_PID_CGROUP: u64 = 4;
         let id = call.args[1] as i32;
         if call.args[4] & PERF_FLAG_PID_CGROUP != 0 || id < 0 {
-            return Out::Done(self.m.host(*call));
+            return Out::Done(self.host(call));
         }
         if id == 0 || id == self.tid(t).0 {
             let mut call = *call;
@@ -82,7 +82,7 @@ impl<M: Host> Linux<'_, M> {
             // The host finds all other errors first, and then no thread of this id.
             call.args[1] = i32::MAX as u64;
         }
-        Out::Done(self.m.host(call))
+        Out::Done(self.host(&call))
     }
 
     /// `io_uring_setup(2)`, `io_uring_register(2)`: the host binds some rings to the host thread that sets them up, and
@@ -101,20 +101,20 @@ impl<M: Host> Linux<'_, M> {
             }
             _ => matches!(call.args[1], REGISTER_ENABLE_RINGS | REGISTER_RING_FDS),
         };
-        if binds { Out::Process(Process::Rights(*call)) } else { Out::Done(self.m.host(*call)) }
+        if binds { Out::Process(Process::Rights(*call)) } else { Out::Done(self.host(call)) }
     }
 
     /// `capget(2)`: threads with the same rights have the same capabilities.
     pub(crate) fn sys_capget(&self, t: ThreadIdx, call: &Call) -> Out {
         let at = call.args[0];
         let (Ok(version), Ok(id)) = (self.load_u32(at), self.load_u32(at.wrapping_add(4))) else {
-            return Out::Done(self.m.host(*call));
+            return Out::Done(self.host(call));
         };
         let like_caller = |of: ThreadIdx| self.m.identity(of) == self.m.identity(t);
         match self.threads().find(Tid(id as i32)) {
             Some(of) if like_caller(of) => {
                 let mut header = u64::from(version).to_le_bytes();
-                let result = self.m.ask(call.nr, &mut [Arg::Out(&mut header), Arg::Word(call.args[1])]);
+                let result = self.ask(call.nr, &mut [Arg::Out(&mut header), Arg::Word(call.args[1])]);
                 // A version that it does not know is answered with one that it does.
                 let known = u64::from_le_bytes(header) as u32;
                 if known != version && self.store_u32(at, known).is_err() {
@@ -122,7 +122,7 @@ impl<M: Host> Linux<'_, M> {
                 }
                 Out::Done(result)
             }
-            _ => Out::Done(self.m.host(*call)),
+            _ => Out::Done(self.host(call)),
         }
     }
 }

@@ -107,7 +107,7 @@ impl<M: Host> Linux<'_, M> {
             return self.ask_owner(call.args[0], F_OWNER_PGRP, 0, None);
         }
         call.args[2] = self.host_id(id) as u64;
-        self.owned(call.args[0], self.m.host(call), None)
+        self.owned(call.args[0], self.host(&call), None)
     }
 
     /// `ioctl(2)` with FIOSETOWN or SIOCSPGRP, which sockets answer as they answer F_SETOWN (`sock_ioctl`).
@@ -115,7 +115,7 @@ impl<M: Host> Linux<'_, M> {
         let id = self.load_u32(call.args[2]).ok()? as i32;
         let host_id = if self.is_own(id.wrapping_neg()) { 0 } else { self.host_id(id) };
         let (fd, command) = (call.args[0], call.args[1]);
-        let result = self.m.ask(nr::IOCTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(&host_id.to_le_bytes())]);
+        let result = self.ask(nr::IOCTL, &mut [Arg::Word(fd), Arg::Word(command), Arg::In(&host_id.to_le_bytes())]);
         let owned = match result {
             0 if host_id == 0 && id != 0 => self.ask_owner(fd, F_OWNER_PGRP, 0, None),
             _ => self.owned(fd, result, None),
@@ -126,7 +126,7 @@ impl<M: Host> Linux<'_, M> {
     /// FIOGETOWN and SIOCGPGRP of a socket: as F_GETOWN.
     pub(crate) fn sys_owner_of_socket(&self, call: &Call) -> Option<Out> {
         let tid = self.state().owners.of(call.args[0] as i32)?;
-        let result = self.m.host(*call);
+        let result = self.host(call);
         let at = call.args[2];
         if result == 0
             && self.load_u32(at) == Ok(self.config().pid.0 as u32)
@@ -142,13 +142,12 @@ impl<M: Host> Linux<'_, M> {
     /// The host names the calling host thread (`fcntl_dirnotify`, `lease_setup`), which may end before the thread that asks.
     fn own_and_ask(&self, call: &Call) -> Result<isize, Errno> {
         let fd = call.args[0];
-        let set =
-            |owner: i32| self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN), Arg::Word(owner as u64)]);
-        let is_owned = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_GETOWN)]) != 0;
+        let set = |owner: i32| self.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN), Arg::Word(owner as u64)]);
+        let is_owned = self.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_GETOWN)]) != 0;
         if !is_owned {
             set(self.config().pid.0);
         }
-        let result = self.m.host(*call);
+        let result = self.host(call);
         if !is_owned && result < 0 {
             set(0);
         }
@@ -164,7 +163,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn owner(&self, call: &Call) -> Result<isize, Errno> {
-        let result = self.m.host(*call);
+        let result = self.host(call);
         let is_ours = result == self.config().pid.0 as isize;
         Ok(self.state().owners.of(call.args[0] as i32).filter(|_| is_ours).map_or(result, |tid| tid.0 as isize))
     }
@@ -172,7 +171,7 @@ impl<M: Host> Linux<'_, M> {
     fn set_owner_ex(&self, call: &Call) -> Result<isize, Errno> {
         let at = call.args[2];
         let (Ok(kind), Ok(id)) = (self.load_u32(at), self.load_u32(at.wrapping_add(4))) else {
-            return Ok(self.m.host(*call));
+            return Ok(self.host(call));
         };
         let own = Some(Tid(id as i32)).filter(|&tid| id != 0 && self.threads().find(tid).is_some());
         let fd = call.args[0];
@@ -180,7 +179,7 @@ impl<M: Host> Linux<'_, M> {
             return self.ask_owner(fd, F_OWNER_PGRP, 0, None);
         }
         if own.is_none() || kind > F_OWNER_PID {
-            return self.owned(fd, self.m.host(*call), None);
+            return self.owned(fd, self.host(call), None);
         }
         self.ask_owner(fd, F_OWNER_PID, self.config().pid.0, own.filter(|_| kind == F_OWNER_TID))
     }
@@ -188,12 +187,12 @@ impl<M: Host> Linux<'_, M> {
     /// The host is given this owner. A thread's id names a group without members, and so does 0.
     fn ask_owner(&self, fd: u64, kind: u32, id: i32, owner: Option<Tid>) -> Result<isize, Errno> {
         let words = [kind.to_le_bytes(), id.to_le_bytes()];
-        let result = self.m.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN_EX), Arg::In(words.as_flattened())]);
+        let result = self.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN_EX), Arg::In(words.as_flattened())]);
         self.owned(fd, result, owner)
     }
 
     fn owner_ex(&self, call: &Call) -> Result<isize, Errno> {
-        let result = self.m.host(*call);
+        let result = self.host(call);
         let at = call.args[2];
         if result == 0
             && let Some(tid) = self.state().owners.of(call.args[0] as i32)

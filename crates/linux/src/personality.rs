@@ -1,15 +1,15 @@
 //! The personality as the kernel sees it.
 
 use crate::machine::Arg::{In, Out as Filled, Word};
-use crate::{Host, Linux, State, facts, host_times, left};
+use crate::machine::ask;
+use crate::{Host, Linux, State, facts, host_times};
 use abi::args::RLIMIT_SIGPENDING;
 use abi::checkpoint::{ProcessRecord, VERSION};
 use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::NEVER_LEFT;
 use kernel::wait::Wait;
-use kernel::{Call, Capability, HostTimer, Kernel, Next, Out, Personality, Process};
-use time::cpu::Usage;
+use kernel::{Call, Grants, HostTimer, Kernel, Next, Out, Personality, Process};
 
 impl<M: Host> Personality<M> for State {
     fn call(k: &Kernel<M>, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -37,38 +37,20 @@ impl<M: Host> Personality<M> for State {
         Linux(k).reclaim_signals(t, takes);
     }
 
-    fn pending(k: &Kernel<M>) -> SigSet {
-        let left = k.personality.descriptors.left();
-        if left.is_empty() { left } else { left::pending(&k.m) & left }
-    }
-
-    fn take_pending(k: &Kernel<M>, wanted: SigSet) -> Option<SigInfo> {
-        let wanted = k.personality.descriptors.left() & wanted;
-        if wanted.is_empty() { None } else { left::take(&k.m, wanted) }
-    }
-
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno> {
         match what {
             HostTimer::Create(clock, event) => {
                 let mut id = [0; 4];
                 let event = event.to_bytes();
-                let made = m.ask(nr::TIMER_CREATE, &mut [Word(clock as i64 as u64), In(&event), Filled(&mut id)]);
+                let made = ask(m, nr::TIMER_CREATE, &mut [Word(clock as i64 as u64), In(&event), Filled(&mut id)]);
                 Errno::from_ret(made).map(|_| i32::from_le_bytes(id))
             }
-            HostTimer::Delete(id) => Errno::from_ret(m.ask(nr::TIMER_DELETE, &mut [Word(id as u64)])).map(|_| id),
+            HostTimer::Delete(id) => Errno::from_ret(ask(m, nr::TIMER_DELETE, &mut [Word(id as u64)])).map(|_| id),
         }
     }
 
-    fn usage(m: &M) -> Usage {
-        host_times::usage(m)
-    }
-
-    fn soft_limit(m: &M, resource: u64) -> u64 {
-        facts::soft_limit(m, resource)
-    }
-
-    fn may(m: &M, what: Capability) -> bool {
-        facts::has_capability(m, what)
+    fn grants(m: &M) -> Grants {
+        facts::grants(m)
     }
 }
 
@@ -99,18 +81,18 @@ impl<M: Host> Linux<'_, M> {
         let handler = if action.handler == SIG_IGN { SIG_IGN } else { SigAction::DEFAULT.handler };
         let flags = SaFlags(if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 });
         let action = SigAction { handler, flags, ..SigAction::DEFAULT }.to_bytes();
-        self.m.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
+        self.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
     }
 
     /// The process's part of a checkpoint.
     pub fn process_record(&self) -> ProcessRecord {
-        let mut record = self.0.process_record();
+        let mut record = self.0.process_record(self.process_usage());
         record.itimers[0] = host_times::real_itimer(&self.m);
         record.sigpending = facts::soft_limit(&self.m, RLIMIT_SIGPENDING);
         record
     }
 
-    /// The private call that asks for it.
+    /// The private call that asks for the process's part of a checkpoint.
     pub(crate) fn sys_process_time(&self, call: &Call) -> Out {
         match self.put(call.args[0], self.process_record()) {
             Ok(()) => Out::Done(VERSION as isize),

@@ -36,7 +36,7 @@ pub enum Fault {
 
 #[cfg(feature = "planted")]
 impl Fault {
-    /// All that the swarm shows.
+    /// All faults that the swarm's checks catch.
     pub const ALL: [Fault; 11] = [
         Fault::RepeatPart,
         Fault::TellLastPart,
@@ -51,7 +51,7 @@ impl Fault {
         Fault::RepeatParked,
     ];
 
-    /// Its name on a command line.
+    /// The fault's name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Fault::RepeatPart => "repeat-part",
@@ -73,7 +73,7 @@ impl Fault {
 /// The fault of a process.
 #[derive(Debug, Default)]
 pub struct Planted {
-    /// Its number plus one; 0: none.
+    /// The planted fault's number plus one; 0: none.
     #[cfg(feature = "planted")]
     fault: AtomicU64,
     /// How many opportunities pass before it strikes.

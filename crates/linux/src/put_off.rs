@@ -30,9 +30,9 @@ const MADE: Nanos = Nanos::from_millis(40);
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(i64)]
 enum Then {
-    /// Its call starts over.
+    /// The thread's call starts over.
     Again = 1,
-    /// It looks whether its call is through.
+    /// The thread checks whether its call is through.
     Look = 2,
 }
 
@@ -46,15 +46,15 @@ impl<M: Host> Linux<'_, M> {
                 && facts::socket_time_limit(&self.m, a[0], writing).is_none();
         }
         match call.nr {
-            // They have been tried a moment ago.
+            // These calls have been tried a moment ago.
             nr::POLL | nr::EPOLL_WAIT | nr::FLOCK | nr::MSGRCV | nr::MSGSND => true,
             nr::WAIT4 => a[2] & WNOHANG == 0,
             _ => false,
         }
     }
 
-    /// For a thread that waits for a host call and has been chosen after its call was given up: the call's result, or
-    /// `None` if it sleeps first.
+    /// Goes on with a thread whose host call was given up and that has been chosen: the call's result, or `None` if the
+    /// thread sleeps first.
     pub(crate) fn put_off(&self, t: ThreadIdx, call: usize) -> Option<isize> {
         if self.interrupted(t) {
             return Some(Errno::EINTR.to_ret());
@@ -85,7 +85,7 @@ impl<M: Host> Linux<'_, M> {
         None
     }
 
-    /// How long `poll(2)` and `epoll_wait(2)` wait at most.
+    /// The time limit of `poll(2)` or `epoll_wait(2)`; `None` without one.
     fn time_of(&self, t: ThreadIdx, call: usize) -> Option<Nanos> {
         let r = self.m.registers(t);
         let ms = match call {
@@ -103,7 +103,7 @@ impl<M: Host> Linux<'_, M> {
         if wait.value.load(Relaxed) == Then::Look as i64 {
             at = at.min(Nanos(wait.b.load(Relaxed)));
         }
-        // It has been chosen, so the CPU that it is on is the caller's own.
+        // The thread has been chosen, so its CPU is the caller's own.
         self.arm_timeout(self.sched.cpu_of(t), t, Deadline { at, clock: Clock::Monotonic });
     }
 
@@ -151,7 +151,7 @@ impl<M: Host> Linux<'_, M> {
         }
         let past = self.m.clock(Clock::Monotonic) >= Nanos(wait.b.load(Relaxed));
         let args = if call == nr::POLL { [r.rdi, r.rsi, 0, 0, 0, 0] } else { [r.rdi, r.rsi, r.rdx, 0, 0, 0] };
-        match self.m.host(Call { nr: call, args }) {
+        match self.host(&Call { nr: call, args }) {
             0 if !past => None,
             result if undecided(result) => None,
             result => Some(result),
@@ -172,7 +172,7 @@ impl<M: Host> Linux<'_, M> {
         if timed {
             return Errno::EINTR.to_ret();
         }
-        // It starts over, unless there is a signal by then: that ends it as it ends one that waits.
+        // The call starts over, unless a signal has come, which ends it as it ends a call that waits.
         match restarts(call) {
             Errno::ERESTARTSYS => Errno::ERESTARTSYS.to_ret(),
             _ => Errno::ERESTARTNOHAND.to_ret(),

@@ -23,7 +23,7 @@ use kernel::trap::Out;
 // Values of [`Out::Host`] in place of a part that is done.
 /// The wait of a lock with inheritance: when it ends, the lock is tried again.
 const TRY_AGAIN: isize = -1;
-/// The same, but its timeout is the program's.
+/// Like [`TRY_AGAIN`], but the timeout is the program's.
 const TRY_AGAIN_UNTIL: isize = -2;
 /// A plain wait with our timeout, to look for the owner.
 const LOOK_AGAIN: isize = -3;
@@ -43,9 +43,9 @@ pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
     }
 }
 
-/// Until the owner is looked for.
+/// How long a waiter waits before it checks whether the owner is alive.
 const LOOK: Nanos = Nanos::from_secs(1);
-/// The same as the host reads it.
+/// [`LOOK_AGAIN`] as the host reads it.
 static PATIENCE: [u64; 2] = [1, 0];
 
 impl<M: Host> Linux<'_, M> {
@@ -57,7 +57,7 @@ impl<M: Host> Linux<'_, M> {
             FUTEX_UNLOCK_PI => self.shared_pi_unlock(t, call.args[0]).unwrap_or_else(Out::from),
             FUTEX_WAIT | FUTEX_WAIT_BITSET => self.shared_wait(t, call),
             FUTEX_WAIT_REQUEUE_PI => Out::Host(*call, 0),
-            _ => Out::Done(self.m.host(*call)),
+            _ => Out::Done(self.host(call)),
         }
     }
 
@@ -154,7 +154,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// Wakes one that waits in the host; how many there were.
     pub(super) fn wake_shared(&self, addr: u64) -> isize {
-        self.m.host(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] })
+        self.host(&Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] })
     }
 
     /// If the owner in `word` is gone with its process: the lock at `addr` has none.

@@ -11,10 +11,10 @@
 
 use crate::left;
 use crate::{Host, Linux};
-use abi::{SigInfo, SigSet, Signal, si_code};
+use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
-use kernel::machine::NEVER_LEFT;
+use kernel::machine::{NEVER_LEFT, SignalChange, read_timespec};
 use kernel::trap::Out;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -23,7 +23,7 @@ use sync::atomic::{AtomicU64, Ordering::*};
 pub(crate) struct Descriptors {
     /// All signals that a descriptor was ever made for.
     named: AtomicU64,
-    /// Those of them that are left to the host.
+    /// The signals among them that are left to the host.
     left: AtomicU64,
 }
 
@@ -55,6 +55,35 @@ impl<M: Host> Linux<'_, M> {
         out
     }
 
+    /// `rt_sigpending(2)`: what is pending here, and what is left to the host.
+    pub(crate) fn sys_sigpending(&self, t: ThreadIdx, call: &Call) -> Out {
+        let [to, size, ..] = call.args;
+        if size as usize > SigSet::SIZE {
+            return Errno::EINVAL.into();
+        }
+        let left = self.state().descriptors.left();
+        let at_host = if left.is_empty() { left } else { left::pending(&self.m) & left };
+        let bytes = (self.pending_signals(t) | at_host).0.to_le_bytes();
+        let wanted = &bytes[..size as usize];
+        if wanted.is_empty() { Out::Done(0) } else { self.m.write(to, wanted).into() }
+    }
+
+    /// `rt_sigtimedwait(2)`: takes a signal that is pending here, else one that is left to the host, else waits.
+    pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Result<Out, Errno> {
+        let [set, info, timeout, size, ..] = call.args;
+        SigSet::check_size(size as usize)?;
+        let wanted = self.get::<SigSet>(set)?.blockable();
+        let span = if timeout == 0 { None } else { Some(read_timespec(&self.m, timeout)?) };
+        let taken = self.take_signal(t, wanted).or_else(|| {
+            let left = self.state().descriptors.left() & wanted;
+            if left.is_empty() { None } else { left::take(&self.m, left) }
+        });
+        match taken {
+            Some(taken) => Ok(Out::Done(self.report_taken(info, &taken))),
+            None => self.wait_for_signal(cpu, t, wanted, info, span),
+        }
+    }
+
     /// A signal was queued for `t` or the process, and nobody takes it now.
     pub(crate) fn unwanted(&self, t: ThreadIdx, info: &SigInfo) {
         if let Some(signal) = info.signal().filter(|s| self.state().descriptors.named().contains(*s)) {
@@ -71,7 +100,7 @@ impl<M: Host> Linux<'_, M> {
             left.fetch_and(!only.0, SeqCst);
             return;
         }
-        self.m.leave_signals(self.state().descriptors.left());
+        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
         while let Some(info) = self.take_signal(t, only) {
             // A timer that is not read as fast as it expires has one signal there, not many.
             if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
@@ -96,7 +125,7 @@ impl<M: Host> Linux<'_, M> {
             return;
         }
         self.state().descriptors.left.fetch_and(!taken.0, SeqCst);
-        self.m.leave_signals(self.state().descriptors.left());
+        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
         while let Some(info) = left::take(&self.m, taken) {
             // The host has accepted it; if the queue here is full, it is lost as on Linux.
             let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);

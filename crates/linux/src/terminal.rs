@@ -55,7 +55,7 @@ impl<M: Host> Linux<'_, M> {
             return Some(error.into());
         }
         // To the whole group, this process with it.
-        self.m.host(Call { nr: nr::KILL, args: [0, signal.raw() as u64, 0, 0, 0, 0] });
+        self.host(&Call { nr: nr::KILL, args: [0, signal.raw() as u64, 0, 0, 0, 0] });
         let patience = if self.simple_stops().contains(signal) { UNTIL_STOPPED } else { PATIENCE };
         self.begin_wait(t, Wait::Terminal);
         self.arm_timeout(cpu, t, Deadline::after(&self.m, patience));
@@ -65,30 +65,30 @@ impl<M: Host> Linux<'_, M> {
     /// Whether `fd` is a terminal, where a read may end without a byte (VTIME) and there is job control. Not so the other side
     /// of a pseudo-terminal.
     pub(crate) fn is_terminal(&self, fd: u64) -> bool {
-        self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(&mut [0; 36])]) == 0 && !self.is_other_side(fd)
+        self.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(&mut [0; 36])]) == 0 && !self.is_other_side(fd)
     }
 
     fn is_other_side(&self, fd: u64) -> bool {
-        self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPTN), Filled(&mut [0; 4])]) == 0
+        self.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPTN), Filled(&mut [0; 4])]) == 0
     }
 
     /// If `fd` is the terminal of our session and another process group is in front there.
     fn in_background(&self, fd: u64) -> Option<Background> {
         let mut front = [0; 4];
         // The host refuses if the terminal is not our session's.
-        let known = self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPGRP), Filled(&mut front)]);
+        let known = self.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPGRP), Filled(&mut front)]);
         let front = i32::from_le_bytes(front);
         if known < 0 || front <= 0 {
             return None;
         }
-        let mine = self.m.ask(nr::GETPGRP, &mut []) as i32;
+        let mine = self.ask(nr::GETPGRP, &mut []) as i32;
         // The other side of a pseudo-terminal answers for the terminal, but has no job control.
         if front == mine || self.is_other_side(fd) {
             return None;
         }
         // `struct termios` of the system call has 36 bytes; `c_lflag` is its fourth word.
         let mut modes = [[0; 4]; 9];
-        let known = self.m.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(modes.as_flattened_mut())]);
+        let known = self.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(modes.as_flattened_mut())]);
         let stops_writers = known == 0 && u32::from_le_bytes(modes[3]) & TOSTOP != 0;
         Some(Background { orphaned: self.is_orphaned(mine), stops_writers })
     }
@@ -96,7 +96,7 @@ impl<M: Host> Linux<'_, M> {
     /// Whether nobody in the session would continue the group (`will_become_orphaned_pgrp`), as far as our own ancestors
     /// tell: the first of them in another group counts, if it is of the same session.
     fn is_orphaned(&self, group: i32) -> bool {
-        let session = self.m.ask(nr::GETSID, &mut [Word(0)]) as i32;
+        let session = self.ask(nr::GETSID, &mut [Word(0)]) as i32;
         let mut pid = self.config().pid.0;
         for _ in 0..GENERATIONS_MAX {
             let Some([parent, ..]) = self.ids_of_process(pid) else { return true };

@@ -22,7 +22,7 @@ pub(crate) enum Sent {
     Done(isize),
     /// This much more was taken, but not all.
     Part(isize),
-    /// Nothing was taken: it would wait.
+    /// The host took nothing: the call would wait.
     Nothing,
 }
 
@@ -30,7 +30,7 @@ impl<M: Host> Linux<'_, M> {
     /// Sends what the call has left after `part` bytes.
     pub(crate) fn send_pieces(&self, call: &Call, part: u64) -> Sent {
         let Ok((pieces, total)) = self.pieces_of(call) else {
-            // It says what is wrong.
+            // The host says what is wrong with the call.
             return Sent::Done(self.send_at_once(call));
         };
         let result = if part == 0 { self.send_at_once(call) } else { self.send_rest(call, pieces, part, total) };
@@ -65,7 +65,7 @@ impl<M: Host> Linux<'_, M> {
     /// The whole call.
     fn send_at_once(&self, call: &Call) -> isize {
         let a = &call.args;
-        self.m.host(match call.nr {
+        self.host(&match call.nr {
             nr::SENDMSG => Call { nr: call.nr, args: [a[0], a[1], a[2] | MSG_DONTWAIT, 0, 0, 0] },
             _ => Call { nr: nr::PWRITEV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] },
         })
@@ -90,8 +90,8 @@ impl<M: Host> Linux<'_, M> {
         if call.nr != nr::SENDMSG {
             return facts::transfer_at_once(&self.m, nr::PWRITEV2, fd, at, len);
         }
-        // The end of a record, or urgent data, is the end of the last piece.
+        // The last piece alone ends the record or carries the urgent byte.
         let flags = if is_last { flags } else { flags & !(MSG_EOR | MSG_OOB) };
-        self.m.host(Call { nr: nr::SENDTO, args: [fd, at, len, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0] })
+        self.host(&Call { nr: nr::SENDTO, args: [fd, at, len, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0] })
     }
 }

@@ -121,12 +121,7 @@ impl SimMachine {
 }
 
 impl linux::Host for SimMachine {
-    fn host(&self, call: Call) -> isize {
-        let Inner { linux, memory, .. } = &mut *self.inner.lock();
-        linux.call(&call, memory)
-    }
-
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], _limit: Option<Nanos>) -> isize {
         match (nr, args) {
             // Every capability.
             (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
@@ -152,6 +147,11 @@ impl linux::Host for SimMachine {
                 }
                 events.len() as isize
             }
+            // The small Linux knows no addresses but the program's.
+            (_, args) if args.iter().all(|arg| matches!(arg, Arg::Word(_))) => {
+                let Inner { linux, memory, .. } = &mut *self.inner.lock();
+                linux.call(&Call { nr, args: Arg::words(args) }, memory)
+            }
             _ => Errno::ENOSYS.to_ret(),
         }
     }
@@ -162,6 +162,15 @@ impl linux::Host for SimMachine {
 }
 
 impl SimMachine {
+    /// Makes a context for the thread in slot `t`.
+    pub(crate) fn reserve_context(&self, t: ThreadIdx) {
+        let contexts = &mut self.inner.lock().contexts;
+        if contexts.len() <= t.index() {
+            contexts.resize(t.index() + 1, Context::default());
+        }
+        contexts[t.index()] = Context::default();
+    }
+
     fn transfer(&self, fd: u64, addr: u64, len: u64, writes: bool) -> isize {
         let (result, events) = {
             let Inner { linux, memory, .. } = &mut *self.inner.lock();
@@ -235,16 +244,8 @@ impl Machine for SimMachine {
         self.inner.lock().memory.write(addr, from)
     }
 
-    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
-        let contexts = &mut self.inner.lock().contexts;
-        if contexts.len() <= t.index() {
-            contexts.resize(t.index() + 1, Context::default());
-        }
-        contexts[t.index()] = Context::default();
-        Ok(())
-    }
-
-    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) -> Result<(), NoMemory> {
+        self.reserve_context(child);
         let mut inner = self.inner.lock();
         let from = inner.contexts[parent.index()].clone();
         let rsp = if stack == 0 { from.regs.rsp } else { stack };
@@ -256,6 +257,7 @@ impl Machine for SimMachine {
             tried: Nanos::ZERO,
         };
         inner.notes.births.push((child, rsp));
+        Ok(())
     }
 
     fn save(&self, t: ThreadIdx) {

@@ -75,7 +75,7 @@ impl Model {
 
     /// By nobody.
     fn at_once(&self, nr: usize, args: &[u64]) -> isize {
-        linux::Host::host(&self.kernel.m, call(nr, args))
+        linux::host(&self.kernel.m, &call(nr, args))
     }
 
     /// By the main thread, before there is any race.
@@ -167,7 +167,7 @@ impl Model {
                     next
                 }),
                 Next::Inline { thread, call } => {
-                    let result = linux::Host::host(&kernel.m, call);
+                    let result = linux::host(&kernel.m, &call);
                     linux::Linux(&**kernel).inline_done(cpu, thread, call, result)
                 }
                 other => panic!("the model has no such thing: {other:?}"),

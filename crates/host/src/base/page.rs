@@ -82,7 +82,7 @@ impl Page {
         }
     }
 
-    /// That of a forked child.
+    /// The page of a forked child.
     pub fn for_child(&self, pid: i32) -> Page {
         let mut page = Page::new(pid, self.cpus, &self.runtime, b"");
         page.image.clone_from(&self.image);
@@ -155,7 +155,7 @@ impl Page {
         self.announce_once(|| service);
     }
 
-    /// The same when `start` has made it known who answers. No request is served before.
+    /// Leaves the header after `start` has returned the host thread that answers. No request is served before.
     pub fn announce_once(&self, start: impl FnOnce() -> i32) {
         let _making = self.making.lock();
         let service = start();
@@ -358,7 +358,7 @@ impl Publisher {
             self.page = map(k, page, page.header(capacity, service)).or(self.page.take());
         }
         if let Some(page) = &mut self.page
-            && k.snapshot(page, position).is_err()
+            && k.snapshot(page, linux::Linux(k).process_usage(), position).is_err()
         {
             // The file system is full, or the file was truncated: start again at the next request.
             self.page = None;

@@ -47,7 +47,7 @@ pub(crate) const END: u32 = u32::MAX;
 pub(crate) const CALL: u32 = u32::MAX - 1;
 /// Instead of a seat: end, unless a tracee or a child needs this host thread.
 pub(crate) const RETIRE: u32 = u32::MAX - 2;
-/// In place of a seat: it shall look out for events while every CPU is busy.
+/// Instead of a seat: look out for events while every CPU is busy.
 pub(crate) const LOOK_OUT: u32 = u32::MAX - 3;
 /// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
 pub(crate) const IDLE_LOOKS: u32 = 300;
@@ -60,15 +60,16 @@ pub struct Carrier {
     pub gs: Gs,
     /// The process that it belongs to (`process`). Set when the block is made.
     process: *const (),
-    /// That process's id. A borrower that wakes the carrier has another one.
+    /// The id of that process, which a borrower needs to wake the carrier, because its own id differs.
     pub(super) pid: i32,
-    /// Its number: its place in the table.
+    /// The carrier's number: its place in the table.
     pub number: u32,
-    /// The host's id of it; 0 before it has begun.
+    /// The host thread's id; 0 before the carrier has begun.
     pub tid: AtomicU32,
-    /// The CPU it serves, plus one. Its own.
+    /// The CPU that the carrier serves, plus one. Written by the carrier only.
     pub cpu: AtomicU32,
-    /// Its credentials (`identity`). Written by itself, also in its handler; by its maker before it begins.
+    /// The number of its credentials (`identity`). Written by the carrier, also in its handler; before it begins, by
+    /// its maker.
     pub identity: AtomicU32,
     /// The identity it must have before it takes the seat it has been given; [`NO_IDENTITY`] if any will do.
     pub(crate) wanted: AtomicU32,
@@ -78,7 +79,7 @@ pub struct Carrier {
     pub assigned: AtomicU32,
     /// A seat that it is given when it is a spare the next time: CPU plus one. Under the lock of the spares.
     pub(super) owed: AtomicU32,
-    /// The CPU whose host CPU it is bound to, plus one. Its own.
+    /// The CPU to whose host CPU the carrier is bound, plus one. Written by the carrier only.
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
@@ -88,18 +89,19 @@ pub struct Carrier {
     pub(crate) idle_looks: AtomicU32,
     /// How long it sleeps before it looks again whether another carrier attends to the poller, nanoseconds; 0: none did. Its own.
     pub(crate) pause: AtomicU32,
-    /// Its host timers.
+    /// The carrier's host timers.
     pub(crate) alarms: Alarms,
     /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (by the one that
     /// sends the signal, whose arrival makes it `AWAKE`).
     pub(super) polls: AtomicU32,
-    /// A handler of a process that is alone has something for it. Its own.
+    /// A handler has left work for the carrier of a process that is alone. Written by the carrier only.
     pub(crate) stirred: AtomicBool,
-    /// It is in a host call that waits. Its own.
+    /// The carrier is in a host call that waits. Written by the carrier only.
     pub(crate) waits: AtomicBool,
-    /// It shall come back from that call, because its CPU is wanted and nobody else can have it.
+    /// The carrier is to return from that call, because its CPU is wanted and no other carrier can serve it.
     pub(super) recalled: AtomicBool,
-    /// It is in a host call that its tick shall end ([`linux::Host::host_briefly`]). Its own.
+    /// The carrier is in a host call with a time limit, which its tick ends ([`linux::Host::host_call`]). Written by
+    /// the carrier only.
     pub(crate) brief: AtomicBool,
     /// The host call that it has been given in place of a seat.
     pub(crate) delegated: Delegated,
@@ -107,7 +109,7 @@ pub struct Carrier {
     pub inline: Inline,
     /// The thread whose children it is the host parent of, and requests of a tracer.
     pub(crate) tracing: Tracing,
-    /// A buffer for the next preemption. Its own; the handler takes it. The first one it brings with it.
+    /// A buffer for the next preemption, which the carrier's handler takes. Each carrier is made with one.
     pub buffer: AtomicPtr<u8>,
     /// The next spare.
     pub(super) next: AtomicU32,
@@ -115,9 +117,10 @@ pub struct Carrier {
     pub fault: FaultInfo,
     /// A borrower's additional state, or that of a forked child without a kernel. Set before it begins.
     pub(crate) borrower: AtomicPtr<()>,
-    /// If a thread is tied to it: the identity that it has but for that; else [`NO_IDENTITY`]. Its own.
+    /// If a thread is tied to the carrier, the identity it would have otherwise; else [`NO_IDENTITY`]. Written by the
+    /// carrier only.
     pub(crate) untied: AtomicU32,
-    /// That thread.
+    /// The thread that is tied to the carrier.
     pub(crate) owner: AtomicU32,
     signal_stack: *mut u8,
 }

@@ -17,11 +17,12 @@ pub fn begin(k: &'static Process) -> ids::ThreadIdx {
     // SAFETY: from now on this host thread is that carrier.
     unsafe { base::set_gs_base(&raw const me.gs) };
     me.tid.store(k.m.pid as u32, Release);
-    // All begin with the rights of this one.
+    // All carriers begin with the rights of this one.
     me.identity.store(0, Relaxed);
     let cpu = CpuId(0);
     k.m.seats.take_first(cpu, me);
-    let Some(t) = k.adopt_main(cpu) else { report::fatal(format_args!("no memory for the main thread")) };
+    let main = k.adopt_main(cpu).filter(|&t| k.m.contexts.reserve(t, &k.m.buffers).is_some());
+    let Some(t) = main else { report::fatal(format_args!("no memory for the main thread")) };
     // A forked child has it from its parent, and a program that exec has brought from the one before.
     k.thread(t).set_slacks(os::reset_timer_slack());
     let context = k.m.contexts.get(t);
@@ -56,7 +57,7 @@ pub fn adopt_registrations(k: &Process, t: ids::ThreadIdx, rseq_offset: Option<i
             k.begin_groups(t);
         }
         if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
-            // It stays with the host, too, for the case that the process is killed.
+            // The host keeps the list, too, in case the process is killed.
             thread.robust_list.store(head, Relaxed);
         }
         if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {

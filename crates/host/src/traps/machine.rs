@@ -14,6 +14,7 @@ use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::machine::SignalChange;
 use kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
 use linux::Arg;
 use record::write::Place;
@@ -36,45 +37,18 @@ impl linux::Host for Host {
     }
 
     #[inline(always)]
-    fn host(&self, call: Call) -> isize {
-        // SAFETY: the program's own call on its behalf, or one of the kernel's about the program's memory.
-        let r = unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) };
-        accompanied(self, r)
-    }
-
-    fn host_briefly(&self, call: Call) -> isize {
-        const SPAN: Nanos = Nanos::from_millis(1);
-        let me = Carrier::me();
-        me.brief.store(true, Relaxed);
-        let r = loop {
-            // A tick from here on is seen: by the call if it has not begun.
-            me.gs.interrupt.store(0, SeqCst);
-            let at = os::clock_gettime(CLOCK_MONOTONIC) + SPAN;
-            me.alarms.set(&self.service, me.tid.load(Relaxed), at, None);
-            let r = os::interruptible(&call);
-            if r != Errno::ERESTARTNOINTR.to_ret() {
-                break r;
-            }
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize {
+        let call = Call { nr, args: Arg::words(args) };
+        let result = match limit {
+            // SAFETY: the program's own call on its behalf, or one of the personality's about memory that it has lent.
+            None => unsafe { arch::raw::syscall(nr, call.args.map(|a| a as usize)) },
+            Some(limit) => call_within(self, &call, limit),
         };
-        me.brief.store(false, Relaxed);
-        me.gs.interrupt.store(0, SeqCst);
-        accompanied(self, r)
-    }
-
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
-        let mut words = [0; 6];
-        for (word, arg) in words.iter_mut().zip(args) {
-            *word = arg.word();
-        }
-        self.host(Call { nr, args: words })
+        accompanied(self, result)
     }
 
     fn is_gone(&self, tid: u32) -> bool {
         self.ids.is_gone(tid, Carrier::my_process().process().uid())
-    }
-
-    fn leave_signals(&self, set: SigSet) {
-        service::leave(Carrier::my_process(), set.0);
     }
 
     fn sleeps_in_host(&self, t: ThreadIdx) -> bool {
@@ -111,7 +85,7 @@ impl Machine for Host {
 
     fn kick(&self, cpu: CpuId) {
         let k = Carrier::my_process();
-        // Its first carrier would know nothing of signals that come to a second one.
+        // A second carrier may receive signals that the first would not know of, so the service thread must be there.
         if self.service.is_alone() && cpu != Carrier::my_cpu() {
             alone::end(k);
         }
@@ -182,22 +156,21 @@ impl Machine for Host {
         }
     }
 
-    fn reserve_context(&self, t: ThreadIdx) -> Result<(), NoMemory> {
-        alone::end(Carrier::my_process());
-        if self.service.is_missing() && !service::start_again(Carrier::my_process()) {
+    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) -> Result<(), NoMemory> {
+        let k = Carrier::my_process();
+        alone::end(k);
+        if self.service.is_missing() && !service::start_again(k) {
             return Err(NoMemory);
         }
-        self.contexts.reserve(t, &self.buffers).ok_or(NoMemory)
-    }
-
-    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) {
+        self.contexts.reserve(child, &self.buffers).ok_or(NoMemory)?;
         self.with_context(parent, |parent| {
             self.with_context(child, |child| self.copy_state(parent, child, stack, tls));
         });
         // SAFETY: the parent is the caller's current thread.
         self.contexts.set_trapped(child, unsafe { *self.contexts.trapped(parent) });
-        identity::inherit(Carrier::my_process(), parent, child);
+        identity::inherit(k, parent, child);
         self.with_context(child, |child| child.free());
+        Ok(())
     }
 
     #[inline(always)]
@@ -319,7 +292,7 @@ impl Machine for Host {
             return stops::show(info);
         }
         let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
-        // One that a handler took may have been noted before this one was sent.
+        // The note may be of an earlier fault that a handler took.
         let fault = noted && info.code() > 0;
         if why == Raise::Terminate {
             end::sum_up(Carrier::my_process());
@@ -337,13 +310,17 @@ impl Machine for Host {
         true
     }
 
-    fn signals_changed(&self, action_of: Option<Signal>) {
+    fn signals_changed(&self, change: SignalChange) {
         let k = Carrier::my_process();
-        if let Some(signal) = action_of {
-            linux::Linux(k).tell_action(signal);
-            if signal != Signal::CHLD && !SigSet::STOP.contains(signal) {
-                return;
+        match change {
+            SignalChange::LeftToHost(set) => return service::leave(k, set.0),
+            SignalChange::Action(signal) => {
+                linux::Linux(k).tell_action(signal);
+                if signal != Signal::CHLD && !SigSet::STOP.contains(signal) {
+                    return;
+                }
             }
+            SignalChange::SimpleStops => {}
         }
         // The host's new action replaces the machine's own handler, which is installed again.
         alone::reinstall(k, 1 << (Signal::CHLD.raw() - 1));
@@ -359,7 +336,26 @@ impl Machine for Host {
     }
 }
 
-/// A call of the program's has had this result; some come with a signal.
+/// Makes a call that the carrier's timer ends after this time.
+fn call_within(m: &Host, call: &Call, limit: Nanos) -> isize {
+    let me = Carrier::me();
+    me.brief.store(true, Relaxed);
+    let result = loop {
+        // A tick from here on is seen: by the call if it has not begun.
+        me.gs.interrupt.store(0, SeqCst);
+        let at = os::clock_gettime(CLOCK_MONOTONIC) + limit;
+        me.alarms.set(&m.service, me.tid.load(Relaxed), at, None);
+        let result = os::interruptible(call);
+        if result != Errno::ERESTARTNOINTR.to_ret() {
+            break result;
+        }
+    };
+    me.brief.store(false, Relaxed);
+    me.gs.interrupt.store(0, SeqCst);
+    result
+}
+
+/// Delivers the signal that accompanies some results of the program's calls, as SIGPIPE does EPIPE.
 #[inline(always)]
 fn accompanied(m: &Host, result: isize) -> isize {
     if (result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret())

@@ -31,7 +31,7 @@ use time::cpu::Mode;
 /// The interval between comparisons with the host's count, unless something is armed.
 const COMPARED_FOR: Nanos = Nanos::from_millis(10);
 
-/// Nothing worth asking for was stolen in a shorter time.
+/// Bursts that are shorter do not pay for asking the host: little can have been stolen.
 const BURST: Nanos = Nanos::from_micros(20);
 
 /// An idle carrier looks around for some 20 µs. If that took longer, the host had preempted it.
@@ -158,7 +158,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// The moment is taken after the host was asked, and answered: hosts like to give the processor to others at the end
     /// of a system call, and what they take there is still `t`'s.
-    pub(crate) fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
+    pub fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let host = self.carrier_time();
         let now = self.m.now();
         match host {
@@ -183,7 +183,7 @@ impl<M: Machine> Kernel<M> {
         self.cputime.cpu.known(now, |cpu| self.known_on(cpu)).exec
     }
 
-    /// The same, where the host's count of the CPU's carrier is known.
+    /// Compares with `host`, the host's count of the CPU's carrier.
     pub(crate) fn compare_with(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, host: Nanos) {
         self.cpu(cpu).host_time.settle(host, self.cputime.cpu.on(cpu, now));
         self.bear_debt(cpu, t, now);
@@ -202,7 +202,8 @@ impl<M: Machine> Kernel<M> {
         self.follow(t, now);
     }
 
-    /// The same for a thread that need not be current: another CPU may be doing it meanwhile, so both exchange words.
+    /// Corrects the time of a thread that need not be current. Another CPU may correct it at the same moment, so words
+    /// are exchanged.
     fn adjust(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, share: i64, debt: i64) {
         let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
         let base = &self.cpu(cpu).host_time;
@@ -240,7 +241,8 @@ impl<M: Machine> Kernel<M> {
         now
     }
 
-    /// The same, if the last time was [`COMPARED_FOR`] ago: asking the host costs as much as a short life.
+    /// Compares if the last comparison is older than [`COMPARED_FOR`], because asking the host costs as much as a short
+    /// thread's whole life.
     pub(super) fn compare_now_and_then(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> Nanos {
         self.compare_after(COMPARED_FOR, cpu, t, now)
     }
@@ -275,7 +277,7 @@ impl<M: Machine> Kernel<M> {
         let (base, ours) = (&self.cpu(cpu).host_time, self.cputime.cpu.on(cpu, now));
         self.cputime.cpu.rest(cpu, now);
         if base.rested.load(Relaxed) != UNKNOWN {
-            // It was busy in between and nobody said so: what its carrier has consumed since is not known.
+            // The CPU was busy in between without being compared, so what its carrier has consumed since is not known.
             if base.since(ours) != Nanos::ZERO {
                 base.forget();
                 base.count(ours);
@@ -339,7 +341,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// That one has begun: what was counted meanwhile nobody has consumed.
+    /// The new carrier has begun. Time that was counted for the CPU before that was consumed by nobody.
     pub(crate) fn seat_is_taken(&self, cpu: CpuId) {
         let base = &self.cpu(cpu).host_time;
         if base.passed_on.load(Relaxed) {

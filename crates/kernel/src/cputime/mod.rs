@@ -29,7 +29,7 @@ pub(crate) use thread_time::ThreadTime;
 use self::thread_time::UNKNOWN;
 use crate::limits::{Enforced, Moment};
 use crate::machine::{Machine, Times};
-use crate::{Kernel, Personality, ThreadIdx};
+use crate::{Kernel, ThreadIdx};
 use ids::{CpuId, Nanos};
 use sync::Lock;
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -46,13 +46,14 @@ pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
 /// long, further expiries would be lost in the one that is pending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ticked {
-    /// Nothing but the time.
+    /// Nothing is due but the passage of time.
     Quietly,
-    /// It has a signal and handles it first: if its time is up, it gives way at the next tick ([`Kernel::favour`]).
+    /// The current thread has a signal and handles it first. If its slice is over, it gives way at the next tick
+    /// ([`Kernel::favour`]).
     Signalled,
-    /// It has a signal, but somebody more urgent waits: it is made to begin with the handler when its turn comes.
+    /// The current thread has a signal, but a more urgent thread waits: the handler is entered when its turn comes.
     SignalledUrgently,
-    /// It has had its share of CPU time and must wait.
+    /// The current thread has used up its share of CPU time and must wait.
     Throttled,
 }
 
@@ -134,7 +135,7 @@ impl<M: Machine> Kernel<M> {
         self.thread_clock_at(t, self.m.now())
     }
 
-    /// The same at this moment, which is now.
+    /// Reads the clock at `now`, which the caller has just read.
     #[inline]
     pub(crate) fn thread_clock_at(&self, t: ThreadIdx, now: Nanos) -> Nanos {
         self.thread(t).time.cpu.raise(self.consumed(t, now))
@@ -153,13 +154,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// User and system time of a thread, as programs see them.
-    pub(crate) fn thread_usage(&self, t: ThreadIdx) -> Usage {
+    pub fn thread_usage(&self, t: ThreadIdx) -> Usage {
         let (now, time) = (self.m.now(), &self.thread(t).time);
         time.shown.show(now, Cputime { exec: self.thread_clock_at(t, now), ..time.cpu.sample(now) })
     }
 
-    /// The same, or what was shown since then: that writes nothing. Linux's `stat` of a thread that runs is as old as
-    /// its last tick (`task_cputime`).
+    /// User and system time of a thread. If they were shown after `since`, returns the same again, which writes
+    /// nothing. Linux's `stat` of a running thread is as old as its last tick, too (`task_cputime`).
     pub fn thread_usage_since(&self, t: ThreadIdx, since: Nanos) -> Usage {
         self.thread(t).time.shown.last(since).unwrap_or_else(|| self.thread_usage(t))
     }
@@ -167,11 +168,11 @@ impl<M: Machine> Kernel<M> {
     /// User and system time of the process, as programs see them.
     ///
     /// A CPU that nobody competes for has no ticks: what none has told apart is split as the host, which always
-    /// ticks, splits the whole.
-    pub fn process_usage(&self) -> Usage {
+    /// ticks, splits the whole: `host` is that count.
+    pub fn process_usage(&self, host: Usage) -> Usage {
         let now = self.m.now();
         let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
-        let (host, rest) = (M::Personality::usage(&self.m), sample.exec - (sample.utime + sample.stime));
+        let rest = sample.exec - (sample.utime + sample.stime);
         if host.stime != Nanos::ZERO {
             let all = u128::from((host.utime + host.stime).0);
             let system = Nanos((u128::from(rest.0) * u128::from(host.stime.0) / all) as u64);
@@ -223,7 +224,7 @@ impl<M: Machine> Kernel<M> {
         self.know_carrier(cpu, now);
     }
 
-    /// That call is over. A long one is system time, and only as much of it as the host counts.
+    /// An inline call is over. If it took long, it is system time, of which only as much counts as the host counts.
     pub(crate) fn end_inline(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.m.now();
         let took = now - Nanos(self.thread(t).time.since.load(Relaxed));

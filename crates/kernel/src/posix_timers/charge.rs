@@ -7,7 +7,6 @@ use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, Personality, SetUpFailed};
 use abi::Errno;
-use abi::args::RLIMIT_SIGPENDING;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
@@ -32,8 +31,8 @@ impl Kept {
         Ok(Kept(kept.into_boxed_slice()))
     }
 
-    /// Takes one. (By exchange: a carrier that lost its CPU in between may be in here with the
-    /// one that has it.)
+    /// Takes charges, by compare-and-exchange: a carrier that has lost its CPU may be in here together with the one
+    /// that has it.
     #[inline]
     fn take(&self, cpu: CpuId, count: u32) -> bool {
         self.0[cpu.index()].fetch_update(Relaxed, Relaxed, |kept| kept.checked_sub(count)).is_ok()
@@ -95,7 +94,7 @@ impl<M: Machine> Kernel<M> {
         if self.config.pending_unlimited {
             return Quota::UNLIMITED;
         }
-        Quota { limit: self.posix.limit.get(|| M::Personality::soft_limit(&self.m, RLIMIT_SIGPENDING)), elsewhere: 0 }
+        Quota { limit: self.posix.limit.get(|| M::Personality::grants(&self.m).pending_signals), elsewhere: 0 }
     }
 
     /// A limit that is the host's: what we know of one is old then.

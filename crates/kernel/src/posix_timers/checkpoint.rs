@@ -15,6 +15,7 @@ use abi::checkpoint::{END, ProcessRecord, RECORDS_MAX, TAKE, ThreadRecord, Timer
 use abi::{Errno, SigEvent};
 use ids::CpuId;
 use time::cpu::CpuItimerKind;
+use time::cpu::Usage;
 use time::cpu::limit::Rlimit;
 use time::posix::{Base, Listed, Notify, TimerDump};
 
@@ -164,8 +165,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The process's part, but for what the host alone knows: ITIMER_REAL and RLIMIT_SIGPENDING.
-    pub fn process_record(&self) -> ProcessRecord {
-        let usage = self.process_usage();
+    pub fn process_record(&self, usage: Usage) -> ProcessRecord {
         let limit = |which| {
             let Rlimit { cur, max } = self.time_limit(which);
             [cur, max]

@@ -1,5 +1,4 @@
-//! Clocks of CPU time, and what else is made of them: `clock_gettime(2)` and its kin, `getrusage(2)`,
-//! `times(2)`. A carrier's time is not a thread's, and the host's count of the process has our own work
+//! Clocks of CPU time: `clock_gettime(2)` and its kin. A carrier's time is not a thread's, and the host's count of the process has our own work
 //! in it, so the host cannot answer. All other clocks are its.
 
 use crate::cputime::SleepClock;
@@ -7,12 +6,9 @@ use crate::machine::{Call, Machine, read_timespec};
 use crate::trap::Out;
 use crate::{Kernel, ThreadIdx};
 use abi::args::{CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, TIMER_ABSTIME};
-use abi::{Errno, Timespec, Timeval};
+use abi::{Errno, Timespec};
 use ids::{CpuId, Nanos, Tid};
 use time::{ClockId, CpuTarget, Who};
-
-const RUSAGE_SELF: i32 = 0;
-const RUSAGE_THREAD: i32 = 1;
 
 /// The thread that asks for a clock.
 struct Asker<'a, M: Machine> {
@@ -131,34 +127,6 @@ impl<M: Machine> Kernel<M> {
             return Out::Done(0);
         }
         self.cpu_sleep(cpu, t, clock, at, absolute, rem)
-    }
-
-    /// The host's answer, with our user and system time in it: faults and the like are the host's to count.
-    pub(crate) fn sys_getrusage(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let [who, to, ..] = call.args;
-        let out = self.foreign(cpu, t, call);
-        if out != Out::Done(0) {
-            return out;
-        }
-        let _ = self.compare_with_host(cpu, t);
-        let usage = match who as i32 {
-            RUSAGE_SELF => self.process_usage(),
-            RUSAGE_THREAD => self.thread_usage(t),
-            _ => return out,
-        };
-        self.put(to, [usage.utime, usage.stime].map(Timeval::from_nanos)).into()
-    }
-
-    /// The host's answer, with our user and system time in it. The children's times are the host's.
-    pub(crate) fn sys_times(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let out = self.foreign(cpu, t, call);
-        let to = call.args[0];
-        if to == 0 || out == Errno::EFAULT.into() {
-            return out;
-        }
-        let _ = self.compare_with_host(cpu, t);
-        let (utime, stime) = self.process_usage().in_clock_ticks();
-        self.put(to, [utime, stime]).map_or_else(|fault| Errno::from(fault).into(), |()| out)
     }
 }
 

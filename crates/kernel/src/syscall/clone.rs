@@ -64,7 +64,8 @@ impl<M: Machine> Kernel<M> {
         self.read_clone_args_within::<{ CloneArgs::SIZE }>(addr, size)
     }
 
-    /// Of a program that knows more of them than we do. To clear room for those would be a part of what all others pay.
+    /// Reads arguments that are longer than ours, from a program that knows a newer kernel. Outlined, because clearing
+    /// room for them would be a measurable part of every `clone`.
     #[cold]
     #[inline(never)]
     fn read_long_clone_args(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
@@ -102,17 +103,13 @@ impl<M: Machine> Kernel<M> {
 
     fn clone_thread(&self, cpu: CpuId, parent: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
         let child = self.threads.allocate().ok_or(Errno::EAGAIN)?;
-        let prepared = self.prepare_child(parent, child, args);
-        let tid = match prepared {
-            Ok(tid) => tid,
-            Err(e) => {
-                self.threads.free(child);
-                return Err(e);
-            }
-        };
         let top = args.stack.wrapping_add(args.stack_size);
         let tls = (args.flags & cf::SETTLS != 0).then_some(args.tls);
-        self.m.clone_context(parent, child, top, tls);
+        if self.m.clone_context(parent, child, top, tls).is_err() {
+            self.threads.free(child);
+            return Err(Errno::EAGAIN);
+        }
+        let tid = self.prepare_child(parent, child, args).inspect_err(|_| self.free_slot(child))?;
         if args.flags & cf::PARENT_SETTID != 0 {
             let _ = self.store_u32(args.parent_tid, tid as u32);
         }
@@ -126,9 +123,8 @@ impl<M: Machine> Kernel<M> {
         Ok(tid)
     }
 
-    /// Everything that can fail, before anybody can see the child.
+    /// Everything else that can fail, before anybody can see the child.
     fn prepare_child(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
-        self.m.reserve_context(child).map_err(|_| Errno::EAGAIN)?;
         self.reserve_timeouts(child)?;
         let attr = inherited(self.sched.attr(parent));
         self.sched.attach(child, &attr, self.sched.affinity(parent)).map_err(|_| Errno::EAGAIN)?;
@@ -200,17 +196,21 @@ impl<M: Machine> Kernel<M> {
     /// A dead thread has left its CPU: its slot is free.
     pub(crate) fn bury(&self, t: ThreadIdx) {
         self.sched.detach(t);
+        self.free_slot(t);
+    }
+
+    /// Gives back the slot of a thread that has a context.
+    fn free_slot(&self, t: ThreadIdx) {
         let identity = self.m.identity(t);
         self.threads.free(t);
         self.m.observe(Event::Gone(identity));
     }
 
-    /// Makes the program's first thread, which already runs on `cpu`, ours.
+    /// Makes the program's first thread, which already runs on `cpu`, ours. The machine gives it a context.
     pub fn adopt_main(&self, cpu: CpuId) -> Option<ThreadIdx> {
         let t = self.threads.allocate()?;
-        self.m.reserve_context(t).ok()?;
         self.reserve_timeouts(t).ok()?;
-        // Nobody serves the other CPUs yet, so nobody there looks for work: they must be kicked.
+        // No carrier serves the other CPUs yet, so none looks for work there: they must be kicked.
         for i in (0..self.config.cpus).filter(|&i| i != cpu.index()) {
             self.sched.idle_state(CpuId(i as u16), sched::Idle::Parked);
         }

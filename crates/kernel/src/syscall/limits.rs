@@ -4,7 +4,7 @@
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use crate::{Capability, Kernel, Personality};
+use crate::{Kernel, Personality};
 use abi::args::{RLIMIT_CPU, RLIMIT_RTTIME};
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
@@ -24,7 +24,7 @@ impl<M: Machine> Kernel<M> {
         let a = &call.args;
         let (pid, resource, new, old) = match call.nr {
             nr::GETRLIMIT => (0, a[0], 0, a[1]),
-            // Without a new limit it is a bad address.
+            // `setrlimit(2)` with a null pointer falls through to the host, which answers EFAULT.
             nr::SETRLIMIT if a[1] != 0 => (0, a[0], a[1], 0),
             nr::PRLIMIT64 => (self.host_id(a[0] as i32), a[1], a[2], a[3]),
             _ => return self.host_limit(cpu, t, call),
@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
         self.put(old, [before.cur, before.max]).into()
     }
 
-    /// The old limit; 0 changes nothing.
+    /// Sets the limit to that at address `new`, unless it is 0, and returns the old one.
     fn change_time_limit(&self, cpu: CpuId, which: TimeLimit, new: u64) -> Result<Rlimit, Errno> {
         let before = self.time_limit(which);
         if new == 0 {
@@ -52,7 +52,7 @@ impl<M: Machine> Kernel<M> {
         }
         let [cur, max] = self.get(new)?;
         let wanted = Rlimit { cur, max };
-        let privileged = max > before.max && M::Personality::may(&self.m, Capability::RaiseLimits);
+        let privileged = max > before.max && M::Personality::grants(&self.m).higher_limits;
         before.may_become(wanted, privileged).map_err(|e| Errno(e.errno()))?;
         self.set_time_limit(cpu, which, wanted);
         Ok(before)

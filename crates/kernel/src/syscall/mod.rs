@@ -71,8 +71,6 @@ impl<M: Machine> Kernel<M> {
             nr::SETPRIORITY => self.sys_setpriority(cpu, t, call),
             nr::RT_SIGACTION => self.sys_sigaction(t, a).into(),
             nr::RT_SIGRETURN => self.sys_sigreturn(cpu, t),
-            nr::RT_SIGPENDING => self.sys_sigpending(t, a),
-            nr::RT_SIGTIMEDWAIT => self.sys_sigtimedwait(cpu, t, a).into(),
             nr::RT_SIGSUSPEND => self.sys_sigsuspend(t, a).into(),
             nr::PAUSE => self.sys_pause(t),
             nr::SIGALTSTACK => self.sys_sigaltstack(t, a).into(),
@@ -90,8 +88,6 @@ impl<M: Machine> Kernel<M> {
             nr::CLOCK_GETTIME => self.sys_clock_gettime(cpu, t, call),
             nr::CLOCK_GETRES
             | nr::CLOCK_SETTIME
-            | nr::GETRUSAGE
-            | nr::TIMES
             | nr::SETITIMER
             | nr::GETITIMER
             | nr::GETRLIMIT
@@ -109,8 +105,6 @@ impl<M: Machine> Kernel<M> {
         match call.nr {
             nr::CLOCK_GETRES => self.sys_clock_getres(cpu, t, call),
             nr::CLOCK_SETTIME => self.sys_clock_settime(cpu, t, call),
-            nr::GETRUSAGE => self.sys_getrusage(cpu, t, call),
-            nr::TIMES => self.sys_times(cpu, t, call),
             nr::SETITIMER => self.sys_setitimer(cpu, t, call).into(),
             nr::GETITIMER => self.sys_getitimer(cpu, t, call),
             _ => self.sys_rlimit(cpu, t, call),

@@ -3,18 +3,20 @@
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
-use crate::{Capability, Kernel, Personality, ThreadIdx};
-use abi::args::{PRIO_PROCESS, RLIMIT_NICE, RLIMIT_RTPRIO};
+use crate::{Kernel, Personality, ThreadIdx};
+use abi::args::PRIO_PROCESS;
 use abi::{Errno, SchedAttr, Timespec, sched_flags as sf};
+use core::cell::LazyCell;
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
 
 const RESET_ON_FORK: u32 = 0x4000_0000;
 
-/// Of which thread a call speaks.
+/// The thread that a call names.
 enum Target {
     Ours(ThreadIdx),
-    /// Not a thread of this process: of one under Entresol, or the host knows it, or knows that there is none.
+    /// Not a thread of this process. Another process under Entresol has it, or the host knows it, or that there is
+    /// none.
     Foreign,
 }
 
@@ -85,9 +87,11 @@ impl<M: Machine> Kernel<M> {
 
     fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
         let old = self.sched.attr(target);
-        let permitted = self.may_be_nicer(&old, new) && (!self.config.rt_host_rules || self.may_be_urgent(&old, new));
-        let may_any = || M::Personality::may(&self.m, Capability::SetPriorities);
-        if !permitted && !by.privileged.unwrap_or_else(may_any) {
+        // The host is asked at most once, and only if something is raised.
+        let granted = LazyCell::new(|| M::Personality::grants(&self.m));
+        let nicer = may_be_nicer(&old, new, || granted.nice);
+        let permitted = nicer && (!self.config.rt_host_rules || may_be_urgent(&old, new, granted.rt_priority));
+        if !permitted && !by.privileged.unwrap_or_else(|| granted.any_priority) {
             return Errno::EPERM.into();
         }
         let now = self.m.now();
@@ -100,23 +104,6 @@ impl<M: Machine> Kernel<M> {
             Err(AttrError::Busy) => Errno::EBUSY.into(),
             Err(AttrError::NotPermitted) => Errno::EPERM.into(),
         }
-    }
-
-    /// Whether a process without privilege may go from one nice value to another: always by the host's rule
-    /// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
-    fn may_be_nicer(&self, old: &Attr, new: &Attr) -> bool {
-        let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= M::Personality::soft_limit(&self.m, RLIMIT_NICE);
-        let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
-        (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
-    }
-
-    /// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
-    fn may_be_urgent(&self, old: &Attr, new: &Attr) -> bool {
-        let limit = M::Personality::soft_limit(&self.m, RLIMIT_RTPRIO);
-        let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
-        let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;
-        let unreset = old.reset_on_fork && !new.reset_on_fork;
-        !(raised || entered || unreset || new.policy == Policy::Deadline)
     }
 
     pub(crate) fn sys_sched_getscheduler(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -202,8 +189,8 @@ impl<M: Machine> Kernel<M> {
         self.put(to, interval).into()
     }
 
-    /// One of our threads: its own nice value, as Linux keeps it per thread. Whole groups and
-    /// other processes are the host's.
+    /// `getpriority(2)`. The nice value of a thread of ours is its own, as on Linux. Groups and other processes are the
+    /// host's.
     pub(crate) fn sys_getpriority(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
             (PRIO_PROCESS, Target::Ours(target)) => Out::Done(20 - self.sched.attr(target).nice.0 as isize),
@@ -225,6 +212,22 @@ impl<M: Machine> Kernel<M> {
             _ => self.foreign(cpu, t, call),
         }
     }
+}
+
+/// Whether a process without privilege may go from one nice value to another: always by the host's rule
+/// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
+fn may_be_nicer(old: &Attr, new: &Attr, limit: impl Fn() -> u64) -> bool {
+    let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= limit();
+    let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
+    (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
+}
+
+/// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
+fn may_be_urgent(old: &Attr, new: &Attr, limit: u64) -> bool {
+    let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
+    let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;
+    let unreset = old.reset_on_fork && !new.reset_on_fork;
+    !(raised || entered || unreset || new.policy == Policy::Deadline)
 }
 
 /// The request of `sched_setattr(2)` (`__sched_setscheduler`).

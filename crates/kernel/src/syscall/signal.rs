@@ -2,12 +2,12 @@
 
 use crate::Personality;
 use crate::hint;
-use crate::machine::{Call, Machine, read_timespec};
+use crate::machine::{Call, Machine, SignalChange};
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal, StackT, nr, si_code};
-use ids::{CpuId, Tid};
+use ids::{CpuId, Nanos, Tid};
 use signal::{AltStack, MaskHow, Taken};
 use sync::atomic::Ordering::*;
 
@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
         self.retarget(self.sched.cpu_of(t), t, left);
         M::Personality::wanted(self, t, || !self.blocked(t));
         if stops_changed {
-            self.m.signals_changed(None);
+            self.m.signals_changed(SignalChange::SimpleStops);
         }
         before
     }
@@ -70,9 +70,9 @@ impl<M: Machine> Kernel<M> {
             let ignored = (action.handler == SIG_IGN) != (before.handler == SIG_IGN);
             let stops = SigSet::STOP.contains(signal) && action.handler != before.handler;
             if ignored || signal == Signal::CHLD {
-                self.m.signals_changed(Some(signal));
+                self.m.signals_changed(SignalChange::Action(signal));
             } else if stops {
-                self.m.signals_changed(None);
+                self.m.signals_changed(SignalChange::SimpleStops);
             }
         }
         Ok(if old == 0 { Out::Done(0) } else { self.put(old, before).into() })
@@ -83,19 +83,11 @@ impl<M: Machine> Kernel<M> {
         Out::Restored
     }
 
-    pub(crate) fn sys_sigpending(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
-        if a[1] as usize > SigSet::SIZE {
-            return Errno::EINVAL.into();
-        }
+    /// The signals that the thread blocks and that are pending for it or the process, with what has arrived by now.
+    pub fn pending_signals(&self, t: ThreadIdx) -> SigSet {
         self.m.receive(None);
-        let set = {
-            let process = self.process.signals.lock();
-            process.pending(&self.thread(t).signals.0.lock())
-        };
-        let set = set | M::Personality::pending(self);
-        let bytes = set.0.to_le_bytes();
-        let wanted = &bytes[..a[1] as usize];
-        if wanted.is_empty() { Out::Done(0) } else { self.m.write(a[0], wanted).into() }
+        let process = self.process.signals.lock();
+        process.pending(&self.thread(t).signals.0.lock())
     }
 
     pub(crate) fn sys_sigaltstack(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
@@ -130,15 +122,20 @@ impl<M: Machine> Kernel<M> {
         self.interrupted(t).then_some(Errno::ERESTARTNOHAND.to_ret())
     }
 
-    pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
-        let [set, info, timeout, size, ..] = *a;
-        SigSet::check_size(size as usize)?;
-        let wanted = self.get::<SigSet>(set)?.blockable();
-        let span = if timeout == 0 { None } else { Some(read_timespec(&self.m, timeout)?) };
-        if let Some(taken) = self.take_signal(t, wanted).or_else(|| M::Personality::take_pending(self, wanted)) {
-            return Ok(Out::Done(self.report_taken(info, &taken)));
-        }
-        if span == Some(ids::Nanos::ZERO) {
+    /// The rest of `rt_sigtimedwait(2)` when no signal of the set `wanted` is pending: the current thread `t` waits for one,
+    /// which is told at `info` unless that is 0. Without a `span` there is no time limit.
+    ///
+    /// # Errors
+    /// EAGAIN if the span is zero.
+    pub fn wait_for_signal(
+        &self,
+        cpu: CpuId,
+        t: ThreadIdx,
+        wanted: SigSet,
+        info: u64,
+        span: Option<Nanos>,
+    ) -> Result<Out, Errno> {
+        if span == Some(Nanos::ZERO) {
             self.m.receive(None);
             let taken = self.take_signal(t, wanted).ok_or(Errno::EAGAIN)?;
             return Ok(Out::Done(self.report_taken(info, &taken)));
@@ -220,7 +217,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn report_taken(&self, to: u64, info: &SigInfo) -> isize {
+    /// The result of `rt_sigtimedwait(2)` that has taken this signal, which is told at `to` unless that is 0.
+    pub fn report_taken(&self, to: u64, info: &SigInfo) -> isize {
         if to != 0 && self.put(to, *info).is_err() {
             return Errno::EFAULT.to_ret();
         }
@@ -321,7 +319,7 @@ impl<M: Machine> Kernel<M> {
         self.m.read(from, &mut bytes)?;
         bytes[..4].copy_from_slice(&signal.to_le_bytes());
         let info = SigInfo::read(&bytes)?;
-        // Nobody else may seem to be the kernel, or `tgkill(2)` (`do_rt_sigqueueinfo`).
+        // Only a signal to oneself may claim to come from the kernel or from `tgkill(2)` (`do_rt_sigqueueinfo`).
         if (info.code() >= 0 || info.code() == si_code::TKILL) && self.tid(t).0 != id {
             return Err(Errno::EPERM);
         }
@@ -345,7 +343,7 @@ impl<M: Machine> Kernel<M> {
             nr::POLL => return self.foreign(cpu, t, call),
             _ => {}
         }
-        let (at, rem) = (ids::Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));
+        let (at, rem) = (Nanos(wait.deadline.load(Relaxed)), wait.a.load(Relaxed));
         self.begin_wait(t, Wait::Sleep);
         self.thread(t).wait.a.store(rem, Relaxed);
         self.thread(t).wait.b.store(0, Relaxed);

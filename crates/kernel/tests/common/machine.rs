@@ -111,7 +111,30 @@ impl TestMachine {
 }
 
 impl linux::Host for TestMachine {
-    fn host(&self, call: Call) -> isize {
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], _limit: Option<Nanos>) -> isize {
+        match (nr, args) {
+            (abi::nr::EPOLL_CREATE1, _) if self.state().polls => 1000,
+            (abi::nr::EPOLL_CTL, _) => 0,
+            // Every capability.
+            (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
+                data.fill(u8::MAX);
+                0
+            }
+            (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {
+                let limit = self.state().soft_limit.unwrap_or(1 << 20).to_le_bytes();
+                old.copy_from_slice([limit; 2].as_flattened());
+                0
+            }
+            (_, args) if args.iter().all(|arg| matches!(arg, Arg::Word(_))) => {
+                self.program_call(Call { nr, args: Arg::words(args) })
+            }
+            _ => Errno::ENOSYS.to_ret(),
+        }
+    }
+}
+
+impl TestMachine {
+    fn program_call(&self, call: Call) -> isize {
         let meanwhile = {
             let mut s = self.state();
             s.host_calls.push(call);
@@ -121,21 +144,6 @@ impl linux::Host for TestMachine {
             meanwhile();
         }
         self.state().host_answers.pop().unwrap_or(0)
-    }
-
-    fn ask(&self, nr: usize, args: &mut [Arg<'_>]) -> isize {
-        match (nr, args) {
-            (abi::nr::EPOLL_CREATE1, _) if self.state().polls => return 1000,
-            (abi::nr::EPOLL_CTL, _) => {}
-            // Every capability.
-            (abi::nr::CAPGET, [_, Arg::Out(data)]) => data.fill(u8::MAX),
-            (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {
-                let limit = self.state().soft_limit.unwrap_or(1 << 20).to_le_bytes();
-                old.copy_from_slice([limit; 2].as_flattened());
-            }
-            _ => return Errno::ENOSYS.to_ret(),
-        }
-        0
     }
 }
 
@@ -196,11 +204,15 @@ impl Machine for TestMachine {
         self.state().store(addr, from)
     }
 
-    fn reserve_context(&self, _t: ThreadIdx) -> Result<(), NoMemory> {
-        Ok(())
-    }
-    fn clone_context(&self, _parent: ThreadIdx, child: ThreadIdx, stack: u64, _tls: Option<u64>) {
+    fn clone_context(
+        &self,
+        _parent: ThreadIdx,
+        child: ThreadIdx,
+        stack: u64,
+        _tls: Option<u64>,
+    ) -> Result<(), NoMemory> {
         self.state().contexts.insert(child.0, fresh(stack));
+        Ok(())
     }
     fn save(&self, t: ThreadIdx) {
         self.state().saved.push(t);

@@ -7,7 +7,6 @@ pub mod machine;
 use abi::{Errno, SigAction, nr};
 use entresol_kernel::{self as kernel, Call, Config, Kernel, Next, Trap};
 use ids::{CpuId, Nanos, Pid, ThreadIdx};
-use linux::Host;
 use machine::{AFTER, CALL, HANDLER, TestMachine};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -386,7 +385,7 @@ impl World {
                 None
             }
             Next::Inline { thread, call } => {
-                let result = self.kernel.m.host(call);
+                let result = linux::host(&self.kernel.m, &call);
                 let next = linux::Linux(&*self.kernel).inline_done(CpuId(cpu as u16), thread, call, result);
                 return self.obey(cpu, next);
             }

@@ -44,11 +44,11 @@ struct Stack {
 enum Kind {
     /// Markers on its lowest `hidden` bytes; the rest is readable and writable.
     Marked { hidden: u64 },
-    /// All of it is without access, by the host's own protection.
+    /// The whole mapping is without access, by the host's own protection.
     Closed,
     /// The host's protections: it only counts as one of the mappings that we allow stacks.
     Mapped { opened: bool },
-    /// Nothing but a gap below it.
+    /// No guard, but a gap below the stack.
     Apart,
 }
 
@@ -131,24 +131,24 @@ fn end_of(addr: u64, len: u64) -> Option<u64> {
 
 impl<M: Host> Linux<'_, M> {
     fn madvise(&self, at: u64, len: u64, advice: u64) -> Result<(), Errno> {
-        let r = self.m.host(Call { nr: nr::MADVISE, args: [at, len, advice, 0, 0, 0] });
+        let r = self.host(&Call { nr: nr::MADVISE, args: [at, len, advice, 0, 0, 0] });
         Errno::from_ret(r).map(|_| ())
     }
 
     fn mprotect(&self, at: u64, len: u64, prot: u64) -> Result<(), Errno> {
-        let r = self.m.host(Call { nr: nr::MPROTECT, args: [at, len, prot, 0, 0, 0] });
+        let r = self.host(&Call { nr: nr::MPROTECT, args: [at, len, prot, 0, 0, 0] });
         Errno::from_ret(r).map(|_| ())
     }
 
     /// A new mapping of anonymous memory, where `flags` does not say otherwise anywhere.
     fn map(&self, at: u64, len: u64, prot: u64, flags: u64) -> Result<u64, Errno> {
         let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK;
-        let r = self.m.host(Call { nr: nr::MMAP, args: [at, len, prot, flags, u64::MAX, 0] });
+        let r = self.host(&Call { nr: nr::MMAP, args: [at, len, prot, flags, u64::MAX, 0] });
         Errno::from_ret(r).map(|at| at as u64)
     }
 
     fn unmap(&self, at: u64, len: u64) -> Result<(), Errno> {
-        let r = self.m.host(Call { nr: nr::MUNMAP, args: [at, len, 0, 0, 0, 0] });
+        let r = self.host(&Call { nr: nr::MUNMAP, args: [at, len, 0, 0, 0, 0] });
         Errno::from_ret(r).map(|_| ())
     }
 

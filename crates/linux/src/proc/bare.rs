@@ -15,16 +15,16 @@ use procfs::entries::{File, Is};
 const BLANK_FROM: u64 = 1000;
 
 impl<M: Host> Linux<'_, M> {
-    /// Opens a bare file: its descriptor, or the host's refusal. `None`: there is no blank to be had, or too many are
+    /// Opens a bare file: its descriptor, or the host's refusal. `None` if no blank can be made or too many files are
     /// bare.
     pub(super) fn open_bare(&self, file: OpenFile) -> Option<isize> {
         if !self.state().proc.files.may_be_bare() {
             return None;
         }
-        let duplicate = |blank: i32| self.m.ask(nr::FCNTL, &mut [Word(blank as u64), Word(F_DUPFD_CLOEXEC), Word(0)]);
+        let duplicate = |blank: i32| self.ask(nr::FCNTL, &mut [Word(blank as u64), Word(F_DUPFD_CLOEXEC), Word(0)]);
         let fd = match self.state().proc.files.blank().map(duplicate) {
             Some(fd) if fd != Errno::EBADF.to_ret() => fd,
-            // There is none yet, or the program has closed it.
+            // The blank does not exist yet, or the program has closed it.
             _ => duplicate(self.new_blank()?),
         };
         if fd >= 0 {
@@ -39,7 +39,7 @@ impl<M: Host> Linux<'_, M> {
         if low < 0 {
             return None;
         }
-        let high = self.m.ask(nr::FCNTL, &mut [Word(low as u64), Word(F_DUPFD_CLOEXEC), Word(BLANK_FROM)]);
+        let high = self.ask(nr::FCNTL, &mut [Word(low as u64), Word(F_DUPFD_CLOEXEC), Word(BLANK_FROM)]);
         facts::close(&self.m, low as u64);
         if high < 0 {
             return None;
@@ -77,7 +77,7 @@ impl<M: Host> Linux<'_, M> {
         if at != 0 && file.text.is_none() && file.end == Some(at) {
             return Ok(0);
         }
-        // How much is given, and what is left over and where it ends.
+        // Gives a part of the text: how many bytes, and whether that is all of it.
         let give = |bytes: &[u8]| {
             let from = (at as usize).min(bytes.len());
             let len = (bytes.len() - from).min(count);
@@ -172,9 +172,9 @@ impl<M: Host> Linux<'_, M> {
                 return true;
             }
         }
-        self.m.ask(nr::LSEEK, &mut [Word(own as u64), Word(file.cursor), Word(SEEK_SET)]);
+        self.ask(nr::LSEEK, &mut [Word(own as u64), Word(file.cursor), Word(SEEK_SET)]);
         let close = if file.close_on_exec { O_CLOEXEC } else { 0 };
-        self.m.ask(nr::DUP3, &mut [Word(own as u64), Word(fd as u64), Word(close)]);
+        self.ask(nr::DUP3, &mut [Word(own as u64), Word(fd as u64), Word(close)]);
         facts::close(&self.m, own as u64);
         file.backed = true;
         file.fresh = file.cursor == 0;

@@ -38,7 +38,7 @@ pub(super) enum What {
     Stat { to: u64 },
     /// `struct statx`.
     Statx { to: u64 },
-    /// Whether it may be used so.
+    /// Whether the file may be used so.
     Access { want: u16, real: bool },
     /// A link's text.
     Readlink { to: u64, len: u64 },
@@ -116,7 +116,7 @@ impl<M: Host> Linux<'_, M> {
                     return out;
                 }
             }
-            // By another name, as /dev/fd, the host would find what is behind a bare file.
+            // Under another name, such as /dev/fd, the host would open what is behind a bare file.
             if matches!(asked.what, What::Open { .. }) {
                 self.back_files();
             }
@@ -261,7 +261,7 @@ impl<M: Host> Linux<'_, M> {
             What::Stat { to } => {
                 let (major, minor) = (low(17), high(17));
                 let device = minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
-                // By whole words: what is stored in halves and loaded at once is waited for.
+                // Whole words, because a load that spans two smaller stores cannot be forwarded and stalls.
                 let all = [
                     device,
                     node.inode(),
@@ -314,7 +314,7 @@ impl<M: Host> Linux<'_, M> {
                 // "Could not ensure that it did not escape": nobody can tell by such a path.
                 return Errno::EAGAIN.into();
             }
-            // Such links lead wherever they lead (`nd_jump_link`).
+            // A link that jumps would leave the limits of the walk (`nd_jump_link`).
             if asked.resolve & WITHIN != 0 && !asked.want.nofollow && jumps(node, &path.rest[used..]) {
                 return Errno::EXDEV.into();
             }
@@ -326,7 +326,7 @@ impl<M: Host> Linux<'_, M> {
             args[at] = Word(AT_FDCWD);
         }
         args[asked.path] = In(&text);
-        Out::Done(self.m.ask(call.nr, &mut args))
+        Out::Done(self.ask(call.nr, &mut args))
     }
 
     pub(super) fn hosts_path(

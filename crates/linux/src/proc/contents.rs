@@ -21,7 +21,7 @@ use time::posix::ProcTimer;
 const SIZE: usize = 16 << 10;
 /// `status` on a machine with many CPUs.
 const MEDIUM: usize = 12 << 10;
-/// Those of one line: 52 numbers of 20 digits at the worst.
+/// The longest text of one line: 52 numbers of up to 20 digits.
 const SMALL: usize = 1200;
 /// Timer slots looked at for one text (law 4).
 const TIMERS_MAX: u32 = 64;
@@ -116,7 +116,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Nothing but its end wakes who waits for a child that has borrowed its memory (`wait_for_vfork_done`).
+    /// Whether `t` waits for a child that has borrowed its memory. Only the child's end wakes it
+    /// (`wait_for_vfork_done`).
     fn waits_for_vfork(&self, t: ThreadIdx) -> bool {
         let wait = &self.thread(t).wait;
         wait.kind() == Wait::Host && wait.call.load(Relaxed) as usize == nr::VFORK
@@ -209,7 +210,7 @@ impl<M: Host> Linux<'_, M> {
         Sched {
             runtime: self.thread_clock(t).0,
             waited: counts.queued.0,
-            // It has had one more than it left.
+            // The running thread has begun one slice more than it has left.
             timeslices: voluntary + involuntary + 1,
             exec_start: now.0,
             vruntime: counts.vruntime.max(0) as u64,

@@ -60,7 +60,7 @@ impl OpenFile {
         OpenFile { node, reads, writes, fresh, cursor: 0, backed, close_on_exec, held, text: None, end: None }
     }
 
-    /// Its share of [`OpenFiles::counts`].
+    /// What the file adds to [`OpenFiles::counts`].
     fn counts(&self) -> u64 {
         ONE + if self.node.dir().is_some() { FOLDER } else { 0 } + if self.backed { 0 } else { BARE }
     }
@@ -69,7 +69,7 @@ impl OpenFile {
 /// Files of some numbers, by ascending numbers.
 type Part = Vec<(i32, OpenFile)>;
 
-/// All of them.
+/// All open files of ours.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     parts: [CachePadded<Lock<Part>>; PARTS],
@@ -121,7 +121,7 @@ impl OpenFiles {
         Some(self.blank.swap(fd.unwrap_or(NO_BLANK), AcqRel)).filter(|&fd| fd != NO_BLANK)
     }
 
-    /// These descriptors are the program's from now on: the blank is no longer ours if it is among them.
+    /// The program has taken these descriptors. If the blank is among them, it is no longer ours.
     #[inline]
     pub(super) fn spare(&self, first: u32, last: u32) {
         if self.blank().is_some_and(|blank| (first..=last).contains(&(blank as u32))) {
@@ -238,7 +238,7 @@ impl OpenFiles {
         }
     }
 
-    /// These descriptors are something else from now on.
+    /// Forgets descriptors that name other files from now on.
     pub(super) fn forget(&self, first: u32, last: u32) {
         let [first, last] = [first, last].map(|fd| i32::try_from(fd).unwrap_or(i32::MAX));
         while let Some(fd) = self.next(first, last, |_| true) {

@@ -9,7 +9,7 @@ use sync::{Lock, SeqCount};
 pub(super) struct Known<const WORDS: usize> {
     /// Covers all fields below.
     seq: SeqCount,
-    /// When it was given, by the scheduler's clock; 0: never.
+    /// When the answer was given, by the scheduler's clock; 0: never.
     at: AtomicU64,
     /// How often rights had changed by then.
     changes: AtomicU64,

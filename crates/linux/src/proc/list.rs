@@ -18,7 +18,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_getdents(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [fd, to, size, ..] = call.args;
         let Some(file) = self.state().proc.files.find(fd as i32) else {
-            // It may be a list of descriptors.
+            // The directory may be a list of descriptors.
             self.back_files();
             return self.pass(cpu, call);
         };

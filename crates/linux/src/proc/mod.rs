@@ -112,10 +112,10 @@ impl<M: Host> Linux<'_, M> {
         for (nr, ids) in [nr::GETRESUID, nr::GETRESGID].into_iter().zip(&mut ids) {
             let mut answers = [[0; 4]; 3];
             let [real, effective, saved] = &mut answers;
-            self.m.ask(nr, &mut [Out(real), Out(effective), Out(saved)]);
+            self.ask(nr, &mut [Out(real), Out(effective), Out(saved)]);
             *ids = answers.map(u32::from_le_bytes);
         }
-        let dumpable = self.m.ask(nr::PRCTL, &mut [Word(PR_GET_DUMPABLE)]) == 1;
+        let dumpable = self.ask(nr::PRCTL, &mut [Word(PR_GET_DUMPABLE)]) == 1;
         const ALL: u64 = 0xfff;
         let statx = self.statx(AT_FDCWD, c"/proc/self/task", 0, ALL).unwrap_or([0; STATX_WORDS]);
         for (to, word) in self.state().proc.statx.iter().zip(statx) {
@@ -159,7 +159,7 @@ impl<M: Host> Linux<'_, M> {
     fn host_memory_file(&self, close_on_exec: bool) -> isize {
         // MFD_CLOEXEC
         let flags = u64::from(close_on_exec);
-        self.m.ask(nr::MEMFD_CREATE, &mut [In(c"proc".to_bytes_with_nul()), Word(flags)])
+        self.ask(nr::MEMFD_CREATE, &mut [In(c"proc".to_bytes_with_nul()), Word(flags)])
     }
 
     /// `statx(2)` in words.
@@ -167,7 +167,7 @@ impl<M: Host> Linux<'_, M> {
         let mut known = [[0; 8]; STATX_WORDS];
         let to = Out(known.as_flattened_mut());
         let path = In(path.to_bytes_with_nul());
-        let result = self.m.ask(nr::STATX, &mut [Word(dirfd), path, Word(flags), Word(mask), to]);
+        let result = self.ask(nr::STATX, &mut [Word(dirfd), path, Word(flags), Word(mask), to]);
         (result == 0).then(|| known.map(u64::from_le_bytes))
     }
 }

@@ -39,7 +39,7 @@ impl<M: Host> Linux<'_, M> {
             }
         }
         let (reads, writes) = (access != O_WRONLY, access != 0);
-        // A path alone (O_PATH) is never read: the host's refusals are those of a backed file's.
+        // A path alone (O_PATH) is never read. A backed file's descriptor makes the host refuse as it should.
         let close_on_exec = flags & O_CLOEXEC != 0;
         if flags & O_PATH == 0
             && let Some(fd) = self.open_bare(OpenFile { close_on_exec, ..OpenFile::new(*node, reads, writes, false) })
@@ -64,7 +64,7 @@ impl<M: Host> Linux<'_, M> {
             return Errno::ELOOP.to_ret();
         }
         let path = if is == Is::SelfLink { c"/proc/self" } else { c"/proc/thread-self" };
-        self.m.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags)])
+        self.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags)])
     }
 
     /// A directory: the host's of the same kind, so that `fchdir`, `openat` and `fstat` of it mean something to it.
@@ -79,7 +79,7 @@ impl<M: Host> Linux<'_, M> {
             Some(Dir::Tasks) => write!(room, "/proc/{pid}/task\0"),
             _ => write!(room, "/proc/{pid}/task/{pid}\0"),
         };
-        let fd = self.m.ask(nr::OPEN, &mut [In(room.text()), Word(flags & !O_CREAT)]);
+        let fd = self.ask(nr::OPEN, &mut [In(room.text()), Word(flags & !O_CREAT)]);
         if fd >= 0 {
             self.state().proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
         }
@@ -91,7 +91,7 @@ impl<M: Host> Linux<'_, M> {
         let Place::Entry(dir, _) = node.place else { return Errno::ENOENT.to_ret() };
         let Ok(path) = self.hosts_path(dir, node, &[]) else { return Errno::ENOMEM.to_ret() };
         let flags = if close_on_exec { O_CLOEXEC } else { 0 };
-        self.m.ask(nr::OPEN, &mut [In(&path), Word(flags)])
+        self.ask(nr::OPEN, &mut [In(&path), Word(flags)])
     }
 
     /// Puts the text as it is now into the host's file.
@@ -108,13 +108,13 @@ impl<M: Host> Linux<'_, M> {
         let (mut done, len) = (0, text.len());
         while done < len {
             let rest = &text[done..];
-            match self.m.ask(nr::PWRITE64, &mut [Word(fd), In(rest), Word(rest.len() as u64), Word(done as u64)]) {
+            match self.ask(nr::PWRITE64, &mut [Word(fd), In(rest), Word(rest.len() as u64), Word(done as u64)]) {
                 n if n > 0 => done += n as usize,
                 n if n < 0 => return Err(Errno(-n as i32)),
                 _ => return Err(Errno::EIO),
             }
         }
-        self.m.ask(nr::FTRUNCATE, &mut [Word(fd), Word(len as u64)]);
+        self.ask(nr::FTRUNCATE, &mut [Word(fd), Word(len as u64)]);
         Ok(())
     }
 
@@ -139,10 +139,10 @@ impl<M: Host> Linux<'_, M> {
             let at = match call.nr {
                 nr::PREAD64 => call.args[3] as isize,
                 _ if file.fresh => 1,
-                _ => self.m.host(Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
+                _ => self.host(&Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] }),
             };
             if let Some(Is::Ours(text)) = ours {
-                // If it cannot be written, the old content stays.
+                // If the new content cannot be written, the old one stays.
                 if at == 0
                     && let Err(e) = self.proc_fill(fd, &file.node, text)
                     && e != Errno::EFBIG
@@ -194,7 +194,7 @@ impl<M: Host> Linux<'_, M> {
         let fd = facts::open(&self.m, c"/proc/self/comm", O_WRONLY);
         if fd >= 0 {
             let len = name.iter().position(|&byte| byte == 0).unwrap_or(15).max(1);
-            self.m.ask(nr::WRITE, &mut [Word(fd as u64), In(name), Word(len as u64)]);
+            self.ask(nr::WRITE, &mut [Word(fd as u64), In(name), Word(len as u64)]);
             facts::close(&self.m, fd as u64);
         }
     }
@@ -263,7 +263,7 @@ impl<M: Host> Linux<'_, M> {
         }
         match self.state().proc.files.remove(first as i32) {
             // Closing a duplicate of the blank never waits.
-            Some(file) if !file.backed => Out::Done(self.m.host(*call)),
+            Some(file) if !file.backed => Out::Done(self.host(call)),
             _ => self.close_passed(cpu, call),
         }
     }
@@ -307,7 +307,7 @@ impl<M: Host> Linux<'_, M> {
         if matches!(call.nr, nr::DUP2 | nr::DUP3) {
             self.state().proc.files.spare(call.args[1] as u32, call.args[1] as u32);
         }
-        let fd = self.m.host(*call);
+        let fd = self.host(call);
         if fd >= 0 && fd as u64 != call.args[0] {
             // Which of the two is read first cannot be told: neither is fresh.
             let file = OpenFile { fresh: false, ..file };

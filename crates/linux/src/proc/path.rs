@@ -37,9 +37,9 @@ const BEGINNINGS: [u32; 11] = [
 pub(super) struct ProcPath<'b> {
     pub from: Node,
     pub rest: &'b [u8],
-    /// It leads to `from` from elsewhere: from the root, or from another directory than it was asked in.
+    /// The path reaches `from` from elsewhere: from the root, or from a directory other than the one named in the call.
     pub absolute: bool,
-    /// It led there by a link of the process's that is no text.
+    /// The path led there by a link of the process that has no text.
     pub by_link: bool,
 }
 

@@ -96,7 +96,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Its wait is over.
+    /// The thread's wait is over: it lets go of the file.
     pub(super) fn let_go_of_file(&self, t: ThreadIdx) {
         let on = On(self.thread(t).parked.on.swap(0, SeqCst));
         if let Some(descriptor) = on.number().and_then(|fd| self.state().ready.get(fd)) {
@@ -166,8 +166,8 @@ impl<M: Host> Linux<'_, M> {
 
     fn provide_stand_in(&self, fd: u32, descriptor: &Descriptor) {
         let args = [fd.into(), F_DUPFD_CLOEXEC, STAND_INS_FROM, 0, 0, 0];
-        // Without a descriptor they find that theirs is gone.
-        let Ok(stand_in) = u32::try_from(self.m.host(Call { nr: nr::FCNTL, args })) else { return };
+        // Without a stand-in the waiters find that their descriptor is gone.
+        let Ok(stand_in) = u32::try_from(self.host(&Call { nr: nr::FCNTL, args })) else { return };
         self.state().ready.hold(stand_in);
         for out in [false, true] {
             self.each_waiter(Point { fd, out }.key(), EXCLUSIVE, |t| self.turn_to(t, fd, stand_in));
@@ -206,7 +206,7 @@ impl<M: Host> Linux<'_, M> {
     fn release(&self, fd: u32) {
         if self.state().ready.release(fd) {
             self.state().ready.forget(&self.m, fd);
-            self.m.host(Call { nr: nr::CLOSE, args: [fd.into(), 0, 0, 0, 0, 0] });
+            self.host(&Call { nr: nr::CLOSE, args: [fd.into(), 0, 0, 0, 0, 0] });
         }
     }
 }

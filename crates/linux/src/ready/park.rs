@@ -77,7 +77,7 @@ impl<M: Host> Linux<'_, M> {
             return false;
         }
         let thread = self.thread(t);
-        // The host looks at an address that is none whenever something ends its wait, a tick as well.
+        // The host faults on a bad address only when something ends its wait, which may be a tick.
         let is_told_late = points.len() == 0 && call.args[0] >= USER_END;
         if !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
             thread.parked.leave_to_host(&self.parked);
@@ -306,7 +306,7 @@ impl<M: Host> Linux<'_, M> {
         let mut bytes = [[0; Readiness::SIZE]; AT_ONCE];
         let at_once = Word(AT_ONCE as u64);
         let args = &mut [Word(poller.into()), Filled(bytes.as_flattened_mut()), at_once, Word(0)];
-        let found = usize::try_from(self.m.ask(nr::EPOLL_WAIT, args)).unwrap_or(0);
+        let found = usize::try_from(self.ask(nr::EPOLL_WAIT, args)).unwrap_or(0);
         for event in &bytes[..found] {
             self.descriptors_ready(cpu, &[Readiness::from_bytes(event)]);
         }

@@ -17,7 +17,7 @@ const FEW: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Point {
     pub(super) fd: u32,
-    /// For writing; else for reading.
+    /// The wait is for writing; else for reading.
     pub(super) out: bool,
 }
 
@@ -43,7 +43,7 @@ impl Point {
 #[derive(Debug)]
 pub(crate) struct Points {
     few: [Point; FEW],
-    /// Those that follow them.
+    /// The points beyond the first ones.
     more: Vec<Point>,
     len: usize,
     /// An event is for one of those that wait so (read, write, accept), not for all (poll, select).
@@ -110,7 +110,7 @@ impl Points {
             let word = kernel::machine::get::<u64>(m, at.wrapping_add(i * 8)).ok()?;
             let (fd, events) = (word as u32, (word >> 32) as u16);
             if fd as i32 >= 0 {
-                // Without any event it waits for errors, which are told with either.
+                // A wait without events is for errors, which both queues report.
                 points.add_both(
                     fd,
                     events & Readiness::POLL_OUT == 0 || events & !Readiness::POLL_OUT != 0,

@@ -4,6 +4,7 @@
 //! closes its copy and makes its own.
 
 use crate::machine::Arg::Word;
+use crate::machine::ask;
 use crate::{Host, facts};
 use abi::args::{F_DUPFD_CLOEXEC, O_CLOEXEC};
 use abi::nr;
@@ -23,12 +24,12 @@ impl Poller {
         self.0.load(Acquire).checked_sub(1)
     }
 
-    /// The same, made if there is none yet; `None` if the host refuses.
+    /// The poller's descriptor, made if there is none yet; `None` if the host refuses.
     pub fn get_or_make(&self, m: &impl Host) -> Option<u32> {
         if let Some(fd) = self.descriptor() {
             return Some(fd);
         }
-        let low = u32::try_from(m.ask(nr::EPOLL_CREATE1, &mut [Word(O_CLOEXEC)])).ok()?;
+        let low = u32::try_from(ask(m, nr::EPOLL_CREATE1, &mut [Word(O_CLOEXEC)])).ok()?;
         let fd = duplicate(m, low).inspect(|_| facts::close(m, low.into())).unwrap_or(low);
         match self.0.compare_exchange(0, fd + 1, AcqRel, Acquire) {
             Ok(_) => Some(fd),
@@ -51,5 +52,5 @@ impl Poller {
 
 /// A duplicate out of the program's way.
 fn duplicate(m: &impl Host, fd: u32) -> Option<u32> {
-    u32::try_from(m.ask(nr::FCNTL, &mut [Word(fd.into()), Word(F_DUPFD_CLOEXEC), Word(LOWEST)])).ok()
+    u32::try_from(ask(m, nr::FCNTL, &mut [Word(fd.into()), Word(F_DUPFD_CLOEXEC), Word(LOWEST)])).ok()
 }

@@ -28,7 +28,7 @@ const EMPTY: u64 = 1 << 32;
 pub(super) struct Stream {
     /// [`Sharing`] when this process accepted the connection, plus one.
     accepted: AtomicU32,
-    /// All three rules hold.
+    /// All three rules hold for the stream.
     plain: AtomicBool,
     /// The generation at which a read has emptied it, and `EMPTY`.
     empty_at: AtomicU64,
@@ -53,7 +53,8 @@ impl Stream {
         }
     }
 
-    /// It stands for another file from now on, or its file for more than it; the lock of the registration is held.
+    /// The descriptor names another file from now on, or its file has another descriptor. The lock of the registration
+    /// is held.
     pub(super) fn forget(&self) {
         self.accepted.store(0, Relaxed);
         self.plain.store(false, Release);
@@ -148,7 +149,7 @@ fn changes_file(call: &Call) -> bool {
 
 /// Whether a `struct msghdr` has control data, which may pass descriptors on.
 fn passes_control(m: &impl Host, message: u64) -> bool {
-    /// Of `msg_controllen`, in bytes.
+    /// The offset of `msg_controllen`, in bytes.
     const AT: u64 = 40;
     kernel::machine::get::<u64>(m, message.wrapping_add(AT)) != Ok(0)
 }

@@ -5,6 +5,7 @@ use super::points::{Point, Points};
 use super::poller::Poller;
 use super::streams::{Sharing, Stream};
 use crate::machine::Arg::{In, Word};
+use crate::machine::ask;
 use crate::{Host, facts};
 use abi::args::SOL_SOCKET;
 use abi::epoll::{self, Readiness};
@@ -30,7 +31,7 @@ pub(super) struct Descriptor {
     /// How many threads hold on to it, if it stands in for a closed descriptor.
     holders: AtomicU32,
     pub(super) stream: Stream,
-    /// It has been reported that nothing more will come.
+    /// An event has reported that nothing more will come.
     has_ended: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Registration {
     epoch: u32,
     /// The poller refuses it.
     refused: bool,
-    /// It has a time limit (SO_RCVTIMEO, SO_SNDTIMEO).
+    /// The socket has a time limit (SO_RCVTIMEO, SO_SNDTIMEO).
     limited: bool,
 }
 
@@ -63,7 +64,7 @@ impl Ready {
     /// `epoll_ctl(2)` at the poller.
     fn control(&self, m: &impl Host, op: u64, fd: u32, event: Readiness) -> isize {
         let Some(poller) = self.poller.get_or_make(m) else { return Errno::EMFILE.to_ret() };
-        m.ask(nr::EPOLL_CTL, &mut [Word(poller.into()), Word(op), Word(fd.into()), In(&event.to_bytes())])
+        ask(m, nr::EPOLL_CTL, &mut [Word(poller.into()), Word(op), Word(fd.into()), In(&event.to_bytes())])
     }
 
     /// Whether anything is known of any descriptor.
@@ -125,7 +126,7 @@ impl Ready {
             }
             if result < 0 {
                 if result == Errno::EBADF.to_ret() {
-                    // It was closed after the caller tried its call, which must be tried again.
+                    // The descriptor was closed after the caller tried its call, which must be tried again.
                     descriptor.generation.fetch_add(1, AcqRel);
                 }
                 // Out of memory or descriptors: that may pass.

@@ -130,6 +130,7 @@ impl World {
         }
         let cpu = CpuId(0);
         let t = self.kernel.adopt_main(cpu).expect("the first thread finds room");
+        self.kernel.m.reserve_context(t);
         self.kernel.m.with(t, |c| {
             c.regs.rip = USER_RIP;
             c.regs.rsp = stack + STACK - 64;

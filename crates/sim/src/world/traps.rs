@@ -9,7 +9,7 @@ use crate::trace::{Record, What};
 use crate::user::env::STACK;
 use ids::{CpuId, Nanos, Nice, ThreadIdx};
 use kernel::{Next, Process, Raise, Trap};
-use linux::{Host, Linux};
+use linux::Linux;
 use sched::Urgency;
 
 impl World {
@@ -85,7 +85,7 @@ impl World {
                 self.note(cpu, What::HostBegin, i64::from(tid.0));
             }
             Next::Inline { thread, call } => {
-                let result = self.kernel.m.host(call);
+                let result = linux::host(&self.kernel.m, &call);
                 let next = Linux(&*self.kernel).inline_done(cpu, thread, call, result);
                 return self.settle(cpu, next, spent);
             }

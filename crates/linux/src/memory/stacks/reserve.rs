@@ -145,7 +145,7 @@ impl<M: Host> Linux<'_, M> {
     /// A stack that is covered by markers is given to the program.
     fn show_stack(&self, at: u64, len: u64, opened: bool) -> Option<(u64, Kind)> {
         if opened && self.madvise(at, len, MADV_GUARD_REMOVE).is_err() {
-            // It has been locked in memory.
+            // The memory has been locked.
             let _ = self.unmap(at, len);
             return None;
         }
@@ -159,7 +159,7 @@ impl<M: Host> Linux<'_, M> {
             return Some(at + GAP);
         }
         let chunk = self.new_chunk(APART_CHUNK, false)?;
-        // Without the flag, one page of the host's could be the memory of several stacks.
+        // Otherwise one huge page could become the memory of several stacks.
         let _ = self.madvise(chunk, APART_CHUNK, MADV_NOHUGEPAGE);
         reserve.fresh = (chunk, chunk + APART_CHUNK);
         reserve.cut(with_gap).map(|at| at + GAP)
@@ -209,8 +209,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// All memory is about to be locked: what is set aside would be, too, but stacks made of it later would not be
-    /// there from the beginning.
+    /// Gives back the memory that is set aside, because the process is about to lock all memory: stacks made of it
+    /// later would not be resident from the start.
     pub(crate) fn drop_reserve(&self) {
         let mut arena = self.state().memory.stacks.hold();
         if arena.reserve.guards == Guards::Markers {
