@@ -55,8 +55,8 @@ impl Tables {
         let at = self.used.next_multiple_of(layout.align());
         self.used = at.checked_add(layout.size()).filter(|&end| end <= TABLES)?;
         let table = (self.start + at) as *mut u8;
-        // Its beginning is used soon. Were it read first, there would be two faults.
-        // SAFETY: fresh memory of ours.
+        // Write first: the beginning is used soon, and a read before the write would cost a second fault. SAFETY: fresh
+        // memory of ours.
         unsafe { table.write_volatile(0) };
         Some(table)
     }

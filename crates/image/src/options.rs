@@ -160,7 +160,7 @@ fn tree(text: &[u8]) -> Option<Tree> {
     Some(Tree { root, began: numbers.next()??, stream: [numbers.next()??, numbers.next()??] })
 }
 
-/// For the programs that this one executes.
+/// Writes the tree's option for the programs that this one executes.
 pub(crate) fn write_tree(tree: &Tree) -> Text<96> {
     let (mut text, [device, inode]) = (Text::default(), tree.stream);
     let _ = write!(text, "tree={},{},{device},{inode}", tree.root, tree.began);

@@ -42,7 +42,7 @@ pub fn sites(recorded: &[u8], object: &Object<'_>, code: &Code<'_>) -> Vec<Site>
 
 /// A whole file, by its path with a zero at the end.
 fn read(path: &[u8]) -> Option<Vec<u8>> {
-    /// Some six times the plan of a C library.
+    /// The longest plan that is kept: some six times that of a C library.
     const LEN_MAX: u64 = 64 * 1024;
     let fd = os::open(path, O_NOFOLLOW, 0).ok()?;
     let len = os::len_of(fd).map_or(0, |len| len.min(LEN_MAX) as usize);

@@ -17,11 +17,11 @@ use sync::atomic::Ordering::*;
 pub enum Chosen {
     /// This thread, at once.
     Run(ThreadIdx),
-    /// This thread, when what is due on its way out has been seen to.
+    /// This thread, after what is due on its way out has been done.
     Leave(ThreadIdx),
     /// Choose another thread: this one keeps waiting. `None`: no thread was found yet.
     Search(Option<ThreadIdx>),
-    /// Nothing has been chosen yet: somebody wants to see every choice.
+    /// Nothing has been chosen yet, because an observer wants to see every choice.
     Watched(Prev),
     /// Another thread was chosen, but this one, which waits now, may have been given a signal meanwhile.
     Hinted(ThreadIdx),
@@ -163,7 +163,7 @@ impl<'k, M: Machine> Here<'k, M> {
         })
     }
 
-    /// The current thread has its result; `None` if somebody else shall have the CPU.
+    /// Gives the current thread its result; `None` if another thread is to have the CPU.
     #[inline(always)]
     pub(crate) fn done(self, t: ThreadIdx, result: isize) -> Option<Chosen> {
         self.k.set_result(t, result);

@@ -17,7 +17,7 @@ pub struct Carried {
     attr: Attr,
     /// `None`: all CPUs, however many the new kernel has.
     affinity: Option<CpuMask>,
-    /// And what it is reset to.
+    /// Its timer slack, and the default that it is reset to.
     timer_slack: [u64; 2],
     /// Exec keeps the counter of timer ids (`exit_itimers` does not touch it).
     next_timer_id: u32,
@@ -83,7 +83,8 @@ impl Carried {
         Some(Carried { attr, affinity, timer_slack, next_timer_id: u32::try_from(id).ok()? })
     }
 
-    /// By a child that has borrowed the memory: its process is a new one, and its timer slack is its own.
+    /// The state that a child in borrowed memory carries over: its process is a new one, and its timer slack is its
+    /// own.
     #[must_use]
     pub fn by_child(self, timer_slack: [u64; 2]) -> Carried {
         Carried { attr: inherited(self.attr), next_timer_id: 0, timer_slack, ..self }
@@ -115,7 +116,7 @@ impl<M: Machine> Kernel<M> {
     pub fn take_carried(&self, t: ThreadIdx, carried: &Carried) {
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
-        // An admission that is refused here (fewer CPUs) leaves the default policy.
+        // If admission is refused here, because there are fewer CPUs, the default policy stays.
         let _ = self.sched.set_attr(t, &carried.attr, now, &mut self.kicks(cpu));
         if let Some(mask) = &carried.affinity {
             let mask = mask.and(&CpuMask::first(self.config.cpus));

@@ -13,8 +13,8 @@ use sched::Prev;
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
-    /// The thread leaves the CPU for a host call. `done` is what [`Kernel::leave_for_host`] wants; of `poll(2)`, which does
-    /// nothing by parts, it is the time at which it ends, or 0 when it begins.
+    /// The thread leaves the CPU for a host call. `done` is the argument of [`Kernel::leave_for_host`]. `poll(2)`,
+    /// which has no parts, keeps the time at which it ends there, or 0 when it begins.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
         self.thread(t).wait.note_call(&call);
         self.cpu(cpu).count.waited_by_call.bump(call.nr);

@@ -14,7 +14,7 @@ pub struct Parked {
     threads: AtomicU32,
     /// Threads that wait in the host though they could be parked.
     direct: AtomicU32,
-    /// Those of them that are real-time threads.
+    /// The real-time threads among them.
     urgent: AtomicU32,
     /// A thread has been parked: CPUs that run threads tick, and look for events then.
     used: AtomicBool,
@@ -81,13 +81,14 @@ impl Parked {
 pub struct ThreadParked {
     /// The sum of the generations of what it waits for, before its call was tried last.
     pub seen: AtomicU32,
-    /// Its nodes in queues (values in the personality's `ready::park`); 0 if it is not parked.
+    /// The thread's nodes in queues (values in the personality's `ready::park`); 0 if it is not parked.
     pub nodes: AtomicU32,
-    /// By which descriptor it reaches the file that it waits for (values in the personality's `ready::closing`).
+    /// The descriptor by which the thread reaches the file that it waits for (values in the personality's
+    /// `ready::closing`).
     pub on: AtomicU64,
-    /// It was a real-time thread when it was parked.
+    /// The thread was a real-time thread when it was parked.
     urgent: AtomicBool,
-    /// It counts as one that waits in the host.
+    /// The thread counts as one that waits in the host.
     direct: AtomicBool,
 }
 
@@ -98,7 +99,7 @@ impl ThreadParked {
         self.nodes.load(Relaxed) != 0
     }
 
-    /// It is about to wait in the host instead.
+    /// The thread is about to wait in the host instead.
     pub fn leave_to_host(&self, all: &Parked) {
         self.direct.store(true, Relaxed);
         all.direct.fetch_add(1, Relaxed);
@@ -109,7 +110,7 @@ impl ThreadParked {
         self.direct.load(Relaxed)
     }
 
-    /// It no longer waits in the host.
+    /// The thread no longer waits in the host.
     #[inline]
     pub(crate) fn is_back(&self, all: &Parked) {
         if self.direct.load(Relaxed) {

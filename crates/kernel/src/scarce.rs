@@ -47,7 +47,7 @@ impl<M: Machine> Kernel<M> {
     /// The carrier of `cpu` leaves it unserved. The current thread has been saved.
     pub fn leave_seat(&self, cpu: CpuId) {
         match self.sched.current(cpu) {
-            // It runs, as far as our clocks can tell.
+            // By our clocks the thread is running.
             Some(t) => drop(self.compare_with_host(cpu, t)),
             None => {
                 let _ = self.sched.idle_state(cpu, sched::Idle::Parked);

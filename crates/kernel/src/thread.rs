@@ -49,7 +49,7 @@ pub struct Thread {
     pub(crate) limits: crate::limits::ThreadLimits,
 }
 
-/// A thread's signals under their lock.
+/// A thread's signals, under their lock.
 #[derive(Debug)]
 pub struct SignalState(pub Shown<ThreadSignals>);
 

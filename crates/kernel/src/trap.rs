@@ -45,7 +45,7 @@ pub enum Trap {
 pub enum Next {
     /// Resume this thread.
     Run(ThreadIdx),
-    /// Nothing to run: wait for a kick, or for the time.
+    /// The CPU has nothing to run: wait for a kick, or until the time.
     Idle {
         /// The CPU's earliest timeout.
         until: Option<Nanos>,
@@ -53,7 +53,7 @@ pub enum Next {
     /// Make a host call that may wait for this thread, which is off the CPU. If `busy`, the
     /// CPU has something to do meanwhile and needs another carrier.
     Host {
-        /// For whom.
+        /// The thread that the call is for.
         thread: ThreadIdx,
         /// The call.
         call: Call,
@@ -64,7 +64,7 @@ pub enum Next {
     /// goes to [`Kernel::inline_done`]. If it takes long after all, the machine may give the CPU to
     /// another carrier ([`Kernel::set_aside`]).
     Inline {
-        /// For whom.
+        /// The thread that the call is for.
         thread: ThreadIdx,
         /// The call.
         call: Call,
@@ -100,7 +100,7 @@ pub enum Out {
     Exited,
     /// The registers have been set as they shall be.
     Restored,
-    /// Some of it is done; the rest is done in rounds, each time the thread is chosen.
+    /// A part is done. The rest is done in rounds, one each time the thread is chosen.
     Work,
     /// A host call that is made with no kernel frame below it, as it may last.
     Inline(Call),
@@ -213,8 +213,8 @@ impl<M: Machine> Kernel<M> {
         self.after_call(cpu, t, nr, Out::Done(result))
     }
 
-    /// A new carrier. Whoever is current here was chosen, or left in a host call, on another one
-    /// and has not been loaded: nothing of it may be saved.
+    /// A new carrier serves the CPU. The current thread was chosen or left in a host call on another carrier and has
+    /// not been loaded here, so its state must not be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
         self.seat_is_taken(cpu);
         self.forget_timer(cpu);
@@ -279,7 +279,7 @@ impl<M: Machine> Kernel<M> {
         self.decide(cpu, chosen)
     }
 
-    /// The same on a CPU that is idle.
+    /// Chooses the next thread of a CPU that is idle.
     fn schedule_from_idle(&self, cpu: CpuId) -> Next {
         self.idle_over(cpu, self.m.now());
         let next = self.schedule(cpu, Prev::Block);
@@ -289,7 +289,8 @@ impl<M: Machine> Kernel<M> {
         next
     }
 
-    /// Nobody was chosen, or `last`, who waits on: until the CPU is idle or has a thread that can go on.
+    /// Searches on after no thread was chosen, or `last`, which keeps waiting: until a thread can run or the CPU is
+    /// idle.
     #[inline(never)]
     pub(crate) fn search(&self, cpu: CpuId, last: Option<ThreadIdx>) -> Next {
         let mut last = last;
@@ -302,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         self.go_idle(cpu)
     }
 
-    /// The same where every switch is looked at: for limits, for a trace.
+    /// Chooses where limits or a trace must see every switch.
     #[cold]
     #[inline(never)]
     pub(crate) fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {

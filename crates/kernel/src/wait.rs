@@ -30,7 +30,7 @@ use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fen
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Wait {
-    /// Nothing: it runs or wants to.
+    /// Nothing: the thread runs or is runnable.
     None = 0,
     /// A futex word.
     Futex = 1,
@@ -48,13 +48,14 @@ pub enum Wait {
     Signal = 7,
     /// `sigsuspend(2)`, `pause(2)`.
     Suspend = 8,
-    /// Nothing, but it has kernel work left to do: it is runnable.
+    /// Nothing, but the thread has kernel work left: it is runnable.
     Work = 9,
     /// The consumption of CPU time (`clock_nanosleep(2)`).
     CpuSleep = 10,
-    /// Its share of CPU time, or a carrier with its rights: nothing that it asked for, and its registers are as they were.
+    /// CPU time or a carrier with the thread's rights. The thread did not ask for this wait, so its registers stay as
+    /// they are.
     Throttled = 11,
-    /// SIGTTIN or SIGTTOU, sent for what it asked of its terminal.
+    /// The end of a stop by SIGTTIN or SIGTTOU, which was sent for what the thread asked of its terminal.
     Terminal = 12,
 }
 
@@ -106,7 +107,7 @@ pub struct WaitState {
     pub b: AtomicU64,
     /// The system call's number, for restarts.
     pub call: AtomicU32,
-    /// That call's first argument, a descriptor for most: for those that look at the thread.
+    /// The first argument of that call, mostly a descriptor, for tools that look at the thread.
     pub on: AtomicU32,
     /// An interrupted call goes on by `restart_syscall(2)`, once (Linux: `restart_block.fn`).
     pub continues: AtomicBool,
@@ -295,7 +296,7 @@ impl<M: Machine> Kernel<M> {
         self.wake_by(cpu, t, Now(&self.m))
     }
 
-    /// `wake` by who has read the clock.
+    /// [`Kernel::wake`] for a caller that has read the clock.
     #[inline(never)]
     pub(crate) fn wake_at(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> bool {
         self.wake_by(cpu, t, now)

@@ -14,7 +14,7 @@ const SLEW_SHIFT: u32 = 10;
 /// The number of readings; the one with the smallest delay counts.
 const READINGS: u32 = 3;
 
-/// One reading of the host's clock: it was made between two looks at the counter.
+/// One reading of the host's clock, made between two readings of the counter.
 #[derive(Debug, Default)]
 pub struct Bounds {
     sequence: SeqCount,

@@ -10,7 +10,7 @@ use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Lock, SeqCount};
 
 const RESYNC: u64 = 100_000_000;
-/// Nothing but a sleep of the host's puts us so far ahead of it.
+/// If the computed time is this far ahead of the host's, the host was suspended.
 const SLEPT: u64 = 100_000_000;
 /// Fixed point of the multiplier: of ticks that are `SHORT` bits longer the upper half of the product is the time, which
 /// the processor has at hand as it is.
@@ -20,7 +20,8 @@ const SHORT: u32 = 4;
 
 /// The rates of processors: 67 MHz to 16 GHz.
 const PLAUSIBLE: core::ops::Range<u64> = (1 << SHIFT) / 16..15 << SHIFT;
-/// For how long a rate must have been measured to be handed on, and counts as measured there.
+/// A rate is handed on to the next program only if its baseline is at least this long, and counts as having this
+/// baseline there.
 const BASELINE: u64 = RESYNC / 4;
 
 #[derive(Debug)]
@@ -52,12 +53,12 @@ impl Clock {
     pub fn new(rate: Option<u64>) -> Clock {
         let Some(mult) = rate.filter(|&mult| PLAUSIBLE.contains(&mult)) else { return Clock::calibrated() };
         let now = pair();
-        // As if it had been measured since then: a shorter baseline would make it worse.
+        // Pretend a baseline of this length, because re-measuring over a shorter one would lose accuracy.
         let ticks = ((u128::from(BASELINE) << SHIFT) / u128::from(mult)) as u64;
         Clock::with(mult, now, (now.0.saturating_sub(ticks), now.1.saturating_sub(BASELINE)))
     }
 
-    /// One that was measured over 40 µs, which the start of the program waits for.
+    /// Measures the rate over 40 µs. The start of the program waits for this.
     fn calibrated() -> Clock {
         let origin = pair();
         let mut now = pair();
@@ -109,8 +110,8 @@ impl Clock {
 
     /// Renews the base if it is old. Called at ticks and before sleeping.
     pub fn keep(&self) {
-        // While the baseline is short, a tenth of a microsecond at its ends matters, so it is first renewed whenever
-        // it has become a few times longer.
+        // While the baseline is short, 0.1 µs at its ends matters. It is therefore renewed whenever it has become four
+        // times as long.
         let base = self.base_ns.load(Relaxed);
         let due = RESYNC.min(4 * base.saturating_sub(self.origin[1].load(Relaxed)));
         let restarted = tsc() < self.base_tsc.load(Relaxed);
@@ -121,7 +122,7 @@ impl Clock {
         self.set_anew(pair());
     }
 
-    /// By the writer.
+    /// Renews base and rate. The caller holds the writer's lock.
     fn set_anew(&self, real: (u64, u64)) {
         let (base_tsc, mult) = (self.base_tsc.load(Relaxed), self.mult.load(Relaxed));
         let computed = self.base_ns.load(Relaxed) + scale(real.0.saturating_sub(base_tsc), mult);
@@ -137,7 +138,7 @@ impl Clock {
         };
         let _writing = self.sequence.write();
         self.base_tsc.store(real.0, Relaxed);
-        // Never backwards: a base that ran ahead is kept, and the true rate lets time catch up.
+        // Time never goes back: a base that ran ahead stays, and the true rate lets the host's clock catch up.
         self.base_ns.store(real.1.max(computed), Relaxed);
         self.mult.store(mult, Relaxed);
     }

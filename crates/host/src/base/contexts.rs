@@ -59,7 +59,7 @@ impl Contexts {
         unsafe { self.chunk(t).load(Acquire).add(CHUNK).cast::<Trapped>().add(t.index() % CHUNK) }
     }
 
-    /// The thread has had this fault last: its own, or that of the thread that made it.
+    /// Records the thread's last fault. A new thread has that of its maker.
     pub(crate) fn set_trapped(&self, t: ThreadIdx, trapped: Trapped) {
         let at = self.trapped(t);
         // SAFETY: contexts live for ever, and who calls has the thread to itself.
@@ -100,15 +100,15 @@ pub struct StateBuffers {
     list: Lock<BufferList>,
 }
 
-/// Buffers that nobody has.
+/// The free buffers.
 #[derive(Debug, Default)]
 struct BufferList {
-    /// Used before: a list through their first words.
+    /// Buffers that were used before: a list through their first words.
     free: usize,
-    /// Never used: where they lie, one after the other. The first one is taken last and until then has the place and the
-    /// number of others that lie elsewhere.
+    /// The address of buffers that were never used. They are contiguous; the first is taken last, and until then its
+    /// first two words are the address and number of the next such range.
     fresh: usize,
-    /// How many.
+    /// The number of buffers left there.
     left: usize,
     /// How many of them were mapped ahead of any thread's reservation.
     ahead: usize,

@@ -93,7 +93,7 @@ pub(crate) fn hand_back(ignored: SigSet, needed: u64) -> HandedBack {
 }
 
 impl HandedBack {
-    /// There is no new program. Says whether signals may have been dropped meanwhile.
+    /// Restores the actions after a failed exec. Returns whether signals may have been dropped meanwhile.
     pub(crate) fn restore(&self) -> bool {
         for (signal, action) in &self.actions[..self.len] {
             report::sigaction(*signal, Some(action));

@@ -27,7 +27,7 @@ impl Handover {
             let _ = write!(text, ";rate={rate}");
         }
         let _ = write!(text, ";thread=");
-        // If it does not fit, the other side does not read it.
+        // The next program ignores a text that was cut off.
         let _ = carried.write(&mut text);
         options.extend_from_slice(text.as_bytes());
         options.push(0);

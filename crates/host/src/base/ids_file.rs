@@ -31,9 +31,9 @@ pub(crate) struct IdsFile {
     at: AtomicU64,
     /// The user whose file that is.
     user: AtomicU32,
-    /// Some block of this process is not listed in the mapped file, which then says nothing about the ids.
+    /// Some block of this process is not listed in the mapped file, so the file cannot tell whose an id is.
     unlisted: AtomicBool,
-    /// How many blocks of this process are not.
+    /// The number of blocks of this process that are not listed.
     taken: AtomicU32,
 }
 
@@ -60,7 +60,8 @@ impl IdsFile {
         Some((FIRST + block * BLOCK) as i32)
     }
 
-    /// Without the file: blocks that follow from the process id, which is unique among the living, each at most once.
+    /// Claims a block without the file. The block is derived from the process id, which no other living process has,
+    /// and each is used once.
     fn claim_unlisted(&self, pid: u32) -> Option<u32> {
         self.unlisted.store(true, Relaxed);
         let next = |taken: u32| (taken < BLOCKS).then_some(taken + 1);

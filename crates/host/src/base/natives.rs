@@ -61,16 +61,16 @@ impl Counts {
 /// The names that the processes of a tree share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tree {
-    /// Its first process.
+    /// The tree's first process.
     pub root: i32,
-    /// When that began, in nanoseconds since the host's start.
+    /// When the first process began, in nanoseconds since the host's start.
     pub began: u64,
-    /// The file that was the error stream then, by device and inode; zeroes: none.
+    /// The first process's error stream, by device and inode; zeroes: none.
     pub stream: [u64; 2],
 }
 
 impl Tree {
-    /// That of this process, the first one.
+    /// The tree whose first process is this one.
     pub fn begin() -> Tree {
         let stream = os::file_of(2).unwrap_or_default();
         Tree { root: os::getpid(), began: os::clock_gettime(CLOCK_BOOTTIME).0, stream }
@@ -80,11 +80,11 @@ impl Tree {
 /// How an exec that would run natively is treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wishes {
-    /// The processes that share these.
+    /// The processes that these wishes apply to.
     pub tree: Tree,
     /// The user is told (`--no-note`).
     pub note: bool,
-    /// It fails (`--require`).
+    /// The exec fails (`--require`).
     pub refuse: bool,
 }
 
@@ -108,7 +108,7 @@ impl Natives {
         Natives { wishes, is_root, image, changed: AtomicBool::new(false), said: AtomicBool::new(false) }
     }
 
-    /// Such an exec fails.
+    /// Whether an exec that would run natively fails.
     pub fn are_refused(&self) -> bool {
         self.wishes.refuse
     }

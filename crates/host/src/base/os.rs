@@ -70,7 +70,7 @@ fn hint(len: usize) -> usize {
 
 /// The memory that a forked child's kernel takes: five mebibytes, and more where extended states are large.
 const ROOM: usize = 8 << 20;
-/// And what the service thread of a process takes that had none when memory became short.
+/// Additional memory for the service thread, if the process has none when memory becomes short.
 const MORE_ROOM: usize = 512 << 10;
 
 /// Address space for a forked child's kernel. Linux forks whatever RLIMIT_AS and `vm.max_map_count` say; a child
@@ -102,17 +102,19 @@ pub(crate) fn open_room() {
     ROOM_LEFT.store(ROOM_LEN.load(Relaxed), Relaxed);
 }
 
-/// There is what the room was opened for. A rest that is too small for a child's kernel is kept if there is no other room.
+/// Closes the room when its purpose is served. A remainder that is too small for a child's kernel is kept if there is
+/// no other room.
 pub(crate) fn close_room() {
     ROOM_LEN.store(ROOM_LEFT.swap(0, Relaxed), Relaxed);
     keep_room();
 }
 
-/// From the room's end down.
+/// Takes memory from the room's end downwards.
 #[cold]
 fn take_room(len: usize) -> Option<*mut u8> {
     let left = ROOM_LEFT.load(Relaxed).checked_sub(len.next_multiple_of(PAGE))?;
-    // Nothing left would look like a closed room, and the rest of one is never enough for another child.
+    // A remainder of 0 reads as a closed room. That does no harm, because the rest of a room never suffices for another
+    // child.
     ROOM_LEFT.store(left, Relaxed);
     Some((ROOM_AT.load(Relaxed) + left) as *mut u8)
 }
@@ -301,7 +303,7 @@ pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction
 /// process and that continues; the action is the default one then. The action before, if it can be another.
 pub(crate) fn suffer(signal: i32) -> Option<HostAction> {
     let before = try_sigaction(signal, Some(&HostAction::default()));
-    // It is for this host thread and arrives when it is let through.
+    // The signal is directed at this host thread and arrives when it is unblocked.
     send(getpid(), gettid(), signal);
     let mask = sigprocmask(1, 1 << (signal - 1));
     sigprocmask(2, mask);

@@ -51,7 +51,7 @@ struct Recorder {
     carrying: AtomicBool,
     /// The service thread has been called because a ring is half full.
     called: AtomicBool,
-    /// Nothing is written any more.
+    /// Recording has ended: nothing is written any more.
     ended: AtomicBool,
     wall: Lock<Wall>,
 }

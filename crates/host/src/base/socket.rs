@@ -18,9 +18,9 @@ pub(crate) struct Socket(pub i32);
 /// The process at the other end, as the host tells it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// Its id; 0 in another namespace.
+    /// The peer's process id; 0 if it is in another namespace.
     pub process: i32,
-    /// Its effective user.
+    /// The peer's effective user.
     pub user: u32,
 }
 

@@ -82,7 +82,7 @@ impl Ahead {
 
     /// Records that a carrier which slept until a time was woken this much later.
     fn note(&self, late: Nanos) {
-        // Of two at once one is forgotten.
+        // Two concurrent updates lose one, which only makes the estimate a little worse.
         let known = self.late.load(Relaxed);
         self.late.store(late.0.max(known - known / FORGETS), Relaxed);
     }
@@ -100,8 +100,8 @@ impl Ahead {
         if lead != Nanos::ZERO && k.ends_urgent_sleep(cpu, next) { next - lead } else { next }
     }
 
-    /// The carrier of `cpu` has woken up at `now`, which was to be at `at`, for what happens at `next`:
-    /// says whether that is still to come. Then the carriers of others that may be needed are called.
+    /// The carrier of `cpu`, which was to wake up at `at` for what happens at `next`, has woken up at `now`. Returns
+    /// whether `next` is still to come; if so, carriers of other CPUs that may be needed are woken.
     pub(crate) fn woke(
         &self,
         k: &Kernel<impl Machine>,
@@ -159,9 +159,9 @@ impl Ahead {
 pub(crate) enum Seen<T> {
     /// No thread is expected.
     Nothing,
-    /// The time has come for which the CPU was idle.
+    /// The time until which the CPU was idle has come.
     Due,
-    /// There is something to do.
+    /// The CPU has something to do.
     Found(T),
 }
 

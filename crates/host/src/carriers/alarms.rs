@@ -63,7 +63,7 @@ impl Alarms {
         let [a, b] = &self.alarms;
         let (first, other) = match (a.at.load(Relaxed), b.at.load(Relaxed)) {
             (x, y) if x.min(y) <= at.0 => return Self::ahead(tid, at, then, [a, b]),
-            // One that has gone off, or the later one.
+            // Reuse the timer that has gone off, else the later one.
             (x, y) if x == u64::MAX || (y != u64::MAX && x > y) => (a, b),
             (_, y) if y != u64::MAX || b.exists() => (b, a),
             _ => (a, b),
@@ -74,7 +74,7 @@ impl Alarms {
         if let Some(then) = then
             && other.at.load(Relaxed) == u64::MAX
         {
-            // Without a second timer everything is as well, and a little later.
+            // A second timer saves time but is not needed: without it the next tick is armed later.
             let _ = other.set(tid, then);
         }
     }

@@ -43,7 +43,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the calling host thread. `opaque` is what cannot be read.
+    /// Reads the credentials of the calling host thread. `opaque` stands for what cannot be read.
     pub fn mine(opaque: u32) -> Credentials {
         let mut c = Credentials { opaque, ..Credentials::default() };
         let version = [VERSION_3, 0];

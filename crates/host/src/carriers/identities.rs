@@ -44,7 +44,7 @@ pub(crate) struct Table {
     pub opaque: u32,
 }
 
-/// One that is not the base.
+/// An identity other than the base.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub number: u32,

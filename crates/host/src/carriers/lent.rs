@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 /// The blocks, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Lent {
-    /// Those of borrowers that may use our memory.
+    /// Blocks of borrowers that may still use our memory.
     pub blocks: Vec<usize>,
-    /// One that the next borrower takes, or 0: programs that make borrowers make many, one after the other.
+    /// A block for the next borrower, or 0. Programs that make borrowers tend to make many in a row.
     pub spare: usize,
 }

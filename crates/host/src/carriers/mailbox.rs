@@ -43,9 +43,10 @@ const SEVERAL: i32 = -1;
 pub(crate) struct Tracing {
     /// The thread whose tracees this host thread may trace, because it made children or requests here; 0: none.
     pub parent: AtomicI32,
-    /// A request that it shall make.
+    /// A request that the carrier is to make.
     pub errand: AtomicPtr<Errand>,
-    /// Its identity is gone, and it is not among the spares. Protected by the lock of the identities.
+    /// The carrier's identity has no threads, and the carrier is not among the spares. Under the lock of the
+    /// identities.
     pub kept: AtomicBool,
 }
 
@@ -60,7 +61,7 @@ impl Tracing {
         [tid, SEVERAL].contains(&self.parent.load(Acquire))
     }
 
-    /// It shall be asked again whether it is needed, or end. False if it was not kept.
+    /// Stops keeping the carrier, which then decides again whether it is needed. Returns false if it was not kept.
     pub fn let_go(&self) -> bool {
         self.kept.load(SeqCst) && self.kept.swap(false, SeqCst)
     }

@@ -22,7 +22,7 @@ use abi::SigInfo;
 use core::cell::UnsafeCell;
 use sync::atomic::{AtomicU64, Ordering::*};
 
-/// Those of them that queue: the numbers of tick and interrupt.
+/// The signals among them that queue: the numbers of tick and interrupt.
 pub(crate) const SIGNALS: u64 = 1 << (os::SIGNAL_TICK - 1) | 1 << (os::SIGNAL_INTERRUPT - 1);
 
 const WRITING: u64 = 1;
@@ -40,7 +40,7 @@ unsafe impl Sync for Slot {}
 static SLOTS: [Slot; os::SIGNAL_INTERRUPT as usize] =
     [const { Slot { state: AtomicU64::new(0), info: UnsafeCell::new([0; 128]) } }; os::SIGNAL_INTERRUPT as usize];
 
-/// In a handler: a signal that was sent by somebody else. `service`: if the process has begun.
+/// Notes a signal that another process sent. Called in handlers; `service` is `None` before the process has begun.
 pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     let signal = number(info);
     let pid = os::getpid();
@@ -55,7 +55,7 @@ pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     let is_free = |state: u64| state & !3 != mine || matches!(state & 3, 0 | DELIVERING);
     let claim = |state: u64| is_free(state).then_some(mine | WRITING);
     if slot.state.fetch_update(AcqRel, Acquire, claim).is_err() {
-        // It is pending already.
+        // A standard signal that is pending is not queued again.
         return;
     }
     // SAFETY: claimed.
@@ -64,7 +64,7 @@ pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     service.map(Service::call);
 }
 
-/// By the carrier of a process without a service thread: that one finds it when it begins.
+/// Notes a signal on the carrier of a process without a service thread, which finds it when it begins.
 pub(crate) fn keep(info: &[u8; 128]) {
     note(None, info);
 }
@@ -75,7 +75,7 @@ pub(crate) fn is_due(pid: i32) -> bool {
     SLOTS.iter().any(|slot| matches!(slot.state.load(Acquire).wrapping_sub(mine), WRITING..=DELIVERING))
 }
 
-/// By the service thread: what has been noted, for `deliver`.
+/// Passes what has been noted to `deliver`. Called by the service thread.
 pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
     for slot in &SLOTS {
         let state = slot.state.load(Acquire);
@@ -87,7 +87,7 @@ pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
         slot.state.store(state | DELIVERING, Release);
         // A queueing signal that finds no room is lost: the host could not keep it either.
         let _ = SigInfo::read(&info).map(&mut deliver);
-        // Unless a handler has claimed the slot since.
+        // Fails if a handler has claimed the slot since.
         let _ = slot.state.compare_exchange(state | DELIVERING, state & !3, AcqRel, Relaxed);
     }
 }

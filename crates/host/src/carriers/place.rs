@@ -29,7 +29,7 @@ use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 pub struct Places {
     /// The host CPUs that the program had when it began; each carrier may have been given one of them since.
     all: CpuSet,
-    /// There are as many of them as of ours.
+    /// The host had as many CPUs for the program as there are CPUs of ours.
     fixed: bool,
     /// The process's first seat.
     first: CpuId,
@@ -40,14 +40,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// For a process that begins with `cpus` CPUs of ours, the first of which has the first seat.
+    /// The places of a process that begins with `cpus` CPUs of ours. The first CPU has the first seat.
     pub(crate) fn new(cpus: usize) -> Places {
         let all = os::affinity();
         let fixed = count(&all) == cpus && cpus > 1;
         Places { all, fixed, first: CpuId(0), shift: AtomicU32::new(0), shared: AtomicBool::new(false) }
     }
 
-    /// For a forked child. Its carrier may have had a place in the parent.
+    /// The places of a forked child, whose carrier gives up the place it had in the parent.
     pub(crate) fn for_child(&self) -> Places {
         self.release();
         Places { shift: AtomicU32::new(0), shared: AtomicBool::new(false), ..*self }

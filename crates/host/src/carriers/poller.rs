@@ -22,9 +22,9 @@ pub(crate) const EVENTS: usize = 64;
 pub(crate) struct Poller {
     /// Carriers of idle CPUs that sleep in it, and in the upper half how often one has begun to.
     sleepers: AtomicU64,
-    /// The same at the last tick of a busy CPU.
+    /// The value of `sleepers` at the last tick of a busy CPU.
     seen: AtomicU64,
-    /// There is a lookout (`serving::lookout`).
+    /// A lookout is posted (`serving::lookout`).
     lookout: AtomicBool,
     /// How long carriers rest before they look.
     pub(crate) moderation: Moderation,
@@ -52,12 +52,12 @@ impl Poller {
         now.is_multiple_of(ONE_MORE_SLEEP) && (urgent || before == now) && !self.lookout.load(Relaxed)
     }
 
-    /// There is to be a lookout; false if there is one.
+    /// Claims the post of the lookout; false if there is one.
     pub(crate) fn set_lookout(&self) -> bool {
         !self.lookout.swap(true, AcqRel)
     }
 
-    /// There is no lookout any more.
+    /// Gives up the post of the lookout.
     pub(crate) fn clear_lookout(&self) {
         self.lookout.store(false, Release);
     }

@@ -72,26 +72,26 @@ impl Default for Rounds {
     }
 }
 
-/// By the service thread.
+/// The service thread's side.
 impl Rounds {
-    /// It is about to ask the host for a signal of this set.
+    /// The service thread is about to ask the host for a signal of this set.
     pub fn begin(&self, set: u64) {
         self.asked.store(set, SeqCst);
         self.state.store(self.state.load(Relaxed) | ASKING, SeqCst);
     }
 
-    /// It has an answer.
+    /// The host has answered the service thread.
     pub fn deliver(&self) {
         self.state.store(self.state.load(Relaxed) & !DOING | DELIVERING, SeqCst);
     }
 
-    /// Its signal has been delivered to the kernel.
+    /// The service thread has delivered the signal to the kernel.
     pub fn end(&self) {
         self.state.store((self.state.load(Relaxed) | DOING) + 1, SeqCst);
     }
 }
 
-/// By carriers.
+/// The carriers' side.
 impl Rounds {
     /// Whether the service thread sleeps in its asking; `None` if the host does not say.
     fn is_asleep(&self, service: &Service) -> Option<bool> {

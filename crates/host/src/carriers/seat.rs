@@ -191,7 +191,7 @@ impl Seats {
     fn signal(&self, carrier: &Carrier) {
         let tid = carrier.tid.load(Acquire);
         if tid != 0 && !carrier.kicked.swap(true, AcqRel) && !os::signal_thread(self.pid, tid as i32, os::SIGNAL_TICK) {
-            // It has left the seat and ended; its block may have another host thread by now.
+            // The carrier has left the seat and ended. Its block may belong to another host thread by now.
             carrier.kicked.store(false, Release);
         }
     }

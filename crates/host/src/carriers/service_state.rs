@@ -3,7 +3,7 @@
 use crate::base::os;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
-/// By this signal it is called.
+/// The signal that calls the service thread.
 pub(crate) const CALL: i32 = os::SIGNAL_INTERRUPT;
 /// The call when there is no room to queue the other one (SIGSTKFLT, which no program uses). The service thread
 /// receives it like the program's signals, so no call comes too early for its sleep.
@@ -13,9 +13,9 @@ pub(crate) const CALL_NO_ROOM: i32 = 16;
 #[derive(Debug)]
 pub(crate) struct Service {
     pid: i32,
-    /// Its host thread; 0: there is none yet. The host writes it.
+    /// The service thread's host id, which the host writes; 0: it has not been started.
     pub tid: AtomicU32,
-    /// The host has refused it.
+    /// The host has refused a service thread.
     pub missing: AtomicBool,
     /// The process does without one (`services::alone`).
     pub alone: AtomicBool,
@@ -27,24 +27,25 @@ pub(crate) struct Service {
     pub installed: AtomicU64,
     /// When the process leaves its page; MAX: it has.
     pub until: AtomicU64,
-    /// It may have been called by [`CALL_NO_ROOM`].
+    /// The service thread may have been called by [`CALL_NO_ROOM`].
     pub called: AtomicBool,
     /// Signals that are left pending, for descriptors of the program to read.
     pub left: AtomicU64,
-    /// Those of them that it no longer asks for.
+    /// The signals among them that the service thread no longer asks for.
     pub heeded: AtomicU64,
-    /// It watches the CPUs, or has been called to.
+    /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,
-    /// Some carrier has been refused a timer, and may have to be rung.
+    /// Some carrier has been refused a timer, so the service thread rings it.
     pub rings: AtomicBool,
-    /// The stop that it is to make: the signal, and above it the count of SIGCONT that voids it. 0: none.
+    /// The stop that the service thread is to make: the signal, and above it the count of SIGCONT that voids it. 0:
+    /// none.
     pub stop: AtomicU64,
-    /// Stop signals that it lets through.
+    /// Stop signals that the service thread does not block.
     pub simple_stops: AtomicU64,
 }
 
 impl Service {
-    /// That of the process `pid`, which has not begun.
+    /// The state of the process `pid` before it begins.
     pub fn new(pid: i32) -> Service {
         Service {
             pid,
@@ -65,7 +66,7 @@ impl Service {
         }
     }
 
-    /// Its host thread's id; 0 if it could not be started.
+    /// The service thread's host id; 0 if it could not be started.
     pub fn tid(&self) -> i32 {
         self.tid.load(Relaxed) as i32
     }
@@ -76,13 +77,13 @@ impl Service {
         self.missing.load(Relaxed)
     }
 
-    /// There is none because none is needed yet.
+    /// Whether the process does without a service thread, because it needs none yet.
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
         self.alone.load(Relaxed)
     }
 
-    /// Calls it; false if there is none yet.
+    /// Calls the service thread; false if there is none yet.
     pub fn call(&self) -> bool {
         let tid = self.tid();
         if tid != 0 && os::queue(self.pid, tid, CALL, os::COOKIE) != 0 {
@@ -92,7 +93,8 @@ impl Service {
         tid != 0
     }
 
-    /// Has it watch the CPUs: threads are queued, or somebody waits in the host and keeps its CPU meanwhile.
+    /// Has the service thread watch the CPUs, because threads are queued or a carrier waits in the host and keeps its
+    /// CPU.
     #[cold]
     pub fn watch(&self) {
         if !self.watches.swap(true, SeqCst) && !self.call() {

@@ -190,7 +190,7 @@ impl Carriers {
         self.end_all(RETIRE, |c| c.identity.load(SeqCst) == identity);
     }
 
-    /// All threads have this identity: spares of another end.
+    /// All threads have this identity, so spares of any other end.
     pub(crate) fn end_spares_but(&self, identity: u32) {
         self.end_all(END, |c| c.identity.load(SeqCst) != identity);
     }

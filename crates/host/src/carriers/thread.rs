@@ -52,7 +52,7 @@ impl Carrier {
         // A kick may have been meant for the host thread that had this block before.
         self.kicked.store(false, Release);
         self.tid.store(os::gettid() as u32, Release);
-        // It has the mask of its maker, which may be bound to anything.
+        // The host thread inherits the affinity of its maker, which may be bound to any CPU.
         self.placed.store(u32::MAX, Relaxed);
         os::sigprocmask(2, CARRIER_MASK);
         self.use_signal_stack();

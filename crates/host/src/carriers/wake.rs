@@ -18,12 +18,12 @@ impl Carrier {
         }
     }
 
-    /// It is about to sleep in the poller.
+    /// The carrier is about to sleep in the poller.
     pub(crate) fn fall_asleep_in_poller(&self) {
         self.polls.store(ASLEEP, SeqCst);
     }
 
-    /// It has slept there. A signal on its way is awaited: it would cut a later call short.
+    /// The carrier has slept in the poller. Waits for a signal that is on its way, which would interrupt a later call.
     pub(crate) fn wake_up_in_poller(&self) {
         if self.polls.compare_exchange(ASLEEP, AWAKE, SeqCst, SeqCst).is_err() {
             for round in 0.. {
@@ -36,7 +36,7 @@ impl Carrier {
         self.gs.interrupt.store(0, SeqCst);
     }
 
-    /// The signal has come: in its handler.
+    /// The signal that wakes the carrier has arrived. Called in its handler.
     pub(crate) fn called_in_poller(&self) {
         let _ = self.polls.compare_exchange(CALLED, AWAKE, SeqCst, SeqCst);
     }
@@ -59,7 +59,7 @@ impl Carrier {
         self.gs.pending.fetch_or(pending::KICK, SeqCst);
     }
 
-    /// It begins a host call that waits.
+    /// The carrier begins a host call that waits.
     pub(crate) fn begin_waiting(&self) {
         self.recalled.store(false, SeqCst);
         self.waits.store(true, SeqCst);

@@ -95,7 +95,7 @@ pub struct Settings {
     pub summary: bool,
     /// How the user wants programs that run natively to be treated.
     pub natives: Wishes,
-    /// By which the image learns of the life of the process.
+    /// Callbacks by which the image follows the life of the process.
     pub hooks: &'static Hooks,
 }
 

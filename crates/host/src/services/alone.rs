@@ -204,7 +204,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     }
     match takes & !before {
         0 => return false,
-        // Those that were pending have come to the handler.
+        // Pending signals have arrived at the handler.
         news if news & !HANDLED == 0 => look_now(k),
         _ => k.m.receive(None),
     }
@@ -224,7 +224,7 @@ fn install(k: &Process, handled: u64) {
     each(fatal, on_fatal as *const () as u64);
 }
 
-/// Those with handlers whose handlers of ours the host may have lost: it gets them again.
+/// Has our handlers of these signals installed again, because the host may have lost them.
 pub(crate) fn reinstall(k: &Process, set: u64) {
     k.m.service.installed.fetch_and(!set, Relaxed);
 }
@@ -283,7 +283,7 @@ fn open(blocked: u64, caught: u64) -> u64 {
     SERVICE_SET & !blocked & !caught & !URGENT
 }
 
-/// The same for a child that `t` forks.
+/// The signals that the only carrier of a child forked by `t` lets through.
 pub(crate) fn open_for(k: &Process, t: ThreadIdx) -> u64 {
     let [blocked, _, caught] = k.shown_signals(t).map(|set| set.0);
     open(blocked, caught)
@@ -335,6 +335,6 @@ unsafe extern "C" fn on_fatal(signal: i32, _: *const HostInfo, _: *mut HostFrame
         Carrier::my_process().m.page.remove();
     }
     dispositions::die_again(signal);
-    // It comes when the handler returns.
+    // The signal is delivered when the handler returns.
     os::send(pid, os::gettid(), signal);
 }

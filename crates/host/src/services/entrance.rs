@@ -29,7 +29,7 @@ pub(crate) enum Way {
     Nowhere,
     /// Neither an ELF file nor a script: the host refuses it with this error, unless `binfmt_misc` has an interpreter for it.
     Unknown(Errno),
-    /// There was no descriptor or memory to look at the file.
+    /// The file could not be looked at for want of a descriptor or memory.
     Unseen(Errno),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// That of an `execve` or `execveat`.
+    /// The file that an `execve` or `execveat` names.
     pub(crate) fn of(call: &Call) -> File {
         const EMPTY_PATH: u64 = 0x1000;
         match call.nr {

@@ -90,7 +90,7 @@ fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obsta
 /// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
 fn host(call: &Call, inherited: &Inherited) -> isize {
     let handed_back = dispositions::hand_back(inherited.ignored, inherited.needed);
-    // It returns only on failure, with nothing changed.
+    // The call returns only on failure, with nothing changed.
     let result = os::interruptible(call);
     if handed_back.restore() && !Carrier::is_borrowed() {
         recover_dropped();

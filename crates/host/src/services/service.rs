@@ -56,7 +56,7 @@ fn try_to_start(k: &Process) -> Result<(), isize> {
     started
 }
 
-/// Its block is a carrier's that never gets a seat.
+/// Makes the service thread. Its block is that of a carrier that never gets a seat.
 fn create(k: &Process) -> Result<(), isize> {
     let carriers = &k.m.carriers;
     let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
@@ -74,7 +74,7 @@ fn create(k: &Process) -> Result<(), isize> {
     if r > 0 {
         return Ok(());
     }
-    // There is no host thread that could ever follow a change of rights.
+    // No host thread has this block, so nothing would follow a change of rights.
     carrier.identity.store(NO_IDENTITY, Relaxed);
     // SAFETY: as above.
     unsafe { (*gs).borrowed = 0 };
@@ -205,7 +205,7 @@ const REAL_TIME: u64 = !0 << 31;
 /// The pause before checking again whether a signal fits.
 const PATIENCE: Nanos = Nanos(1_000_000);
 
-/// Whether a signal of that number is one of ours.
+/// Whether a signal with the number of [`CALL`] is a call of ours, by its cookie.
 fn is_call(info: &[u8; 128]) -> bool {
     [os::COOKIE, os::IDENTITY_COOKIE].iter().any(|cookie| info[24..32] == cookie.to_ne_bytes())
 }
@@ -234,11 +234,11 @@ pub(crate) fn leave(k: &Process, set: u64) {
 
 /// Returns the signal if there is no room for it.
 fn deliver(k: &Process, info: SigInfo) -> Option<SigInfo> {
-    // It has no CPU: every CPU that must look is kicked.
+    // The service thread has no CPU, so every CPU that must look is kicked.
     deliver_on(k, CpuId::NONE, info)
 }
 
-/// The same by the carrier of a CPU, which looks itself.
+/// Delivers a signal on the carrier of a CPU, which looks for itself.
 fn deliver_on(k: &Process, cpu: CpuId, info: SigInfo) -> Option<SigInfo> {
     if request::serve(k, &info) || neighbour::serve(k, &info) {
         return None;
@@ -282,7 +282,8 @@ pub(crate) fn serve_noted(k: &Process) -> bool {
     rest
 }
 
-/// The same in a process that is alone. True if there is something that only the service thread takes: now there is one.
+/// [`settle`] in a process that is alone. Returns true if something is left for the service thread, which it has
+/// started then.
 fn settle_alone(k: &Process) -> bool {
     let asked = serve_noted(k);
     let due = left::pending(&k.m).0 & SERVICE_SET & !k.m.service.left.load(SeqCst);

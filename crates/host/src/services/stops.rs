@@ -19,7 +19,8 @@ use kernel::{Machine, Raise};
 use linux::left;
 use sync::atomic::{AtomicI32, Ordering::*};
 
-/// By the service thread, which blocks everything else, before it asks the host for a signal: which stops the host shall make.
+/// Unblocks the signals by which the host may stop the process by itself, and returns them. The service thread, which
+/// blocks all others, calls this before it asks the host for a signal.
 pub(crate) fn adopt(k: &Process, left: u64) -> u64 {
     let simple = k.simple_stops().0 & !left;
     let now = &k.m.service.simple_stops;
@@ -105,7 +106,8 @@ fn is_traced() -> bool {
     task::labelled(status, "TracerPid:").is_some_and(|tracer| tracer != "0")
 }
 
-/// By the service thread, before it asks the host for a signal; `left` is what it does not ask for.
+/// Makes the stop that was asked for. The service thread calls this before it asks the host for a signal of any set but
+/// `left`.
 pub(crate) fn serve(k: &Process, left: u64) {
     let asked = &k.m.service.stop;
     let word = asked.load(Acquire);
@@ -116,7 +118,7 @@ pub(crate) fn serve(k: &Process, left: u64) {
     if k.continued() == continued {
         let cont = 1 << Signal::CONT.index();
         if left & cont == 0 && left::pending(&k.m).0 & cont != 0 {
-            // It is taken next, and then the stop is void.
+            // SIGCONT is pending. The service thread takes it next, and the stop is void then.
             return;
         }
         end::suffer(k, signal, Raise::Stop { continued });

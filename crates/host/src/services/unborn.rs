@@ -111,7 +111,7 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     let Birth { thread: forker, args, inherited, clock, timer, robust_list, .. } = *birth;
     let host = parent.m.for_child(parent.config().cpus, clock);
     let config = Config { pid: ids::Pid(os::getpid()), uid: os::getuid(), ..parent.config().clone() };
-    // It is made on this kernel stack, and passed on by value several times before it is in its box.
+    // The kernel is built on this kernel stack and moved several times before it is boxed.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };
     // The copy of the parent's. With CLONE_FILES it is the parent's own.

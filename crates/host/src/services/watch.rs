@@ -35,7 +35,7 @@ struct Seen {
     inline: Option<(u32, u32)>,
     /// The carrier's time in user mode and in the host, half the limit ago.
     times: (u64, u64),
-    /// That the host keeps it has been said.
+    /// The user has been told that the host keeps the carrier.
     said: bool,
 }
 
@@ -55,7 +55,7 @@ impl Watch {
         Watch { cpus: (0..cpus).map(|_| Seen::default()).collect(), next: None, quiet: 0, order: Order::new(cpus) }
     }
 
-    /// It has been called.
+    /// Starts watching, because the service thread has been called to.
     pub(crate) fn begin(&mut self) {
         self.quiet = 0;
         self.next.get_or_insert(os::clock_gettime(1) + ROUND);
@@ -198,7 +198,7 @@ fn help(k: &Process, cpu: CpuId) {
 enum Kept {
     /// A debugger or a job control signal has stopped the host thread.
     Stopped,
-    /// It is in the host, or the host gives it no processor.
+    /// The host thread is in a call, or the host gives it no processor.
     Busy,
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl Fn
         kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
         seated = kept;
     }
-    // Without a service thread, its carrier is to be found idle.
+    // Without a service thread, only an idle carrier receives signals, so the call does not wait here either.
     let result = wait(kept || k.m.service.is_missing());
     if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
         return k.trap(cpu, Trap::HostReturn { thread: t, result });
@@ -45,7 +45,7 @@ pub(crate) fn come_back(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: 
     deliver(me, cpu, t, result).unwrap_or_else(|| wait_for_seat(me))
 }
 
-/// The same, but a spare does not wait here: `None`.
+/// Like [`come_back`], but returns `None` instead of waiting as a spare.
 pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Option<Next> {
     let k = me.process();
     if k.m.seats.take_parked(cpu, me, &k.m.carriers) {

@@ -22,7 +22,7 @@ use sync::atomic::Ordering::*;
 
 /// A shorter sleep says that events come fast.
 const SHORT: Nanos = Nanos(100_000);
-/// It is not needed after this many events in a row that nobody waited for.
+/// The lookout leaves after this many events in a row that no thread waited for.
 const USELESS_MAX: u32 = 16;
 /// The longest pause.
 const PAUSE_MAX: Nanos = Nanos(4_000_000);
@@ -40,7 +40,7 @@ pub(crate) fn post_if_needed(me: &Carrier) {
 fn post(me: &Carrier, k: &Process) {
     let (m, all) = (&k.m, &k.m.identities);
     let base = all.base.load(SeqCst);
-    // One that nobody asks for by its number, and that follows whatever becomes of the process's rights.
+    // A carrier that nobody addresses by its number, and that follows every change of the process's rights.
     let fits = |c: &Carrier| !c.is_first() && c.identity.load(SeqCst) == base && c.tracing.parent.load(Relaxed) == 0;
     if all.mixed.load(SeqCst) || me.identity.load(SeqCst) != base || !m.poller.set_lookout() {
         return;

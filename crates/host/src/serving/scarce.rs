@@ -50,7 +50,7 @@ fn ask_for(me: &Carrier, identity: u32) {
     let all = || m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0 && c.number != me.number);
     for carrier in all().filter(|c| !c.waits.load(SeqCst)) {
         match seat_of(k, carrier) {
-            // It can be had at the next attempt.
+            // The next attempt will get this carrier.
             Some((_, Seat::Parked)) => return,
             Some((cpu, Seat::Running)) => {
                 carrier.asked.0.store(TO_GIVE_WAY, SeqCst);

@@ -34,7 +34,7 @@ pub fn install() {
     }
 }
 
-/// It stands for kick and interrupt, and does what either would.
+/// The signal that stands for a kick or an interrupt when the host had no room to queue them: does what both would.
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
     identity::called(me);
     me.called_in_poller();
@@ -118,7 +118,8 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
         return sent_or_fault(info, frame);
     }
     if info.architecture() != AUDIT_ARCH_X86_64 {
-        // By `int $0x80`: its numbers are those of another table. As a host without it would answer.
+        // The call came by `int $0x80`, whose numbers are those of another table. Answer as a host without 32-bit calls
+        // does.
         return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
     }
     let rip = frame.rip();

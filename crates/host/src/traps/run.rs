@@ -101,7 +101,7 @@ extern "C" fn on_futex(context: *mut Context) -> ! {
     on_call(context, || Call { nr: entry::FUTEX, ..call_of(context) })
 }
 
-/// The same while there are borrowers, which wait for words of ours at the host.
+/// `futex(2)` while there are borrowers, which wait for words of ours at the host.
 extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
     if !Carrier::is_borrowed() {
         borrower::wake_borrowers(&call_of(context));
@@ -196,7 +196,7 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
     follow(me, scarce::look(me, next))
 }
 
-/// A mark was left while the thread was on its way out: from `entresol_again`.
+/// A handler left a mark while the thread was on its way out. Entered from `entresol_again`.
 extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
     let me = unborn::born();
     if Carrier::is_borrowed() {
@@ -207,8 +207,8 @@ extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
     }
     // SAFETY: the current thread's context.
     if unsafe { (*context).kind } == Kind::Full as u32 {
-        // Its x87 registers may be loaded already; a thread that is resumed from a plain
-        // call instead must find the x87 stack empty.
+        // The thread's x87 registers may be loaded already, but another that resumes from a plain call must find the
+        // x87 stack empty.
         xstate::empty_x87();
     }
     let next = interrupted(me);
@@ -316,7 +316,7 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
     load_here(me, t).unwrap_or_else(|| load_elsewhere(t))
 }
 
-/// The same; `None` if the thread has other rights than this carrier.
+/// Makes `t` the thread of this carrier; `None` if it has other rights than this carrier.
 #[inline(always)]
 fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
     #[cfg(feature = "planted")]
@@ -356,8 +356,8 @@ fn fits(me: &Carrier, t: ThreadIdx) -> bool {
     me.process().m.identity_of(t) == me.identity.load(Relaxed)
 }
 
-/// The thread has other rights than this carrier. Comes back with the thread that this carrier is
-/// to run some time later.
+/// Hands the CPU to a carrier with the thread's rights. Returns when this carrier has a seat again, with the thread to
+/// run then.
 #[cold]
 fn load_elsewhere(t: ThreadIdx) -> *mut Context {
     let me = Carrier::me();
@@ -378,14 +378,14 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
     survey::end(me.process())
 }
 
-/// Nothing to run: look around for a while, then sleep until kicked or until the time.
+/// The CPU has nothing to run: look around for a while, then sleep until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     alone::before_wait(me);
     let next = leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
     next.unwrap_or_else(|| sleep(me, until))
 }
 
-/// Looks whether there is something to do, as often as it was of use the last times.
+/// Looks for something to do, as often as the last looks were of use.
 fn look_around(me: &'static Carrier) -> Option<Next> {
     (0..me.idle_looks.load(Relaxed)).find_map(|_| look_once(me))
 }
@@ -403,7 +403,7 @@ fn look_once(me: &'static Carrier) -> Option<Next> {
     next
 }
 
-/// The same while a real-time thread's sleep is about to end.
+/// Looks around while a real-time thread's sleep is about to end.
 fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
     let k = me.process();
     match k.m.ahead.look(k, me.cpu(), until, || look_once(me)) {
@@ -456,7 +456,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     let woken = k.m.now();
     let looks = me.idle_looks.load(Relaxed);
-    // No look around shows what the poller reports.
+    // Looking around longer would not have found what the poller reports, so an event counts as a long sleep.
     let slept = if found == 0 { woken.since(asleep) } else { Nanos(u64::MAX / 2) };
     me.idle_looks.store(looks_after(looks, slept), Relaxed);
     let early = match (wake_up_at, until) {

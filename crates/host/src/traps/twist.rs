@@ -18,7 +18,7 @@ pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
     }
 }
 
-/// A thread that runs on another CPU now.
+/// Some thread that is running on another CPU.
 fn another(k: &Process, cpu: CpuId) -> Option<ThreadIdx> {
     let others = (0..k.config().cpus).map(|i| CpuId(i as u16)).filter(|&c| c != cpu);
     // SAFETY: contexts live for ever; the claim is atomic.

@@ -21,13 +21,13 @@ pub(crate) struct ThreadTime {
     /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
     pub(super) owed: AtomicU64,
     pub(super) shown: ShownUsage,
-    /// Its place in a queue of sleepers; written under the lock of `Timers`.
+    /// The thread's place in a queue of sleepers. Written under the lock of `Timers`.
     pub(super) place: AtomicU32,
     /// Which queue that is.
     pub(super) sleeps_on: AtomicU64,
-    /// Its consumption at its last sample.
+    /// The thread's consumption at its last sample.
     pub(crate) sampled: AtomicU64,
-    /// Its time may have sleepers or timers. Written under the lock of `Timers`.
+    /// The thread's time may have sleepers or timers. Written under the lock of `Timers`.
     pub(super) has_queues: AtomicBool,
 }
 

@@ -35,7 +35,7 @@ impl ShownUsage {
         (at > since && self.seq.holds(begun)).then_some(usage)
     }
 
-    /// For another thread.
+    /// Resets the times for another thread in the slot.
     pub(super) fn reset(&self) {
         let mut adjuster = self.adjuster.lock();
         *adjuster = Adjuster::new();

@@ -22,7 +22,7 @@ impl<M: Machine> Kernel<M> {
         self.futexes.pool.siblings(first)
     }
 
-    /// They are in no queue.
+    /// Gives back nodes that are in no queue.
     pub fn give_nodes_back(&self, first: u32) {
         self.futexes.pool.give_back(first);
     }

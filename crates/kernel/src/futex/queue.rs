@@ -62,9 +62,9 @@ pub struct Node {
     pub(super) addr: AtomicU64,
     /// Which wakes it answers to.
     pub(super) bitset: AtomicU32,
-    /// Its rank in the queue when it joined: lower goes first.
+    /// The waiter's rank when it joined: lower goes first.
     pub(super) rank: AtomicU32,
-    /// Its number among all that ever joined this bucket, wrapping.
+    /// The waiter's number among all that ever joined this bucket, wrapping.
     pub(super) joined: AtomicU32,
     /// A [`Role`].
     role: AtomicU32,
@@ -91,7 +91,7 @@ impl Node {
         self.addr.load(Relaxed)
     }
 
-    /// It stands for a word that is waited for at the host: it joins no queue.
+    /// The node stands for a word that is waited for at the host, so it joins no queue.
     pub(super) fn belongs_to_host(&self) {
         self.addr.store(0, Relaxed);
     }
@@ -113,7 +113,7 @@ impl Node {
         self.role.load(Relaxed) <= Role::Vector as u32
     }
 
-    /// Its role.
+    /// The waiter's role.
     #[inline(always)]
     pub(super) fn role(&self) -> Role {
         [Role::Plain, Role::Vector, Role::RequeuePi, Role::Pi][self.role.load(Relaxed) as usize & 3]
@@ -247,13 +247,13 @@ impl FutexTable {
 /// The locked queues of two words, which may be one.
 #[derive(Debug)]
 pub struct Two<'a> {
-    /// That of the first word.
+    /// The bucket of the first word.
     pub first: Bucket<'a>,
     second: Option<Bucket<'a>>,
 }
 
 impl<'a> Two<'a> {
-    /// That of the second word.
+    /// The bucket of the second word.
     pub fn second(&mut self) -> &mut Bucket<'a> {
         self.second.as_mut().unwrap_or(&mut self.first)
     }

@@ -145,7 +145,7 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
             if self.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
-                // Those of locks with inheritance wait in the host like all others (`shared.rs`).
+                // Waiters of shared locks with inheritance wait in the host like all others (`shared.rs`).
                 if word & FUTEX_WAITERS != 0 && (!inherits || self.shared.contains(addr)) {
                     self.wake_one(cpu, t, addr);
                 }

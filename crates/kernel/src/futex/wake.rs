@@ -42,8 +42,8 @@ impl Batch {
 pub(super) struct Which {
     pub addr: u64,
     pub bitset: u32,
-    /// Only waiters that joined before this number: a later round of a call must not wake a thread that an earlier
-    /// round woke and that waits again.
+    /// Wakes only waiters that joined before this number. A later round of a call must not wake a thread that an
+    /// earlier round woke and that waits again.
     pub before: Option<u32>,
 }
 
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// By far the most calls: at most one waiter, so no batch and no rounds.
+    /// Fast path of nearly all calls: with at most one waiter there is no batch and no rounds.
     #[inline(always)]
     pub(crate) fn futex_wake_one(&self, cpu: CpuId, addr: u64, bitset: u32) -> Out {
         let taken = {

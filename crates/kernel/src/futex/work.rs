@@ -36,7 +36,7 @@ pub(super) struct Rest {
     pub addr: u64,
     /// How many at `addr`.
     pub count: u32,
-    /// Only those that joined before.
+    /// Only waiters that joined before this number.
     pub before: u32,
     pub bitset: u32,
     pub addr2: u64,

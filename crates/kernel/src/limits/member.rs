@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
     pub fn begin_groups(&self, t: ThreadIdx) {
         self.named(t);
         if self.group_number(t) == 0 && self.limits.has_cpusets {
-            // Its initial mask is kept as far as the group allows.
+            // The thread keeps its initial mask as far as the group allows.
             let (now, own) = (self.m.now(), self.sched.affinity(t).and(&self.limits.common));
             let mask = if own.is_empty() { self.limits.common.clone() } else { own };
             let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(CpuId::NONE));

@@ -70,9 +70,9 @@ pub struct GroupSpec {
 /// All limits of a program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// Of the process.
+    /// The process's limit.
     pub process: Limit,
-    /// Of each thread.
+    /// The limit of each thread.
     pub thread: Limit,
     /// Groups, in the order in which names are compared with them.
     pub groups: Vec<GroupSpec>,
@@ -148,7 +148,7 @@ pub struct GroupStats<'a> {
 /// The limits at work.
 #[derive(Debug)]
 pub(crate) struct Enforcer {
-    /// There is something to enforce.
+    /// Some limit must be enforced.
     pub(crate) active: bool,
     /// A thread that is chosen may have to wait.
     pub(crate) holds: bool,
@@ -198,9 +198,9 @@ fn cpu_limit(limit: &Limit) -> Option<CpuLimit> {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLimits {
     own: Lock<Own>,
-    /// Its group's place in the list, plus one; 0 for none.
+    /// The place of the thread's group in the list, plus one; 0 for none.
     group: AtomicU32,
-    /// Its consumption when its group's count was last updated.
+    /// The thread's consumption when its group's count was last updated.
     counted: AtomicU64,
 }
 
@@ -225,7 +225,7 @@ impl ThreadLimits {
 pub(crate) enum Enforced {
     /// The thread may go on.
     Nothing,
-    /// It has had its share.
+    /// The thread has used up its share.
     Throttled,
 }
 

@@ -44,7 +44,7 @@ impl<M: Machine> Who for Caller<'_, M> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
     Ours,
-    /// It is on the CPU clock of another process.
+    /// The host, because the timer is on the CPU clock of another process.
     Host,
 }
 
@@ -232,7 +232,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Its signal, if one is queued, means nothing from now on, but is seen until its turn comes.
+    /// `timer_delete(2)`. A queued signal of the timer stays visible until its turn comes, and is dropped then.
     pub(crate) fn sys_timer_delete(&self, cpu: CpuId, call: &Call) -> Out {
         let id = call.args[0] as i32;
         if self.is_host_timer(id) {

@@ -18,10 +18,10 @@ pub(super) fn machine_clock(base: Base) -> Clock {
     }
 }
 
-/// For what is set relative to now: expiries from here are never early.
+/// The clock for settings relative to now: expiries that are computed from it are never early.
 pub(super) struct NotEarlier<'a, M>(pub &'a M);
 
-/// For what counts periods that are over: none is counted before its end.
+/// The clock for counting periods that are over: no period is counted before its end.
 pub(super) struct NotLater<'a, M>(pub &'a M);
 
 fn read<M: Machine>(m: &M, base: Base, monotonic: impl Fn((Nanos, Nanos)) -> Nanos) -> Option<Nanos> {

@@ -80,8 +80,8 @@ impl<M: Machine> Kernel<M> {
         self.after_timer_signal(cpu, sent);
     }
 
-    /// Whom a timer that tells the process asks first: the current thread, else the main thread,
-    /// else anybody (`posixtimer_get_target`, `complete_signal`).
+    /// The thread that is tried first for a timer that signals the process: the current thread, else the main thread,
+    /// else any (`posixtimer_get_target`, `complete_signal`).
     pub(super) fn first_choice(&self, cpu: CpuId) -> ThreadIdx {
         let current = (cpu != CpuId::NONE).then(|| self.sched.current(cpu)).flatten();
         current.unwrap_or(ThreadIdx(0))

@@ -27,7 +27,7 @@ struct Carried {
     aim: Option<Tid>,
 }
 
-/// All of them: few, as a rule none.
+/// All host timers: few, and usually none.
 #[derive(Debug, Default)]
 pub(super) struct HostTimers {
     list: Lock<Vec<Carried>>,
@@ -84,7 +84,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn delete_on_host(&self, host: i32) {
-        // One that is not there is deleted.
+        // The only error is that the timer is gone already.
         let _ = M::Personality::host_timer(&self.m, crate::HostTimer::Delete(host));
     }
 
@@ -111,7 +111,7 @@ impl<M: Machine> Kernel<M> {
     /// A timer's signal that the host has sent to the process.
     pub fn timer_signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
         let Some(timer) = self.posix.host.find(|timer| timer.host == info.timer_id()) else {
-            // Of a timer that is deleted.
+            // The timer has been deleted.
             return Ok(());
         };
         let Some(signal) = timer.signal.or(info.signal()) else { return Ok(()) };

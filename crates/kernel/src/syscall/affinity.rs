@@ -26,7 +26,7 @@ impl<M: Machine> Kernel<M> {
         }
         let mut mask = CpuMask::from_words(&words).and(&CpuMask::first(self.config.cpus));
         if self.limits.has_cpusets {
-            // Nothing of it left is EINVAL (`__set_cpus_allowed_ptr` with `cpuset_cpus_allowed`).
+            // An empty intersection is EINVAL (`__set_cpus_allowed_ptr` with `cpuset_cpus_allowed`).
             mask = mask.and(self.cpus_of(target));
         }
         let now = self.m.now();

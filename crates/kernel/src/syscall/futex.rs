@@ -10,8 +10,8 @@ use abi::futex::*;
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
-    /// By far the most calls: wakes of one and waits without a deadline, for the process's own words. `None` for all
-    /// others.
+    /// Fast path of nearly all calls: wakes of one waiter and waits without a deadline, on words of the process alone.
+    /// `None` for all others.
     #[inline(always)]
     pub(crate) fn futex_at_once(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Option<Out> {
         let [addr, op, val, timeout, ..] = call.args;

@@ -130,7 +130,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::EINVAL);
         }
         self.check_word(addr, private)?;
-        // Its deadline is absolute, so it can simply be made again after a signal.
+        // The deadline is absolute, so the call can simply be restarted after a signal.
         Ok(self.futex_wait(cpu, t, key_of(addr, private), expected, mask, deadline))
     }
 

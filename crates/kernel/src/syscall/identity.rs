@@ -91,7 +91,7 @@ impl<M: Machine> Kernel<M> {
             // The dispatch of a host thread is the machine's.
             PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
             PR_SCHED_CORE => self.core_scheduling(cpu, t, call),
-            // A filter would judge the machine's own calls, too: as a host without seccomp answers.
+            // Refused as by a host without seccomp, because a filter would judge the machine's own calls, too.
             PR_SET_SECCOMP => Errno::EINVAL.into(),
             _ => self.foreign(cpu, t, call),
         }
@@ -115,7 +115,7 @@ impl<M: Machine> Kernel<M> {
         self.foreign(cpu, t, &call)
     }
 
-    /// The name is ours; the main thread's is also the process's in the host's eyes.
+    /// `prctl(PR_SET_NAME)`. Names are ours, but the main thread's is also the host's name of the process.
     fn set_name(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let mut name = [0u8; 16];
         // Up to 15 bytes, ending at a zero; the string may end just before unmapped memory.

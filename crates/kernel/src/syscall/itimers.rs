@@ -17,8 +17,8 @@ fn kind(which: u64) -> Option<CpuItimerKind> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Without a new value it disarms, as Linux does for programs of old. If the old one cannot be
-    /// written, the timer has been set all the same.
+    /// `setitimer(2)`. Without a new value it disarms, as Linux does for old programs. The timer is set even if the old
+    /// value cannot be written.
     pub(crate) fn sys_setitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Result<Out, Errno> {
         let [which, new, old, ..] = call.args;
         let Some(which) = kind(which) else { return Ok(self.foreign(cpu, t, call)) };

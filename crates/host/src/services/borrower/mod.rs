@@ -47,13 +47,13 @@ pub(crate) struct Borrower {
     arrivals: signals::Arrivals,
     /// The frame by which it continues when a signal must be let in.
     frame: signals::Frame,
-    /// Memory of ours that its exec needs.
+    /// Memory of ours that the borrower's exec needs.
     lent: exec::Lent,
     tracer: tracer::Tracer,
-    /// Where it wants its own id, and where it wants a 0 at its end; 0: nowhere.
+    /// Addresses for the borrower's id and for the 0 that marks its end; 0: none.
     set_tid: u64,
     clear_tid: u64,
-    /// Its host thread; the host stores 0 when that has left our memory.
+    /// The borrower's host thread. The host stores 0 when the borrower has left our memory.
     tid: AtomicU32,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
         // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.
         let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, mask, args) };
         me.tracing.is_parent(k.tid(t));
-        // One that the child has made itself, and that goes on.
+        // A borrower that the child has made outlives it.
         if words::are_shared(k) {
             alone::end(k);
         }
@@ -248,7 +248,8 @@ fn execute(b: &mut Borrower, call: &Call) -> isize {
     exec::by_borrower(from, mask.0, ignored, &mut b.lent, call)
 }
 
-/// It makes a process itself. One with memory of its own goes on as it does itself, with one thread for good.
+/// The borrower makes a process. A child with memory of its own stays outside our kernel as well, with one thread for
+/// good.
 #[inline(never)]
 fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let a = &call.args;

@@ -30,9 +30,9 @@ use sync::atomic::Ordering::*;
 pub(super) struct Arrivals {
     /// Signals that stay at the host until the way out.
     kept: Word,
-    /// Those whose handlers let calls begin anew; the others end them with EINTR.
+    /// Kept signals whose handlers restart calls (SA_RESTART); the others end them with EINTR.
     restarting: Word,
-    /// One of the others has been kept.
+    /// A signal without SA_RESTART has been kept.
     ends_call: Word,
     /// How the host describes extended state in its frames.
     state: [Word; layout::FpSwBytes::SIZE / 8],
@@ -137,7 +137,7 @@ fn answer(result: Result<(), Errno>) -> isize {
     result.map_or_else(Errno::to_ret, |()| 0)
 }
 
-/// The result of a call, or the call once more after the handler.
+/// Ends a call: gives it its result, or restarts it after the handler.
 pub(super) fn settle(b: &mut Borrower, c: &mut Context, nr: usize, result: isize) {
     let cut = result == Errno::EINTR.to_ret() && b.arrivals.kept.load(Relaxed) != 0;
     let again = cut && linux::restarts(nr) == Errno::ERESTARTSYS && b.arrivals.ends_call.load(Relaxed) == 0;
@@ -265,7 +265,7 @@ fn write_frame(delivery: &Delivery, frame: &HostFrame) -> Option<Registers> {
     let state = frame.state();
     let form = match frame.state_size() {
         None => ExtendedState::Fxsave,
-        // The features are in what is copied.
+        // The copied state itself says which features it has.
         Some(size) => ExtendedState::Xsave { size, features: 0 },
     };
     let plan = FramePlan::new(delivery, interrupted.rsp, form).ok()?;

@@ -147,7 +147,7 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
         r => return Errno::from_ret(r).map(|_| false),
     }
     let Some(mut signal) = stopped_by(task) else { return Ok(false) };
-    // Other signals that come first are let through.
+    // Pass on other signals that come first.
     while signal != SIGSTOP {
         trace(PTRACE_CONT, task, 0, signal as u64);
         match stopped_by(task) {
@@ -156,7 +156,7 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
         }
     }
     let stepped_by_itself = registers_of(task).is_some_and(|r| r.flags() & flag::TF != 0);
-    // Some thousand instructions are more than any of these ways takes.
+    // Bounded: each of these paths takes fewer than some thousand instructions.
     let mut signal = 0;
     for _ in 0..20_000 {
         let Some(r) = registers_of(task).filter(|r| signal != 0 || is_between(all, task, r)) else { break };
@@ -186,7 +186,7 @@ fn step(task: i32, signal: i32) -> Option<i32> {
     }
     trace(PTRACE_SINGLESTEP, task, 0, signal as u64);
     let stopped = stopped_by(task)?;
-    // It may have been the end of the handler, which brings another mask.
+    // The step may have returned from the handler, which changes the mask.
     if let Some(mask) = blocks.filter(|mask| mask_of(task) == Some(mask & !TRAP)) {
         set_mask(task, mask);
     }
@@ -219,7 +219,7 @@ fn hide_trap_flag(task: i32, before: &HostRegisters) {
     if let Some(now) = registers_of(task).filter(|now| is_pushf && now.rip() == before.rip() + 1)
         && let Ok(flags) = user::load_u64(now.rsp())
     {
-        // The same word has just been written, so it is mapped.
+        // Cannot fault: the step has just written this word.
         let _ = user::store_u64(now.rsp(), flags & !flag::TF);
     }
 }
@@ -408,7 +408,7 @@ pub(super) fn wait(k: &Process, tracer: &mut Tracer, call: &Call) -> isize {
             tracer.set(t, TOLD);
             k.tid(t).0 as isize
         }
-        // It stands until it is let go.
+        // The tracee stays stopped until it is continued.
         Some((_, TOLD)) if options & WNOHANG != 0 => 0,
         Some((_, TOLD)) => Errno::ECHILD.to_ret(),
         _ => os::interruptible(call),

@@ -66,7 +66,7 @@ pub(crate) fn wake_of(call: &Call) -> Option<Call> {
     let private = op & u64::from(FUTEX_PRIVATE_FLAG);
     let count = match op as u32 & FUTEX_CMD_MASK {
         FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_WAKE_OP => count,
-        // Those that would be moved find out themselves that they may not go on.
+        // Wake all: a waiter that would have been requeued finds its value changed and waits again.
         FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => i32::MAX as u64,
         _ => return None,
     };

@@ -70,7 +70,7 @@ fn tie(me: &'static Carrier, t: ThreadIdx) {
     let all = &k.m.identities;
     let mut table = all.lock();
     let from = k.m.identity_of(t);
-    // Without room it stays as it is, and its requests may be refused.
+    // Without memory the thread is not tied, and the host may refuse its requests.
     if table.untied(from).is_some() || table.others.len() >= IDENTITIES_MAX || table.others.try_reserve(1).is_err() {
         return;
     }
@@ -108,7 +108,7 @@ fn end_tie(table: &mut Table, me: &Carrier, number: u32, from: u32) {
 
 /// The result of a call that changes credentials.
 enum Changed {
-    /// Its result.
+    /// The call's result.
     Result(isize),
     /// A carrier with the identity that it leads to is there, and serves others: it is to be made again.
     Busy(u32),
@@ -165,7 +165,7 @@ fn make(table: &mut Table, all: &Identities, from: u32, change: Change) -> Resul
     if table.others.len() >= IDENTITIES_MAX {
         table.forget_unused();
     }
-    // All that can fail comes before the call.
+    // Everything that can fail comes before the call, which cannot be undone.
     if table.others.len() >= IDENTITIES_MAX || table.others.try_reserve(1).is_err() {
         return Err(Errno::EAGAIN.to_ret());
     }

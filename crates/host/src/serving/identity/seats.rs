@@ -81,7 +81,7 @@ enum Free {
     /// One thread's own. It has no other thread, and is a spare or about to be one: nobody waits for it here, for it may have to
     /// wait for this carrier in the same way.
     Tied(&'static Carrier),
-    /// It sleeps on the idle CPU.
+    /// A carrier that sleeps on an idle CPU.
     Asleep(&'static Carrier, CpuId),
 }
 
@@ -94,8 +94,8 @@ fn find(me: &'static Carrier, wanted: u32) -> Option<Free> {
     spare.or_else(|| scarce::asleep(me.process(), wanted).map(|(carrier, cpu)| Free::Asleep(carrier, cpu)))
 }
 
-/// That carrier gets the CPU of the caller, whose current thread has run there or has only been chosen. `None` if it no longer
-/// sleeps.
+/// Hands the caller's CPU to the `free` carrier. `has_run`: the current thread has run here, and was not only chosen.
+/// `None` if the carrier no longer sleeps.
 #[cold]
 fn give_up_seat(me: &'static Carrier, free: Free, has_run: bool) -> Option<Next> {
     match free {
@@ -159,7 +159,7 @@ fn carrier_of(me: &'static Carrier, wanted: u32) -> Option<&'static Carrier> {
         }
         let base = all.base.load(SeqCst);
         let is_base = me.identity.load(SeqCst) == base;
-        // It will have the other identity: not the one that must outlive all.
+        // Not the first carrier, which must outlive all others: the one taken here changes its identity for good.
         let other = carriers
             .take_spare_if(|c| c.identity.load(SeqCst) == base && !c.is_first())
             .or_else(|| is_base.then(|| carriers.new_carrier()).flatten());

@@ -1,5 +1,4 @@
-//! Urgency along chains: who waits lends it to the owner, and the owner, if it waits itself, to
-//! the next.
+//! Urgency along chains: a waiter lends it to the owner, and the owner, if it waits itself, to the next.
 
 use super::later::LaterKicks;
 use super::turnstile::{Key, PiState};

@@ -21,7 +21,7 @@ use sync::atomic::Ordering::*;
 
 /// One waiter's turn.
 enum Step {
-    /// It has the lock, or waits for it now.
+    /// The waiter has the lock now, or waits for it.
     Moved,
     /// No more.
     End,
@@ -56,8 +56,8 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// Before the move a signal makes the call start over (`handle_early_requeue_pi_wakeup`);
-    /// after it that would find another value, so it is EAGAIN at once.
+    /// The end of FUTEX_WAIT_REQUEUE_PI. A signal before the move restarts the call (`handle_early_requeue_pi_wakeup`).
+    /// After the move a restart would find another value, so the result is EAGAIN at once.
     pub(crate) fn futex_requeue_pi_finished(&self, t: ThreadIdx) -> Option<isize> {
         let thread = self.thread(t);
         if !thread.node.queued() {

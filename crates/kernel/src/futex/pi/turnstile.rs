@@ -36,7 +36,7 @@ pub(super) struct Key(u64);
 const RT: u64 = 1 << 63;
 
 impl Key {
-    /// That of fair threads, which says as much as none.
+    /// The key of fair threads, which equals no urgency at all.
     pub const FAIR: Key = Key(u64::MAX);
 
     pub fn of(urgency: Urgency) -> Key {
@@ -70,9 +70,9 @@ pub struct ThreadPi {
     key: AtomicU64,
     /// The first turnstile it owns. Also read without the lock.
     owns: AtomicU32,
-    /// The [`Key`] it has from others.
+    /// The [`Key`] that others lend the thread.
     boost: AtomicU64,
-    /// It exits and can no longer become an owner. Written by the thread.
+    /// The thread exits and can no longer become an owner. Written by the thread.
     exiting: AtomicBool,
     /// The slot's turnstile is in the pool or in use.
     lent: AtomicBool,
@@ -120,7 +120,7 @@ impl ThreadPi {
         self.owns.load(SeqCst) != NONE
     }
 
-    /// It can no longer become an owner from now on. Returns whether it owns a lock already.
+    /// From now on the thread cannot become an owner. Returns whether it owns a lock already.
     pub(super) fn begin_exit(&self) -> bool {
         self.exiting.store(true, SeqCst);
         fence(SeqCst);
@@ -290,7 +290,7 @@ impl<M: Machine> Kernel<M> {
         others
     }
 
-    /// By which urgency a waiter has its place.
+    /// The urgency that decides a waiter's place.
     pub(super) fn place_key(&self, _pi: &PiState, t: ThreadIdx) -> Key {
         Key(self.thread(t).pi.key.load(Relaxed))
     }

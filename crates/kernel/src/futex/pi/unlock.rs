@@ -94,7 +94,7 @@ impl<M: Machine> Kernel<M> {
             let Some((ts, addr)) = owned else { return };
             let mut later = self.later(cpu);
             let mut bucket = self.futexes.lock(addr);
-            // Its waiters may have left meanwhile.
+            // The turnstile's waiters may have left meanwhile.
             if self.first_owned(&self.futexes.pi.lock(), t) == Some((ts, addr)) {
                 self.bequeath(&mut bucket, ts, addr, &mut later);
             }
