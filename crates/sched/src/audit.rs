@@ -10,15 +10,15 @@ use sync::atomic::Ordering;
 /// Where the audit met a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// It has the CPU.
+    /// The thread has the CPU.
     Running,
-    /// It waits in the real-time queue at this level (100 − priority; 0 is the stop class).
+    /// The thread waits in the real-time queue at this level (100 − priority; 0 is the stop class).
     Level(u8),
-    /// It waits in the fair queue.
+    /// The thread waits in the fair queue.
     Fair,
-    /// It waits in the deadline queue.
+    /// The thread waits in the deadline queue.
     Deadline,
-    /// It waits for a new budget.
+    /// The thread waits for a new budget.
     Throttled,
 }
 

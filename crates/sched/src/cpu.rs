@@ -15,9 +15,9 @@ use sync::{CachePadded, Lock};
 /// How an idle CPU spends its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idle {
-    /// It looks for work by itself (`need_resched`, `idle_pull`).
+    /// The CPU polls for work (`need_resched`, `idle_pull`).
     Spinning,
-    /// It sleeps in the host until it is kicked.
+    /// The CPU sleeps in the host until it is kicked.
     Parked,
 }
 
@@ -80,13 +80,13 @@ impl RtLatency {
 pub struct CpuStats {
     /// Changes of the running thread.
     pub switches: u64,
-    /// Of them, those in which the thread that stopped could have gone on and did not offer the CPU.
+    /// Switches away from a thread that was runnable and had not yielded.
     pub preemptions: u64,
     /// Threads that became runnable here.
     pub wakeups: u64,
     /// Threads that came from another CPU's queue.
     pub migrations_in: u64,
-    /// Of them, those that this CPU fetched.
+    /// Migrations that this CPU pulled.
     pub pulls: u64,
     /// Threads that this CPU gave to another.
     pub pushes: u64,
@@ -109,7 +109,7 @@ pub(crate) struct RunQueue {
     /// Whether the overload mask has this CPU.
     pub overloaded: bool,
     pub absent: bool,
-    /// It has the core that it is to be bound to.
+    /// The CPU is bound to the core that it is to have.
     pub has_core: bool,
     /// Which of the idle masks has this CPU.
     pub idle: Option<Idle>,

@@ -14,7 +14,7 @@ use ids::{Nanos, ThreadIdx};
 /// The deadline threads of one CPU that do not run.
 #[derive(Debug)]
 pub(crate) struct DeadlineQueue {
-    /// By absolute deadline.
+    /// Runnable threads, ordered by absolute deadline.
     ready: Tree,
     /// Out of budget, by the time of their replenishment.
     throttled: Tree,

@@ -203,7 +203,7 @@ impl Domain {
         Ok(Domain { vectors, overloaded: CpuSet::new(cpus)?, overload_count, span })
     }
 
-    /// Its CPUs.
+    /// The domain's CPUs.
     pub(crate) fn span(&self) -> &CpuMask {
         &self.span
     }
@@ -219,7 +219,7 @@ impl Domain {
         v.cpus.remove(cpu);
     }
 
-    /// Its CPUs that have urgent threads, running or about to: one word of the set.
+    /// One word of the set of the domain's CPUs that have urgent threads, running or about to run.
     fn urgent_word(&self, i: usize) -> u64 {
         self.span.words().get(i).copied().unwrap_or(0) & !self.vectors[0].cpus.word(i)
     }

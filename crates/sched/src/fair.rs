@@ -33,7 +33,7 @@ const REBASE_AFTER: i64 = 1 << 24;
 /// How a thread comes into a fair queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Placement {
-    /// Its first run: half a slice, so that a new thread joins the competition easily.
+    /// A new thread, which gets half a slice, so that it joins the competition gently (PLACE_DEADLINE_INITIAL).
     Initial,
     /// After a wait, keeping its lag.
     Wake,

@@ -121,13 +121,13 @@ impl Clock for Nanos {
 /// Why a CPU's thread comes to the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prev {
-    /// It could go on.
+    /// The thread is still runnable.
     Preempted,
-    /// It gives way to its equals (`sched_yield(2)`).
+    /// The thread yields to its equals (`sched_yield(2)`).
     Yield,
-    /// It waits, if its [`Scheduler::prepare_block`] still stands; else it stays runnable.
+    /// The thread blocks, unless a wake-up has revoked its [`Scheduler::prepare_block`].
     Block,
-    /// It is gone.
+    /// The thread is gone.
     Exit,
 }
 
@@ -140,9 +140,9 @@ pub struct ThreadCounts {
     pub involuntary: u32,
     /// How often it came to another CPU. Comes round after 2^32.
     pub migrations: u32,
-    /// Its place among fair threads: weighted nanoseconds.
+    /// The thread's virtual run time, in weighted nanoseconds.
     pub vruntime: i64,
-    /// Its weight: 1,024 at nice 0.
+    /// The thread's weight: 1,024 at nice 0.
     pub weight: u32,
 }
 

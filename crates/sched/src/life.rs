@@ -35,7 +35,7 @@ const NEW: u8 = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Wake {
-    /// Nothing waits, or another waker was faster.
+    /// The thread does not wait, or another waker was faster.
     TooLate,
     /// The wait is over; the blocker or changer does the rest.
     Done,
@@ -47,9 +47,9 @@ pub(crate) enum Wake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Claim {
-    /// It is the changer's until `unclaim`.
+    /// The thread belongs to the changer until `unclaim`.
     Claimed,
-    /// There is no thread.
+    /// The slot has no thread.
     Gone,
     /// A waker or changer holds it for a moment, or it is runnable.
     Busy,
@@ -90,7 +90,7 @@ impl Life {
         self.set(WAITING);
     }
 
-    /// It does not wait after all. With home's lock.
+    /// The thread does not wait after all. The caller holds the lock of its home CPU.
     pub(crate) fn cancel(&self) {
         // Otherwise a waker was faster, and the thread is runnable already.
         if self.get() == WAITING {
@@ -181,7 +181,7 @@ impl Life {
     }
 }
 
-/// The same word under loom: every order of the steps, and every value that a relaxed load may return.
+/// Checks the word under loom: every order of the steps, and every value that a relaxed load may return.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

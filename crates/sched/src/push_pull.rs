@@ -20,11 +20,11 @@ const TRIES: u32 = 3;
 
 /// The result of one attempt to push.
 enum Push {
-    /// It is there; whether that CPU must be kicked.
+    /// The thread has moved; whether its new CPU must be kicked.
     Moved(bool),
     /// The state changed meanwhile: try again.
     Again,
-    /// There is nothing to push, or it should run here.
+    /// There is no thread to push, or it should run here.
     Stop,
 }
 
@@ -115,7 +115,7 @@ impl Scheduler {
         }
     }
 
-    /// The same; says whether there was one.
+    /// Pushes one thread; returns whether there was one.
     pub(crate) fn push_from(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
         let (mut tries, mut moved) = (0, false);
         for _ in 0..MOST {
@@ -183,7 +183,7 @@ impl Scheduler {
         drop(place);
     }
 
-    /// The same for a CPU that has a place among those that run at the same time.
+    /// Pulls for a CPU that has a place among those that run at the same time.
     pub(crate) fn pull_urgent(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let (n, domain) = (self.cpus.len(), self.domains.of(cpu));
         let mut at = 1; // distance from `cpu`, going round
@@ -223,7 +223,7 @@ impl Scheduler {
         let found = src.rq.deadline.find(table, allowed).or_else(|| src.rq.rt.pushable.find(table, MOST, allowed));
         let Some(t) = found else { return false };
         let e = table.get(t);
-        // One that beats what runs there is about to run there.
+        // A thread that beats the one running there is about to run there.
         if Rank::of(e) >= best_rank(&dst) || runs_here(&src, e) {
             return false;
         }

@@ -43,7 +43,7 @@ impl FairServer {
         self.armed
     }
 
-    /// Its deadline, an absolute time.
+    /// The server's deadline, an absolute time.
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }

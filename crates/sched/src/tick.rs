@@ -85,7 +85,7 @@ impl Held<'_> {
         self.cpu.seen.usual_run.set(run.max(e.usual_run.get()));
         match e.class() {
             Class::Stop => false,
-            // Without its own budget it may go on by an inherited deadline, which is later.
+            // A thread whose own budget is used up may continue under an inherited deadline, which is later.
             Class::Deadline if e.boosted_deadline().is_some() => Rank::of(e) > self.rq.chosen,
             Class::Deadline => e.dl.budget.get() <= 0,
             Class::Rt => self.tick_rt(t, e),

@@ -47,7 +47,7 @@ pub(crate) struct Tree {
     root: u32,
     /// The leaf with the smallest keys.
     first: u32,
-    /// That with the greatest.
+    /// The leaf with the greatest key.
     last: u32,
     len: u32,
     /// A node for the next time that one is needed.

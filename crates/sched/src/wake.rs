@@ -23,7 +23,7 @@ impl Scheduler {
     #[inline]
     pub fn cancel_block(&self, t: ThreadIdx) {
         let e = self.table.get(t);
-        // It runs, so it stays where it is.
+        // The thread is running, so it stays on its CPU.
         let _held = self.lock(e.cpu());
         e.life.cancel();
     }
@@ -178,7 +178,7 @@ impl Scheduler {
         cpu.unwrap_or_else(|| self.any_allowed(t, e))
     }
 
-    /// Its last CPU if it may run there, else any.
+    /// The thread's last CPU if it may run there, else any that it may run on.
     #[inline(always)]
     fn any_allowed(&self, t: ThreadIdx, e: &Entity) -> CpuId {
         let last = e.cpu();

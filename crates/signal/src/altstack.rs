@@ -29,7 +29,7 @@ impl AltStack {
         self.flags & SS_AUTODISARM == 0 && self.contains(sp)
     }
 
-    /// Its status for a thread with this stack pointer: 0, SS_DISABLE or SS_ONSTACK (`sas_ss_flags`).
+    /// The stack's status for a thread with this stack pointer: 0, SS_DISABLE or SS_ONSTACK (`sas_ss_flags`).
     pub const fn status(&self, sp: u64) -> i32 {
         if self.size == 0 {
             SS_DISABLE

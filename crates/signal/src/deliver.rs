@@ -19,7 +19,7 @@ pub trait TimerSignals {
     fn alarm_taken(&mut self);
 }
 
-/// For processes without timers.
+/// The hook of processes without timers.
 pub struct NoTimers;
 
 impl TimerSignals for NoTimers {
@@ -48,7 +48,7 @@ pub enum Taken {
     Signal(SigInfo),
     /// No signal is pending.
     Nothing,
-    /// Only stale ones so far: call again.
+    /// Only stale signals were found so far: call again.
     More,
 }
 
@@ -57,7 +57,7 @@ pub enum Taken {
 pub struct Delivery {
     /// The signal's information.
     pub info: SigInfo,
-    /// Its action, as it was when the signal was taken.
+    /// The signal's action when it was taken.
     pub action: SigAction,
     /// The mask that the frame saves.
     pub old_mask: SigSet,
@@ -94,7 +94,7 @@ pub enum Action {
 /// How a signal is forced on a thread (`enum sig_handler`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Force {
-    /// Its handler runs; if it is blocked or ignored, the default action instead.
+    /// The signal's handler runs, or the default action if the signal is blocked or ignored.
     Current,
     /// The default action, whatever the disposition.
     Default,

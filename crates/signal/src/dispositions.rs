@@ -4,7 +4,8 @@ use abi::{Errno, SIG_DFL, SIG_IGN, SaFlags, SigAction, SigSet, Signal};
 #[derive(Clone, Debug)]
 pub struct Dispositions {
     actions: [SigAction; Signal::MAX as usize],
-    /// Those whose handler is [`SIG_IGN`], and those that have one of the program's: `/proc` asks for them all the time.
+    /// The signals whose handler is [`SIG_IGN`], and those with a handler of the program. Kept because `/proc` reads
+    /// them often.
     ignored: SigSet,
     caught: SigSet,
     /// Signals that were forced to end the process: their action can no longer be changed

@@ -283,7 +283,8 @@ impl ProcessSignals {
         self.add_timers(1, quota).map(|_| ())
     }
 
-    /// The same for up to `most` timers, as many as the limit allows; returns how many. EAGAIN if that is none.
+    /// Reserves entries for up to `most` timers, as many as the limit allows, and returns how many. EAGAIN if there is
+    /// room for none.
     pub fn add_timers(&mut self, most: u32, quota: Quota) -> Result<u32, Errno> {
         let count = quota.room(self.pool.charged()).min(u64::from(most)) as u32;
         if count == 0 {

@@ -23,9 +23,9 @@ pub struct ThreadState {
 pub struct Candidate {
     /// The state as the caller told it.
     pub state: ThreadState,
-    /// Its mask.
+    /// The thread's mask.
     pub(crate) blocked: SigSet,
-    /// Its mask before sigtimedwait, or empty.
+    /// The thread's mask before `sigtimedwait(2)`, or empty.
     pub(crate) real_blocked: SigSet,
 }
 

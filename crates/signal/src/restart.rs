@@ -4,11 +4,11 @@ use abi::{Errno, SaFlags, SigAction};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Restart {
-    /// It returns this error.
+    /// The call returns this error.
     Return(Errno),
-    /// It is made again with the same arguments.
+    /// The call is made again with the same arguments.
     Again,
-    /// It continues with the rest of its timeout (`restart_syscall(2)`).
+    /// The call continues with the rest of its timeout (`restart_syscall(2)`).
     Continue,
 }
 

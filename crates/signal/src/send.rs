@@ -7,8 +7,8 @@ use sync::OutOfMemory;
 pub enum Target<'a> {
     /// One thread (`tgkill(2)`, faults, SIGEV_THREAD_ID), and how it stands.
     Thread(&'a mut ThreadSignals, Candidate),
-    /// The process: any thread that takes it, first choice the main thread (`kill(2)`) or
-    /// the current one (timers), which stands so.
+    /// The process: any thread that takes the signal. The first choice is the main thread (`kill(2)`) or the current
+    /// one (timers), whose state is given.
     Process(Candidate),
 }
 
@@ -47,7 +47,7 @@ impl Quota {
 /// woken as well, whatever [`Sent::wake`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It does nothing here, or the process is ending: dropped.
+    /// Dropped, because the signal does nothing here or the process is ending.
     Ignored,
     /// A standard signal that was pending already.
     Coalesced,
@@ -75,14 +75,14 @@ pub enum Wake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Sent {
-    /// Its fate.
+    /// The signal's fate.
     pub fate: Fate,
     /// The thread to wake.
     pub wake: Wake,
     /// SIGCONT: a stopped process continues, even if the signal is blocked or ignored.
     pub resume: bool,
-    /// These were dropped from every queue: stop signals by SIGCONT, SIGCONT by a stop
-    /// signal. Timers whose signal is among them are no longer queued.
+    /// Signals that were dropped from every queue: stop signals by SIGCONT, SIGCONT by a stop signal. Timers whose
+    /// signal is among them are no longer queued.
     pub flushed: SigSet,
 }
 

@@ -22,7 +22,7 @@ pub struct Slab<T> {
     chunks: Vec<Vec<Node<T>>>,
     /// Nodes that were taken at least once.
     used: usize,
-    /// Of those, the free ones.
+    /// How many of those are free.
     free: u32,
     /// How many nodes are free, those that were never taken among them.
     free_len: usize,

@@ -7,7 +7,7 @@ pub(crate) const JOB_STOPS: SigSet = SigSet::of(&[Signal::TSTP, Signal::TTIN, Si
 /// The two signals that only the C library can block, which it does where it blocks everything for a moment.
 const LIBRARY: u64 = 0b11 << 31;
 
-/// For each of [`JOB_STOPS`], the number of threads that do not block it.
+/// The number of threads that do not block each of [`JOB_STOPS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stoppers([u32; 3]);
 

@@ -82,7 +82,7 @@ impl Takers {
         self.find_counted(signal, from, &mut steps)
     }
 
-    /// The same; adds how many words of the index were read.
+    /// Finds a taker, and adds the number of words of the index that were read to `steps`.
     fn find_counted(&self, signal: Signal, from: ThreadIdx, steps: &mut usize) -> Option<ThreadIdx> {
         // A signal that all threads block, because one waits for it, would be searched for on all levels.
         if !self.any(signal) {

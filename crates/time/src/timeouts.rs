@@ -10,7 +10,7 @@ use ids::{Nanos, ThreadIdx};
 /// The queue's record of a thread: 8 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
-    /// Its place in the heap.
+    /// The timeout's place in the heap.
     place: u32,
     generation: u32,
 }
@@ -75,7 +75,7 @@ impl TimeoutQueue {
         }
     }
 
-    /// For when a timeout of `thread` is armed here, if one is.
+    /// The time of the timeout of `thread` that is armed here, if there is one.
     pub fn armed(&self, thread: ThreadIdx) -> Option<Nanos> {
         let place = self.threads.get(thread.index())?.place;
         (place != Heap::ABSENT).then(|| self.heap.expiry(place))

@@ -46,7 +46,7 @@ impl ExpiryCache {
         CpuClock::ALL.iter().any(|&clock| at.of(clock) >= self.next(clock))
     }
 
-    /// There is an event at `at`, maybe earlier than all known ones.
+    /// Notes an event at `at`, which may be earlier than all known ones.
     pub fn lower(&self, clock: CpuClock, at: Nanos) {
         if at < self.next(clock) {
             self.set(clock, at);

@@ -34,7 +34,7 @@ pub struct GroupExpiry {
     active: AtomicBool,
     /// A thread is expiring: `expiry_active`.
     expiring: AtomicBool,
-    /// Nothing is due before this moment.
+    /// No event is due before this moment.
     hint: AtomicU64,
     epoch: AtomicU64,
     /// Nanoseconds that were taken back in all.
@@ -70,7 +70,7 @@ impl GroupExpiry {
         self.cache.next(clock)
     }
 
-    /// There is an event at `at`, maybe earlier than all known ones. Under the process lock.
+    /// Notes an event at `at`, which may be earlier than all known ones. The caller holds the process lock.
     pub fn lower(&self, clock: CpuClock, at: Nanos) {
         self.cache.lower(clock, at);
         self.active.store(true, Relaxed);

@@ -25,7 +25,7 @@ pub struct CpuItimer {
 pub enum CacheChange {
     /// Nothing.
     None,
-    /// There is an event at this reading.
+    /// An event is due at this reading.
     Lower(Nanos),
     /// An event was taken away: look again.
     Recheck,

@@ -90,7 +90,7 @@ fn span(n: u64, unit: u64) -> Nanos {
 pub enum AtHard {
     /// The thread or group ends.
     Stop,
-    /// It is not scheduled until its next period.
+    /// The thread is not scheduled until its next period.
     Throttle,
 }
 

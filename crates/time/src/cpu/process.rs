@@ -132,8 +132,8 @@ impl ProcessCputime {
         self.expiry.disturb();
     }
 
-    /// Of what `thread` was charged while it ran on `cpu`, the host stole `span`.
-    /// Clocks that have been read stand still until they have caught up.
+    /// Takes back `span` of what `thread` was charged while it ran on `cpu`, because the host stole it. Clocks that
+    /// have been read stand still until they have caught up.
     pub fn take_back(&self, cpu: CpuId, thread: &ThreadCputime, span: Nanos, now: Nanos) {
         let slot = &self.slots[cpu.index()].clock;
         let span = Nanos(span.0.min(slot.read(now).0));
@@ -224,7 +224,7 @@ impl ProcessCputime {
         self.expiry.look(now, || (self.sample(now), self.known(now, known)))
     }
 
-    /// For the child of a fork, where the caller is the only thread: nothing consumed.
+    /// Resets all times for the child of a fork, where the caller is the only thread.
     pub fn reset(&self) {
         for slot in &self.slots {
             slot.clock.reset();

@@ -14,7 +14,7 @@ pub struct Cputime {
     pub utime: Nanos,
     /// Time in the kernel, as far as sampled.
     pub stime: Nanos,
-    /// All of it (`sum_exec_runtime`).
+    /// The whole run time (`sum_exec_runtime`).
     pub exec: Nanos,
 }
 

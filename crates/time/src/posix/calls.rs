@@ -42,7 +42,7 @@ impl CpuClocks for NoCpuClocks {
 /// Why a call did not do it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// For good.
+    /// The call fails with this error.
     Error(Error),
     /// The timer runs on a CPU clock: take the process lock and call again.
     NeedsProcess,
@@ -86,7 +86,7 @@ pub struct TimerSignal {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a dropped signal is not delivered"]
 pub enum Delivery {
-    /// It means nothing any more: look for the next signal.
+    /// The signal is stale: look for the next one.
     Dropped,
     /// Deliver it with this `si_overrun`.
     Signal {
@@ -102,7 +102,7 @@ pub enum Delivery {
 pub struct Taken {
     /// The timer as it was.
     pub listed: Listed,
-    /// Its signal is still queued; it means nothing any more.
+    /// The timer's signal is still queued, but stale.
     pub queued: bool,
 }
 
@@ -203,7 +203,7 @@ impl PosixTimers {
         self.take(id, process).map(|taken| taken.queued)
     }
 
-    /// The same, and what the timer was: nothing can be delivered in between.
+    /// Deletes a timer and returns what it was, with no delivery in between.
     pub fn take(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<Taken, Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
         let created = state.created();

@@ -73,7 +73,7 @@ impl Rest {
     fn left(self) -> u32 {
         (self.0 >> LEFT_SHIFT) as u32 & 0x7f
     }
-    /// Without its first.
+    /// The rest without its first id.
     fn less_one(self, maker: u32) -> Rest {
         Rest::new(maker, self.left() - 1, (self.0 as u32).wrapping_add(1))
     }

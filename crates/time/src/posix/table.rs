@@ -146,7 +146,7 @@ struct Pool {
 pub struct Reserved {
     /// The id.
     pub id: u32,
-    /// Its slot.
+    /// The timer's slot.
     pub key: TimerKey,
 }
 
@@ -164,7 +164,7 @@ impl Default for IdSearch {
 }
 
 impl IdSearch {
-    /// By the thread with this number.
+    /// A search by the thread with this number.
     pub fn by(maker: u32) -> IdSearch {
         IdSearch { left: ID_MASK, maker }
     }
@@ -189,7 +189,7 @@ impl From<OutOfMemory> for NotReserved {
 /// A timer as a listing shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
-    /// Its id.
+    /// The timer's id.
     pub id: u32,
     /// When it was created: listings show the newest first.
     pub created: Nanos,
@@ -353,7 +353,7 @@ impl TimerTable {
         }
     }
 
-    /// Nothing holds the dead timer with this locked state any more.
+    /// Frees the slot of a dead timer that nothing holds any more. The caller has locked its state.
     pub(super) fn release(&self, key: TimerKey, mut state: Guard<'_, State>) {
         let before = core::mem::replace(&mut state.life, Life::Free);
         assert_eq!(before, Life::Dead, "{key:?} is freed twice or alive");

@@ -75,7 +75,7 @@ pub struct Timer {
 pub enum Fired {
     /// Nothing: the timer was set anew, was deleted, or notifies nobody.
     Nothing,
-    /// Its signal is to be sent: see [`Timer::send`].
+    /// The timer's signal is to be sent: see [`Timer::send`].
     Signal,
 }
 
@@ -83,7 +83,7 @@ pub enum Fired {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "the signal queues must follow"]
 pub enum Sent {
-    /// Nothing: it is where it belongs, or not wanted.
+    /// Nothing: the signal is where it belongs, or not wanted.
     Nothing,
     /// Put it into the target's queue; from [`SignalAt::Ignored`] it comes off that list.
     Queue,
@@ -97,7 +97,7 @@ pub enum Sent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a dropped signal is not delivered, a delivered one may re-arm"]
 pub enum Delivered {
-    /// Nothing any more: look for the next signal.
+    /// The signal is stale: look for the next one.
     Dropped {
         /// The timer was deleted and this was the last that held it.
         last: bool,
@@ -246,8 +246,8 @@ impl Timer {
         Delivered::Signal { overrun: self.overrun(), rearm: Some(self.expires) }
     }
 
-    /// Its pending signal is flushed because the program ignores it from now on: a
-    /// periodic timer's is parked, others vanish. True: park it.
+    /// The timer's pending signal is flushed because the program now ignores it. Returns true if the signal is to be
+    /// parked, because the timer is periodic; else it vanishes.
     #[must_use = "the list of ignored signals must follow"]
     pub fn flushed(&mut self) -> bool {
         let park = self.sent_periodic && !self.deleted;
@@ -255,16 +255,16 @@ impl Timer {
         park
     }
 
-    /// Its parked signal came off the list because the program no longer ignores it.
-    /// True: queue it; false: its target is gone, it vanishes.
+    /// The timer's parked signal came off the list because the program no longer ignores it. Returns true if it is to
+    /// be queued, false if its target is gone and it vanishes.
     #[must_use = "the queue of pending signals must follow"]
     pub fn unignored(&mut self, target_lives: bool) -> bool {
         self.signal = if target_lives { SignalAt::Pending } else { SignalAt::Nowhere };
         target_lives
     }
 
-    /// Its pending signal vanishes for good: the queue it was in is flushed with its
-    /// thread, or by exec. True: the timer was deleted and nothing holds it any more.
+    /// The timer's pending signal vanishes, because its queue is flushed with its thread or by exec. Returns true if
+    /// the timer was deleted and nothing holds it any more.
     #[must_use = "whoever held it last frees it"]
     pub fn discarded(&mut self) -> bool {
         self.signal = SignalAt::Nowhere;
@@ -298,7 +298,7 @@ impl Timer {
         self.signal
     }
 
-    /// Its period, zero for once.
+    /// The timer's period; zero for a one-shot timer.
     pub fn interval(&self) -> Nanos {
         self.interval
     }
@@ -363,20 +363,20 @@ impl Timer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Resumed {
-    /// It does not run.
+    /// The timer is disarmed.
     Idle,
-    /// It is to expire then.
+    /// The timer expires at this time.
     Arm(Nanos),
-    /// Its signal was on its way: fire it at once, without a queue.
+    /// The timer's signal was on its way: fire at once, without a queue.
     Fire,
 }
 
 /// The state of a timer as it is dumped and restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerDump {
-    /// Its period.
+    /// The timer's period.
     pub interval: Nanos,
-    /// Its next expiry if it runs, on [`Timer::queue_base`].
+    /// The next expiry of an armed timer, on [`Timer::queue_base`].
     pub expires: Option<Nanos>,
     /// Set with TIMER_ABSTIME.
     pub absolute: bool,
