@@ -7,14 +7,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Kind {
-    /// It came by a system call from a place where no vector register is live:
-    /// general registers, control words and the FS base are all there is.
+    /// The thread came by a system call from a site where no vector register is live. The general registers, control
+    /// words and the FS base are the whole state.
     Call = 0,
     /// It came by a system call from anywhere: xmm0–15 are in the carrier's block, the
     /// rest of the vector state is still in the registers. Only for the carrier's current thread.
     CallVectors = 1,
-    /// It was interrupted, or its vectors were saved for a switch: the whole extended
-    /// state is in `xbuf`, all general registers and the flags count.
+    /// The thread was interrupted, or its vectors were saved for a switch. The whole extended state is in `xbuf`, and
+    /// all general registers and the flags count.
     Full = 2,
 }
 
@@ -32,15 +32,15 @@ pub struct Context {
     pub r: [u64; 16],
     /// Where the thread continues.
     pub rip: u64,
-    /// Its flags (only [`Kind::Full`] restores them).
+    /// The thread's flags (only [`Kind::Full`] restores them).
     pub rflags: u64,
-    /// Its thread-local storage.
+    /// The thread's FS base, which points to its thread-local storage.
     pub fs_base: u64,
-    /// Its SSE control word.
+    /// The thread's SSE control word.
     pub mxcsr: u32,
-    /// Its x87 control word.
+    /// The thread's x87 control word.
     pub fcw: u32,
-    /// Its extended state, or null. Kept until the next trap, so that a resume can start over.
+    /// The thread's extended state, or null. Kept until the next trap, so that a resume can start over.
     pub xbuf: *mut u8,
     /// How to resume it ([`Kind`]).
     pub kind: u32,
@@ -162,14 +162,14 @@ impl Context {
         if owner == carrier + 1 { Ok(()) } else { Err(owner) }
     }
 
-    /// Its control words, mxcsr low: as [`Gs::control_words`].
+    /// The thread's control words, mxcsr low, as in [`Gs::control_words`].
     #[inline(always)]
     pub fn control_words(&self) -> u64 {
         // SAFETY: the two words stand beside each other, and together are aligned (see the assertions below).
         unsafe { core::ptr::from_ref(self).cast::<u64>().add(offset_of!(Context, mxcsr) / 8).read() }
     }
 
-    /// Nobody has it: a new thread's.
+    /// Releases the claim: no carrier has a new thread.
     pub fn free(&self) {
         self.claim.store(0, Ordering::Release);
     }

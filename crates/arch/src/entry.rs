@@ -363,7 +363,7 @@ pub struct Handlers {
     pub sched_yield: extern "C" fn(*mut Context) -> !,
     /// `futex(2)`, the same.
     pub futex: extern "C" fn(*mut Context) -> !,
-    /// The same while other processes wait for words of ours ([`share_futex_words`]).
+    /// `futex(2)` while other processes wait for words of ours ([`share_futex_words`]).
     pub shared_futex: extern "C" fn(*mut Context) -> !,
     /// A system call whose [`Context`] the handler of a host signal has filled: any call, the same.
     pub copied: extern "C" fn(*mut Context) -> !,
@@ -505,7 +505,7 @@ pub fn share_futex_words(shared: bool) {
     HANDLERS[FUTEX_HANDLER].store(handler, Ordering::Release);
 }
 
-/// Its place in [`HANDLERS`].
+/// The place of the `futex(2)` handler in [`HANDLERS`].
 const FUTEX_HANDLER: usize = 5;
 const FUTEX_HANDLERS: usize = 7;
 

@@ -64,7 +64,7 @@ impl HostFrame {
         self.gregs[EFLAGS] &= !flags;
     }
 
-    /// Of a fault: what the processor said.
+    /// The processor's description of a fault.
     pub fn trapped(&self) -> Trapped {
         Trapped { number: self.trap, error: self.error, address: self.cr2 }
     }

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Twist {
-    /// None.
+    /// No fault.
     Nothing,
     /// `munmap` does nothing and succeeds.
     MunmapKept,

@@ -13,7 +13,7 @@ pub struct Fault;
 /// The highest address a program can own (one past it).
 pub const USER_END: u64 = 1 << 47;
 
-/// Of nothing any address will do (`copy_from_user`).
+/// A copy of zero bytes accepts any address (`copy_from_user`).
 #[inline(always)]
 fn check(addr: u64, len: usize) -> Result<(), Fault> {
     if len == 0 || addr < USER_END && (len as u64) <= USER_END - addr { Ok(()) } else { Err(Fault) }

@@ -78,7 +78,7 @@ pub struct GroupOption {
 /// A rule for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupRule {
-    /// It exists, and is counted.
+    /// The group exists, and its CPU time is counted.
     Count,
     /// At most a quota of CPU time per period, in nanoseconds.
     Share(u64, u64),

@@ -29,7 +29,7 @@ pub enum Obstacle {
     /// Not for x86-64.
     #[error("{} is made for another processor than x86-64", .0.display())]
     OtherProcessor(PathBuf),
-    /// Its interpreter is musl's.
+    /// The file's interpreter is musl's.
     #[error(
         "{} is linked with the musl C library, which cannot load Entresol. Use a build of it that is linked with glibc",
         .0.display()
@@ -40,7 +40,7 @@ pub enum Obstacle {
     OtherLoader {
         /// The program.
         path: PathBuf,
-        /// Its PT_INTERP.
+        /// The file's PT_INTERP.
         loader: String,
     },
     /// Built by the Go compiler.
@@ -50,7 +50,7 @@ pub enum Obstacle {
         .0.display()
     )]
     Go(PathBuf),
-    /// It changes its user or group, or gains capabilities.
+    /// The file changes user or group, or gains capabilities, when it is executed.
     #[error(
         "{} gains privileges when it starts ({what}), so the dynamic linker does not let Entresol in. Run it natively, \
          or a copy of it without that mark",

@@ -25,7 +25,7 @@ pub enum RunError {
     /// Limits that make no sense together.
     #[error("{0}")]
     Limits(String),
-    /// There is nothing to execute.
+    /// The name leads to no file that can be executed.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The image cannot enter it.

@@ -29,7 +29,7 @@ pub fn holds(file: &Path, found: &Metadata) -> bool {
 
 /// Seals the file: it is known to be right, and nobody else has written to it since `found` was asked for.
 pub fn put(file: &Path, found: &Metadata) {
-    // Without a seal it is compared again.
+    // Without a seal the file is compared again.
     let _ = install::write(&beside(file), of(found).as_bytes(), 0o400);
 }
 

@@ -67,7 +67,7 @@ impl Output {
 /// A live run.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Its processes. The CPUs of each come after those of the ones before.
+    /// The trace's processes. The CPUs of each follow those of the processes before.
     pub processes: Vec<Process>,
     /// Switches that were written down.
     pub switches: u64,

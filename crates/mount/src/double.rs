@@ -78,7 +78,7 @@ fn in_double<R, W: FnOnce() -> R>(work: W) -> Result<R, Errno> {
     let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
     loop {
         match rustix::event::poll(&mut [PollFd::new(&double, PollFlags::IN)], Some(&patience)) {
-            // It does not matter whether it has ended meanwhile.
+            // Whether the process has ended meanwhile does not matter.
             Ok(0) => drop(rustix::process::pidfd_send_signal(&double, Signal::KILL)),
             Ok(_) => break,
             Err(_) => {}

@@ -72,7 +72,7 @@ impl Opened {
                 Err(Errno::SPIPE) => rustix::io::write(file, bytes),
                 written => written,
             }),
-            // It would be the statistics of the host's thread that are set back.
+            // Writing here would reset the statistics of the host's thread.
             What::Ours { file: File::Sched, .. } => Ok(bytes.len()),
             What::Ours { .. } => Err(Errno::INVAL),
         }

@@ -17,7 +17,7 @@ pub trait Watch: Send + Sync + 'static {
 /// An observation of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Its latest snapshot; `None` if it does not run under Entresol or does not answer.
+    /// The process's latest snapshot; `None` if it does not run under Entresol or does not answer.
     pub snapshot: Option<Snapshot>,
     /// How long it stays the freshest: the process makes no other one before, or does not answer.
     pub lasts: Duration,
@@ -58,7 +58,7 @@ impl Program {
 
 /// How long a snapshot stays valid: times are shown in ticks of this length.
 const TICK: Duration = Duration::from_millis(10);
-/// And for no longer than this, whatever the page says of itself.
+/// The longest time that a snapshot stays valid, whatever the page says.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The number of processes remembered; beyond it all are forgotten.
 const KNOWN_MAX: usize = 4096;
@@ -66,7 +66,7 @@ const KNOWN_MAX: usize = 4096;
 /// `None`: not looked yet.
 type Known = Option<(Instant, Option<Arc<Program>>)>;
 
-/// All of them, each looked at when it is asked for.
+/// All programs, each looked at when it is asked for.
 pub struct Programs {
     watch: Box<dyn Watch>,
     known: Mutex<HashMap<Process, Arc<Mutex<Known>>>>,

@@ -27,7 +27,7 @@ pub use fuser::Session;
 
 /// Names come and go with threads and processes: the kernel asks each time.
 const NEVER: Duration = Duration::ZERO;
-/// But the names of a process's files are there for as long as it is.
+/// The names of a process's files stay for as long as the process lives.
 const LASTING: Duration = Duration::from_secs(1);
 /// How long attributes may be cached: a tick of Linux.
 const ATTRIBUTES: Duration = Duration::from_millis(10);
@@ -215,7 +215,8 @@ impl Filesystem for FileSystem {
         }
     }
 
-    /// Nothing has a length to change. What else can be set the host says (`proc_setattr`); times cannot be set here.
+    /// No file has a length to change. The host decides what else can be set (`proc_setattr`); times cannot be set
+    /// here.
     fn setattr(
         &self,
         request: &Request,
@@ -244,7 +245,7 @@ impl Filesystem for FileSystem {
         }
     }
 
-    // Nothing is made here and nothing goes: the errors are those of Linux's own.
+    // Files cannot be made or removed here. The errors are those of Linux.
 
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
         reply.error(fuser::Errno::ENOENT);
@@ -296,7 +297,7 @@ impl Filesystem for FileSystem {
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = OFlags::from_bits_retain(flags.0 as u32);
         match self.node(number).and_then(|node| self.tree.open(&asker(request), &node, flags)) {
-            // These files say that they are empty: what is read is whatever comes.
+            // These files report a size of 0, so a read takes whatever comes.
             Ok(file) => reply.opened(self.files.add(file), FopenFlags::FOPEN_DIRECT_IO),
             Err(error) => reply.error(errno(error)),
         }

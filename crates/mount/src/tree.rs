@@ -47,8 +47,7 @@ impl Tree {
         Tree { host, programs: Programs::new(watch), options, lender }
     }
 
-    /// It is used in another namespace of users than this process's, which was made for it by the same user: the one of
-    /// that process.
+    /// The mount is used in the user namespace of that process, which the same user made for it.
     pub fn used_by(&mut self, pid: i32) {
         let number = self.host.number(format!("{pid}/ns/user").as_bytes()).ok();
         self.lender = Lender::new(&self.host, number);

@@ -23,7 +23,7 @@ struct Suspect {
     to: u32,
 }
 
-/// All suspects that land near system calls.
+/// All suspected branches that land near system calls.
 pub(crate) struct Branches {
     /// In the order of `to`.
     suspects: Vec<Suspect>,

@@ -523,8 +523,8 @@ impl Instruction {
             // xabort and xbegin.
             (Map::Primary, 0xc6 | 0xc7) if self.group() != 0 => Flow::Other,
             (Map::Secondary, 0x80..=0x8f) => Flow::Branch(self.relative(bytes)),
-            // Of the system instructions without operand only xgetbv, rdpkru, wrpkru and
-            // rdtscp just go on; others enter enclaves, hypervisors or transactions.
+            // Of the system instructions without operand, only xgetbv, rdpkru, wrpkru and rdtscp continue with the next
+            // instruction. Others enter enclaves, hypervisors or transactions.
             (Map::Secondary, 0x01) => match self.modrm {
                 0xd0 | 0xee | 0xef | 0xf9 | ..=0xbf => Flow::Next,
                 _ => Flow::Other,

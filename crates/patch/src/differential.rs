@@ -98,8 +98,8 @@ fn writes(access: OpAccess) -> bool {
     !matches!(access, OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
 }
 
-/// Nothing that the other sees being read is missing in ours; and what ours says to be
-/// overwritten is, without being read.
+/// Our decoder reports every register that the reference sees being read, and what it reports as overwritten is
+/// overwritten without being read.
 fn vectors_agree(ours: VectorUse, used: &[UsedRegister], reference: &Reference) -> bool {
     let is_other = |register: Register| {
         register.is_ymm() || register.is_zmm() || register.is_k() || register.is_mm() || register.is_st()

@@ -66,7 +66,7 @@ impl Places {
         Places { text, stubs, list: Cow::Borrowed(records.as_chunks().0) }
     }
 
-    /// All of them, as bytes that do not depend on where code and stubs are.
+    /// All places as bytes, independent of the addresses of code and stubs.
     #[must_use]
     pub fn records(&self) -> &[u8] {
         self.list.as_flattened()

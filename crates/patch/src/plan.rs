@@ -28,7 +28,7 @@ const RESTORER: [u8; 7] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
 pub struct Census {
     /// Byte pairs `0f 05`.
     pub pairs: u32,
-    /// Those that are `syscall` instructions for sure.
+    /// The sites that are certainly `syscall` instructions.
     pub syscalls: u32,
     /// `syscall`s that can be replaced.
     pub sites: u32,
@@ -316,7 +316,7 @@ impl Body {
             }
             let bytes = placed.bytes(code);
             if let Some(number) = sets_eax(&placed.i, bytes) {
-                // Nothing enters the window, that is known.
+                // No known branch may enter the window.
                 let entered = (placed.at as usize) < window.bytes.start
                     && branches.reach_from_outside(code, &self.range, placed.end()..syscall_at + 1);
                 return (!entered).then_some(number);

@@ -29,19 +29,19 @@ const NOTES_MAX: u64 = 4096;
 /// Why the image cannot enter an ELF file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Obstacle {
-    /// It names no dynamic linker.
+    /// The file names no dynamic linker.
     Static,
     /// A 32-bit program.
     ThirtyTwoBit,
     /// Not for x86-64.
     OtherProcessor,
-    /// Its dynamic linker is musl's.
+    /// The file's dynamic linker is musl's.
     Musl,
     /// A dynamic linker that we do not know.
     OtherLoader(Vec<u8>),
     /// Go's runtime schedules threads of its own, without glibc.
     Go,
-    /// Its headers make no sense, and why.
+    /// The file's headers make no sense, and why.
     Malformed(&'static str),
 }
 
@@ -80,7 +80,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Reason; 12] = [
         Reason::Static,
         Reason::ThirtyTwoBit,

@@ -33,7 +33,7 @@ pub struct Slots {
 /// A stub that has been written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stub {
-    /// Its length in bytes.
+    /// The stub's length in bytes.
     pub len: usize,
     /// Offset of the part that enters the kernel, behind the instructions that stood before the `syscall`.
     pub call: usize,

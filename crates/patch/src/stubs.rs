@@ -55,7 +55,7 @@ impl Stubs {
         Ok(stubs)
     }
 
-    /// For each site its address and the bytes that replace it.
+    /// The address of each site, and the bytes that replace it.
     pub fn replacements(&self) -> impl Iterator<Item = (u64, Replacement)> + Clone + '_ {
         self.jumps.iter().filter_map(|(site, stub)| {
             let mut replacement = Replacement { bytes: [0; SITE_LEN_MAX], len: site.len() };

@@ -203,7 +203,7 @@ impl Cache {
     /// on the parent. `None` if there is no room.
     pub fn insert(&self, rcu: &Rcu, parent: Number, name: &Name, node: &Node) -> Option<Seen> {
         let mut writer = self.writer.lock();
-        // Nothing is reclaimed meanwhile, so no read section is needed.
+        // The lock keeps nodes from being reclaimed, so no read section is needed.
         if let Ok(Some(seen)) = self.find(parent, name)
             && seen.node == *node
             && self.refs(seen.number).get_not_dead()
@@ -258,7 +258,7 @@ impl Cache {
         held.mark_dead();
         drop(held);
         self.unhash(number);
-        // It held a reference to its parent, so the parent still exists.
+        // The node held a reference to its parent, so the parent still exists.
         self.refs(self.parent(number)).put();
         writer.limbo.retire(rcu, number);
     }

@@ -22,7 +22,7 @@ const DT_DIR: u8 = 4;
 pub struct Listed<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// Its inode.
+    /// The entry's inode.
     pub inode: u64,
     /// `d_type`.
     pub kind: u8,

@@ -8,7 +8,7 @@ use crate::entries::{self, Entry};
 pub struct ThreadId {
     /// Where its owner is found.
     pub slot: u32,
-    /// Its thread id.
+    /// The thread's id.
     pub id: i32,
 }
 
@@ -84,8 +84,8 @@ impl Node {
         self.thread != ThreadId::NONE
     }
 
-    /// Its inode's number: the same for as long as its thread lives, and no other node's. Linux counts
-    /// inodes up as they are made, and the host's /proc has numbers below 2³².
+    /// The node's inode number: unique, and the same for as long as its thread lives. Linux numbers inodes as they are
+    /// made, and the host's /proc has numbers below 2³².
     pub fn inode(&self) -> u64 {
         (u64::from(self.thread.id as u32) << 24 | u64::from(self.tag())) + (1 << 32)
     }

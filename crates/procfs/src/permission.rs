@@ -20,7 +20,7 @@ pub enum HidePid {
 }
 
 impl HidePid {
-    /// By the words of the mount option; 3 is none (EINVAL).
+    /// Parses the mount option's value; 3 does not exist (EINVAL).
     pub fn parse(word: &str) -> Result<HidePid, Errno> {
         match word {
             "0" | "off" => Ok(HidePid::Off),

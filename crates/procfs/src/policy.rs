@@ -3,9 +3,9 @@
 /// How a walk makes sure of what it stands on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// By sequence counts, under RCU.
+    /// Nodes are protected by sequence counts, under RCU.
     Rcu,
-    /// By references.
+    /// Nodes are protected by references.
     Reference,
 }
 

@@ -35,7 +35,7 @@ use sync::rcu::{Barrier, Rcu, Reading};
 pub struct Want {
     /// A link at the end is not followed.
     pub nofollow: bool,
-    /// It must be a directory.
+    /// The target must be a directory.
     pub directory: bool,
     /// No link may be on the way, or followed at the end (`RESOLVE_NO_SYMLINKS`): ELOOP.
     pub no_links: bool,
@@ -46,12 +46,12 @@ pub struct Want {
 /// The meaning of ".." in the directory in which a walk begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Within {
-    /// It leads out.
+    /// `..` at the root of the tree leads out of it.
     #[default]
     Anywhere,
     /// EXDEV (`RESOLVE_BENEATH`).
     Beneath,
-    /// It stays, as in a root (`RESOLVE_IN_ROOT`).
+    /// `..` stays, as in a root (`RESOLVE_IN_ROOT`).
     Root,
 }
 
@@ -78,7 +78,7 @@ pub struct Tree {
 /// Why a walk goes no further.
 enum Stop {
     Errno(Errno),
-    /// It cannot be told in RCU mode (ECHILD).
+    /// The question cannot be answered in RCU mode (ECHILD).
     Child,
 }
 
@@ -558,7 +558,7 @@ impl Tree {
             if let Ok(seen) = self.cache.look(number) {
                 return seen.node;
             }
-            // It is being taken out of its chain: some stores.
+            // The node is being unlinked from its chain, which takes a few stores.
             sync::atomic::spin_hint();
         }
     }

@@ -136,7 +136,7 @@ fn judge(request: &[u8], names: &[String]) -> Option<Result<bool, &'static str>>
         Err(_) => return Some(Err("400 Bad Request")),
     }
     let mut hosts = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("Host"));
-    // One of HTTP/1.0 may have none; a browser always sends one.
+    // An HTTP/1.0 request may have no Host header; browsers always send one.
     let ours = match (hosts.next(), hosts.next()) {
         (None, _) => parsed.version == Some(0),
         (Some(host), None) => str::from_utf8(host.value).is_ok_and(|host| is_ours(host, names)),
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(judged("GET / HTTP/1.1\r\n\r\n"), Some(Err("421 Misdirected Request")), "a browser sends one");
     }
 
-    /// One that says nothing and one that says a byte at a time hold up nobody.
+    /// A client that sends nothing and one that sends a byte at a time hold up nobody.
     #[test]
     fn slow_clients_hold_up_nobody() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

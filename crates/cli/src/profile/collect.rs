@@ -13,11 +13,11 @@ use crate::args::Sampling;
 /// A thread of a process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Thread {
-    /// Its process.
+    /// The thread's process.
     pub pid: i32,
-    /// Its id.
+    /// The thread's id.
     pub tid: i32,
-    /// Its name at the sample.
+    /// The thread's name at the sample.
     pub name: String,
 }
 
@@ -60,7 +60,7 @@ pub struct Profile {
     pub unsampled: u64,
     /// How many processes there were.
     pub processes: usize,
-    /// Those of them whose records have no end.
+    /// The processes among them whose records have no end.
     pub unfinished: usize,
 }
 
@@ -160,7 +160,7 @@ impl Collector {
             match last.get(&tid) {
                 // On the CPU where it ended, records are read earlier than on the one where it was sampled.
                 Some(key) => self.add(key, 0, value),
-                // It has ended before a tick found it.
+                // The thread has ended before a tick found it.
                 None => self.profile.unsampled += value,
             }
         }

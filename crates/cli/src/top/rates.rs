@@ -30,7 +30,7 @@ impl std::ops::AddAssign for Speed {
 /// A process as of now, and its speed.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Its snapshot.
+    /// The process's snapshot.
     pub watched: Watched,
     /// Its name.
     pub name: String,
@@ -66,7 +66,7 @@ impl Rates {
 
 fn measure(before: Option<&Measured>, now: Watched) -> Measured {
     let name = now.name();
-    // The same snapshot twice, from a process that does not answer: nothing has happened.
+    // A process that does not answer shows the same snapshot twice: no time has passed for it.
     let span = before.map_or(Nanos::ZERO, |b| now.snapshot.process.taken.since(b.watched.snapshot.process.taken));
     let Some(before) = before.filter(|_| span != Nanos::ZERO) else {
         let (cpus, threads) = (now.snapshot.cpus.len(), now.snapshot.threads.len());

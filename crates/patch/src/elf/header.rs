@@ -7,7 +7,7 @@ use super::read;
 /// Why bytes are not an ELF object that can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadElf {
-    /// They do not begin with the ELF magic number.
+    /// The bytes do not begin with the ELF magic number.
     NotElf,
     /// A table named in the header lies outside the bytes, or has entries of another size.
     Truncated,

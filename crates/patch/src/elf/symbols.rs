@@ -6,13 +6,13 @@ use super::read;
 /// A defined symbol of the dynamic symbol table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Symbol<'a> {
-    /// Its name, without version.
+    /// The symbol's name, without version.
     pub name: &'a [u8],
-    /// Its run-time address.
+    /// The symbol's run-time address.
     pub address: u64,
-    /// Its length in bytes, 0 if unknown.
+    /// The symbol's length in bytes, 0 if unknown.
     pub len: u64,
-    /// It names code.
+    /// The symbol names code.
     pub is_function: bool,
 }
 

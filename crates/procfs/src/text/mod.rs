@@ -85,15 +85,15 @@ impl Write for Room<'_> {
 /// A thread's state as a letter and a word (`task_state_array`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It has a CPU or waits for one.
+    /// The thread has a CPU or waits for one.
     Running,
-    /// It waits and a signal wakes it.
+    /// The thread waits, and a signal wakes it.
     Sleeping,
-    /// It waits and nothing but its end wakes it.
+    /// The thread waits, and a signal does not wake it.
     Disk,
     /// Stopped by a signal.
     Stopped,
-    /// It has exited and was not waited for.
+    /// The thread has exited and was not waited for.
     Zombie,
 }
 

@@ -14,7 +14,7 @@ pub struct Sched {
     pub timeslices: u64,
     /// When it was last seen running.
     pub exec_start: u64,
-    /// Its place among fair threads.
+    /// The thread's virtual run time.
     pub vruntime: u64,
     /// Moves to another CPU.
     pub migrations: u64,
@@ -22,9 +22,9 @@ pub struct Sched {
     pub voluntary: u64,
     /// Switches because others were to run.
     pub involuntary: u64,
-    /// Its weight, 1024 for nice 0.
+    /// The thread's weight, 1024 for nice 0.
     pub weight: u64,
-    /// Its policy's number.
+    /// The number of the thread's policy.
     pub policy: u32,
     /// The kernel's priority, 100 and more for fair threads.
     pub priority: i32,

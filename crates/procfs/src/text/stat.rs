@@ -5,7 +5,7 @@ use core::fmt;
 
 /// How many fields there are.
 pub const FIELDS: usize = 52;
-/// Those before the numbers: id, name, state.
+/// The fields before the numbers: id, name, state.
 const BEFORE: usize = 3;
 /// How many are numbers.
 pub const NUMBERS: usize = FIELDS - BEFORE;

@@ -7,9 +7,9 @@ use core::fmt::{self, Write};
 /// How a thread is scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scheduling {
-    /// Its policy's number.
+    /// The number of the thread's policy.
     pub policy: u32,
-    /// Whether that is a real-time policy, or that of deadlines.
+    /// Whether the policy is a real-time or the deadline policy.
     pub is_rt: bool,
     /// See `is_rt`.
     pub is_deadline: bool,
@@ -35,9 +35,9 @@ pub struct Facts<'a> {
     pub process: i32,
     /// The thread.
     pub id: i32,
-    /// Its name.
+    /// The thread's name.
     pub name: &'a [u8],
-    /// Its state.
+    /// The thread's state.
     pub state: State,
     /// The file is the process's: times and faults of all its threads, and signals pending for any.
     pub whole: bool,
