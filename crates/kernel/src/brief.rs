@@ -25,7 +25,7 @@ pub enum Chosen {
     Watched(Prev),
     /// Another thread was chosen, but this one, which waits now, may have been given a signal meanwhile.
     Hinted(ThreadIdx),
-    /// This thread has its result, and another one shall have the CPU.
+    /// This thread has its result, and another one is to have the CPU.
     GiveUp(ThreadIdx),
     /// This thread waits, and may have a signal.
     Block(ThreadIdx),

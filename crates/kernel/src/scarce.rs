@@ -55,7 +55,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The caller, who serves no CPU, has taken `cpu`, which nobody has served for a while.
+    /// The caller, which served no CPU, has taken `cpu`, which had no carrier for a while.
     pub fn take_seat(&self, cpu: CpuId) -> Next {
         match self.sched.current(cpu) {
             Some(t) => self.was_unserved(cpu, t),

@@ -22,7 +22,7 @@ pub struct ProcessState {
     /// The signals of the process.
     pub signals: Shown<ProcessSignals>,
     exit_status: AtomicI32,
-    /// The real user id, for those who get its signals.
+    /// The real user id, which receivers of the process's signals see.
     uid: AtomicU32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,

@@ -9,7 +9,7 @@ use signal::{Shown, ThreadSignals};
 use sync::Lock;
 use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*, fence};
 
-/// One thread. Its words belong to whoever runs it, unless they say otherwise.
+/// One thread. Unless a field says otherwise, only the CPU that runs the thread writes it.
 #[derive(Debug, Default)]
 pub struct Thread {
     /// The id that programs see; 0 while the slot is free. Readable by any CPU.

@@ -98,13 +98,13 @@ pub enum Out {
     Blocked,
     /// The thread is no more.
     Exited,
-    /// The registers have been set as they shall be.
+    /// The registers have been set.
     Restored,
     /// A part is done. The rest is done in rounds, one each time the thread is chosen.
     Work,
     /// A host call that is made with no kernel frame below it, as it may last.
     Inline(Call),
-    /// A host call that may wait, after so much has been done of what was asked.
+    /// A host call that may wait, of which this much is done already.
     Host(Call, isize),
     /// The machine's turn.
     Process(Process),
@@ -330,7 +330,7 @@ impl<M: Machine> Kernel<M> {
         Next::Idle { until: self.earliest(cpu) }
     }
 
-    /// A watched CPU has chosen: who had it before is counted, and the switch is told.
+    /// A watched CPU has chosen: charges the thread that had it before, and reports the switch.
     #[cold]
     pub(crate) fn switched(
         &self,

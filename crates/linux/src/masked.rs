@@ -95,8 +95,8 @@ impl<M: Host> Linux<'_, M> {
         Ok(Masked { call: bare, mask, at_once })
     }
 
-    /// The call's result without waiting; `None` if it has no such form. Nothing ready is the end of a call that shall
-    /// not wait, unless a signal interrupts it.
+    /// The call's result without waiting; `None` if it has no such form. A call that may not wait ends even if nothing
+    /// is ready, unless a signal interrupts it.
     pub(crate) fn try_ready(&self, call: &Call, at_once: bool, interrupted: bool) -> Option<isize> {
         let a = &call.args;
         match call.nr {

@@ -1,5 +1,5 @@
-//! `membarrier(2)`: the host's, but for who has asked for what. The machine has registered the process for its own
-//! barrier ([`Host::barrier`]), which the program must not notice.
+//! `membarrier(2)`. The host makes the barriers, but registrations are kept here: the machine has registered the
+//! process for its own barrier, which the program must not notice.
 
 use crate::{Host, Linux};
 use abi::Errno;

@@ -35,7 +35,7 @@ const GENERATIONS_MAX: usize = 64;
 struct Background {
     /// The process group is orphaned: no member of the session would continue it if it stopped.
     orphaned: bool,
-    /// The terminal stops those who write, too (TOSTOP).
+    /// The terminal stops writers, too (TOSTOP).
     stops_writers: bool,
 }
 

@@ -230,7 +230,7 @@ pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
     signal_carrier(pid, tid, signal, COOKIE)
 }
 
-/// Makes a carrier look at what identity it must have, and at what it shall do for a tracer.
+/// Makes a carrier check which identity it must have and whether a tracer has a request for it.
 pub fn signal_for_identity(pid: i32, tid: i32) {
     signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
 }

@@ -223,7 +223,7 @@ fn image_folder(loader: &[u8]) -> Option<&[u8]> {
     path.get(..path.iter().rposition(|&b| b == b'/')?)
 }
 
-/// The only user who can write to a folder; none if it is no folder or others can.
+/// The only user that can write to a folder; `None` if it is no folder or others can write to it.
 fn owner(path: &Path) -> Result<Option<u64>, isize> {
     let mut stat = [0u32; 36];
     // SAFETY: `struct stat` has 144 bytes; st_mode and st_uid are the words at bytes 24 and 28.

@@ -30,7 +30,7 @@ const ROUND: Nanos = Nanos::from_millis(20);
 const RING_WORDS: usize = 1 << 19;
 /// Words that are carried at a time.
 const PIECE: usize = 1024;
-/// How often somebody who must not go without looks whether the file is free: about two seconds.
+/// How often a thread that must write checks whether the file is free: about two seconds in all.
 const LOOKS_MAX: u32 = 100_000;
 
 /// The records of one process.

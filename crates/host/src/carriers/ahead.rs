@@ -33,7 +33,7 @@ const FORGETS: u64 = 64;
 /// Shared by the CPUs of the process.
 #[derive(Debug)]
 pub struct Ahead {
-    /// Until when those who were called look around.
+    /// The time until which the carriers that were called look around.
     until: AtomicU64,
     /// How late the host wakes carriers, at worst and lately, nanoseconds.
     late: AtomicU64,
@@ -87,14 +87,14 @@ impl Ahead {
         self.late.store(late.0.max(known - known / FORGETS), Relaxed);
     }
 
-    /// Until when the carrier of `cpu`, which is idle until `next`, shall look around.
+    /// The time until which the carrier of `cpu`, which is idle until `next`, looks around.
     fn looks_until(&self, k: &Kernel<impl Machine>, cpu: CpuId, next: Option<Nanos>) -> Option<Nanos> {
         let until = Nanos(self.until.load(Relaxed));
         let concerns = || k.sched.was_urgent(cpu) || next.is_some_and(|at| at <= until);
         (until != Nanos::ZERO && concerns()).then_some(until)
     }
 
-    /// When the carrier of `cpu`, which is idle and sleeps until `next`, shall wake up for it.
+    /// The time at which the carrier of `cpu`, which is idle and sleeps until `next`, wakes up for it.
     pub(crate) fn wake_up_at(&self, k: &Kernel<impl Machine>, cpu: CpuId, next: Nanos) -> Nanos {
         let lead = self.lead(next.since(k.m.now()));
         if lead != Nanos::ZERO && k.ends_urgent_sleep(cpu, next) { next - lead } else { next }

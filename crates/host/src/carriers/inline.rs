@@ -1,5 +1,5 @@
-//! Two words of a carrier that decide who has its CPU during a host call that was taken to be short: `takeover` has the
-//! protocol.
+//! Two words of a carrier that decide whether it keeps its CPU during a host call that was expected to be short.
+//! `takeover` has the protocol.
 
 use crate::base::os;
 use sync::atomic::{AtomicU32, Ordering::*};

@@ -9,7 +9,8 @@ use sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Order
 #[derive(Debug, Default)]
 pub(crate) struct Asked(pub AtomicU32);
 
-/// A call that a spare has been given. Written by who takes the spare off the list, before the spare is woken.
+/// A call that a spare has been given. Written by the carrier that takes the spare off the list, before it wakes the
+/// spare.
 #[derive(Debug, Default)]
 pub(crate) struct Delegated {
     thread: AtomicU32,

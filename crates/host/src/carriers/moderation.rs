@@ -34,7 +34,7 @@ pub(crate) struct Moderation {
 }
 
 impl Moderation {
-    /// How long a carrier shall rest before it looks.
+    /// How long a carrier rests before it looks.
     pub(crate) fn rest(&self) -> Option<Nanos> {
         self.rests.load(Relaxed).then_some(REST)
     }

@@ -96,7 +96,7 @@ impl Seats {
         self.exchange(cpu, word(HOST, me.number), word(RUNNING, me.number))
     }
 
-    /// Takes the seat of a sleeping carrier, who becomes a spare.
+    /// Takes the seat of a sleeping carrier, which becomes a spare.
     pub fn take_parked(&self, cpu: CpuId, me: &Carrier, all: &Carriers) -> bool {
         let now = self.of(cpu).load(Relaxed);
         if now & 3 != PARKED || !self.exchange(cpu, now, word(RUNNING, me.number)) {
@@ -128,13 +128,13 @@ impl Seats {
         now & 3 == EMPTY && self.exchange(cpu, now, word(RUNNING, me.number))
     }
 
-    /// The caller, who sits there, leaves the CPU to nobody. A full barrier.
+    /// The caller, which has the seat, leaves the CPU without a carrier. A full barrier.
     pub(crate) fn leave_empty(&self, cpu: CpuId) {
         self.of(cpu).store(word(EMPTY, 0), SeqCst);
         fence(SeqCst);
     }
 
-    /// The caller, who sits there, gives the CPU to a carrier with the rights of the thread that was chosen.
+    /// The caller, which has the seat, gives the CPU to a carrier with the rights of the thread that was chosen.
     pub(crate) fn pass_on(&self, cpu: CpuId, carrier: &Carrier) {
         self.of(cpu).store(word(RUNNING, carrier.number), SeqCst);
     }

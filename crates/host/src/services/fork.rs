@@ -11,8 +11,8 @@ use kernel::Next;
 use linux::Linux;
 use os::nr;
 
-/// fork: the child gets a kernel of its own, with one thread, when it needs one (`unborn`). The parent's kernel is not
-/// looked at in the child, so it does not matter who held which of its locks.
+/// `fork(2)`: the child gets a kernel of its own, with one thread, when it needs one (`unborn`). The child never uses
+/// the parent's kernel, so locks that were held there at the fork do not matter.
 pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let k = me.process();
     let t = k.current(me.cpu());

@@ -188,7 +188,7 @@ fn recall(k: &Process, cpu: CpuId) -> bool {
     m.carriers.get(carrier).recall(m.pid)
 }
 
-/// An idle CPU shall fetch what waits on `cpu`.
+/// Has an idle CPU pull what waits on `cpu`.
 fn help(k: &Process, cpu: CpuId) {
     if let Some(idle) = k.sched.idle_cpus().find(|&idle| idle != cpu) {
         kernel::Machine::kick(&k.m, idle);

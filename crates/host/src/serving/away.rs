@@ -118,8 +118,8 @@ fn wait_still(k: &Process, t: ThreadIdx, call: &Call) -> Option<isize> {
     Some(abi::Errno::EINTR.to_ret())
 }
 
-/// Sleeps until somebody assigns a seat or gives it a host call to make. The caller has put itself on the list of
-/// spares, or somebody who took its seat has.
+/// Sleeps until another carrier assigns a seat or a host call. The caller is on the list of spares, put there by itself
+/// or by the carrier that took its seat.
 pub(crate) fn wait_for_seat(me: &'static Carrier) -> Next {
     let k = me.process();
     loop {

@@ -481,7 +481,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     wait_for_seat(me)
 }
 
-/// Whether another CPU will see to what the poller reports. A real-time thread shall not wait for that.
+/// Whether another CPU attends to the poller. A real-time thread must not wait for that.
 fn is_attended(k: &crate::process::Process, cpu: CpuId) -> bool {
     k.parked.is_attended(cpu, k.m.now()) && !k.parked.is_urgent()
 }

@@ -86,7 +86,7 @@ impl<M: Machine> Kernel<M> {
         (0..self.config.cpus).find_map(|cpu| self.sched.current(CpuId(cpu as u16)))
     }
 
-    /// `t` is told first, if anybody was found who runs.
+    /// Signals try `t` first, if a running thread was found.
     fn carry_out(&self, cpu: CpuId, t: Option<ThreadIdx>, events: Events) {
         for event in events.list.into_iter().flatten() {
             let signal = match event {

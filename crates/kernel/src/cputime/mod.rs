@@ -307,8 +307,8 @@ impl<M: Machine> Kernel<M> {
         let _ = self.take_unsampled(t);
     }
 
-    /// Before exec: the host gets back what the new program shall find. In a vfork child (`borrowed`), which has the limit
-    /// of its parent but no timers, it is the host's part of the child that gets it.
+    /// Before exec: what the host must have for the new program to find. A vfork child (`borrowed`) has the limit of
+    /// its parent, but no timers.
     pub fn times_to_hand_on(&self, borrowed: bool) -> Times {
         let now = self.m.now();
         let timers = self.cputime.timers.lock();

@@ -216,8 +216,8 @@ impl<M: Machine> Kernel<M> {
         !before && self.cputime.is_armed()
     }
 
-    /// Something was armed: CPUs that run threads without a tick must set their timers. They pass the kernel's
-    /// exit for that, where the flag is looked at; who comes there later sees it anyway.
+    /// A timer was armed, so CPUs that run threads without a tick must set theirs. They are made to pass the kernel's
+    /// exit, where the flag is read; CPUs that pass it later see the flag anyway.
     pub(crate) fn ask_for_ticks(&self, cpu: CpuId) {
         fence(SeqCst);
         for other in (0..self.config.cpus).map(|i| CpuId(i as u16)) {

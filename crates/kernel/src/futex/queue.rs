@@ -36,7 +36,7 @@ impl NodeId {
     }
 }
 
-/// The role of a node in a queue, which decides who may take it out.
+/// The role of a node in a queue, which decides what kind of wake-up may take it out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Role {
@@ -259,7 +259,7 @@ impl<'a> Two<'a> {
     }
 }
 
-/// The rank of all who have no priority.
+/// The rank of all waiters without a priority.
 const FAIR: u32 = 100;
 
 /// The order of a queue: deadline and real-time threads by urgency, all others alike

@@ -1,4 +1,4 @@
-//! Limits at work: what a tick checks, and who waits for the next period.
+//! Enforcement of limits: the check at a tick, and the threads that wait for the next period.
 
 use super::{Enforced, Moment, cpu_limit};
 use crate::hint;

@@ -22,7 +22,7 @@ use abi::nr;
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
-    /// Answers a system call of thread `t`, or says who will.
+    /// Answers a system call of thread `t`, or returns what is to be done for it.
     #[inline(always)]
     pub(crate) fn syscall(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match call.nr {

@@ -128,7 +128,7 @@ impl<M: Host> Linux<'_, M> {
         owner_of(words)
     }
 
-    /// Thread `t` as one who asks, by its effective ids, or for `access(2)` by its real ones.
+    /// The caller `t`, by its effective ids, or for `access(2)` by its real ones.
     fn proc_caller(&self, t: ThreadIdx, owner: &Owner, real: bool) -> Caller<'static> {
         let which = if real { 0 } else { 1 };
         Caller {

@@ -21,7 +21,7 @@ const DIRECT_MAX: u32 = 4;
 /// How many threads park on a busy CPU until it looks for events, if no idle one does.
 const LOOK_EVERY: u64 = 32;
 
-/// Bits by which events choose whom to wake.
+/// Bits by which events choose the waiters to wake.
 pub(super) const EXCLUSIVE: u32 = 1;
 const SHARED: u32 = 2;
 
@@ -69,7 +69,7 @@ impl<M: Host> Linux<'_, M> {
             })
     }
 
-    /// Parks the current thread for a call that would wait. False if the host shall do the waiting.
+    /// Parks the current thread for a call that would wait. False if it is to wait in the host instead.
     pub(crate) fn park(&self, cpu: CpuId, t: ThreadIdx, call: &Call, done: isize) -> bool {
         let Some(points) = Points::of(&self.m, call) else { return false };
         if points.one_of().is_some_and(|point| !point.out && self.state().ready.has_ended(point.fd)) {

@@ -22,7 +22,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The events that the poller shall report for it.
+    /// The events that the poller is to report for the point.
     pub(super) fn events(self) -> u32 {
         Readiness::EDGES
             | if self.out { Readiness::OUT } else { Readiness::IN | Readiness::URGENT | Readiness::PEER_CLOSED }

@@ -42,8 +42,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The urgency of `t` may have changed: if it waits and has, it takes a new place, and
-    /// the owner of the lock it waits for is who to look at next.
+    /// The urgency of `t` may have changed. If so and if `t` waits, it takes a new place, and the owner of its lock is
+    /// the next in the chain.
     fn change_place(&self, pi: &mut PiState, t: ThreadIdx) -> Option<ThreadIdx> {
         let ts = self.turnstile_of(t)?;
         let key = Key::of(self.sched.urgency(t));

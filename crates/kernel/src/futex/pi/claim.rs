@@ -107,9 +107,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `t` joins those who wait for the lock, and its urgency spreads. Under the bucket's lock;
-    /// its node must be put into the bucket before that is released. EDEADLK if it would wait
-    /// for itself.
+    /// `t` joins the waiters of the lock, and its urgency spreads. The caller holds the bucket's lock and puts the node
+    /// into the bucket before releasing it. EDEADLK if `t` would wait for itself.
     pub(super) fn join_lock(
         &self,
         addr: u64,
