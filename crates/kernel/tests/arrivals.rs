@@ -6,9 +6,11 @@ use abi::{Errno, Signal, nr};
 use common::{World, word};
 use entresol_kernel::Trap;
 use ids::{CpuId, ThreadIdx};
+use linux::Linux;
 
 const SIGUSR1: u64 = 10;
 const F_SETFL: u64 = 4;
+const F_SETOWN: u64 = 8;
 const O_ASYNC: u64 = 0o20000;
 const TIOCSWINSZ: u64 = 0x5414;
 const TIOCGWINSZ: u64 = 0x5413;
@@ -54,7 +56,6 @@ fn a_timer_that_is_not_armed_sends_nothing() {
 #[test]
 fn what_is_sent_out_of_band_sends_a_signal_to_an_owner() {
     const MSG_OOB: u64 = 1;
-    const F_SETOWN: u64 = 8;
     let (mut w, all) = World::with_threads(1);
     let thread = all[0];
     let send = |w: &mut World, flags| {
@@ -100,6 +101,47 @@ fn descriptors_that_send_signals_are_remembered() {
     assert_eq!(received(&mut w, nr::PIPE2, [word(0), 0, 0, 0, 0, 0]), [None]);
     assert_eq!(received(&mut w, nr::SCHED_YIELD, [0; 6]), []);
     assert_eq!(received(&mut w, nr::RT_SIGPROCMASK, [0, 0, 0, 8, 0, 0]), []);
+}
+
+/// The process becomes a child of what it was.
+fn fork(w: &World) {
+    let linux = Linux(&*w.kernel);
+    let inherited = linux.inheritance(ThreadIdx(0), 0, &linux.memory().stacks().hold());
+    linux.take_inheritance(ThreadIdx(0), inherited);
+}
+
+/// What the parent owns sends nothing to its child, until the child owns something itself.
+#[test]
+fn descriptors_of_the_parent_send_nothing_to_a_child() {
+    let (mut w, _) = World::with_threads(1);
+    let any = |w: &mut World| received(w, nr::PIPE2, [word(0), 0, 0, 0, 0, 0]);
+    w.call(ThreadIdx(0), nr::FCNTL, [3, F_SETFL, O_ASYNC, 0, 0, 0]);
+    w.call(ThreadIdx(0), nr::FCNTL, [3, F_SETOWN, 500, 0, 0, 0]);
+    assert_eq!(any(&mut w), [None]);
+    fork(&w);
+    assert_eq!(any(&mut w), []);
+    w.call(ThreadIdx(0), nr::FCNTL, [3, F_SETOWN, 500, 0, 0, 0]);
+    assert_eq!(any(&mut w), [None]);
+    // One of a group is told of what the group owns, and so is its child.
+    fork(&w);
+    w.call(ThreadIdx(0), nr::FCNTL, [3, F_SETOWN, -77i64 as u64, 0, 0, 0]);
+    assert_eq!(any(&mut w), [None]);
+    fork(&w);
+    assert_eq!(any(&mut w), [None]);
+}
+
+/// A descriptor may have had an owner before it was made to send.
+#[test]
+fn the_owner_of_a_descriptor_that_begins_to_send_is_asked_for() {
+    let sends = |owner| {
+        let (mut w, _) = World::with_threads(1);
+        w.kernel.m.state().owner = owner;
+        w.call(ThreadIdx(0), nr::FCNTL, [3, F_SETFL, O_ASYNC, 0, 0, 0]);
+        let here = received(&mut w, nr::PIPE2, [word(0), 0, 0, 0, 0, 0]).len();
+        fork(&w);
+        (here, received(&mut w, nr::PIPE2, [word(0), 0, 0, 0, 0, 0]).len())
+    };
+    assert_eq!([sends(0), sends(500), sends(-77), sends(501)], [(1, 0), (1, 0), (1, 1), (0, 0)]);
 }
 
 /// A thread that waits for a child while a signal ends its host call.

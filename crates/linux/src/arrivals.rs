@@ -10,19 +10,22 @@
 //! | `wait4`, `waitid` | of the child, and what the child sent before |
 //! | `kill` of a group, `pidfd_send_signal` | its own |
 //! | `alarm`, `setitimer`, if a timer may be armed | SIGALRM, which comes before the timer is off or not at all |
-//! | sending with MSG_OOB, once a descriptor has an owner (F_SETOWN) | SIGURG |
+//! | sending with MSG_OOB, once the process or a group owns a descriptor (F_SETOWN) | SIGURG |
 //! | `mq_timedsend`, once `mq_notify` was called | the notification |
 //! | some controls of terminals | SIGHUP, SIGCONT, SIGWINCH, SIGINT and its like |
 //! | `rt_sigpending`, `rt_sigtimedwait` that does not wait | any |
-//! | all others, once a descriptor sends signals (O_ASYNC, F_NOTIFY, leases) | SIGIO |
+//! | all others, once a descriptor sends signals (O_ASYNC, F_NOTIFY, leases) and the process or a group owns one | SIGIO |
 //!
-//! A process that does none of this pays one load of a word that never changes for each call that the host answers.
+//! A process that does none of this pays one load of a word that never changes for each call that the host answers. A forked
+//! child inherits descriptors that send. What its parent owns sends nothing to the child, so it pays only if a group is an
+//! owner, or when it makes itself one.
 
-use crate::machine::Arg::{In, Word};
+use crate::machine::Arg::{In, Out as Filled, Word};
+use crate::owners::F_OWNER_PGRP;
 use crate::{Host, Linux};
 use abi::args::{
-    F_NOTIFY, F_SETFL, F_SETLEASE, F_SETOWN, F_SETOWN_EX, FIOASYNC, FIOSETOWN, MSG_OOB, O_ASYNC, SIOCSPGRP, TIOCNOTTY,
-    TIOCSIG, TIOCSTI, TIOCSWINSZ, TIOCVHANGUP,
+    F_GETOWN, F_NOTIFY, F_SETFL, F_SETLEASE, F_SETOWN, F_SETOWN_EX, FIOASYNC, FIOSETOWN, MSG_OOB, O_ASYNC, SIOCSPGRP,
+    TCGETS, TIOCNOTTY, TIOCSIG, TIOCSTI, TIOCSWINSZ, TIOCVHANGUP,
 };
 use abi::{Errno, Itimerval, Signal, nr, si_code};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -31,7 +34,7 @@ use kernel::machine::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicU32, Ordering::*};
 
-/// Descriptors send signals about themselves: any call may cause one.
+/// Descriptors send signals about themselves to their owners: any call may cause one.
 const DESCRIPTORS: u32 = 1;
 /// A message queue sends a signal.
 const QUEUES: u32 = 2;
@@ -39,8 +42,10 @@ const QUEUES: u32 = 2;
 /// The host reads this much of `siginfo_t` (`copy_siginfo_from_user`).
 const INFO_SIZE: usize = 48;
 
-/// A descriptor has an owner.
-const OWNERS: u32 = 4;
+/// The process may own a descriptor.
+const OWNED: u32 = 4;
+/// A group, which may be the process's own, may own a descriptor.
+const GROUP: u32 = 16;
 /// The timer of `alarm(2)` and ITIMER_REAL may be armed.
 const ALARM: u32 = 8;
 
@@ -60,9 +65,14 @@ impl Sources {
         self.0.load(Relaxed)
     }
 
-    /// A forked child inherits descriptors, and may be told of them; but no timer.
+    /// A forked child inherits descriptors, and may be told of them as one of a group. Its parent's timer, what the parent
+    /// owns and the queues that notify the parent do not send to it.
     pub fn inherit(&self, bits: u32) {
-        self.0.store(bits & !ALARM, Relaxed);
+        self.0.store(bits & (DESCRIPTORS | GROUP), Relaxed);
+    }
+
+    fn add(&self, bits: u32) {
+        self.0.fetch_or(bits, Relaxed);
     }
 }
 
@@ -70,7 +80,8 @@ impl<M: Host> Linux<'_, M> {
     /// A call for the host is about to be made.
     #[inline(always)]
     pub(crate) fn expect_of_descriptors(&self, cpu: CpuId) {
-        if self.state().sources.get() & DESCRIPTORS != 0 {
+        let sources = self.state().sources.get();
+        if sources & DESCRIPTORS != 0 && is_owned(sources) {
             self.expect_signals(self.current(cpu));
         }
     }
@@ -85,7 +96,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_signalling(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let expected = match call.nr {
             nr::MQ_TIMEDSEND => self.state().sources.get() & QUEUES != 0,
-            nr::SENDTO | nr::SENDMSG => self.state().sources.get() & OWNERS != 0,
+            nr::SENDTO | nr::SENDMSG => is_owned(self.state().sources.get()),
             nr::IOCTL => sends_from_terminal(call.args[1]),
             _ => true,
         };
@@ -124,15 +135,36 @@ impl<M: Host> Linux<'_, M> {
 
     /// Calls by which a program asks for signals.
     pub(crate) fn note_sources(&self, call: &Call) {
-        let source = match call.nr {
+        let [fd, command, argument, ..] = call.args;
+        let sources = match call.nr {
             nr::MQ_NOTIFY => QUEUES,
-            nr::FCNTL if makes_descriptor_send(&call.args) => DESCRIPTORS,
-            nr::IOCTL if call.args[1] == FIOASYNC => DESCRIPTORS,
-            nr::FCNTL if matches!(call.args[1], F_SETOWN | F_SETOWN_EX) => OWNERS,
-            nr::IOCTL if matches!(call.args[1], FIOSETOWN | SIOCSPGRP) => OWNERS,
+            nr::FCNTL if makes_descriptor_send(&call.args) => DESCRIPTORS | self.owner_of(fd),
+            nr::IOCTL if command == FIOASYNC => DESCRIPTORS | self.owner_of(fd),
+            nr::FCNTL if command == F_SETOWN => named(argument as i32),
+            nr::FCNTL if command == F_SETOWN_EX => match self.load_u32(argument) {
+                Ok(F_OWNER_PGRP) => GROUP,
+                _ => OWNED,
+            },
+            nr::IOCTL if matches!(command, FIOSETOWN | SIOCSPGRP) => {
+                self.load_u32(argument).map_or(0, |id| named(id as i32))
+            }
             _ => return,
         };
-        self.state().sources.0.fetch_or(source, Relaxed);
+        self.state().sources.add(sources);
+    }
+
+    /// Who owns a descriptor that the program makes send signals. One without an owner may get one by that: a terminal its
+    /// foreground group (`__tty_fasync`), a lease, a watched folder and some devices the process.
+    fn owner_of(&self, fd: u64) -> u32 {
+        let own = self.config().pid.0 as isize;
+        match self.ask(nr::FCNTL, &mut [Word(fd), Word(F_GETOWN)]) {
+            0 if self.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(&mut [0; 36])]) == 0 => GROUP | OWNED,
+            0 => OWNED,
+            owner if owner == own => OWNED,
+            // A group, as a negative number.
+            ..0 => GROUP,
+            _ => 0,
+        }
     }
 
     /// `pidfd_send_signal(2)`. Only a process's first thread may say of a signal to the process itself that the kernel or
@@ -166,6 +198,20 @@ impl<M: Host> Linux<'_, M> {
             self.m.receive(Some(signal));
         }
         Out::Done(result)
+    }
+}
+
+/// Whether a descriptor may have the process for an owner, alone or in a group.
+fn is_owned(sources: u32) -> bool {
+    sources & (OWNED | GROUP) != 0
+}
+
+/// The owner that F_SETOWN names.
+fn named(id: i32) -> u32 {
+    match id {
+        0 => 0,
+        ..0 => GROUP,
+        _ => OWNED,
     }
 }
 

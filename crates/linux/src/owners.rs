@@ -20,7 +20,7 @@ use sync::atomic::{AtomicBool, Ordering::*};
 /// Kinds of owners in `struct f_owner_ex`.
 const F_OWNER_TID: u32 = 0;
 const F_OWNER_PID: u32 = 1;
-const F_OWNER_PGRP: u32 = 2;
+pub(crate) const F_OWNER_PGRP: u32 = 2;
 
 /// A socket's owner, asked by `ioctl(2)`.
 pub(crate) const FIOGETOWN: u64 = 0x8903;

@@ -190,6 +190,36 @@ CASE(descriptor) {
   write_to_pipe(pair, "ioctl");
 }
 
+/* A child is one of the group that its parent has named, with threads and without. */
+static void *stay(void *unused) {
+  (void)unused;
+  pause();
+  return NULL;
+}
+CASE(descriptor_of_a_group) {
+  int pair[2], status;
+  char byte;
+  pid_t pid = fork();
+  need(pid >= 0);
+  if (pid == 0) {
+    need(setpgid(0, 0) == 0 && pipe(pair) == 0 && fcntl(pair[0], F_SETFL, O_ASYNC | O_NONBLOCK) == 0);
+    need(fcntl(pair[0], F_SETOWN, -getpid()) == 0 && signal(SIGIO, SIG_IGN) != SIG_ERR);
+    for (int threads = 0; threads < 2; threads++) {
+      pid_t grandchild = fork();
+      need(grandchild >= 0);
+      if (grandchild == 0) {
+        handle(SIGIO);
+        if (threads) start(stay, NULL);
+        EACH(threads ? "threads" : "alone", write(pair[1], "x", 1) == 1 && read(pair[0], &byte, 1) == 1 ? 0 : -1);
+        _exit(0);
+      }
+      need(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+    }
+    _exit(0);
+  }
+  need(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 CASE(folder) {
   char name[] = "/tmp/prompt-XXXXXX", one[64], two[64];
   need(mkdtemp(name) != NULL);

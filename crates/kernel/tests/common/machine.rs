@@ -57,6 +57,8 @@ pub struct State {
     pub at_work: u16,
     /// What every resource is limited to, if not to a mebi.
     pub soft_limit: Option<u64>,
+    /// The owner of every descriptor (F_GETOWN).
+    pub owner: isize,
     /// It has a poller.
     pub polls: bool,
     /// What happens elsewhere while the host answers the next `fcntl(2)`.
@@ -115,6 +117,7 @@ impl linux::Host for TestMachine {
         match (nr, args) {
             (abi::nr::EPOLL_CREATE1, _) if self.state().polls => 1000,
             (abi::nr::EPOLL_CTL, _) => 0,
+            (abi::nr::FCNTL, [_, Arg::Word(abi::args::F_GETOWN)]) => self.state().owner,
             // Every capability.
             (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
                 data.fill(u8::MAX);
