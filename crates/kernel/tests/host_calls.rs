@@ -44,3 +44,22 @@ fn arguments_of_clone_that_are_longer_than_ours_must_be_zero_there() {
     assert_eq!(clone(&mut w, 63), Some(Errno::EINVAL.to_ret()));
     assert_eq!(clone(&mut w, 4097), Some(Errno::E2BIG.to_ret()));
 }
+
+/// A nonblocking socket takes of several messages what there is, without a carrier that waits.
+#[test]
+fn several_messages_of_a_nonblocking_socket_do_not_wait() {
+    const O_NONBLOCK: isize = 0o4000;
+    const MSG_DONTWAIT: u64 = 0x40;
+    let eagain = Errno::EAGAIN.to_ret();
+    for (flags, answers) in [(0, vec![3, O_NONBLOCK]), (0, vec![eagain, O_NONBLOCK]), (MSG_DONTWAIT, vec![3])] {
+        for nr in [nr::RECVMMSG, nr::SENDMMSG] {
+            let (mut w, all) = World::with_threads(1);
+            w.kernel.m.state().host_answers.clone_from(&answers);
+            assert_eq!(w.call(all[0], nr, [3, word(0), 20, flags, 0, 0]), Some(answers[0]));
+            assert!(w.waiting_on_host.is_empty());
+        }
+    }
+    let (mut w, all) = World::with_threads(1);
+    assert_eq!(w.call(all[0], nr::RECVMMSG, [3, word(0), 20, 0, 0, 0]), None, "one that blocks waits for all");
+    assert_eq!(w.waiting_on_host.len(), 1);
+}

@@ -71,6 +71,13 @@ pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_PROTOCOL).is_some_and(|bytes| u32::from_le_bytes(bytes) == IPPROTO_TCP)
 }
 
+/// Whether `fd` is a socket whose messages are sent whole.
+pub(crate) fn is_datagram(m: &impl Host, fd: u64) -> bool {
+    const SO_TYPE: u64 = 3;
+    const SOCK_DGRAM: u32 = 2;
+    socket_option(m, fd, SO_TYPE).is_some_and(|bytes| u32::from_le_bytes(bytes) == SOCK_DGRAM)
+}
+
 /// Whether `fd` stands for a file.
 pub(crate) fn is_open(m: &impl Host, fd: u64) -> bool {
     const F_GETFD: u64 = 1;

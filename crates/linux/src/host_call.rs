@@ -25,6 +25,10 @@ const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 /// Where poll(2) says that a pipe can be written to, so much fits.
 const PIPE_BUF: u64 = 4096;
+/// `sendmmsg(2)` sends at most so many messages (`UIO_MAXIOV`).
+const MESSAGES_MAX: u64 = 1024;
+/// The size of `struct mmsghdr`.
+const MESSAGE_SIZE: u64 = 64;
 
 /// Makes a call of the current thread if it is one that the host answers at once, whatever its arguments are and
 /// whatever state the process is in: the result.
@@ -153,6 +157,10 @@ impl<M: Host> Linux<'_, M> {
             nr::RECVFROM => self.try_receive(call, 3),
             nr::RECVMSG => self.try_receive(call, 2),
             nr::RECVMMSG if waits_for_one(a) => self.try_receive(call, 3),
+            nr::RECVMMSG | nr::SENDMMSG if a[3] & MSG_DONTWAIT != 0 || self.is_nonblocking(a[0]) => {
+                Tried::Done(self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }))
+            }
+            nr::SENDMMSG => self.try_send_several(call),
             nr::SENDTO => self.try_send(call),
             nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
             nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
@@ -205,7 +213,7 @@ impl<M: Host> Linux<'_, M> {
         let a = &call.args;
         match self.host(&Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
             r if r != Errno::EAGAIN.to_ret() || a[flags] & (MSG_DONTWAIT | MSG_ERRQUEUE) != 0 => Tried::Done(r),
-            _ => self.nonblocking_or_wait(call, a[0]),
+            _ => self.refused_or_wait(a[0]),
         }
     }
 
@@ -217,7 +225,7 @@ impl<M: Host> Linux<'_, M> {
             return Tried::MustWait;
         }
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
-            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, a[0]),
+            r if r == Errno::EAGAIN.to_ret() => self.refused_or_wait(a[0]),
             r if r > 0 && (r as u64) < a[2] => self.rest_of(call, r),
             r => Tried::Done(r),
         }
@@ -228,8 +236,26 @@ impl<M: Host> Linux<'_, M> {
         let a = &call.args;
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
             r if a[3] & MSG_DONTWAIT != 0 => Tried::Done(r),
-            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, a[0]),
+            r if r == Errno::EAGAIN.to_ret() => self.refused_or_wait(a[0]),
             r if r >= 0 && (r as u64) < a[2] => self.rest_of(call, r),
+            r => Tried::Done(r),
+        }
+    }
+
+    /// `sendmmsg(2)`. What is left after a part is sent by the host, which says nothing of an error there, as in one call. Of a
+    /// stream the last message of a part may be one.
+    fn try_send_several(&self, call: &Call) -> Tried {
+        let a = &call.args;
+        let count = u64::from(a[2] as u32).min(MESSAGES_MAX);
+        if !facts::is_datagram(&self.m, a[0]) {
+            return Tried::MustWait;
+        }
+        match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
+            r if r == Errno::EAGAIN.to_ret() => Tried::MustWait,
+            r if r > 0 && (r as u64) < count => {
+                let args = [a[0], a[1] + r as u64 * MESSAGE_SIZE, count - r as u64, a[3], a[4], a[5]];
+                Tried::Rest(r, Call { nr: call.nr, args })
+            }
             r => Tried::Done(r),
         }
     }
@@ -358,6 +384,11 @@ impl<M: Host> Linux<'_, M> {
 
     fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
         if self.is_nonblocking(fd) { Tried::Done(self.host(call)) } else { Tried::WouldWait }
+    }
+
+    /// MSG_DONTWAIT got EAGAIN: so does the call itself on a socket that does not block.
+    fn refused_or_wait(&self, fd: u64) -> Tried {
+        if self.is_nonblocking(fd) { Tried::Done(Errno::EAGAIN.to_ret()) } else { Tried::WouldWait }
     }
 
     fn is_nonblocking(&self, fd: u64) -> bool {
