@@ -173,8 +173,9 @@ unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'static [u8]>
     // SAFETY: as in `boot`.
     unsafe {
         while !(*at).is_null() {
-            if let Some(value) = CStr::from_ptr(*at).to_bytes().strip_prefix(name) {
-                return Some(value);
+            // Most are others, whose ends need not be looked for.
+            if (0..name.len()).all(|i| *(*at).add(i) as u8 == name[i]) {
+                return Some(CStr::from_ptr((*at).add(name.len())).to_bytes());
             }
             at = at.add(1);
         }

@@ -83,6 +83,11 @@ impl Carried {
         Some(Carried { attr, affinity, timer_slack, next_timer_id: u32::try_from(id).ok()? })
     }
 
+    /// The state of a forked child that has changed nothing yet: it has inherited the rest.
+    pub(crate) fn by_new_child(attr: Attr, affinity: Option<CpuMask>, timer_slack: u64) -> Carried {
+        Carried { attr: inherited(attr), affinity, timer_slack: [timer_slack; 2], next_timer_id: 0 }
+    }
+
     /// The state that a child in borrowed memory carries over: its process is a new one, and its timer slack is its
     /// own.
     #[must_use]

@@ -24,7 +24,7 @@ pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -
         state.0 += 1;
         let new = k.caught_signals() & SigSet(SERVICE_SET & !state.1);
         state.1 |= new.without(SigSet::IGNORED_BY_DEFAULT).0;
-        each(new.0, |signal| set(signal, on_caught as *const () as u64));
+        catch(new);
     }
     me.gs.interrupt.store(0, SeqCst);
     let result = call();
@@ -37,6 +37,11 @@ pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -
         }
     }
     result
+}
+
+/// From now on these signals, which have handlers of the program's, are caught.
+pub(crate) fn catch(signals: SigSet) {
+    each(signals.0 & SERVICE_SET, |signal| set(signal, on_caught as *const () as u64));
 }
 
 /// Hands the caught signals to the kernel.

@@ -4,6 +4,7 @@
 //! image up are added to what the program gave. A file that the image cannot enter (`entrance`) gets nothing added and runs
 //! natively, or is refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
 
+use crate::base::clock::Clock;
 use crate::base::dispositions;
 use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
@@ -16,10 +17,10 @@ use arch::context::pending;
 use arch::user;
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
-use linux::Linux;
+use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
 
-/// The most bytes of one environment string that are looked at: a name and the image's path.
+/// The most bytes of the loader's list that are looked at: the image's path.
 const PREFIX_MAX: usize = 512;
 const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
 /// The most strings of an environment.
@@ -46,16 +47,15 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
     match entrance::look(handover, &File::of(call)) {
         Way::Around(obstacle) => natively(call, inherited, obstacle),
         Way::Unknown(error) | Way::Unseen(error) if required => error.to_ret(),
-        Way::In | Way::Unseen(_) => enter(handover, call, inherited, lent),
+        Way::In | Way::Unseen(_) => enter(handover, &Carrier::my_process().m.clock, call, inherited, lent),
         Way::Nowhere | Way::Unknown(_) => host(call, inherited),
     }
 }
 
 /// The new program is ours if the image can enter it.
-fn enter(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
+fn enter(handover: &Handover, clock: &Clock, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
     let envp_at = if call.nr == nr::EXECVE { 2 } else { 3 };
     let mut args = call.args;
-    let clock = &Carrier::my_process().m.clock;
     clock.keep();
     lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
     match environment(handover, &lent.options, args[envp_at]) {
@@ -132,14 +132,11 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
         if string == 0 {
             break;
         }
-        let mut start = [0u8; PREFIX_MAX];
-        let seen = read_prefix(string, &mut start);
-        let start = &start[..seen];
-        if start.starts_with(&handover.loader[..handover.loader.len() - 1]) {
+        if begins_with(string, &handover.loader[..handover.loader.len() - 1]) {
             own_loader = Some(string);
-        } else if start.starts_with(&handover.loader[..name]) {
+        } else if begins_with(string, &handover.loader[..name]) {
             other_loader = Some(string);
-        } else if start.starts_with(OPTIONS) {
+        } else if begins_with(string, OPTIONS) {
             own_options = Some(string);
         } else {
             pointers.push(string);
@@ -161,6 +158,12 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
     pointers.push(own_options.filter(|_| own_loader.is_some()).unwrap_or(options.as_ptr() as u64));
     pointers.push(0);
     Ok(Environment { pointers, _joined: joined })
+}
+
+/// Whether the string, of which no more is read than that takes, begins so. One that cannot be read does not.
+fn begins_with(string: u64, beginning: &[u8]) -> bool {
+    let mut byte = [0];
+    beginning.iter().zip(string..).all(|(&wanted, at)| user::read(at, &mut byte).is_ok() && byte[0] == wanted)
 }
 
 fn read_prefix(at: u64, to: &mut [u8]) -> usize {
@@ -265,6 +268,24 @@ pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mu
     os::set_timer_slack(slacks[0]);
     let carried = k.carried(from).by_child(slacks);
     with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, needed: 0 }, lent))
+}
+
+/// A forked child that has no kernel yet does, if the image can enter the program. If it comes back nothing has changed, but that
+/// a signal may have been caught ([`caught::hand_in`]): the child's kernel makes the call anew.
+pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call) {
+    let k = me.process();
+    if !matches!(entrance::look(&k.m.handover, &File::of(call)), Way::In) {
+        return;
+    }
+    let (mask, actions) = (from.kernel().blocked(), from.kernel().actions());
+    let carried = from.kernel().carried(k.config().cpus);
+    let inherited = Inherited { carried, ignored: actions.ignored(), needed: 0 };
+    Linux(k).hand_on_inherited_times(from);
+    caught::catch(actions.caught().without(mask));
+    me.gs.interrupt.store(0, SeqCst);
+    with_mask(me, mask.0, || enter(&k.m.handover, clock, call, &inherited, &mut Lent::default()));
+    me.gs.interrupt.store(0, SeqCst);
+    Linux(k).keep_times();
 }
 
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.

@@ -2,7 +2,8 @@
 //!
 //! Many children only exit, or execute a program soon. So `fork` gives a child no kernel: it goes on with a copy of its
 //! parent's context, on a copy of the block of its parent's carrier, which is marked [`UNBORN`]. The few calls that a child makes
-//! in order to begin and end are passed to the host ([`call`]). By any other trap it is born ([`be_born`]): then
+//! in order to begin and end, and to turn to its descriptors, are passed to the host ([`call`]). It executes a program by what was
+//! read for it before the fork ([`exec::by_unborn`]). By any other trap it is born ([`be_born`]): then
 //! it gets a kernel of its own, and the trap is handled by that. So it is after a few milliseconds, by a timer.
 //!
 //! Of its parent's memory it uses the context, the block and the signal stack, which nobody else wrote to at the time of the fork. It
@@ -17,8 +18,8 @@ use crate::base::os::{self, nr};
 use crate::carriers::alarms;
 use crate::carriers::carrier::{Carrier, KERNEL_STACK, UNBORN};
 use crate::process::{Host, found};
-use crate::services::alone;
 use crate::services::start::{begin, open};
+use crate::services::{alone, caught, exec};
 use abi::{CloneArgs, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
@@ -43,6 +44,12 @@ pub(crate) struct Birth {
     pub robust_list: u64,
 }
 
+impl Birth {
+    fn shares_descriptors(&self) -> bool {
+        self.args.flags & cf::FILES != 0
+    }
+}
+
 /// Goes on in a forked child, in the middle of the call: without a kernel if it can do so for a while.
 pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     let (k, t) = (me.process(), birth.thread);
@@ -59,6 +66,10 @@ pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     let waits = k.config().limits.is_empty() && !k.m.records.are_made();
     birth.timer = waits.then(|| alarms::make_one(alone::PATIENCE)).flatten().unwrap_or(-1);
     let (waits, open) = (birth.timer >= 0, birth.open);
+    // Its copy of the descriptor that only its parent knows. With CLONE_FILES it is the parent's own.
+    if let Some(fd) = k.personality.poller().filter(|_| !birth.shares_descriptors()) {
+        os::close(fd as i32);
+    }
     me.borrower.store(Box::into_raw(birth).cast(), Relaxed);
     if waits {
         // SAFETY: this carrier's own block.
@@ -82,7 +93,7 @@ pub(crate) fn born() -> &'static Carrier {
 pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
     // SAFETY: set before the block was marked, and the child has one host thread.
     let birth = unsafe { &mut *me.borrower.load(Relaxed).cast::<Birth>() };
-    let [a, b, ..] = call.args;
+    let [a, b, c, ..] = call.args;
     match call.nr {
         nr::EXIT | nr::EXIT_GROUP => os::exit_group(a as i32),
         nr::GETPID | nr::GETTID => Some(os::getpid() as isize),
@@ -94,8 +105,25 @@ pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
             }
             Some(result)
         }
+        // A kernel of its own would know no more of its descriptors than the host does.
+        nr::CLOSE | nr::DUP | nr::DUP2 | nr::DUP3 if !birth.shares_descriptors() => {
+            // SAFETY: the program's own call, on its behalf.
+            Some(unsafe { syscall!(call.nr, a, b, c) })
+        }
+        nr::EXECVE => {
+            exec::by_unborn(me, &birth.clock, &birth.inherited, call);
+            None
+        }
         _ => None,
     }
+}
+
+/// The child gets a kernel to answer a call that [`call`] has not.
+pub(crate) fn be_born_to_answer(old: &'static Carrier) -> &'static Carrier {
+    let me = be_born(old);
+    // What has come while an exec failed.
+    caught::hand_in(me);
+    me
 }
 
 /// The child gets a kernel, on whose first carrier the caller continues: that one's block. The thread is where it was.
@@ -114,10 +142,6 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     // The kernel is built on this kernel stack and moved several times before it is boxed.
     const { assert!(size_of::<Kernel<Host>>() <= KERNEL_STACK / 8) };
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };
-    // The copy of the parent's. With CLONE_FILES it is the parent's own.
-    if let Some(fd) = parent.personality.poller().filter(|_| args.flags & cf::FILES == 0) {
-        os::close(fd as i32);
-    }
     let k = found(new);
     k.m.records.begin_child(k.config(), &parent.m.records);
     let t = begin(k);

@@ -155,7 +155,7 @@ fn borrowed_call(context: *mut Context) -> *mut Context {
     let c = unsafe { &mut *context };
     if me.gs.borrowed == UNBORN {
         let Some(result) = unborn::call(me, &call) else {
-            let me = unborn::be_born(me);
+            let me = unborn::be_born_to_answer(me);
             return follow(me, me.process().trap(me.cpu(), Trap::Call(call)));
         };
         c.r[arch::context::reg::RAX] = result as u64;

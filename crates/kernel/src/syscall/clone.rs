@@ -1,9 +1,9 @@
 //! Threads begin and end: `clone(2)`, `clone3(2)`, `exit(2)`.
 
 use crate::cputime::TimeLimit;
-use crate::machine::{Call, Event, Machine};
+use crate::machine::{Call, Event, Machine, Times};
 use crate::trap::{Out, Process};
-use crate::{Kernel, ThreadIdx};
+use crate::{Carried, Kernel, ThreadIdx};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use ids::{CpuId, Nice};
 use sched::Attr;
@@ -308,4 +308,29 @@ pub struct Inheritance {
     time_limits: [time::cpu::limit::Rlimit; 2],
     group: u32,
     shares: u64,
+}
+
+/// A child that executes a program before it has a kernel hands this on.
+impl Inheritance {
+    /// The state of its thread, in a process with so many CPUs.
+    pub fn carried(&self, cpus: usize) -> Carried {
+        let affinity = (self.affinity != ids::CpuMask::first(cpus)).then(|| self.affinity.clone());
+        Carried::by_new_child(self.attr, affinity, self.timer_slack)
+    }
+
+    /// The signals that it blocks.
+    pub fn blocked(&self) -> abi::SigSet {
+        self.signals.blocked()
+    }
+
+    /// Its actions.
+    pub fn actions(&self) -> &signal::Dispositions {
+        self.process.actions()
+    }
+
+    /// Its limits. It has no timers.
+    pub fn times(&self) -> Times {
+        let [limit, rttime] = self.time_limits;
+        Times { usage: time::cpu::Usage::default(), limit, rttime, itimers: None }
+    }
 }
