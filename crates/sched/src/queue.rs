@@ -4,7 +4,7 @@ use crate::Scheduler;
 use crate::cpu::{Cpu, Idle, RtLatency, RunQueue};
 use crate::deadline;
 use crate::entity::{Class, Entity};
-use crate::fair::{FairQueue, Placement};
+use crate::fair::Placement;
 use crate::planted::Fault;
 use crate::rank::Rank;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
@@ -58,7 +58,9 @@ impl<'a> Held<'a> {
     pub(crate) fn account_fair(&mut self, e: &Entity, now: Nanos) {
         let delta = self.rq.elapsed(now);
         if delta != 0 {
-            self.account_span(e, delta, now, FairQueue::charge);
+            self.count_span(e, delta);
+            self.rq.fair.charge(e, delta);
+            self.rq.server.charge(delta, now);
         }
     }
 
@@ -66,17 +68,19 @@ impl<'a> Held<'a> {
     #[inline(always)]
     pub(crate) fn account_and_give_way(&mut self, e: &Entity, now: Nanos) {
         let delta = self.rq.elapsed(now);
-        self.account_span(e, delta, now, FairQueue::charge_and_give_way);
+        self.count_span(e, delta);
+        self.rq.fair.charge_and_give_way(e, delta);
+        self.rq.server.charge(delta, now);
     }
 
+    // The fair queue's part is named by each caller: a method that is handed over as a value is a call, as LLVM makes a
+    // function of it (`FnOnce::call_once`), whatever the method says of inlining.
     #[inline(always)]
-    fn account_span(&mut self, e: &Entity, delta: u64, now: Nanos, charge: impl FnOnce(&mut FairQueue, &Entity, u64)) {
+    fn count_span(&mut self, e: &Entity, delta: u64) {
         e.runtime.add(delta);
         if self.s.table.plants(Fault::ChargeTwice) && delta.is_multiple_of(2) {
             self.rq.fair.charge(e, delta);
         }
-        charge(&mut self.rq.fair, e, delta);
-        self.rq.server.charge(delta, now);
     }
 
     #[inline(never)]

@@ -212,12 +212,12 @@ impl Machine for Host {
             Resume::Call(_) if crate::carriers::planted::never_restarts() => Resume::Result(Errno::EINTR.to_ret()),
             how => how,
         };
-        self.with_context(t, |c| match how {
-            Resume::Result(value) => c.r[reg::RAX] = value as u64,
-            // The thread goes to the common entry once more, as if the site had jumped there.
-            Resume::Call(instead) => self.restart(c, instead),
-            Resume::Registers(r) => self.replace_registers(c, r),
-        });
+        match how {
+            // One store: `how` shall not pass through memory for it.
+            Resume::Result(value) => self.with_context(t, |c| c.r[reg::RAX] = value as u64),
+            Resume::Call(instead) => self.set_call(t, instead),
+            Resume::Registers(r) => self.set_registers(t, r),
+        }
     }
 
     fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64 {
@@ -373,6 +373,17 @@ impl Host {
         if !self.service.watches.load(Relaxed) && Carrier::my_process().sched.queued(cpu) > 0 {
             self.service.watch();
         }
+    }
+
+    /// The thread goes to the common entry once more, as if the site had jumped there.
+    #[inline(never)]
+    fn set_call(&self, t: ThreadIdx, instead: Option<usize>) {
+        self.with_context(t, |c| self.restart(c, instead));
+    }
+
+    #[inline(never)]
+    fn set_registers(&self, t: ThreadIdx, registers: &Registers) {
+        self.with_context(t, |c| self.replace_registers(c, registers));
     }
 
     /// Saves the thread's state that is still in this carrier's registers, for another carrier to continue with.
