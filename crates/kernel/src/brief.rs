@@ -68,7 +68,10 @@ impl<M: Machine> Kernel<M> {
     pub fn conclude(&self, cpu: CpuId, call: &Call, chosen: Option<Chosen>) -> Next {
         match chosen {
             Some(chosen) => self.decide(cpu, chosen),
-            None => self.call_other(cpu, call),
+            None => match self.here(cpu).call_other(call) {
+                Ok(chosen) => self.decide(cpu, chosen),
+                Err(next) => next,
+            },
         }
     }
 
@@ -122,13 +125,26 @@ impl<'k, M: Machine> Here<'k, M> {
         self.sched.current().expect("a trap from a thread, but the CPU is idle")
     }
 
-    /// The current thread makes a system call. `None`: nothing has been done yet, and [`Kernel::call_other`] answers it.
+    /// The current thread makes a system call. `None`: nothing has been done yet, and [`Here::call_other`] answers it.
     #[inline(always)]
     pub fn call(self, call: &Call) -> Option<Chosen> {
         match call.nr {
             abi::nr::SCHED_YIELD => Some(self.sched_yield()),
             abi::nr::FUTEX => self.futex(call),
             _ => None,
+        }
+    }
+
+    /// A system call that [`Here::call`] leaves. If it has its result, which is the rule, the choice stays in registers.
+    ///
+    /// # Errors
+    /// The decision if it has none yet.
+    #[inline(always)]
+    pub fn call_other(self, call: &Call) -> Result<Chosen, Next> {
+        let t = self.current();
+        match self.k.syscall(self.id, t, call) {
+            Out::Done(result) => Ok(self.done(t, result).unwrap_or(Chosen::GiveUp(t))),
+            out => Err(self.k.after_call(self.id, t, call.nr, out)),
         }
     }
 

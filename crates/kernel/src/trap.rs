@@ -151,21 +151,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A system call that [`Here::call`](crate::Here::call) leaves.
-    #[inline(always)]
-    pub fn call_other(&self, cpu: CpuId, call: &Call) -> Next {
-        let t = self.current(cpu);
-        let out = self.syscall(cpu, t, call);
-        self.after_call(cpu, t, call.nr, out)
-    }
-
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn after_call(&self, cpu: CpuId, t: ThreadIdx, nr: usize, out: Out) -> Next {
         match out {
-            Out::Done(result) => match self.here(cpu).done(t, result) {
-                Some(chosen) => self.decide(cpu, chosen),
-                None => self.give_up(cpu, t, Prev::Preempted),
-            },
+            Out::Done(result) => self.decide(cpu, self.here(cpu).done(t, result).unwrap_or(Chosen::GiveUp(t))),
             Out::Blocked => self.block(cpu, t),
             Out::Yield(result) => {
                 self.set_result(t, result);

@@ -69,10 +69,14 @@ fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
 #[inline(always)]
 fn call_of(context: *const Context) -> Call {
     use arch::context::reg;
+    let nr = word_of(context, reg::RAX) as usize;
+    Call { nr, args: [reg::RDI, reg::RSI, reg::RDX, reg::R10, reg::R8, reg::R9].map(|at| word_of(context, at)) }
+}
+
+#[inline(always)]
+fn word_of(context: *const Context, register: usize) -> u64 {
     // SAFETY: the entry filled it for this carrier.
-    let word = |register: usize| unsafe { (&raw const (*context).r[register]).read_volatile() };
-    let args = [reg::RDI, reg::RSI, reg::RDX, reg::R10, reg::R8, reg::R9].map(word);
-    Call { nr: word(reg::RAX) as usize, args }
+    unsafe { (&raw const (*context).r[register]).read_volatile() }
 }
 
 /// A system call that the kernel nearly always answers in registers: the entry has told which, so that only its part of
@@ -96,9 +100,13 @@ extern "C" fn on_yield(context: *mut Context) -> ! {
     on_call(context, || Call { nr: entry::SCHED_YIELD, args: [0; 6] })
 }
 
-/// `futex(2)`.
+/// `futex(2)`: the operations that are answered at once have four arguments.
 extern "C" fn on_futex(context: *mut Context) -> ! {
-    on_call(context, || Call { nr: entry::FUTEX, ..call_of(context) })
+    use arch::context::reg;
+    on_call(context, || {
+        let [addr, op, value, timeout] = [reg::RDI, reg::RSI, reg::RDX, reg::R10].map(|at| word_of(context, at));
+        Call { nr: entry::FUTEX, args: [addr, op, value, timeout, 0, 0] }
+    })
 }
 
 /// `futex(2)` while there are borrowers, which wait for words of ours at the host.
@@ -126,8 +134,14 @@ extern "C" fn on_other(context: *mut Context) -> ! {
         unsafe { (*context).r[arch::context::reg::RAX] = result as u64 };
         leave(context);
     }
+    let next = here.call_other(&call);
     let me = Carrier::me();
-    leave(follow(me, me.process().call_other(me.cpu(), &call)))
+    leave(match next {
+        Ok(Chosen::Run(t)) if !me.process().m.service.is_alone() => load(me, t),
+        Ok(Chosen::Run(t)) => follow_slow(me, Next::Run(t)),
+        Ok(chosen) => follow_long(context, Some(chosen)),
+        Err(next) => follow_slow(me, next),
+    })
 }
 
 /// Any call, all of whose state the handler of a host signal has put into the context.

@@ -58,10 +58,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn read_clone_args(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
-        if size > CloneArgs::SIZE {
-            return self.read_long_clone_args(addr, size);
+        match size {
+            CloneArgs::SIZE => Ok(crate::machine::get(&self.m, addr)?),
+            0..CloneArgs::SIZE => self.read_clone_args_within::<{ CloneArgs::SIZE }>(addr, size),
+            _ => self.read_long_clone_args(addr, size),
         }
-        self.read_clone_args_within::<{ CloneArgs::SIZE }>(addr, size)
     }
 
     /// Reads arguments that are longer than ours, from a program that knows a newer kernel. Outlined, because clearing
