@@ -26,6 +26,9 @@ assembly=$(objdump --disassemble --no-show-raw-insn --wide "$image")
 
 check "needs no other library" "$(grep NEEDED <<<"$dynamic" || true)"
 check "has no text relocations" "$(grep TEXTREL <<<"$dynamic" || true)"
+relocations=$(readelf --wide --relocs "$image" | grep -o 'R_X86_64_[A-Z0-9_]*' || true)
+check "relocates itself: needs no symbol" "$(grep -v '^R_X86_64_RELATIVE$' <<<"$relocations" || true)"
+check "has an entry point" "$(readelf --file-header "$image" | grep -E 'Entry point address: +0x0$' || true)"
 check "exports the auditing interface only" "$(grep -v ' T la_[a-z0-9_]*$' <<<"$symbols" || true)"
 for symbol in la_version la_objopen la_activity la_preinit; do
     check "exports $symbol" "$(grep -q " T $symbol\$" <<<"$symbols" || echo "missing")"

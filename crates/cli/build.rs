@@ -141,6 +141,8 @@ fn build(wrapper: &Path, target_dir: &Path) -> PathBuf {
         "-Clink-arg=-Wl,-z,start-stop-visibility=hidden",
         "-Clink-arg=-Wl,-z,now",
         "-Clink-arg=-Wl,-Bsymbolic",
+        // Where a program begins that the image loads itself.
+        "-Clink-arg=-Wl,-e,entresol_start",
         "-Clink-arg=-Wl,-soname,libentresol.so",
     ]);
     cargo.arg("-Clink-arg=-Wl,--build-id");

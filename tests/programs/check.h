@@ -28,6 +28,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* musl has no names for errors and signals, but sentences. */
+#ifndef __GLIBC__
+#define strerrorname_np strerror
+#define sigabbrev_np strsignal
+#endif
+
 struct check_case {
   const char *name;
   void (*body)(void);

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::directives::Directives;
+use crate::form::Form;
 use crate::places;
 
 /// What every program is compiled with. No reordering: the cases of a file run in the order of the text.
@@ -21,11 +22,11 @@ pub struct Compiled {
     pub library: Option<PathBuf>,
 }
 
-/// Compiles `source` as its directives say, unless that was done before.
+/// Compiles `source` as its directives say and linked in this way, unless that was done before.
 ///
 /// # Errors
 /// The compiler's own words.
-pub fn compile(source: &Path, directives: &Directives) -> Result<Compiled, String> {
+pub fn compile(source: &Path, directives: &Directives, form: Form) -> Result<Compiled, String> {
     // One lock a source, so that the many cases of a file wait for one compilation.
     type Locks = Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>;
     static LOCKS: OnceLock<Locks> = OnceLock::new();
@@ -38,17 +39,18 @@ pub fn compile(source: &Path, directives: &Directives) -> Result<Compiled, Strin
     let library = match &directives.shared {
         Some(name) => {
             let flags = [&["-shared".to_owned(), "-fPIC".to_owned()], &directives.flags[..]].concat();
-            Some(build(&source.with_file_name(name), ".so", &flags, &[])?)
+            Some(build(&source.with_file_name(name), ".so", &flags, &[], Form::Dynamic)?)
         }
         None => None,
     };
-    Ok(Compiled { program: build(source, "", &directives.flags, &directives.libs)?, library })
+    Ok(Compiled { program: build(source, "", &directives.flags, &directives.libs, form)?, library })
 }
 
-fn build(source: &Path, suffix: &str, flags: &[String], libs: &[String]) -> Result<PathBuf, String> {
-    let compiler = if source.extension().is_some_and(|extension| extension == "cc") { "c++" } else { "cc" };
+fn build(source: &Path, suffix: &str, flags: &[String], libs: &[String], form: Form) -> Result<PathBuf, String> {
+    let usual = if source.extension().is_some_and(|extension| extension == "cc") { "c++" } else { "cc" };
+    let compiler = form.compiler().unwrap_or(usual);
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
-    let hash = content_hash(source, flags, libs)?;
+    let hash = content_hash(source, flags, libs, form)?;
     let target = places::build_dir().join(format!("{stem}-{hash:016x}{suffix}"));
     if target.exists() {
         return Ok(target);
@@ -56,6 +58,7 @@ fn build(source: &Path, suffix: &str, flags: &[String], libs: &[String]) -> Resu
     let part = target.with_extension("part");
     let answer = Command::new(compiler)
         .args(COMMON_FLAGS)
+        .args(form.flag())
         .args(flags)
         .arg("-I")
         .arg(places::programs())
@@ -73,9 +76,9 @@ fn build(source: &Path, suffix: &str, flags: &[String], libs: &[String]) -> Resu
 }
 
 /// Covers the source, every header of the corpus (few and small) and the flags.
-fn content_hash(source: &Path, flags: &[String], libs: &[String]) -> Result<u64, String> {
+fn content_hash(source: &Path, flags: &[String], libs: &[String], form: Form) -> Result<u64, String> {
     let mut hasher = DefaultHasher::new();
-    (COMMON_FLAGS, flags, libs).hash(&mut hasher);
+    (COMMON_FLAGS, flags, libs, form).hash(&mut hasher);
     let mut inputs = headers(&places::programs())?;
     inputs.push(source.to_owned());
     for input in inputs {

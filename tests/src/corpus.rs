@@ -3,7 +3,7 @@
 //! A file with `CASE`s becomes one test for each of them (`futex/wake_op::add`), and one for the whole file on
 //! a single CPU and on four CPUs with a fast tick (`futex/wake_op@1`, `futex/wake_op@4`): cases share a process
 //! there, and what one leaves behind meets the next. With the directive `engines` it is run whole with each way of waiting for
-//! descriptors, too (`descriptors/readers@threads`), with `hardened` on hosts that are so (`signals/handlers@mdwe`). A file without cases is run whole in all three ways.
+//! descriptors, too (`descriptors/readers@threads`), with `hardened` on hosts that are so (`signals/handlers@mdwe`), with `forms` linked otherwise (`threads/mutex@static`). A file without cases is run whole in all three ways.
 //!
 //! `ENTRESOL_CORPUS=whole` runs every file whole in all three ways and no case by itself: all that is compared, in a third of the
 //! time, but a difference is told of the file and not of the case.
@@ -15,6 +15,7 @@ use libtest_mimic::Trial;
 
 use crate::compile::compile;
 use crate::directives::Directives;
+use crate::form::Form;
 use crate::hardened::Hardening;
 use crate::outcome::{Outcome, compare};
 use crate::places;
@@ -29,10 +30,11 @@ struct Way {
     name: &'static str,
     options: &'static [&'static str],
     hardening: Option<Hardening>,
+    form: Form,
 }
 
 const fn way(name: &'static str, options: &'static [&'static str]) -> Way {
-    Way { name, options, hardening: None }
+    Way { name, options, hardening: None, form: Form::Dynamic }
 }
 
 const DEFAULT: Way = way("", &[]);
@@ -111,6 +113,7 @@ impl Program {
         if self.directives.hardened {
             ways.extend([MDWE, SECCOMP]);
         }
+        ways.extend(self.directives.forms.iter().map(|&form| Way { form, ..way(form.suffix(), &["--cpus", "4"]) }));
         for way in ways {
             trials.push(self.trial(format!("{}{}", self.name, way.name), None, way));
         }
@@ -120,6 +123,7 @@ impl Program {
     fn trial(&self, name: String, case: Option<String>, way: Way) -> Trial {
         let mut needs = self.directives.needs.clone();
         needs.extend((self.directives.privileged || self.directives.root).then_some(Requirement::Root));
+        needs.extend(way.form.needs());
         needs.extend((way.hardening == Some(Hardening::Mdwe)).then_some(Requirement::Linux(6, 3)));
         if self.source.extension().is_some_and(|extension| extension == "cc") {
             needs.push(Requirement::package("g++", "c++"));
@@ -131,11 +135,12 @@ impl Program {
 
     /// Runs the program both ways and compares.
     fn check(&self, case: Option<String>, way: Way) -> Result<(), String> {
-        let compiled = compile(&self.source, &self.directives)?;
+        let form = if way.form == Form::Dynamic { Form::wanted()? } else { way.form };
+        let compiled = compile(&self.source, &self.directives, form)?;
         let mut run = Run::new(compiled.program).args(case).timeout(self.directives.timeout);
         run.hardening = way.hardening.or(Hardening::wanted()?);
         run.env.extend(compiled.library.map(|library| ("LIBRARY".into(), library.into())));
-        let shared = run.args.is_empty() && way.hardening.is_none();
+        let shared = run.args.is_empty() && way.hardening.is_none() && way.form == Form::Dynamic;
         let native = if shared { self.native.get_or_init(|| run.natively()).clone()? } else { run.natively()? };
         if !self.directives.any_status && !native.succeeded() {
             return Err(format!("fails natively: {}", native.describe()));

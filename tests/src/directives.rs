@@ -13,6 +13,7 @@
 //! | `//@ stderr: ignore` | holds addresses or process ids |
 //! | `//@ cpus: default` | not run again with other numbers of CPUs |
 //! | `//@ engines` | run again with each way of waiting for descriptors (`--io`) |
+//! | `//@ forms: static musl` | run again, whole, linked in these ways (`form.rs`) |
 //! | `//@ hardened` | run again on hosts that make no memory executable that was writable (`hardened.rs`) |
 //! | `//@ alone` | runs while no other test does |
 //! | `//@ seconds: 120` | the longest time it may take |
@@ -21,6 +22,7 @@
 
 use std::time::Duration;
 
+use crate::form::Form;
 use crate::requirement::Requirement;
 
 /// How a program is built, run and compared.
@@ -48,6 +50,8 @@ pub struct Directives {
     pub default_cpus_only: bool,
     /// Run with each `--io`, too.
     pub engines: bool,
+    /// Run when linked in these ways, too.
+    pub forms: Vec<Form>,
     /// Run on hardened hosts, too.
     pub hardened: bool,
     /// No other test at the same time.
@@ -74,6 +78,7 @@ impl Default for Directives {
             compare_stderr: true,
             default_cpus_only: false,
             engines: false,
+            forms: Vec::new(),
             hardened: false,
             alone: false,
             table: false,
@@ -111,6 +116,10 @@ impl Directives {
             ("status", "any") => self.any_status = true,
             ("stderr", "ignore") => self.compare_stderr = false,
             ("cpus", "default") => self.default_cpus_only = true,
+            ("forms", _) => {
+                let forms: Result<Vec<Form>, String> = value.split_whitespace().map(Form::parse).collect();
+                self.forms.extend(forms?);
+            }
             ("engines", "") => self.engines = true,
             ("hardened", "") => self.hardened = true,
             ("alone", "") => self.alone = true,

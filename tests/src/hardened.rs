@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::compile::compile;
 use crate::directives::Directives;
+use crate::form::Form;
 use crate::places;
 
 /// What makes a host so hard.
@@ -46,7 +47,7 @@ impl Hardening {
     pub fn launcher(self) -> Result<Command, String> {
         let source = places::programs().join("hardened/launcher.c");
         let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
-        let launcher: PathBuf = compile(&source, &Directives::parse(&text)?)?.program;
+        let launcher: PathBuf = compile(&source, &Directives::parse(&text)?, Form::Dynamic)?.program;
         let mut command = Command::new(launcher);
         command.arg(self.name());
         Ok(command)

@@ -28,6 +28,7 @@ pub mod compile;
 pub mod corpus;
 pub mod directives;
 pub mod entresol;
+pub mod form;
 pub mod hang;
 pub mod hardened;
 mod known;

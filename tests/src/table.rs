@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libtest_mimic::Trial;
 
 use crate::compile::compile;
+use crate::form::Form;
 use crate::run::Run;
 use crate::trial::{Conditions, trial};
 use crate::{corpus, outcome::Outcome};
@@ -24,7 +25,7 @@ fn print() -> Result<(), String> {
     let mut table = Table::default();
     for (source, directives) in corpus::sources()? {
         if directives.table {
-            let outcome = Run::new(compile(&source, &directives)?.program).natively()?;
+            let outcome = Run::new(compile(&source, &directives, Form::Dynamic)?.program).natively()?;
             if !outcome.succeeded() {
                 return Err(format!("{}: {}", source.display(), outcome.describe()));
             }

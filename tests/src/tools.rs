@@ -10,6 +10,7 @@ use libtest_mimic::Trial;
 
 use crate::compile::compile;
 use crate::directives::Directives;
+use crate::form::Form;
 use crate::outcome::compare;
 use crate::requirement::Requirement;
 use crate::run::{Run, public};
@@ -220,7 +221,7 @@ fn rt_migrate(cpus: u32) -> Result<(), String> {
 fn cyclictest() -> Result<(), String> {
     let spinners = places::programs().join("sched/spinners.c");
     let directives = Directives { flags: vec!["-fPIC".to_owned(), "-shared".to_owned()], ..Directives::default() };
-    let library = compile(&spinners, &directives)?.program;
+    let library = compile(&spinners, &directives, Form::Dynamic)?.program;
     measure_cyclictest("idle", Run::new("/usr/bin/cyclictest"))?;
     let preload = format!("LD_PRELOAD={}", public(&library)?.display());
     measure_cyclictest("beside two spinning threads", Run::new("/usr/bin/env").args([&preload, "/usr/bin/cyclictest"]))

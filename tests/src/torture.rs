@@ -8,6 +8,7 @@ use libtest_mimic::Trial;
 
 use crate::compile::compile;
 use crate::directives::Directives;
+use crate::form::Form;
 use crate::places;
 use crate::run::Run;
 use crate::trial::{Conditions, trial};
@@ -35,7 +36,7 @@ fn torture(cpus: &str) -> Result<(), String> {
     };
     let source = places::programs().join("torture/torture.c");
     let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
-    let program = compile(&source, &Directives::parse(&text)?)?.program;
+    let program = compile(&source, &Directives::parse(&text)?, Form::Dynamic)?.program;
     let seed = u64::from(std::process::id());
     let outcome = Run::new(program)
         .args([seconds, THREADS, seed].map(|number| number.to_string()))

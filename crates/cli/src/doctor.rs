@@ -7,6 +7,7 @@ use std::path::Path;
 use std::ptr;
 
 use crate::{install, program, unentered};
+use patch::program::Door;
 use tool::style::{BAD, GOOD, NOTE};
 use tool::{machine, resolve};
 
@@ -233,7 +234,11 @@ fn examine_program(name: &OsStr) -> Vec<Finding> {
     let mut findings = vec![Good(if found.by_shell {
         format!("{} has no known form, so it is run by /bin/sh, which Entresol can enter", path.display())
     } else if found.binary == path {
-        format!("{} is a dynamically linked 64-bit program, which Entresol can enter", path.display())
+        let how = match found.door {
+            Door::Linker => "loaded by glibc's dynamic linker",
+            Door::Image => "loaded by Entresol itself",
+        };
+        format!("{} is a 64-bit program, which Entresol can enter: it is {how}", path.display())
     } else {
         format!("{} is run by {}, which Entresol can enter", path.display(), found.binary.display())
     })];

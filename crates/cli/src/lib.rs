@@ -29,6 +29,7 @@ pub mod inherited;
 pub mod install;
 pub mod later;
 pub mod limits;
+pub mod load;
 pub mod mount;
 pub mod plans;
 pub mod profile;

@@ -4,45 +4,25 @@
 //! [`Obstacle`] is a sentence that says what to do. The rule itself is [`patch::program`], by which `execve` inside
 //! decides, too.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use patch::program::{self, HEAD_LEN, Reason, SCRIPT_DEPTH_MAX, set_id_mark};
+use patch::program::{self, Door, HEAD_LEN, Reason, SCRIPT_DEPTH_MAX, set_id_mark};
 use thiserror::Error;
 
 /// Why the image cannot enter a program.
 #[derive(Debug, Error)]
 pub enum Obstacle {
-    /// No PT_INTERP.
-    #[error(
-        "{} is statically linked: it loads no library, so Entresol has no way in. Use a dynamically linked build of it",
-        .0.display()
-    )]
-    Static(PathBuf),
     /// ELFCLASS32.
     #[error("{} is a 32-bit program, and Entresol knows 64-bit ones only. Use a 64-bit build of it", .0.display())]
     ThirtyTwoBit(PathBuf),
     /// Not for x86-64.
     #[error("{} is made for another processor than x86-64", .0.display())]
     OtherProcessor(PathBuf),
-    /// The file's interpreter is musl's.
-    #[error(
-        "{} is linked with the musl C library, which cannot load Entresol. Use a build of it that is linked with glibc",
-        .0.display()
-    )]
-    Musl(PathBuf),
-    /// An interpreter that we do not know.
-    #[error("{} is loaded by {loader}, which is not glibc's dynamic linker", path.display())]
-    OtherLoader {
-        /// The program.
-        path: PathBuf,
-        /// The file's PT_INTERP.
-        loader: String,
-    },
     /// Built by the Go compiler.
     #[error(
         "{} is a Go program: Go's runtime schedules threads of its own without glibc and gains nothing here. Run it \
@@ -103,11 +83,8 @@ impl Obstacle {
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         Some(match self {
-            Self::Static(_) => Reason::Static,
             Self::ThirtyTwoBit(_) => Reason::ThirtyTwoBit,
             Self::OtherProcessor(_) => Reason::OtherProcessor,
-            Self::Musl(_) => Reason::Musl,
-            Self::OtherLoader { .. } => Reason::OtherLoader,
             Self::Go(_) => Reason::Go,
             Self::Privileged { .. } => Reason::Privileged,
             Self::Secure(_) => Reason::Secure,
@@ -118,7 +95,7 @@ impl Obstacle {
 }
 
 /// Facts about a program that the image can enter.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Program {
     /// The ELF file that execve loads in the end: the interpreter, for a script.
     pub binary: PathBuf,
@@ -126,31 +103,46 @@ pub struct Program {
     pub by_shell: bool,
     /// Part of its text is writable at start, or it needs text relocations.
     pub writable_text: bool,
+    /// How the image enters it.
+    pub door: Door,
+    /// That file, as it was looked at.
+    pub file: File,
+    /// The words by which Linux replaces the first one of the command, for a script: its interpreter, that one's argument, the
+    /// script. Empty for a program.
+    pub words: Vec<OsString>,
 }
 
 /// The kind of a file, by its first bytes.
 enum Content {
     Elf,
-    Script(PathBuf),
+    Script(PathBuf, Option<OsString>),
     Other,
 }
 
 /// Looks at the file, and for a script at its interpreter.
 pub fn inspect(path: &Path) -> Result<Program, Obstacle> {
     let mut binary = path.to_owned();
-    let mut by_shell = false;
+    let (mut by_shell, mut words) = (false, vec![]);
     for _ in 0..=SCRIPT_DEPTH_MAX {
         match content(&binary).map_err(|why| Obstacle::Unreadable { path: binary.clone(), why })? {
             Content::Elf => {
-                let writable_text = inspect_elf(&binary)?;
-                return Ok(Program { binary, by_shell, writable_text });
+                let (file, program::Program { door, writable_text }) = inspect_elf(&binary)?;
+                return Ok(Program { binary, by_shell, writable_text, door, file, words });
             }
-            Content::Script(interpreter) if !interpreter.exists() => {
+            Content::Script(interpreter, _) if !interpreter.exists() => {
                 return Err(Obstacle::NoInterpreter { script: binary, interpreter });
             }
-            Content::Script(interpreter) => binary = interpreter,
+            Content::Script(interpreter, argument) => {
+                if words.is_empty() {
+                    words.push(binary.into_os_string());
+                }
+                let interpreted = [interpreter.clone().into_os_string()].into_iter().chain(argument);
+                words.splice(..0, interpreted);
+                binary = interpreter;
+            }
             Content::Other => {
                 by_shell = true;
+                words = vec!["/bin/sh".into(), binary.into_os_string()];
                 binary = "/bin/sh".into();
             }
         }
@@ -163,13 +155,15 @@ fn content(path: &Path) -> io::Result<Content> {
     File::open(path)?.take(HEAD_LEN as u64).read_to_end(&mut head)?;
     Ok(match program::content(&head) {
         program::Content::Elf => Content::Elf,
-        program::Content::Script(interpreter) => Content::Script(OsStr::from_bytes(interpreter).into()),
+        program::Content::Script(interpreter, argument) => {
+            let argument = argument.map(|bytes| OsStr::from_bytes(bytes).into());
+            Content::Script(OsStr::from_bytes(interpreter).into(), argument)
+        }
         program::Content::Other => Content::Other,
     })
 }
 
-/// Answers whether the program's text is writable at start.
-fn inspect_elf(path: &Path) -> Result<bool, Obstacle> {
+fn inspect_elf(path: &Path) -> Result<(File, program::Program), Obstacle> {
     let unreadable = |why| Obstacle::Unreadable { path: path.to_owned(), why };
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
@@ -184,7 +178,7 @@ fn inspect_elf(path: &Path) -> Result<bool, Obstacle> {
     if let Some(why) = failure {
         return Err(unreadable(why));
     }
-    let writable_text = inspected.map_err(|why| Obstacle::of(path, why))?;
+    let inspected = inspected.map_err(|why| Obstacle::of(path, why))?;
     // SAFETY: these calls read the process's own state.
     let (user, group) = unsafe { ([libc::getuid(), libc::geteuid()], [libc::getgid(), libc::getegid()]) };
     if program::is_secure(user, group) {
@@ -193,7 +187,7 @@ fn inspect_elf(path: &Path) -> Result<bool, Obstacle> {
     if let Some(what) = gained_privilege(path, &metadata) {
         return Err(Obstacle::Privileged { path: path.to_owned(), what });
     }
-    Ok(writable_text)
+    Ok((file, inspected))
 }
 
 /// As many bytes as the file has there.
@@ -216,14 +210,9 @@ impl Obstacle {
     fn of(path: &Path, why: program::Obstacle) -> Self {
         let path = path.to_owned();
         match why {
-            program::Obstacle::Static => Self::Static(path),
             program::Obstacle::ThirtyTwoBit => Self::ThirtyTwoBit(path),
             program::Obstacle::OtherProcessor => Self::OtherProcessor(path),
-            program::Obstacle::Musl => Self::Musl(path),
             program::Obstacle::Go => Self::Go(path),
-            program::Obstacle::OtherLoader(loader) => {
-                Self::OtherLoader { path, loader: String::from_utf8_lossy(&loader).into_owned() }
-            }
             program::Obstacle::Malformed(why) => Self::Malformed { path, why },
         }
     }
@@ -273,7 +262,8 @@ mod tests {
     #[test]
     fn accepts_what_glibc_loads() {
         let program = inspect("/bin/true".as_ref()).unwrap();
-        assert_eq!(program, Program { binary: "/bin/true".into(), by_shell: false, writable_text: false });
+        assert_eq!((program.binary.as_path(), program.door), ("/bin/true".as_ref(), Door::Linker));
+        assert!(!program.by_shell && !program.writable_text && program.words.is_empty());
     }
 
     #[test]
@@ -290,7 +280,9 @@ mod tests {
     #[test]
     fn a_script_is_what_its_interpreter_is() {
         let program = inspected(b"#! /bin/sh -e\necho\n").unwrap();
-        assert_eq!(program, Program { binary: "/bin/sh".into(), by_shell: false, writable_text: false });
+        assert_eq!((program.binary.as_path(), program.by_shell), ("/bin/sh".as_ref(), false));
+        assert_eq!(program.words[..2], ["/bin/sh", "-e"]);
+        assert!(program.words[2].to_string_lossy().ends_with("/program"));
         assert!(inspected(b"echo no first line\n").unwrap().by_shell);
         assert!(matches!(inspected(b"#!/does/not/exist\n"), Err(Obstacle::NoInterpreter { .. })));
     }

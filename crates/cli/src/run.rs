@@ -1,7 +1,8 @@
 //! `entresol run`: becomes the program.
 
-use std::ffi::{CString, OsString, c_char};
+use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use thiserror::Error;
@@ -9,7 +10,8 @@ use thiserror::Error;
 use crate::args::{Fallback, RunArguments};
 use crate::install::InstallError;
 use crate::program::Obstacle;
-use crate::{STATUS_REFUSED, environment, inherited, install, limits, plans, program, trace};
+use crate::{STATUS_REFUSED, environment, inherited, install, limits, load, plans, program, trace};
+use patch::program::Door;
 use tool::machine::Lack;
 use tool::resolve::{ResolveError, resolve};
 use tool::{machine, style};
@@ -100,8 +102,17 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     // Inside Entresol the same is done: the image around us reads the new options at execve.
     let own_path = std::env::current_exe().ok();
     let options = environment::options(request, quota.map(|quota| quota.cpus()), &limits, &image, own_path.as_deref());
-    let entries = environment::with_image(environment::current(), request.enter, &image, &options);
-    become_program(&path, program.by_shell, &request.command, &entries)
+    let with_image = |options: &[u8]| environment::with_image(environment::current(), request.enter, &image, options);
+    match program.door {
+        Door::Linker => become_program(&path, program.by_shell, &request.command, &with_image(&options)),
+        Door::Image => {
+            let executed = if program.by_shell { Path::new("/bin/sh") } else { &path };
+            let mut entries = with_image(&[&options, load::options(&program, executed).as_bytes()].concat());
+            entries.push(load::file(executed));
+            load::hand_on(&program);
+            execute_file(&image, &path, &load::arguments(&program, &request.command), &entries)
+        }
+    }
 }
 
 fn execute_natively(request: &RunArguments) -> Result<Never, RunError> {
@@ -119,13 +130,18 @@ fn become_program(path: &Path, by_shell: bool, command: &[OsString], entries: &[
         loaded = c"/bin/sh".to_owned();
         arguments.splice(..1, [loaded.clone(), file]);
     }
-    let arguments = pointers(&arguments);
-    let entries = pointers(entries);
+    execute_file(Path::new(OsStr::from_bytes(loaded.to_bytes())), path, &arguments, entries)
+}
+
+/// Calls execve; `asked` is the program for which that is done.
+fn execute_file(file: &Path, asked: &Path, arguments: &[CString], entries: &[CString]) -> Result<Never, RunError> {
+    let file = environment::c_string(file.as_os_str());
+    let (arguments, entries) = (pointers(arguments), pointers(entries));
     inherited::close_streams();
     // SAFETY: all are strings that end with a zero byte, in arrays that end with null.
-    unsafe { libc::execve(loaded.as_ptr(), arguments.as_ptr(), entries.as_ptr()) };
+    unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), entries.as_ptr()) };
     let why = io::Error::last_os_error();
-    Err(RunError::Execute { program: path.display().to_string(), why })
+    Err(RunError::Execute { program: asked.display().to_string(), why })
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {

@@ -10,25 +10,30 @@ use std::process::{Command, Output};
 const SAID: &str = "runs natively, not under Entresol";
 const REFUSED: &str = "is not executed (--require)";
 
-/// A folder for the image, the programs `static` and `go`, and what a test writes.
+/// A folder for the image, the programs `narrow` (of 32 bits) and `go`, and what a test writes.
 struct Place(tempfile::TempDir);
 
 impl Place {
     fn new() -> Place {
         let place = Place(tempfile::tempdir().unwrap());
         let exit = "mov $60, %eax\n mov $42, %edi\n syscall\n";
+        let narrow = "mov $1, %eax\n mov $42, %ebx\n int $0x80\n";
         let go = ".section .note.go.buildid,\"a\",@note\n .balign 4\n .long 3, 4, 4\n .asciz \"Go\"\n .balign 4\n .ascii \"abcd\"\n";
-        place.assemble("static", &format!(".globl _start\n_start: {exit}"));
-        place.assemble("go", &format!("{go} .text\n.globl _start\n_start: {exit}"));
+        place.assemble("narrow", &["-m32"], &format!(".globl _start\n_start: {narrow}"));
+        place.assemble("go", &[], &format!("{go} .text\n.globl _start\n_start: {exit}"));
         place
     }
 
     /// A program without a library.
-    fn assemble(&self, name: &str, text: &str) {
+    fn assemble(&self, name: &str, options: &[&str], text: &str) {
         let source = self.path().join(format!("{name}.s"));
         fs::write(&source, text).unwrap();
-        let compiled =
-            Command::new("cc").args(["-static", "-nostdlib", "-o"]).arg(self.path().join(name)).arg(&source).status();
+        let compiled = Command::new("cc")
+            .args(options)
+            .args(["-static", "-nostdlib", "-o"])
+            .arg(self.path().join(name))
+            .arg(&source)
+            .status();
         assert!(compiled.expect("a C compiler is there").success());
     }
 
@@ -71,11 +76,11 @@ fn texts(answer: &Output) -> (String, String) {
 #[test]
 fn it_is_said_once_for_all_that_descend_from_one_run() {
     let place = Place::new();
-    let script = "./static; echo $?; ./static; sh -c './static; :'; env ./go; echo $?";
+    let script = "./narrow; echo $?; ./narrow; sh -c './narrow; :'; env ./go; echo $?";
     let (out, error) = place.shell(&[], script);
     assert_eq!(out, "42\n42\n");
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.starts_with(&format!("entresol: ./static {SAID}: statically linked (")), "{error}");
+    assert!(error.starts_with(&format!("entresol: ./narrow {SAID}: 32-bit (")), "{error}");
     // Another run says it anew.
     assert_eq!(place.shell(&[], script).1, error);
     assert_eq!(place.shell(&["--no-note"], script), (out, String::new()));
@@ -94,10 +99,10 @@ fn a_program_that_becomes_another_says_so_too() {
 fn nothing_is_said_to_another_stream() {
     let place = Place::new();
     let (_, error) =
-        place.shell(&[], "./static 2>file; ./static 2>&-; x=$(./static 2>&1); echo \"<$x>\" >>file; ./static; :");
+        place.shell(&[], "./narrow 2>file; ./narrow 2>&-; x=$(./narrow 2>&1); echo \"<$x>\" >>file; ./narrow; :");
     assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "<>\n");
     assert_eq!(error.matches(SAID).count(), 1, "the first that can: {error}");
-    let mut command = place.command(&[], &["sh", "-c", "exec 2>file; ./static; :"]);
+    let mut command = place.command(&[], &["sh", "-c", "exec 2>file; ./narrow; :"]);
     assert_eq!(texts(&command.output().unwrap()).1, "");
     assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "");
 }
@@ -105,7 +110,7 @@ fn nothing_is_said_to_another_stream() {
 #[test]
 fn nothing_is_said_of_what_the_host_refuses() {
     let place = Place::new();
-    fs::copy(place.path().join("static"), place.path().join("plain")).unwrap();
+    fs::copy(place.path().join("narrow"), place.path().join("plain")).unwrap();
     fs::set_permissions(place.path().join("plain"), fs::Permissions::from_mode(0o644)).unwrap();
     for options in [&["--stats"][..], &["--stats", "--require"]] {
         let (out, error) = place.shell(options, "./missing; echo $?; ./plain; echo $?; ./plain/x; echo $?");
@@ -128,7 +133,7 @@ fn an_error_stream_that_nobody_reads_neither_ends_nor_delays_the_program() {
     let place = Place::new();
     let (read, write) = pipe();
     drop(read);
-    let program = ["sh", "-c", "trap 'echo PIPE' PIPE; ./static; echo $?; exec ./static"];
+    let program = ["sh", "-c", "trap 'echo PIPE' PIPE; ./narrow; echo $?; exec ./narrow"];
     let answer = place.command(&[], &program).stderr(write).output().unwrap();
     assert_eq!((answer.status.code(), texts(&answer).0.as_str()), (Some(42), "42\n"));
 
@@ -148,34 +153,34 @@ fn an_error_stream_that_nobody_reads_neither_ends_nor_delays_the_program() {
 fn the_summary_counts_them_with_reasons() {
     let place = Place::new();
     let script =
-        "./static; ./static 2>/dev/null; sh -c './static; ./go; :'; ./static & wait; cp /bin/true copy; ./copy; :";
+        "./narrow; ./narrow 2>/dev/null; sh -c './narrow; ./go; :'; ./narrow & wait; cp /bin/true copy; ./copy; :";
     let (_, error) = place.shell(&["--stats", "--no-note"], script);
-    assert!(error.contains("\n  ran natively   4 statically linked; 1 written in Go\n"), "{error}");
+    assert!(error.contains("\n  ran natively   4 32-bit; 1 written in Go\n"), "{error}");
     let (_, error) = place.shell(&["--stats"], "/bin/true; :");
     assert!(!error.contains("natively"), "{error}");
-    let (_, error) = place.shell(&["--stats", "--require"], "./static; exec ./go");
-    assert!(error.contains("\n  refused        1 statically linked; 1 written in Go\n"), "{error}");
+    let (_, error) = place.shell(&["--stats", "--require"], "./narrow; exec ./go");
+    assert!(error.contains("\n  refused        1 32-bit; 1 written in Go\n"), "{error}");
 }
 
 #[test]
 fn what_is_required_does_not_run_natively() {
     let place = Place::new();
-    let (out, error) = place.shell(&["--require"], "./static; echo $?; env ./go; echo $?; /bin/echo in");
+    let (out, error) = place.shell(&["--require"], "./narrow; echo $?; env ./go; echo $?; /bin/echo in");
     assert_eq!(out, "126\n126\nin\n", "{error}");
-    for (program, why) in [("./static", "statically linked"), ("./go", "written in Go")] {
+    for (program, why) in [("./narrow", "32-bit"), ("./go", "written in Go")] {
         assert!(error.contains(&format!("entresol: {program} {REFUSED}: {why}\n")), "{error}");
     }
     // By its own exec, and by those that look for it on a path.
     fs::create_dir(place.path().join("folder")).unwrap();
-    place.copy("/bin/true", "folder/static", 0o755);
-    let (out, error) = place.shell(&["--require"], "PATH=$PWD:$PWD/folder:$PATH; env static; echo $?; exec ./static");
+    place.copy("/bin/true", "folder/narrow", 0o755);
+    let (out, error) = place.shell(&["--require"], "PATH=$PWD:$PWD/folder:$PATH; env narrow; echo $?; exec ./narrow");
     assert_eq!(out, "126\n", "{error}");
     assert_eq!(error.matches(REFUSED).count(), 2, "{error}");
 
-    let answer = place.command(&["--require"], &["./static"]).output().unwrap();
+    let answer = place.command(&["--require"], &["./narrow"]).output().unwrap();
     assert_eq!(answer.status.code(), Some(125));
-    assert!(texts(&answer).1.contains("statically linked"));
-    let answer = place.command(&["--require", "--fallback=native"], &["./static"]).output().unwrap();
+    assert!(texts(&answer).1.contains("32-bit"));
+    let answer = place.command(&["--require", "--fallback=native"], &["./narrow"]).output().unwrap();
     assert_eq!(answer.status.code(), Some(125));
     assert!(texts(&answer).1.contains("cannot be used with"));
 }
@@ -198,7 +203,7 @@ fn what_is_required_may_be_a_script_without_a_first_line() {
 fn posix_spawn_is_told() {
     let place = Place::new();
     let script = "import os\n\
-        try: os.posix_spawn('./static', ['static'], os.environ)\n\
+        try: os.posix_spawn('./narrow', ['narrow'], os.environ)\n\
         except OSError as error: print(error.errno)\n\
         print(os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)[1])";
     let answer = place.command(&["--require"], &["python3", "-c", script]).output().unwrap();
@@ -225,9 +230,9 @@ fn a_program_by_a_descriptor_that_only_names_it_is_entered() {
     let answer = place.command(&[], &["python3", "-c", &script("/bin/cat")]).output().unwrap();
     let (out, error) = texts(&answer);
     assert!(out.contains("/libentresol-") && error.is_empty(), "{error}");
-    let answer = place.command(&[], &["python3", "-c", &script("static")]).output().unwrap();
+    let answer = place.command(&[], &["python3", "-c", &script("narrow")]).output().unwrap();
     let (_, error) = texts(&answer);
-    let name = fs::canonicalize(place.path().join("static")).unwrap();
+    let name = fs::canonicalize(place.path().join("narrow")).unwrap();
     assert!(error.contains(&format!("{} {SAID}", name.display())), "{error}");
 }
 
@@ -235,7 +240,7 @@ fn a_program_by_a_descriptor_that_only_names_it_is_entered() {
 #[test]
 fn nothing_stays_behind_a_killed_program() {
     let place = Place::new();
-    place.shell(&["--no-note"], "./static; sh -c 'kill -KILL $PPID'; :");
+    place.shell(&["--no-note"], "./narrow; sh -c 'kill -KILL $PPID'; :");
     assert_eq!(place.left().len(), 1);
     let answer =
         Command::new(env!("CARGO_BIN_EXE_entresol")).arg("ps").env("XDG_CACHE_HOME", place.path()).output().unwrap();

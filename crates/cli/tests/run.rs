@@ -22,12 +22,12 @@ fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
     (answer.status.code(), String::from_utf8(answer.stderr).unwrap())
 }
 
-/// A program without any library, so without a dynamic linker; exits with status 42.
-fn static_program(folder: &Path) -> PathBuf {
-    let source = folder.join("static.s");
-    let program = folder.join("static");
-    fs::write(&source, ".globl _start\n_start: mov $60, %eax\n mov $42, %edi\n syscall\n").unwrap();
-    let compiled = Command::new("cc").args(["-static", "-nostdlib", "-o"]).arg(&program).arg(&source).status();
+/// A 32-bit program; exits with status 42.
+fn narrow_program(folder: &Path) -> PathBuf {
+    let source = folder.join("narrow.s");
+    let program = folder.join("narrow");
+    fs::write(&source, ".globl _start\n_start: mov $1, %eax\n mov $42, %ebx\n int $0x80\n").unwrap();
+    let compiled = Command::new("cc").args(["-m32", "-static", "-nostdlib", "-o"]).arg(&program).arg(&source).status();
     assert!(compiled.expect("a C compiler is there").success());
     program
 }
@@ -87,11 +87,11 @@ fn what_cannot_be_executed_is_126() {
 #[test]
 fn what_entresol_cannot_enter_is_125_with_the_reason() {
     let scratch = tempfile::tempdir().unwrap();
-    let program = static_program(scratch.path());
+    let program = narrow_program(scratch.path());
     let program = program.to_str().unwrap();
     let (status, error) = refusal(&["--", program]);
     assert_eq!(status, Some(125));
-    assert!(error.contains("statically linked"), "{error}");
+    assert!(error.contains("32-bit"), "{error}");
 
     let native = output(&mut entresol(&["run", "--fallback=native", "--", program]));
     assert_eq!(native.status.code(), Some(42));
@@ -199,10 +199,10 @@ fn doctor_says_what_is_wrong_and_its_status_agrees() {
     assert!(!text.contains('\x1b'), "colours are for terminals");
 
     let scratch = tempfile::tempdir().unwrap();
-    let program = static_program(scratch.path());
+    let program = narrow_program(scratch.path());
     let answer = output(entresol(&["doctor"]).arg(program));
     assert_eq!(answer.status.code(), Some(1));
-    assert!(String::from_utf8(answer.stdout).unwrap().contains("statically linked"));
+    assert!(String::from_utf8(answer.stdout).unwrap().contains("32-bit"));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn doctor_says_which_programs_cannot_be_entered() {
     let good = scratch.path().join("good");
     fs::create_dir(&good).unwrap();
     fs::copy("/bin/true", good.join("true")).unwrap();
-    for program in [static_program(scratch.path()), go_program(scratch.path())] {
+    for program in [narrow_program(scratch.path()), go_program(scratch.path())] {
         fs::copy(&program, good.join(program.file_name().unwrap())).unwrap();
     }
     let doctor = |path: &Path| {
@@ -220,8 +220,8 @@ fn doctor_says_which_programs_cannot_be_entered() {
     };
     let text = doctor(&good);
     assert!(text.contains("note  of the 3 programs on the PATH 2 cannot be entered"), "{text}");
-    assert!(text.contains("1 statically linked (static); 1 written in Go (go)"), "{text}");
-    for program in ["static", "go"] {
+    assert!(text.contains("1 32-bit (narrow); 1 written in Go (go)"), "{text}");
+    for program in ["narrow", "go"] {
         fs::remove_file(good.join(program)).unwrap();
     }
     std::os::unix::fs::symlink("true", good.join("again")).unwrap();

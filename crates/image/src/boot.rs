@@ -1,6 +1,7 @@
 //! Bringing the kernel up inside a program, before its libraries are mapped.
 
 use crate::auxv::{self, Auxiliary};
+use crate::loader::FILE;
 use crate::options::Options;
 use crate::{libraries, options, plans, restart, summary};
 use abi::{SigSet, Signal};
@@ -24,26 +25,33 @@ pub fn is_up() -> bool {
     UP.load(Relaxed)
 }
 
-const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
+pub(crate) const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
 const DOORS: [&[u8]; 2] = [b"LD_AUDIT=", b"LD_PRELOAD="];
 
 /// Takes the process over if it was started by `entresol run`.
 ///
 /// # Safety
-/// Called once, on the only thread, with the process's arguments and environment.
-pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char) {
+/// Called once, on the only thread, with the process's arguments and environment, and with the program's path if the image has
+/// loaded it.
+pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, executable: Option<Vec<u8>>) {
     // SAFETY: the environment is an array of strings up to a null, with the auxiliary vector behind it.
     unsafe {
         let Some(value) = find(envp, OPTIONS) else { return };
         let value = value.to_vec();
         let options = Options::parse(&value, os::getpid());
-        let aux = auxv::read(envp);
+        let mut aux = auxv::read(envp);
         let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
         let Some(door) = door else { return };
         let tree = options.tree.unwrap_or_else(Tree::begin);
-        let handover = handover(door, &options, &tree, &value);
+        let mut handover = handover(door, &options, &tree, &value);
+        let by_linker = executable.is_none();
+        handover.executable = executable;
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
+        if !by_linker {
+            // It is not glibc's, and has not begun.
+            aux.loader = 0;
+        }
         libraries::find_text();
         plans::look_beside(options.image);
         let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
@@ -57,7 +65,7 @@ fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Ha
     let mut handed_on = Vec::new();
     // Settings about this process alone stay here.
     let own = |pair: &[u8]| {
-        [&b"stats="[..], b"tree=", b"reserve=", b"name=", b"thread=", b"ignored=", b"rate="]
+        [&b"stats="[..], b"tree=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate="]
             .iter()
             .any(|name| pair.starts_with(name))
     };
@@ -71,7 +79,7 @@ fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Ha
         let _ = write!(text, ";stats={}", os::getpid());
         handed_on.extend_from_slice(text.as_bytes());
     }
-    Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on) }
+    Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on), executable: None }
 }
 
 unsafe fn bring_up(
@@ -168,7 +176,7 @@ fn ignored_signals() -> SigSet {
 }
 
 /// The value of a variable, by its name with the equals sign.
-unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'static [u8]> {
+pub(crate) unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'static [u8]> {
     let mut at = envp;
     // SAFETY: as in `boot`.
     unsafe {
@@ -201,7 +209,11 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
                     true
                 }
                 Some(_) => false,
-                None => !entry.starts_with(OPTIONS) && own_tunables(*from, entry, options.reserve),
+                None => {
+                    !entry.starts_with(OPTIONS)
+                        && !entry.starts_with(FILE)
+                        && own_tunables(*from, entry, options.reserve)
+                }
             };
             if keep {
                 *to = *from;

@@ -1,6 +1,6 @@
 //! The parts that only a final binary may have.
 
-/// Makes the invoking crate the image: constructor, auditing entry points, allocator, panic handler and
+/// Makes the invoking crate the image: constructor, entry point, auditing entry points, allocator, panic handler and
 /// the memory routines that compiled code calls.
 ///
 /// The auditing entry points are the only symbols that the library exports: anything else would replace
@@ -42,6 +42,75 @@ macro_rules! image {
             *const *const core::ffi::c_char,
             *const *const core::ffi::c_char,
         ) = $crate::init;
+
+        // The file's entry point, for a program that the image loads itself. The host has relocated nothing: each entry of
+        // DT_RELA is R_X86_64_RELATIVE (8), which `.ci/check-image.sh` checks.
+        core::arch::global_asm!(
+            ".pushsection .text.entresol_start, \"ax\", @progbits",
+            ".globl entresol_start",
+            ".hidden entresol_start",
+            ".hidden _DYNAMIC",
+            ".hidden __ehdr_start",
+            ".type entresol_start, @function",
+            "entresol_start:",
+            "xor ebp, ebp",
+            "mov rdi, rsp",
+            "lea rsi, [rip + __ehdr_start]",
+            "lea rdx, [rip + _DYNAMIC]",
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            "20:",
+            "mov rax, [rdx]",
+            "test rax, rax",
+            "jz 21f",
+            // DT_RELA and DT_RELASZ.
+            "cmp rax, 7",
+            "cmove r8, [rdx + 8]",
+            "cmp rax, 8",
+            "cmove r9, [rdx + 8]",
+            "add rdx, 16",
+            "jmp 20b",
+            "21:",
+            "add r8, rsi",
+            "add r9, r8",
+            "22:",
+            "cmp r8, r9",
+            "jae 23f",
+            "cmp dword ptr [r8 + 8], 8",
+            "jne 24f",
+            "mov rax, [r8]",
+            "mov rcx, [r8 + 16]",
+            "add rcx, rsi",
+            "mov [rsi + rax], rcx",
+            "add r8, 24",
+            "jmp 22b",
+            "23:",
+            "mov rbx, rsp",
+            "and rsp, -16",
+            "call {load}",
+            // As the host enters a program: no function to call at its end, and nothing of ours in a register.
+            "mov rsp, rbx",
+            "mov r11, rax",
+            "xor eax, eax",
+            "xor ebx, ebx",
+            "xor ecx, ecx",
+            "xor edx, edx",
+            "xor esi, esi",
+            "xor edi, edi",
+            "xor ebp, ebp",
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            "xor r10d, r10d",
+            "xor r12d, r12d",
+            "xor r13d, r13d",
+            "xor r14d, r14d",
+            "xor r15d, r15d",
+            "jmp r11",
+            "24:",
+            "ud2",
+            ".popsection",
+            load = sym $crate::loader::load,
+        );
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn la_version(offered: u32) -> u32 {

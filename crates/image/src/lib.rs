@@ -3,7 +3,7 @@
 //! **May touch:** everything in the process it is in, but no libc, no standard library, no thread-local storage and no wide
 //! vector registers. `.ci/check-image.sh` checks the built file.
 //!
-//! **Start reading at** [`init`] (the constructor), then [`audit`] (the dynamic linker's calls).
+//! **Start reading at** [`init`] (the constructor), then [`audit`] (the dynamic linker's calls), and [`loader`].
 //!
 //! This is an ordinary `no_std` library, so that tests and lints work as everywhere. The parts that only a final binary may
 //! have (panic handler, global allocator, constructor, exported symbols) are in [`image!`], which the command's build script
@@ -14,6 +14,8 @@
 //! makes the only host thread the first carrier, adopts the main thread with its registrations (robust list, rseq, tid
 //! word), and patches the dynamic linker and the vDSO. `la_objopen` exchanges the C library's code for a copy that is patched already
 //! (`ready`), or patches it in memory (`text`), before it runs.
+//!
+//! A program that glibc's dynamic linker does not load is loaded by the image, which is executed in its place ([`loader`]).
 //!
 //! The linker sizes the main thread's static thread-local storage before it loads an auditing library. If a program's
 //! libraries need more (libtsan needs 768 KiB), the process execs itself once with a larger reserve (`restart`). `LD_PRELOAD`
@@ -30,6 +32,7 @@ pub mod heap;
 pub mod libraries;
 pub mod limits;
 pub mod link_map;
+pub mod loader;
 mod memory;
 pub mod options;
 pub mod panic;
@@ -48,5 +51,5 @@ use core::ffi::{c_char, c_int};
 /// Called by the dynamic linker only, with the process's own argument and environment vectors.
 pub unsafe extern "C" fn init(_argc: c_int, argv: *const *const c_char, envp: *const *const c_char) {
     // SAFETY: forwarded from the dynamic linker.
-    unsafe { boot::boot(argv, envp) }
+    unsafe { boot::boot(argv, envp, None) }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use host::dispositions;
 use patch::elf::{Object, ProgramHeader, Segments};
-use patch::{Code, Site, Stubs, is_c_library};
+use patch::{Code, Site, Stubs, Trust, is_c_library};
 use sync::Lock;
 
 const PF_R: u32 = 4;
@@ -41,9 +41,14 @@ unsafe fn object(base: u64, bias: u64) -> Option<Object<'static>> {
     Object::new(bias, head, segments).ok()
 }
 
+/// Where the image begins.
+pub(crate) fn image() -> u64 {
+    &raw const IMAGE as u64
+}
+
 /// Tells the handlers where the image's text lies.
 pub fn find_text() {
-    let base = &raw const IMAGE as u64;
+    let base = image();
     // SAFETY: the image itself.
     let image = unsafe { object(base, base) };
     let text = image.as_ref().and_then(|i| i.code().next().map(|c| (c.address, c.address + c.bytes.len() as u64)));
@@ -202,8 +207,33 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
     unsafe { text::change(&code, stubs, core::iter::once((function.address, jump))) };
 }
 
+/// A program or an interpreter that the image has loaded: what can be proven of its code without knowing who wrote it.
+///
+/// # Safety
+/// The object is mapped for good, and its code has not run.
+pub(crate) unsafe fn patch_loaded(object: &Object<'_>, name: &[u8]) {
+    // What changes while it runs would be proven for nothing.
+    let changes = |h: ProgramHeader| {
+        h.kind == ProgramHeader::LOAD && h.allows(ProgramHeader::WRITE) && h.allows(ProgramHeader::EXECUTE)
+    };
+    if object.headers().any(changes) {
+        return;
+    }
+    let number = number_of(file_name(name));
+    for code in object.code() {
+        let mut sites = Vec::new();
+        if patch::plan(&code, Trust::Unknown, &mut sites).is_ok() {
+            // SAFETY: as the caller promises.
+            unsafe { patch_code(&code, &sites, number) };
+        }
+    }
+}
+
 /// How far from a thread's FS base glibc keeps its rseq area, if this glibc has one.
 pub fn rseq_offset(aux: &Auxiliary) -> Option<i64> {
+    if aux.loader == 0 {
+        return None;
+    }
     // SAFETY: the loader is mapped for good.
     let loader = unsafe { object(aux.loader, aux.loader)? };
     let symbol = loader.symbol(b"__rseq_offset")?;

@@ -51,6 +51,8 @@ pub struct Options<'a> {
     pub reserve: u64,
     /// The program's name, if a start of our own has changed it.
     pub name: Option<[u8; 16]>,
+    /// The descriptor of the program that the image is to load, if it was executed in that one's place.
+    pub program: Option<i32>,
     /// State handed on by the thread that made the exec ([`kernel::Carried`]).
     pub thread: &'a [u8],
     /// The signals that the program begins with ignored, if the program that made the exec has said so.
@@ -96,6 +98,7 @@ impl<'a> Options<'a> {
             plant: b"",
             reserve: 0,
             name: None,
+            program: None,
             thread: b"",
             ignored: None,
             rate: None,
@@ -138,6 +141,7 @@ impl<'a> Options<'a> {
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),
                 b"name" => o.name = Some(from_hex(value)),
+                b"program" => o.program = number(value).and_then(|fd| i32::try_from(fd).ok()),
                 b"thread" => o.thread = value,
                 b"ignored" => o.ignored = number(value),
                 b"rate" => o.rate = number(value),

@@ -155,7 +155,7 @@ unsafe fn execute(start: &Start, reserve: u64) {
     }
     options.extend_from_slice(text.as_bytes());
     options.push(0);
-    let handover = Handover { loader: k.m.handover.loader.clone(), options };
+    let handover = Handover { loader: k.m.handover.loader.clone(), options, executable: None };
 
     let mut entries = Vec::new();
     let (mut tunables, mut place) = (TUNABLES.to_vec(), None);

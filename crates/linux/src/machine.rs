@@ -42,6 +42,10 @@ pub trait Host: Machine<Personality = State> {
     /// about that time, or earlier. The machine sets the timer of the caller's CPU for that, and begins a call again that
     /// a signal of ours finds before it has begun.
     fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize;
+    /// The program's path, if the host takes another file for it.
+    fn executable(&self) -> Option<&[u8]> {
+        None
+    }
     /// Whether the process of the thread with this id is known to be gone.
     fn is_gone(&self, _tid: u32) -> bool {
         false

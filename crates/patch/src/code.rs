@@ -80,6 +80,7 @@ pub enum Trust {
     /// A C library or dynamic loader: a function that makes a system call passes no
     /// vector register on to a function that it calls, and returns none.
     LibC,
-    /// Anything: beyond a call, a return or an indirect jump the registers count as read.
+    /// Anything: beyond a call, a return or an indirect jump the registers count as read, and a function with an indirect jump
+    /// is left alone, because its tables may be of any kind.
     Unknown,
 }

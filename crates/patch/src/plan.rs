@@ -54,7 +54,7 @@ pub fn plan(code: &Code<'_>, trust: Trust, out: &mut Vec<Site>) -> Result<Census
     let mut body = Body::default();
     let mut rest = pairs.as_slice();
     while let Some(&first) = rest.first() {
-        let decoded = body.read(code, first as usize)?;
+        let decoded = body.read(code, first as usize)? && (trust == Trust::LibC || !body.jumps_anywhere);
         let inside = rest.partition_point(|&pair| (pair as usize) < body.range.end).max(1);
         let (these, others) = rest.split_at(inside);
         rest = others;
@@ -131,6 +131,8 @@ struct Body {
     instructions: Vec<Placed>,
     /// One bit for each byte: a branch of this function goes there.
     targets: Vec<u64>,
+    /// A jump goes to an address that may be in no table of the kind that is known.
+    jumps_anywhere: bool,
 }
 
 impl Body {
@@ -138,6 +140,7 @@ impl Body {
     fn read(&mut self, code: &Code<'_>, offset: usize) -> Result<bool, TryReserveError> {
         self.instructions.clear();
         self.targets.clear();
+        self.jumps_anywhere = false;
         self.range = offset..offset + 1;
         let Some((function, next)) = code.functions.last_from(code.address + offset as u64) else { return Ok(false) };
         let (Some(start), Some(last)) = (code.offset(function.start), code.offset(function.end.wrapping_sub(1))) else {
@@ -166,7 +169,11 @@ impl Body {
             let flow = i.flow(placed.bytes(code));
             match flow {
                 Flow::Branch(by) | Flow::Jump(by) | Flow::Call(by) => self.mark(at.wrapping_add_signed(by as isize)),
-                Flow::JumpIndirect => has_indirect_jump = true,
+                Flow::JumpIndirect => {
+                    has_indirect_jump = true;
+                    // By an entry of the procedure linkage table it leaves the function.
+                    self.jumps_anywhere |= i.map != Map::Primary || i.rip_displacement == 0;
+                }
                 _ => {}
             }
             if gap && at >= end && placed.at < end as u32 && (at != end || flow != Flow::Next) {

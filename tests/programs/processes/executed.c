@@ -1,5 +1,6 @@
 //@ hardened
 /* What an execve that fails leaves behind, what a child that shares memory hands on, and how its waits end. */
+//@ forms: static
 #include "check.h"
 #include <spawn.h>
 #include <sys/time.h>

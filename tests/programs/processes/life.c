@@ -1,6 +1,7 @@
 //@ hardened
 //@ options: --no-note
 /* Processes as programs make them: by threads in crowds, by vfork with a busy child, by exec with signals pending, as daemons. */
+//@ forms: static-pie
 #include "../check.h"
 #include <fcntl.h>
 #include <poll.h>

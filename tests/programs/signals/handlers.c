@@ -1,6 +1,7 @@
 //@ hardened
 //@ libs: -lm
 /* Handlers: on which stack, with what mask, and back again. */
+//@ forms: static musl
 #include "../check.h"
 #include <fenv.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* Masks, pending signals, and the calls that take a signal without a handler. */
+//@ forms: static musl
 #include "../check.h"
 #include <fcntl.h>
 #include <sys/signalfd.h>

@@ -1,4 +1,5 @@
 /* Cancellation: deferred at every kind of waiting call, and asynchronous. */
+//@ forms: static musl musl-static
 #include "../check.h"
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,6 @@
 //@ hardened
 /* Threads begin, end, are joined and detached. */
+//@ forms: static-pie
 #include "../check.h"
 #include <semaphore.h>
 

@@ -1,4 +1,5 @@
 /* Thread-local storage: variables, keys, destructors. */
+//@ forms: static musl musl-static
 #include "../check.h"
 
 static _Thread_local int counter = 5;

@@ -1,8 +1,10 @@
 //! State that exec must hand on.
 
+use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use abi::SigSet;
 use alloc::vec::Vec;
+use arch::syscall;
 use core::fmt::Write;
 use kernel::Carried;
 
@@ -13,9 +15,27 @@ pub struct Handover {
     pub loader: Vec<u8>,
     /// `ENTRESOL_OPTIONS=` and its value, with a final zero.
     pub options: Vec<u8>,
+    /// The program's path, if the image was executed in its place; the host takes the image for the program then.
+    pub executable: Option<Vec<u8>>,
 }
 
 impl Handover {
+    /// The image's path, with a final zero.
+    pub(crate) fn image(&self) -> &[u8] {
+        let name = self.loader.iter().position(|&b| b == b'=').map_or(0, |at| at + 1);
+        &self.loader[name..]
+    }
+
+    /// The path of the file that a descriptor means to the program, with a final zero, if it is another: who opens
+    /// `/proc/self/exe` gets the image from the host.
+    pub(crate) fn behind(&self, fd: i32) -> Option<Vec<u8>> {
+        let executable = self.executable.as_ref()?;
+        let mut image = [0u64; 18];
+        // SAFETY: the path ends with a zero, and the host fills the words.
+        let found = unsafe { syscall!(nr::STAT, self.image().as_ptr(), image.as_mut_ptr()) } == 0;
+        (found && os::file_of(fd) == Some([image[0], image[1]])).then(|| [executable, &[0][..]].concat())
+    }
+
     /// The options, what the thread that makes the exec keeps, and what the new program's kernel need not find out anew: which
     /// signals are ignored, and the rate of the clock. With a final zero.
     pub(crate) fn options_for(&self, carried: &Carried, ignored: SigSet, rate: Option<u64>) -> Vec<u8> {

@@ -271,9 +271,11 @@ mod tests {
     #[test]
     fn bytes_are_counted_and_taken_back() {
         let mut counts = Counts::default();
-        let bytes = [RAN, SAID + 5, RAN + 5, BACK + 5, CHANGED, CHANGED, STAYED, BACK + 7, RAN + 12, SAID + 12, 0, 255];
+        let none = Reason::ALL.len() as u8;
+        let bytes =
+            [RAN, SAID + 5, RAN + 5, BACK + 5, CHANGED, CHANGED, STAYED, BACK + 7, RAN + none, SAID + none, 0, 255];
         bytes.iter().for_each(|&byte| counts.add(byte));
-        let mut execs = [0; 12];
+        let mut execs = [0; Reason::ALL.len()];
         (execs[0], execs[5]) = (1, 1);
         assert_eq!(counts, Counts { execs, changes: 1 });
     }

@@ -6,15 +6,21 @@ use crate::base::natives::Reason;
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use abi::Errno;
-use abi::args::{AT_FDCWD, O_CLOEXEC, O_NOCTTY, O_NONBLOCK, PR_GET_NO_NEW_PRIVS, R_OK};
+use abi::args::{
+    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, F_GETFD, O_CLOEXEC, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK,
+    PR_GET_NO_NEW_PRIVS, R_OK,
+};
 use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
 use kernel::Call;
-use patch::program;
+use patch::program::{self, Door};
 
 /// How many bytes of a file are read at once: its headers and, as linkers place them, its notes and its loader's name.
 const START_LEN: usize = 1024;
+const X_OK: u64 = 1;
+/// The most bytes of a path, with its zero.
+const PATH_MAX: usize = 4096;
 /// The most bytes of a name that are told the user.
 const NAME_MAX: usize = 400;
 
@@ -23,6 +29,8 @@ const NAME_MAX: usize = 400;
 pub(crate) enum Way {
     /// The image comes up in the program, unless the host refuses the call.
     In,
+    /// The image is executed in the program's place and loads it.
+    Load(Load),
     /// The program runs natively.
     Around(Obstacle),
     /// The caller may not execute it: the host says why.
@@ -40,37 +48,48 @@ pub(crate) struct Obstacle {
     pub file: Vec<u8>,
 }
 
+/// A program that the image is to load.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// The open file. Closed by the next program, or by the caller if the exec fails.
+    pub fd: i32,
+    /// The words by which Linux replaces the first argument of a script, each with a zero at its end, the last of them first:
+    /// the script, its interpreter's argument, its interpreter. Empty for a program.
+    pub words: Vec<Vec<u8>>,
+}
+
 /// A file as a call names it.
 pub(crate) struct File {
     dir: isize,
     path: u64,
     /// `dir` is the file.
     empty_path: bool,
+    /// AT_SYMLINK_NOFOLLOW.
+    no_follow: bool,
 }
 
 impl File {
     /// The file that an `execve` or `execveat` names.
     pub(crate) fn of(call: &Call) -> File {
-        const EMPTY_PATH: u64 = 0x1000;
         match call.nr {
-            nr::EXECVE => File { dir: AT_FDCWD as isize, path: call.args[0], empty_path: false },
+            nr::EXECVE => File { dir: AT_FDCWD as isize, path: call.args[0], empty_path: false, no_follow: false },
             _ => {
                 let (path, mut first) = (call.args[1], [0]);
                 let is_empty = user::read(path, &mut first).is_ok() && first == [0];
-                let empty_path = is_empty && call.args[4] & EMPTY_PATH != 0;
-                File { dir: call.args[0] as i32 as isize, path, empty_path }
+                let empty_path = is_empty && call.args[4] & AT_EMPTY_PATH != 0;
+                let no_follow = call.args[4] & AT_SYMLINK_NOFOLLOW != 0;
+                File { dir: call.args[0] as i32 as isize, path, empty_path, no_follow }
             }
         }
     }
 
     /// An interpreter's; the path has a zero at its end.
     fn at(path: &[u8]) -> File {
-        File { dir: AT_FDCWD as isize, path: path.as_ptr() as u64, empty_path: false }
+        File { dir: AT_FDCWD as isize, path: path.as_ptr() as u64, empty_path: false, no_follow: false }
     }
 
     /// Whether the caller may execute it: otherwise the host says why not.
     fn is_executable(&self) -> bool {
-        const X_OK: u64 = 1;
         // SAFETY: the path is the program's, or a string of ours.
         self.empty_path || unsafe { syscall!(nr::FACCESSAT, self.dir, self.path, X_OK) == 0 }
     }
@@ -83,7 +102,9 @@ impl File {
             return os::open(self.link().as_bytes(), FLAGS, 0);
         }
         // SAFETY: the path is the program's, or a string of ours.
-        let fd = unsafe { syscall!(nr::OPENAT, self.dir, self.path, FLAGS, 0) };
+        let fd = unsafe {
+            syscall!(nr::OPENAT, self.dir, self.path, FLAGS | if self.no_follow { O_NOFOLLOW } else { 0 }, 0)
+        };
         if fd < 0 { Err(fd) } else { Ok(fd as i32) }
     }
 
@@ -92,6 +113,38 @@ impl File {
         let mut link = Text::default();
         let _ = write!(link, "/proc/self/fd/{}\0", self.dir);
         link
+    }
+
+    /// The name that the host gives the file (`alloc_bprm`), with a zero at its end; `None` if nobody could open it by that after the
+    /// exec, because the descriptor is closed then.
+    pub(crate) fn whole_name(&self, survives: bool) -> Option<Vec<u8>> {
+        let mut path = Vec::new();
+        let mut byte = [0];
+        while user::read(self.path + path.len() as u64, &mut byte).is_ok() && byte != [0] && path.len() < PATH_MAX {
+            path.push(byte[0]);
+        }
+        if self.dir != AT_FDCWD as isize && path.first() != Some(&b'/') {
+            const FD_CLOEXEC: isize = 1;
+            // SAFETY: only asks.
+            if survives && unsafe { syscall!(nr::FCNTL, self.dir, F_GETFD) } & FD_CLOEXEC != 0 {
+                return None;
+            }
+            let mut folder = Text::<40>::default();
+            let _ = write!(folder, "/dev/fd/{}", self.dir);
+            let slash: &[u8] = if self.empty_path { b"" } else { b"/" };
+            path = [folder.as_bytes(), slash, &path].concat();
+        }
+        path.push(0);
+        Some(path)
+    }
+
+    /// The name that the process has by the file (`comm`), cut off after as many bytes as it may have.
+    pub(crate) fn process_name(&self) -> Vec<u8> {
+        const NAME_MAX: usize = 15;
+        let path = if self.empty_path { self.name() } else { self.whole_name(false).unwrap_or_default() };
+        let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        name[..name.len().min(NAME_MAX)].to_vec()
     }
 
     fn name(&self) -> Vec<u8> {
@@ -112,7 +165,7 @@ pub(crate) fn look(handover: &Handover, file: &File) -> Way {
     match of_caller(handover) {
         Some(reason) if file.is_executable() => Way::Around(Obstacle { reason, file: file.name() }),
         Some(_) => Way::Nowhere,
-        None => of_file(file, 0),
+        None => of_file(handover, file, Vec::new(), 0),
     }
 }
 
@@ -121,8 +174,7 @@ fn of_caller(handover: &Handover) -> Option<Reason> {
     if is_privileged() {
         return Some(Reason::Secure);
     }
-    let loader = &handover.loader;
-    let path = loader.iter().position(|&b| b == b'=').map_or(&loader[..], |i| &loader[i + 1..]);
+    let path = handover.image();
     // The dynamic linker would complain of an image that it cannot open on the program's error stream.
     // SAFETY: the path ends with a zero.
     match unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) } {
@@ -145,36 +197,86 @@ fn is_privileged() -> bool {
     program::is_secure([users[0], users[1]], [groups[0], groups[1]])
 }
 
-/// The outcome of an exec by a caller that may be entered, which depends on the file or on the interpreter of a script.
-fn of_file(file: &File, depth: usize) -> Way {
+/// The outcome of an exec by a caller that may be entered, which depends on the file or on the interpreter of a script. `words` are
+/// as in [`Load`].
+fn of_file(handover: &Handover, file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
     let around =
         |reason| if file.is_executable() { Way::Around(Obstacle { reason, file: file.name() }) } else { Way::Nowhere };
-    let found = match file.open() {
-        Ok(fd) => {
-            let found = inspect(fd);
+    let opened = file.open().and_then(|fd| match handover.behind(fd) {
+        None => Ok(fd),
+        Some(path) => {
             os::close(fd);
-            found
+            File::at(&path).open()
         }
+    });
+    let fd = match opened {
+        Ok(fd) => fd,
         Err(error) if error == Errno::EACCES.to_ret() => return around(Reason::Unreadable),
         Err(error) => {
             let scarce = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM].into_iter().find(|e| e.to_ret() == error);
             return scarce.map_or(Way::Nowhere, Way::Unseen);
         }
     };
+    let found = inspect(fd);
+    if let Found::Program(Ok(Door::Image)) = found
+        && may_be_executed(fd)
+    {
+        return Way::Load(Load { fd, words });
+    }
+    // A script whose interpreter the image loads is not looked at by the host any more.
+    let may_be_executed = matches!(found, Found::Script(..)) && may_be_executed(fd);
+    os::close(fd);
     match found {
-        Found::Program(None) => Way::In,
-        Found::Program(Some(reason)) => around(reason),
-        Found::Script(interpreter) if depth < program::SCRIPT_DEPTH_MAX => of_file(&File::at(&interpreter), depth + 1),
+        Found::Program(Ok(Door::Linker)) => Way::In,
+        Found::Program(Ok(Door::Image)) => Way::Nowhere,
+        Found::Program(Err(reason)) => around(reason),
+        Found::Script(interpreter, argument) if depth < program::SCRIPT_DEPTH_MAX => {
+            let mut words = words;
+            if depth == 0 {
+                let Some(script) = file.whole_name(true) else { return Way::Nowhere };
+                words.push(script);
+            }
+            words.extend(argument);
+            words.push(interpreter.clone());
+            match of_file(handover, &File::at(&interpreter), words, depth + 1) {
+                Way::Load(load) if !may_be_executed => {
+                    os::close(load.fd);
+                    Way::Nowhere
+                }
+                way => way,
+            }
+        }
         // ELOOP.
-        Found::Script(_) => Way::Nowhere,
+        Found::Script(..) => Way::Nowhere,
         Found::Other => Way::Unknown(Errno::ENOEXEC),
     }
 }
 
+/// Whether the host would execute an open file, as far as that can be asked.
+fn may_be_executed(fd: i32) -> bool {
+    const CHECK: u64 = 0x10000;
+    const ST_NOEXEC: u64 = 8;
+    let (name, arguments, environment) = (c"", [c"".as_ptr() as u64, 0], [0u64]);
+    // SAFETY: strings and arrays of ours; the host only looks at the file (`AT_EXECVE_CHECK`), or, before Linux 6.14, refuses the flag.
+    let checked = unsafe {
+        let (arguments, environment) = (arguments.as_ptr(), environment.as_ptr());
+        syscall!(nr::EXECVEAT, fd, name.as_ptr(), arguments, environment, AT_EMPTY_PATH | CHECK)
+    };
+    if checked != Errno::EINVAL.to_ret() {
+        return checked == 0;
+    }
+    let mut system = [0u64; 15];
+    // SAFETY: a string of ours; `struct statfs` has 120 bytes, `f_flags` is its eleventh word.
+    unsafe {
+        let allowed = syscall!(nr::FACCESSAT2, fd, name.as_ptr(), X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
+        allowed && syscall!(nr::FSTATFS, fd, system.as_mut_ptr()) == 0 && system[10] & ST_NOEXEC == 0
+    }
+}
+
 enum Found {
-    Program(Option<Reason>),
-    /// The interpreter's path, with a zero at its end.
-    Script(Vec<u8>),
+    Program(Result<Door, Reason>),
+    /// The interpreter's path, and its argument, with a zero at the end of each.
+    Script(Vec<u8>, Option<Vec<u8>>),
     Other,
 }
 
@@ -198,10 +300,14 @@ fn inspect(fd: i32) -> Found {
             None => host(at, to),
         }
     };
+    let string = |bytes: &[u8]| [bytes, &[0]].concat();
     match program::content(&start[..len.min(program::HEAD_LEN)]) {
-        program::Content::Elf if gives_rights(fd) => Found::Program(Some(Reason::Privileged)),
-        program::Content::Elf => Found::Program(program::inspect(&mut read).err().map(|obstacle| obstacle.reason())),
-        program::Content::Script(name) => Found::Script([name, &[0]].concat()),
+        program::Content::Elf if gives_rights(fd) => Found::Program(Err(Reason::Privileged)),
+        program::Content::Elf => {
+            let found = program::inspect(&mut read);
+            Found::Program(found.map(|program| program.door).map_err(|obstacle| obstacle.reason()))
+        }
+        program::Content::Script(name, argument) => Found::Script(string(name), argument.map(string)),
         program::Content::Other => Found::Other,
     }
 }

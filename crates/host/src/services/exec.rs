@@ -1,20 +1,24 @@
 //! `execve(2)`: the new program comes up as ours, too.
 //!
 //! The program's environment does not show us; at exec the two variables that bring the
-//! image up are added to what the program gave. A file that the image cannot enter (`entrance`) gets nothing added and runs
+//! image up are added to what the program gave. A program that glibc's linker does not load is opened, and the image executed in
+//! its place (`entrance::Load`). A file that the image cannot enter (`entrance`) gets nothing added and runs
 //! natively, or is refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
 
 use crate::base::clock::Clock;
 use crate::base::dispositions;
 use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
+use crate::base::report::Text;
 use crate::carriers::carrier::Carrier;
-use crate::services::entrance::{self, File, Obstacle, Way};
+use crate::services::entrance::{self, File, Load, Obstacle, Way};
 use crate::services::{alone, caught};
+use abi::args::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, F_SETFD};
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
 use arch::context::pending;
-use arch::user;
+use arch::{syscall, user};
+use core::fmt::Write;
 use ids::ThreadIdx;
 use kernel::{Call, Carried};
 use linux::{Inheritance, Linux};
@@ -23,6 +27,8 @@ use sync::atomic::Ordering::*;
 /// The most bytes of the loader's list that are looked at: the image's path.
 const PREFIX_MAX: usize = 512;
 const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
+/// The variable that has the name of a program that the image loads.
+const FILE: &[u8] = b"ENTRESOL_FILE=";
 /// The most strings of an environment.
 const STRINGS_MAX: usize = 1 << 20;
 
@@ -31,6 +37,10 @@ const STRINGS_MAX: usize = 1 << 20;
 pub(crate) struct Lent {
     options: Vec<u8>,
     environment: Environment,
+    /// For a program that the image loads: its name, and its arguments if they are not those of the call.
+    file: Vec<u8>,
+    words: Vec<Vec<u8>>,
+    arguments: Vec<u64>,
 }
 
 /// The state that a new program inherits.
@@ -47,6 +57,12 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
     match entrance::look(handover, &File::of(call)) {
         Way::Around(obstacle) => natively(call, inherited, obstacle),
         Way::Unknown(error) | Way::Unseen(error) if required => error.to_ret(),
+        Way::Load(load) => {
+            let fd = load.fd;
+            let result = self::load(handover, call, inherited, lent, load);
+            os::close(fd);
+            result
+        }
         Way::In | Way::Unseen(_) => enter(handover, &Carrier::my_process().m.clock, call, inherited, lent),
         Way::Nowhere | Way::Unknown(_) => host(call, inherited),
     }
@@ -67,6 +83,83 @@ fn enter(handover: &Handover, clock: &Clock, call: &Call, inherited: &Inherited,
         // The host looks at the path first, and then finds the same.
         Err(_) => host(call, inherited),
     }
+}
+
+/// The image is executed in the program's place.
+fn load(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent, load: Load) -> isize {
+    const OTHER_FLAGS: u64 = !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
+    let [argv, envp] = if call.nr == nr::EXECVE { [1, 2] } else { [2, 3] }.map(|at| call.args[at]);
+    let has_other_flags = call.nr == nr::EXECVEAT && call.args[4] & OTHER_FLAGS != 0;
+    // `entresol run` inside executes its own image, with all that this one would add.
+    if has_other_flags || has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
+        return host(call, inherited);
+    }
+    let file = File::of(call);
+    let clock = &Carrier::my_process().m.clock;
+    clock.keep();
+    lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
+    lent.options.pop();
+    let mut text = Text::<96>::default();
+    let _ = write!(text, ";program={};name=", load.fd);
+    for byte in file.process_name() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    lent.options.extend_from_slice(text.as_bytes());
+    lent.options.push(0);
+    lent.file = [FILE, &file.whole_name(false).unwrap_or_default()].concat();
+    lent.words = load.words;
+    let prepared = environment(handover, &lent.options, envp).and_then(|mut environment| {
+        environment.pointers.insert(0, lent.file.as_ptr() as u64);
+        lent.environment = environment;
+        arguments(&lent.words, argv)
+    });
+    match prepared {
+        Ok(arguments) => lent.arguments = arguments,
+        // The host finds the same.
+        Err(_) => return host(call, inherited),
+    }
+    let argv = if lent.words.is_empty() { argv } else { lent.arguments.as_ptr() as u64 };
+    // SAFETY: changes a flag of a descriptor of ours.
+    unsafe { syscall!(nr::FCNTL, load.fd, F_SETFD, 0) };
+    let args = [handover.image().as_ptr() as u64, argv, lent.environment.pointers.as_ptr() as u64, 0, 0, 0];
+    host(&Call { nr: nr::EXECVE, args }, inherited)
+}
+
+/// The arguments of a script's interpreter: these words, the last one first, in the place of the first argument. Nothing without words.
+fn arguments(words: &[Vec<u8>], argv: u64) -> Result<Vec<u64>, Errno> {
+    let mut pointers: Vec<u64> = words.iter().rev().map(|word| word.as_ptr() as u64).collect();
+    let mut index = 0;
+    while !words.is_empty() && argv != 0 {
+        let string = user::load_u64(argv + index * 8).map_err(|_| Errno::EFAULT)?;
+        if string == 0 {
+            break;
+        }
+        if index > 0 {
+            pointers.push(string);
+        }
+        index += 1;
+        if pointers.len() > STRINGS_MAX {
+            return Err(Errno::E2BIG);
+        }
+    }
+    pointers.push(0);
+    Ok(pointers)
+}
+
+/// Whether an environment has a variable, by its name with the equals sign.
+fn has_entry(envp: u64, name: &[u8]) -> bool {
+    let mut at = envp;
+    while envp != 0
+        && let Ok(string @ 1..) = user::load_u64(at)
+    {
+        let mut start = [0; 32];
+        let seen = read_prefix(string, &mut start[..name.len()]);
+        if &start[..seen] == name {
+            return true;
+        }
+        at += 8;
+    }
+    false
 }
 
 /// The new program is not ours, which the user learns, or does not want: then EPERM, after which nobody looks for another
@@ -138,7 +231,7 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
             other_loader = Some(string);
         } else if begins_with(string, OPTIONS) {
             own_options = Some(string);
-        } else {
+        } else if !begins_with(string, FILE) {
             pointers.push(string);
         }
         if pointers.len() > STRINGS_MAX {
@@ -274,8 +367,11 @@ pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mu
 /// a signal may have been caught ([`caught::hand_in`]): the child's kernel makes the call anew.
 pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call) {
     let k = me.process();
-    if !matches!(entrance::look(&k.m.handover, &File::of(call)), Way::In) {
-        return;
+    match entrance::look(&k.m.handover, &File::of(call)) {
+        Way::In => {}
+        // The child's kernel opens it anew.
+        Way::Load(load) => return os::close(load.fd),
+        _ => return,
     }
     let (mask, actions) = (from.kernel().blocked(), from.kernel().actions());
     let carried = from.kernel().carried(k.config().cpus);

@@ -36,6 +36,10 @@ impl linux::Host for Host {
         self.identities.lock().look_again();
     }
 
+    fn executable(&self) -> Option<&[u8]> {
+        self.handover.executable.as_deref()
+    }
+
     #[inline(always)]
     fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize {
         let call = Call { nr, args: Arg::words(args) };

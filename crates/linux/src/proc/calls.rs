@@ -234,11 +234,8 @@ impl<M: Host> Linux<'_, M> {
         };
         let mut text = [0; 32];
         let caller = self.proc_caller(t, &procfs::Owner::default(), false);
-        let text_len = procfs::walk::link_text(&caller, is, &mut text).min(len as usize);
-        match self.m.write(to, &text[..text_len]) {
-            Ok(()) => text_len as isize,
-            Err(_) => Errno::EFAULT.to_ret(),
-        }
+        let text_len = procfs::walk::link_text(&caller, is, &mut text);
+        self.answer_link(&text[..text_len], to, len)
     }
 
     fn proc_attributes(&self, view: &View<'_, M>, node: &Node, what: What) -> isize {
@@ -303,10 +300,18 @@ impl<M: Host> Linux<'_, M> {
     ) -> Out {
         let Place::Entry(dir, _) = node.place else { return self.pass(cpu, call) };
         self.back_files();
-        if path.absolute && is_of_process(path.rest) && dir == Dir::Process {
+        let executable = self.executable_behind(asked, node, &path.rest[used..]);
+        if let (Some(executable), What::Readlink { to, len }) = (executable, asked.what) {
+            return Out::Done(self.answer_link(executable, to, len));
+        }
+        if executable.is_none() && path.absolute && is_of_process(path.rest) && dir == Dir::Process {
             return self.pass(cpu, call);
         }
-        let Ok(text) = self.hosts_path(dir, node, &path.rest[used..]) else { return Errno::ENOMEM.into() };
+        let text = match executable {
+            Some(executable) => Ok([executable, &[0]].concat()),
+            None => self.hosts_path(dir, node, &path.rest[used..]),
+        };
+        let Ok(text) = text else { return Errno::ENOMEM.into() };
         let mut args = call.args.map(Word);
         let how;
         if let (nr::OPENAT2, What::Open { flags }) = (call.nr, asked.what) {
@@ -327,6 +332,25 @@ impl<M: Host> Linux<'_, M> {
         }
         args[asked.path] = In(&text);
         Out::Done(self.ask(call.nr, &mut args))
+    }
+
+    /// The file that the link `exe` leads to, where the host has another one for it, and the call asks for the file or for the
+    /// link's text.
+    fn executable_behind(&self, asked: &Asked, node: &Node, rest: &[u8]) -> Option<&[u8]> {
+        let reads = matches!(asked.what, What::Readlink { .. });
+        let is_exe = node.entry()?.name == "exe" && rest.is_empty() && (reads || !asked.want.nofollow);
+        self.m.executable().filter(|_| is_exe)
+    }
+
+    fn answer_link(&self, text: &[u8], to: u64, len: u64) -> isize {
+        if len as i32 <= 0 {
+            return Errno::EINVAL.to_ret();
+        }
+        let text = &text[..text.len().min(len as usize)];
+        match self.m.write(to, text) {
+            Ok(()) => text.len() as isize,
+            Err(_) => Errno::EFAULT.to_ret(),
+        }
     }
 
     pub(super) fn hosts_path(

@@ -1,8 +1,13 @@
 //! Can the image enter a program? The one rule for it: `entresol run` refuses a program by it, and `execve` in a program
 //! that already runs under Entresol starts such a program natively.
 //!
-//! The caller reads the file; nothing here touches a host. The image needs glibc's dynamic linker, which loads it by
-//! LD_AUDIT or LD_PRELOAD, and a linker that heeds these variables.
+//! The caller reads the file; nothing here touches a host. There are two doors ([`Door`]): glibc's dynamic linker loads the image
+//! by LD_AUDIT or LD_PRELOAD, and all other programs are loaded by the image, which is executed in their place and maps them as
+//! the host would ([`Layout`]).
+
+mod layout;
+
+pub use layout::{Layout, Segment};
 
 use alloc::vec::Vec;
 
@@ -21,7 +26,7 @@ const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 /// PF_X and PF_W.
 const WRITE_EXECUTE: u32 = 3;
-/// Longer names of loaders are none that we know.
+/// The part of an interpreter's name that tells glibc's.
 const LOADER_LEN: usize = 255;
 /// A segment has few notes; each takes 12 bytes at least.
 const NOTES_MAX: u64 = 4096;
@@ -29,16 +34,10 @@ const NOTES_MAX: u64 = 4096;
 /// Why the image cannot enter an ELF file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Obstacle {
-    /// The file names no dynamic linker.
-    Static,
     /// A 32-bit program.
     ThirtyTwoBit,
     /// Not for x86-64.
     OtherProcessor,
-    /// The file's dynamic linker is musl's.
-    Musl,
-    /// A dynamic linker that we do not know.
-    OtherLoader(Vec<u8>),
     /// Go's runtime schedules threads of its own, without glibc.
     Go,
     /// The file's headers make no sense, and why.
@@ -50,11 +49,8 @@ impl Obstacle {
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
-            Obstacle::Static => Reason::Static,
             Obstacle::ThirtyTwoBit => Reason::ThirtyTwoBit,
             Obstacle::OtherProcessor => Reason::OtherProcessor,
-            Obstacle::Musl => Reason::Musl,
-            Obstacle::OtherLoader(_) => Reason::OtherLoader,
             Obstacle::Go => Reason::Go,
             Obstacle::Malformed(_) => Reason::Malformed,
         }
@@ -65,11 +61,8 @@ impl Obstacle {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "`words` says what each means")]
 pub enum Reason {
-    Static,
     ThirtyTwoBit,
     OtherProcessor,
-    Musl,
-    OtherLoader,
     Go,
     Malformed,
     Privileged,
@@ -81,12 +74,9 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Reason; 12] = [
-        Reason::Static,
+    pub const ALL: [Reason; 9] = [
         Reason::ThirtyTwoBit,
         Reason::OtherProcessor,
-        Reason::Musl,
-        Reason::OtherLoader,
         Reason::Go,
         Reason::Malformed,
         Reason::Privileged,
@@ -100,11 +90,8 @@ impl Reason {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Reason::Static => "statically linked",
             Reason::ThirtyTwoBit => "32-bit",
             Reason::OtherProcessor => "made for another processor",
-            Reason::Musl => "linked with musl",
-            Reason::OtherLoader => "loaded by another dynamic linker than glibc's",
             Reason::Go => "written in Go",
             Reason::Malformed => "not a proper ELF program",
             Reason::Privileged => "set-user-ID, set-group-ID or with capabilities of its own",
@@ -128,8 +115,8 @@ pub fn is_secure(user: [u32; 2], group: [u32; 2]) -> bool {
 pub enum Content<'a> {
     /// An ELF file.
     Elf,
-    /// A script, and the interpreter that its first line names.
-    Script(&'a [u8]),
+    /// A script: the interpreter that its first line names, and the rest of the line, which is one argument.
+    Script(&'a [u8], Option<&'a [u8]>),
     /// Neither: execve refuses it, and execvp gives it to /bin/sh.
     Other,
 }
@@ -140,33 +127,42 @@ pub fn content(head: &[u8]) -> Content<'_> {
     if head.starts_with(b"\x7fELF") {
         return Content::Elf;
     }
+    let is_space = |byte: &u8| b" \t".contains(byte);
     let line = head.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next());
-    let name = line.and_then(|line| line.split(|byte| b" \t\0".contains(byte)).find(|word| !word.is_empty()));
-    name.map_or(Content::Other, Content::Script)
+    let line = line.and_then(|line| line.split(|&byte| byte == 0).next()).unwrap_or_default();
+    let Some(start) = line.iter().position(|byte| !is_space(byte)) else { return Content::Other };
+    let line = &line[start..];
+    let end = line.iter().rposition(|byte| !is_space(byte)).map_or(0, |last| last + 1);
+    let (name, rest) = line[..end].split_at(line[..end].iter().position(is_space).unwrap_or(end));
+    let argument = rest.iter().position(|byte| !is_space(byte)).map(|at| &rest[at..]);
+    Content::Script(name, argument)
 }
 
-/// Whether the image can enter an ELF file, of which `read` gives bytes from an offset on: as many as there are. Returns
-/// whether some of the program's text is writable from the start.
+/// The way into a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Door {
+    /// glibc's dynamic linker loads the image.
+    Linker,
+    /// The image is executed and loads the program.
+    Image,
+}
+
+/// Facts about a program that can be entered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// How.
+    pub door: Door,
+    /// Some of its text is writable from the start.
+    pub writable_text: bool,
+}
+
+/// Whether and how the image can enter an ELF file, of which `read` gives bytes from an offset on: as many as there are.
 ///
 /// # Errors
 /// The first obstacle.
-pub fn inspect(read: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Result<bool, Obstacle> {
-    let mut header = [0; HEADER_LEN];
-    let len = read(0, &mut header);
-    // First of all, because a 32-bit file's header has another form.
-    if len > 4 && header[4] == ELFCLASS32 {
-        return Err(Obstacle::ThirtyTwoBit);
-    }
-    if len < HEADER_LEN {
-        return Err(Obstacle::Malformed("the file is too short"));
-    }
-    if header[5] != ELFDATA2LSB || half(&header, 18) != EM_X86_64 {
-        return Err(Obstacle::OtherProcessor);
-    }
+pub fn inspect(read: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Result<Program, Obstacle> {
+    let header = header(read)?;
     let (start, count) = (word(&header, 32), half(&header, 56));
-    if usize::from(half(&header, 54)) != SEGMENT_LEN {
-        return Err(Obstacle::Malformed("its program headers have another size"));
-    }
     let (mut loader, mut writable_text) = (None, false);
     for at in 0..u64::from(count) {
         let mut segment = [0; SEGMENT_LEN];
@@ -181,8 +177,34 @@ pub fn inspect(read: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Result<bool, Ob
             _ => {}
         }
     }
-    check_loader(loader.ok_or(Obstacle::Static)?)?;
-    Ok(writable_text)
+    let door = if loader.is_some_and(|loader| is_glibc(&loader)) { Door::Linker } else { Door::Image };
+    if door == Door::Image {
+        Layout::read(read)?;
+    }
+    Ok(Program { door, writable_text })
+}
+
+/// The ELF header, if it is one for this processor.
+fn header(read: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Result<[u8; HEADER_LEN], Obstacle> {
+    let mut header = [0; HEADER_LEN];
+    let len = read(0, &mut header);
+    // First of all, because a 32-bit file's header has another form.
+    if len > 4 && header[4] == ELFCLASS32 {
+        return Err(Obstacle::ThirtyTwoBit);
+    }
+    if len < HEADER_LEN {
+        return Err(Obstacle::Malformed("the file is too short"));
+    }
+    if !header.starts_with(b"\x7fELF") {
+        return Err(Obstacle::Malformed("it does not begin as an ELF file does"));
+    }
+    if header[5] != ELFDATA2LSB || half(&header, 18) != EM_X86_64 {
+        return Err(Obstacle::OtherProcessor);
+    }
+    if usize::from(half(&header, 54)) != SEGMENT_LEN {
+        return Err(Obstacle::Malformed("its program headers have another size"));
+    }
+    Ok(header)
 }
 
 const TOO_SHORT: Obstacle = Obstacle::Malformed("its headers point behind its end");
@@ -198,15 +220,9 @@ fn loader_name(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, offset: u64, len: 
     Ok(bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())
 }
 
-fn check_loader(loader: Vec<u8>) -> Result<(), Obstacle> {
+fn is_glibc(loader: &[u8]) -> bool {
     let name = loader.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    if name.starts_with(b"ld-linux-x86-64.so") {
-        Ok(())
-    } else if name.starts_with(b"ld-musl-") {
-        Err(Obstacle::Musl)
-    } else {
-        Err(Obstacle::OtherLoader(loader))
-    }
+    name.starts_with(b"ld-linux-x86-64.so")
 }
 
 /// Go's linker leaves a note of the name "Go" with the build's id.
@@ -287,34 +303,38 @@ mod tests {
         bytes
     }
 
-    fn inspected(file: &[u8]) -> Result<bool, Obstacle> {
-        inspect(&mut |at, to| {
+    fn inspected(file: &[u8]) -> Result<Door, Obstacle> {
+        let program = inspect(&mut |at, to| {
             let rest = usize::try_from(at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
             let len = rest.len().min(to.len());
             to[..len].copy_from_slice(&rest[..len]);
             len
-        })
+        });
+        program.map(|program| program.door)
     }
 
     #[test]
     fn glibc_loads_it() {
-        assert_eq!(inspected(&tiny_elf(2, EM_X86_64, PT_INTERP, 4, GLIBC)), Ok(false));
-        assert_eq!(inspected(&std::fs::read("/bin/true").unwrap()), Ok(false));
+        assert_eq!(inspected(&tiny_elf(2, EM_X86_64, PT_INTERP, 4, GLIBC)), Ok(Door::Linker));
+        assert_eq!(inspected(&std::fs::read("/bin/true").unwrap()), Ok(Door::Linker));
     }
 
     #[test]
-    fn each_kind_has_its_own_obstacle() {
+    fn each_kind_has_its_own_door_or_obstacle() {
         let of = |class, machine, kind, content| inspected(&tiny_elf(class, machine, kind, 5, content)).unwrap_err();
         let note = b"\x03\0\0\0\x04\0\0\0\x04\0\0\0Go\0\0abcd";
         let second = [&b"\x04\0\0\0\x03\0\0\0\x01\0\0\0GNU\0abc\0"[..], note].concat();
-        assert_eq!(of(2, EM_X86_64, PT_LOAD, b""), Obstacle::Static);
+        let mut own = tiny_elf(2, EM_X86_64, PT_LOAD, 5, b"text");
+        // At the address that is as far from a page's beginning as the place in the file.
+        own[80..88].copy_from_slice(&0x40_0078_u64.to_le_bytes());
+        own[24..32].copy_from_slice(&0x40_0078_u64.to_le_bytes());
+        assert_eq!(inspected(&own), Ok(Door::Image));
         assert_eq!(of(1, 3, PT_INTERP, GLIBC), Obstacle::ThirtyTwoBit);
         assert_eq!(of(2, 183, PT_INTERP, GLIBC), Obstacle::OtherProcessor);
-        assert_eq!(of(2, EM_X86_64, PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0"), Obstacle::Musl);
-        assert_eq!(of(2, EM_X86_64, PT_INTERP, b"/opt/x\0"), Obstacle::OtherLoader(b"/opt/x".to_vec()));
+        assert!(matches!(of(2, EM_X86_64, PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0"), Obstacle::Malformed(_)));
         assert_eq!(of(2, EM_X86_64, PT_NOTE, note), Obstacle::Go);
         assert_eq!(of(2, EM_X86_64, PT_NOTE, &second), Obstacle::Go);
-        assert_eq!(of(2, EM_X86_64, PT_NOTE, &second[..20]), Obstacle::Static);
+        assert!(matches!(of(2, EM_X86_64, PT_NOTE, &second[..20]), Obstacle::Malformed(_)));
     }
 
     #[test]
@@ -330,8 +350,11 @@ mod tests {
 
     #[test]
     fn first_lines_are_read_as_linux_reads_them() {
-        assert_eq!(content(b"#!/bin/sh"), Content::Script(b"/bin/sh"));
-        assert_eq!(content(b"#!\t /usr/bin/env python3\n"), Content::Script(b"/usr/bin/env"));
+        assert_eq!(content(b"#!/bin/sh"), Content::Script(b"/bin/sh", None));
+        assert_eq!(content(b"#!\t /usr/bin/env python3\n"), Content::Script(b"/usr/bin/env", Some(b"python3")));
+        assert_eq!(content(b"#!/bin/sh \t -e  -x \t\nrest"), Content::Script(b"/bin/sh", Some(b"-e  -x")));
+        assert_eq!(content(b"#!/bin/sh\0-e"), Content::Script(b"/bin/sh", None));
+        assert_eq!(content(b"#!  \t\n/bin/sh"), Content::Other);
         assert_eq!(content(b"#!\n/bin/sh"), Content::Other);
         assert_eq!(content(b"# /bin/sh"), Content::Other);
         assert_eq!(content(b"\x7fELF"), Content::Elf);

@@ -1,0 +1,51 @@
+//! Programs that the image loads itself: it is executed in their place, with the program's file open.
+//!
+//! The arguments are those that the host would give the program, also for a script, whose words Linux puts in order itself. The
+//! image's front page (`entresol_image::loader`) says what it does then.
+
+use std::ffi::{CString, OsString};
+use std::fmt::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::environment::c_string;
+use crate::program::Program;
+
+/// The variable that carries the name of the executed file to the image.
+const FILE: &str = "ENTRESOL_FILE";
+/// The most bytes of a thread's name (`TASK_COMM_LEN`, without its zero).
+const NAME_MAX: usize = 15;
+
+/// Options for the image: the program's descriptor, and the name that the process has by its file.
+#[must_use]
+pub fn options(program: &Program, executed: &Path) -> String {
+    let mut text = format!(";program={};name=", program.file.as_raw_fd());
+    let name = executed.file_name().unwrap_or_default().as_bytes();
+    for byte in name.iter().take(NAME_MAX) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The entry of the environment that says what was executed.
+#[must_use]
+pub fn file(executed: &Path) -> CString {
+    let mut entry = OsString::from(FILE);
+    entry.push("=");
+    entry.push(executed);
+    c_string(&entry)
+}
+
+/// The program's arguments.
+#[must_use]
+pub fn arguments(program: &Program, command: &[OsString]) -> Vec<CString> {
+    let replaced = if program.words.is_empty() { &command[..1] } else { &program.words };
+    replaced.iter().chain(&command[1..]).map(|word| c_string(word)).collect()
+}
+
+/// Lets the image find the file open.
+pub fn hand_on(program: &Program) {
+    // SAFETY: changes a flag of a descriptor of ours.
+    unsafe { libc::fcntl(program.file.as_raw_fd(), libc::F_SETFD, 0) };
+}

@@ -1,0 +1,172 @@
+//! The image as a program: it is executed in the place of one that glibc's dynamic linker cannot bring it into, and loads that.
+//!
+//! The host makes everything that a new program has: stack, arguments, environment, auxiliary vector, vDSO, heap. The image lies
+//! where a dynamic linker would lie that is executed by itself. What it adds is what the host would have done with the program's
+//! own file: it maps its segments and those of its interpreter (`map`), names them in the auxiliary vector (`vector`), and
+//! goes to where it begins. Nothing on the stack moves.
+//!
+//! Whoever executes it has opened the program and says which descriptor that is (`program` in ENTRESOL_OPTIONS), and under which name it
+//! was executed ([`FILE`]). So what was checked is what is loaded, whatever happens to the name meanwhile.
+
+mod map;
+mod vector;
+
+use crate::boot::{self, find};
+use crate::libraries;
+use crate::options::Options;
+use abi::args::{O_CLOEXEC, PROT_READ};
+use alloc::vec::Vec;
+use arch::syscall;
+use core::ffi::{CStr, c_char};
+use core::fmt::{Display, Write};
+use host::os;
+use host::report::Line;
+use map::Mapped;
+use patch::elf::ProgramHeader;
+use patch::program::Layout;
+
+/// The variable that has the name by which the program was executed.
+pub const FILE: &[u8] = b"ENTRESOL_FILE=";
+/// Exit status of a program that cannot be loaded.
+const REFUSED: u64 = 125;
+
+/// Loads the program and answers where it begins. The caller goes there with its own first stack pointer.
+///
+/// # Safety
+/// Called once, by the image's first instructions, with the stack as the host has made it, after the image has relocated itself.
+pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
+    protect();
+    // SAFETY: the number of arguments, the arguments, a null, the environment, a null, the auxiliary vector (`create_elf_tables`).
+    unsafe {
+        let argv = stack.add(1).cast::<*const c_char>();
+        let envp = argv.add(*stack as usize + 1);
+        let options = find(envp, boot::OPTIONS).map(|value| Options::parse(value, os::getpid()));
+        let Some(fd) = options.and_then(|options| options.program) else {
+            fail(b"libentresol.so", "it is a part of `entresol run`, which starts it");
+        };
+        let name = find(envp, FILE).unwrap_or_default();
+        let loaded = load_from(fd, name);
+        let path = path_of(fd);
+        os::close(fd);
+        let vector = vector::find(envp);
+        vector::write(vector, &loaded, name.as_ptr() as u64);
+        boot::boot(argv, envp, Some(path));
+        if !boot::is_up() {
+            fail(name, "its environment lacks Entresol's own variables");
+        }
+        vector::follow(envp, vector);
+        for (mapped, name) in [(Some(&loaded.program), name), (loaded.loader.as_ref(), b"interpreter")] {
+            if let Some(object) = mapped.and_then(Mapped::code) {
+                libraries::patch_loaded(&object, name);
+            }
+        }
+        loaded.loader.as_ref().unwrap_or(&loaded.program).entry()
+    }
+}
+
+/// A program and its interpreter, in memory.
+pub(crate) struct Loaded {
+    pub program: Mapped,
+    pub loader: Option<Mapped>,
+}
+
+/// Maps what the descriptor stands for.
+///
+/// # Safety
+/// Nothing of the program runs.
+unsafe fn load_from(fd: i32, name: &[u8]) -> Loaded {
+    let layout = layout(fd, name);
+    let stack_is_executable = layout.executable_stack;
+    let other = layout.loader.as_ref().map(|path| {
+        let path = [path, &[0][..]].concat();
+        match os::open(&path, O_CLOEXEC, 0) {
+            Ok(fd) => fd,
+            Err(why) => fail(&path, NotDone { what: "the interpreter cannot be opened", why }),
+        }
+    });
+    // SAFETY: as the caller promises.
+    unsafe {
+        let program = Mapped::of(fd, layout, other.is_some()).unwrap_or_else(|why| fail(name, why));
+        let loader = other.map(|fd| {
+            let mapped = Mapped::of(fd, self::layout(fd, name), false).unwrap_or_else(|why| fail(name, why));
+            os::close(fd);
+            mapped
+        });
+        if stack_is_executable && let Err(why) = vector::make_stack_executable(name.as_ptr() as u64) {
+            fail(name, why);
+        }
+        Loaded { program, loader }
+    }
+}
+
+fn layout(fd: i32, name: &[u8]) -> Layout {
+    let mut read = |at: u64, to: &mut [u8]| {
+        // SAFETY: the buffer is ours and as long as said.
+        let n = unsafe { syscall!(abi::nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
+        usize::try_from(n).unwrap_or(0)
+    };
+    match Layout::read(&mut read) {
+        Ok(layout) => layout,
+        Err(patch::program::Obstacle::Malformed(why)) => fail(name, why),
+        Err(why) => fail(name, why.reason().words()),
+    }
+}
+
+/// The path of an open file, as `/proc/self/exe` would say it.
+fn path_of(fd: i32) -> Vec<u8> {
+    const PATH_MAX: usize = 4096;
+    let mut link = host::report::Text::<32>::default();
+    let _ = write!(link, "/proc/self/fd/{fd}\0");
+    let mut path = alloc::vec![0; PATH_MAX];
+    // SAFETY: a string and a buffer of ours.
+    let len = unsafe { syscall!(abi::nr::READLINK, link.as_bytes().as_ptr(), path.as_mut_ptr(), PATH_MAX) };
+    path.truncate(usize::try_from(len).unwrap_or(0));
+    path
+}
+
+/// What has been relocated changes no more: as a dynamic linker does (PT_GNU_RELRO).
+fn protect() {
+    const PAGE: u64 = 4096;
+    const RELRO: u32 = 0x6474_e552;
+    let base = libraries::image();
+    // SAFETY: the image's first page, which has its headers.
+    let head = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE as usize) };
+    let headers = patch::elf::headers(head).into_iter().flatten();
+    for header in headers.filter(|header: &ProgramHeader| header.kind == RELRO) {
+        let (start, end) = (base + header.address, base + header.address + header.memory_len);
+        let (start, end) = (start & !(PAGE - 1), end & !(PAGE - 1));
+        if start < end {
+            // SAFETY: pages of the image that it only reads from now on.
+            unsafe { syscall!(abi::nr::MPROTECT, start, end - start, PROT_READ) };
+        }
+    }
+}
+
+/// A step that the host has refused.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NotDone {
+    pub what: &'static str,
+    pub why: isize,
+}
+
+impl Display for NotDone {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} (error {})", self.what, -self.why)
+    }
+}
+
+/// Nothing of the program has run, and nothing of it will.
+fn fail(name: &[u8], why: impl Display) -> ! {
+    let mut line = Line::default();
+    let name = CStr::from_bytes_until_nul(name).map_or(name, CStr::to_bytes);
+    let _ = write!(line, "entresol: ");
+    for part in name.utf8_chunks() {
+        let _ = write!(line, "{}", part.valid());
+    }
+    let _ = writeln!(line, " cannot be loaded: {why}");
+    line.flush();
+    loop {
+        // SAFETY: ends the process.
+        unsafe { syscall!(abi::nr::EXIT_GROUP, REFUSED) };
+    }
+}
