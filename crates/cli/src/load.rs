@@ -5,6 +5,7 @@
 
 use std::ffi::{CString, OsString};
 use std::fmt::Write;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -42,6 +43,25 @@ pub fn file(executed: &Path) -> CString {
 pub fn arguments(program: &Program, command: &[OsString]) -> Vec<CString> {
     let replaced = if program.words.is_empty() { &command[..1] } else { &program.words };
     replaced.iter().chain(&command[1..]).map(|word| c_string(word)).collect()
+}
+
+/// Whether the host would execute the file, which only the image opens: its mode, and its file system's options.
+///
+/// # Errors
+/// EACCES, as by `execve(2)`.
+pub fn check(program: &Program) -> io::Result<()> {
+    let fd = program.file.as_raw_fd();
+    // SAFETY: all zeroes are a value of this structure of numbers.
+    let mut system: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: an empty path means the descriptor; the structure is ours.
+    let (allowed, known) = unsafe {
+        let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH;
+        (libc::faccessat(fd, c"".as_ptr(), libc::X_OK, flags) == 0, libc::fstatvfs(fd, &raw mut system) == 0)
+    };
+    match allowed && !(known && system.f_flag & libc::ST_NOEXEC != 0) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+    }
 }
 
 /// Lets the image find the file open.

@@ -142,7 +142,7 @@ pub fn inspect(path: &Path) -> Result<Program, Obstacle> {
             }
             Content::Other => {
                 by_shell = true;
-                words = vec!["/bin/sh".into(), binary.into_os_string()];
+                words = vec!["/bin/sh".into(), path.as_os_str().to_owned()];
                 binary = "/bin/sh".into();
             }
         }

@@ -106,6 +106,8 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     match program.door {
         Door::Linker => become_program(&path, program.by_shell, &request.command, &with_image(&options)),
         Door::Image => {
+            let refused = |why| RunError::Execute { program: path.display().to_string(), why };
+            load::check(&program).map_err(refused)?;
             let executed = if program.by_shell { Path::new("/bin/sh") } else { &path };
             let mut entries = with_image(&[&options, load::options(&program, executed).as_bytes()].concat());
             entries.push(load::file(executed));

@@ -10,8 +10,9 @@ use kernel::{Call, Out};
 /// Resources that only threads of one process share (`check_unshare_flags`).
 const OF_THREADS: u64 = cf::THREAD | cf::SIGHAND | cf::VM;
 /// The namespaces that a process with one host thread may leave: its later host threads begin in those that it has then. Not those of
-/// time, because what a child inherits of our clocks holds for the parent's.
-const NAMESPACES: u64 = cf::NAMESPACES & !cf::NEWTIME;
+/// time, because what a child inherits of our clocks holds for the parent's. Not those of processes, because a process that has left
+/// its own gets no more host threads (`copy_process`), and we need one as soon as somebody looks at it.
+const NAMESPACES: u64 = cf::NAMESPACES & !(cf::NEWTIME | cf::NEWPID);
 
 impl<M: Host> Linux<'_, M> {
     /// Confinement of one host thread that cannot be repeated on the others is refused, as a host
@@ -67,6 +68,7 @@ impl<M: Host> Linux<'_, M> {
         let result = self.host(call);
         if result == 0 && kinds & cf::NEWUSER != 0 {
             self.m.rights_have_changed();
+            self.state().proc.rights_change();
         }
         result
     }

@@ -61,9 +61,11 @@ impl<M: Host> Linux<'_, M> {
         if size as usize > SigSet::SIZE {
             return Errno::EINVAL.into();
         }
+        // First, because a signal that is received by that may be left to the host.
+        let here = self.pending_signals(t);
         let left = self.state().descriptors.left();
         let at_host = if left.is_empty() { left } else { left::pending(&self.m) & left };
-        let bytes = (self.pending_signals(t) | at_host).0.to_le_bytes();
+        let bytes = (here | at_host).0.to_le_bytes();
         let wanted = &bytes[..size as usize];
         if wanted.is_empty() { Out::Done(0) } else { self.m.write(to, wanted).into() }
     }

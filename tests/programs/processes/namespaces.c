@@ -88,21 +88,6 @@ static void *first_one(void *unused) {
   (void)unused;
   return (void *)(intptr_t)(getpid() == 1);
 }
-static void processes(void) {
-  become_able();
-  say("new %s", result(unshare(CLONE_NEWPID)));
-  int status;
-  pid_t child = fork();
-  if (child == 0) {
-    say("first %d, a thread says %d", getpid() == 1, (int)(intptr_t)finish(start(first_one, NULL)));
-    _exit(7);
-  }
-  need(child > 1 && waitpid(child, &status, 0) == child);
-  say("the child %s", ended(status));
-  say("after the end of the first %s", result(fork()));
-}
-CASE(processes) { in_child("child", processes); }
-
 static void back_again(void) {
   int old = open("/proc/self/ns/uts", O_RDONLY), self = syscall(SYS_pidfd_open, getppid(), 0);
   ino_t before = space("self", "uts");

@@ -1,10 +1,10 @@
 //! State that exec must hand on.
 
-use crate::base::os::{self, nr};
+use crate::base::os;
 use crate::base::report::Text;
 use abi::SigSet;
+use abi::args::AT_FDCWD;
 use alloc::vec::Vec;
-use arch::syscall;
 use core::fmt::Write;
 use kernel::Carried;
 
@@ -26,14 +26,14 @@ impl Handover {
         &self.loader[name..]
     }
 
-    /// The path of the file that a descriptor means to the program, with a final zero, if it is another: who opens
-    /// `/proc/self/exe` gets the image from the host.
-    pub(crate) fn behind(&self, fd: i32) -> Option<Vec<u8>> {
+    /// The program's path, with a final zero, if the image was executed in its place and the host means the image by this file,
+    /// named as `newfstatat(2)` has it: `/proc/self/exe` leads there.
+    pub(crate) fn behind(&self, dir: isize, path: *const u8, flags: u64) -> Option<Vec<u8>> {
         let executable = self.executable.as_ref()?;
-        let mut image = [0u64; 18];
-        // SAFETY: the path ends with a zero, and the host fills the words.
-        let found = unsafe { syscall!(nr::STAT, self.image().as_ptr(), image.as_mut_ptr()) } == 0;
-        (found && os::file_of(fd) == Some([image[0], image[1]])).then(|| [executable, &[0][..]].concat())
+        let file = os::file_at(dir, path, flags)?;
+        // By the link, because the image's own path may have been given to another file, or lie where this user may not go.
+        let image = os::file_at(AT_FDCWD as isize, c"/proc/self/exe".as_ptr().cast(), 0)?;
+        (file == image).then(|| [executable, &[0][..]].concat())
     }
 
     /// The options, what the thread that makes the exec keeps, and what the new program's kernel need not find out anew: which

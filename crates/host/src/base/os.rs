@@ -397,6 +397,14 @@ pub fn file_of(fd: i32) -> Option<[u64; 2]> {
     status(fd).map(|stat| [stat[0], stat[1]])
 }
 
+/// The device and the number of a file by its path, which ends with a zero and may be the program's (`newfstatat(2)`).
+pub(crate) fn file_at(dir: isize, path: *const u8, flags: u64) -> Option<[u64; 2]> {
+    let mut stat = [0u64; 18];
+    // SAFETY: the host reads the path, and `struct stat` has 144 bytes.
+    let r = unsafe { syscall!(nr::NEWFSTATAT, dir, path, stat.as_mut_ptr(), flags) };
+    (r == 0).then_some([stat[0], stat[1]])
+}
+
 /// How many bytes a file has.
 pub fn len_of(fd: i32) -> Option<u64> {
     status(fd).map(|stat| stat[6])

@@ -108,6 +108,14 @@ impl File {
         if fd < 0 { Err(fd) } else { Ok(fd as i32) }
     }
 
+    /// The path, with a zero at its end, of the program in whose place the image was executed, if the host means the image by this
+    /// file.
+    pub(crate) fn behind(&self, handover: &Handover) -> Option<Vec<u8>> {
+        let flag = |wanted, flag| if wanted { flag } else { 0 };
+        let flags = flag(self.empty_path, AT_EMPTY_PATH) | flag(self.no_follow, AT_SYMLINK_NOFOLLOW);
+        handover.behind(self.dir, self.path as *const u8, flags)
+    }
+
     /// Where `/proc` has the file that a descriptor is of; it may be one that cannot be read from (O_PATH).
     fn link(&self) -> Text<40> {
         let mut link = Text::default();
@@ -165,7 +173,7 @@ pub(crate) fn look(handover: &Handover, file: &File) -> Way {
     match of_caller(handover) {
         Some(reason) if file.is_executable() => Way::Around(Obstacle { reason, file: file.name() }),
         Some(_) => Way::Nowhere,
-        None => of_file(handover, file, Vec::new(), 0),
+        None => of_file(file, Vec::new(), 0),
     }
 }
 
@@ -199,17 +207,10 @@ fn is_privileged() -> bool {
 
 /// The outcome of an exec by a caller that may be entered, which depends on the file or on the interpreter of a script. `words` are
 /// as in [`Load`].
-fn of_file(handover: &Handover, file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
+fn of_file(file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
     let around =
         |reason| if file.is_executable() { Way::Around(Obstacle { reason, file: file.name() }) } else { Way::Nowhere };
-    let opened = file.open().and_then(|fd| match handover.behind(fd) {
-        None => Ok(fd),
-        Some(path) => {
-            os::close(fd);
-            File::at(&path).open()
-        }
-    });
-    let fd = match opened {
+    let fd = match file.open() {
         Ok(fd) => fd,
         Err(error) if error == Errno::EACCES.to_ret() => return around(Reason::Unreadable),
         Err(error) => {
@@ -223,23 +224,14 @@ fn of_file(handover: &Handover, file: &File, words: Vec<Vec<u8>>, depth: usize) 
     {
         return Way::Load(Load { fd, words });
     }
-    // A script whose interpreter the image loads is not looked at by the host any more.
-    let may_be_executed = matches!(found, Found::Script(..)) && may_be_executed(fd);
-    os::close(fd);
-    match found {
+    let way = match found {
         Found::Program(Ok(Door::Linker)) => Way::In,
         Found::Program(Ok(Door::Image)) => Way::Nowhere,
         Found::Program(Err(reason)) => around(reason),
         Found::Script(interpreter, argument) if depth < program::SCRIPT_DEPTH_MAX => {
-            let mut words = words;
-            if depth == 0 {
-                let Some(script) = file.whole_name(true) else { return Way::Nowhere };
-                words.push(script);
-            }
-            words.extend(argument);
-            words.push(interpreter.clone());
-            match of_file(handover, &File::at(&interpreter), words, depth + 1) {
-                Way::Load(load) if !may_be_executed => {
+            match of_interpreter(file, interpreter, argument, words, depth) {
+                // The host does not look at a script whose interpreter the image loads.
+                Way::Load(load) if !may_be_executed(fd) => {
                     os::close(load.fd);
                     Way::Nowhere
                 }
@@ -249,7 +241,26 @@ fn of_file(handover: &Handover, file: &File, words: Vec<Vec<u8>>, depth: usize) 
         // ELOOP.
         Found::Script(..) => Way::Nowhere,
         Found::Other => Way::Unknown(Errno::ENOEXEC),
+    };
+    os::close(fd);
+    way
+}
+
+/// The outcome of the exec of a script.
+fn of_interpreter(
+    script: &File,
+    interpreter: Vec<u8>,
+    argument: Option<Vec<u8>>,
+    mut words: Vec<Vec<u8>>,
+    depth: usize,
+) -> Way {
+    if depth == 0 {
+        let Some(script) = script.whole_name(true) else { return Way::Nowhere };
+        words.push(script);
     }
+    words.extend(argument);
+    words.push(interpreter.clone());
+    of_file(&File::at(&interpreter), words, depth + 1)
 }
 
 /// Whether the host would execute an open file, as far as that can be asked.
@@ -262,7 +273,9 @@ fn may_be_executed(fd: i32) -> bool {
         let (arguments, environment) = (arguments.as_ptr(), environment.as_ptr());
         syscall!(nr::EXECVEAT, fd, name.as_ptr(), arguments, environment, AT_EMPTY_PATH | CHECK)
     };
-    if checked != Errno::EINVAL.to_ret() {
+    // A filter that knows no such call, or no such flag, says nothing of the file.
+    let unknown = [Errno::EINVAL, Errno::ENOSYS, Errno::EPERM];
+    if !unknown.iter().any(|error| checked == error.to_ret()) {
         return checked == 0;
     }
     let mut system = [0u64; 15];

@@ -37,6 +37,8 @@ const STRINGS_MAX: usize = 1 << 20;
 pub(crate) struct Lent {
     options: Vec<u8>,
     environment: Environment,
+    /// The program's path, for a call that names the image.
+    path: Vec<u8>,
     /// For a program that the image loads: its name, and its arguments if they are not those of the call.
     file: Vec<u8>,
     words: Vec<Vec<u8>>,
@@ -51,15 +53,40 @@ struct Inherited {
     needed: u64,
 }
 
-/// Makes the call; returns only if it failed.
+/// Makes the call; returns only if it failed. Where the host means the image by the file, the program's own file is executed, under
+/// the name that the call has.
 fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
+    let named = File::of(call);
+    match named.behind(handover) {
+        Some(path) if !has_other_flags(call) => {
+            lent.path = path;
+            let [argv, envp] = strings(call);
+            let args = [lent.path.as_ptr() as u64, argv, envp, 0, 0, 0];
+            exec_file(handover, &Call { nr: nr::EXECVE, args }, &named, inherited, lent)
+        }
+        _ => exec_file(handover, call, &named, inherited, lent),
+    }
+}
+
+/// The arguments and the environment.
+fn strings(call: &Call) -> [u64; 2] {
+    if call.nr == nr::EXECVE { [1, 2] } else { [2, 3] }.map(|at| call.args[at])
+}
+
+/// Whether the call has flags that it may not have, or that we do not know.
+fn has_other_flags(call: &Call) -> bool {
+    const OTHER_FLAGS: u64 = !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
+    call.nr == nr::EXECVEAT && call.args[4] & OTHER_FLAGS != 0
+}
+
+fn exec_file(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, lent: &mut Lent) -> isize {
     let required = Carrier::my_process().m.natives.are_refused();
     match entrance::look(handover, &File::of(call)) {
         Way::Around(obstacle) => natively(call, inherited, obstacle),
         Way::Unknown(error) | Way::Unseen(error) if required => error.to_ret(),
         Way::Load(load) => {
             let fd = load.fd;
-            let result = self::load(handover, call, inherited, lent, load);
+            let result = self::load(handover, call, named, inherited, lent, load);
             os::close(fd);
             result
         }
@@ -86,30 +113,28 @@ fn enter(handover: &Handover, clock: &Clock, call: &Call, inherited: &Inherited,
 }
 
 /// The image is executed in the program's place.
-fn load(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent, load: Load) -> isize {
-    const OTHER_FLAGS: u64 = !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
-    let [argv, envp] = if call.nr == nr::EXECVE { [1, 2] } else { [2, 3] }.map(|at| call.args[at]);
-    let has_other_flags = call.nr == nr::EXECVEAT && call.args[4] & OTHER_FLAGS != 0;
+fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, lent: &mut Lent, load: Load) -> isize {
+    let [argv, envp] = strings(call);
     // `entresol run` inside executes its own image, with all that this one would add.
-    if has_other_flags || has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
+    if has_other_flags(call) || has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
         return host(call, inherited);
     }
-    let file = File::of(call);
     let clock = &Carrier::my_process().m.clock;
     clock.keep();
     lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
     lent.options.pop();
     let mut text = Text::<96>::default();
     let _ = write!(text, ";program={};name=", load.fd);
-    for byte in file.process_name() {
+    for byte in named.process_name() {
         let _ = write!(text, "{byte:02x}");
     }
     lent.options.extend_from_slice(text.as_bytes());
     lent.options.push(0);
-    lent.file = [FILE, &file.whole_name(false).unwrap_or_default()].concat();
+    lent.file = [FILE, &named.whole_name(false).unwrap_or_default()].concat();
     lent.words = load.words;
     let prepared = environment(handover, &lent.options, envp).and_then(|mut environment| {
-        environment.pointers.insert(0, lent.file.as_ptr() as u64);
+        // Behind the program's own, which follow its arguments in memory; a null ends them.
+        environment.pointers.insert(environment.pointers.len() - 1, lent.file.as_ptr() as u64);
         lent.environment = environment;
         arguments(&lent.words, argv)
     });
@@ -367,7 +392,16 @@ pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mu
 /// a signal may have been caught ([`caught::hand_in`]): the child's kernel makes the call anew.
 pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call) {
     let k = me.process();
-    match entrance::look(&k.m.handover, &File::of(call)) {
+    me.gs.interrupt.store(0, SeqCst);
+    // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
+    if me.gs.pending.load(SeqCst) != 0 {
+        return;
+    }
+    let file = File::of(call);
+    if file.behind(&k.m.handover).is_some() {
+        return;
+    }
+    match entrance::look(&k.m.handover, &file) {
         Way::In => {}
         // The child's kernel opens it anew.
         Way::Load(load) => return os::close(load.fd),
@@ -378,7 +412,6 @@ pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &
     let inherited = Inherited { carried, ignored: actions.ignored(), needed: 0 };
     Linux(k).hand_on_inherited_times(from);
     caught::catch(actions.caught().without(mask));
-    me.gs.interrupt.store(0, SeqCst);
     with_mask(me, mask.0, || enter(&k.m.handover, clock, call, &inherited, &mut Lent::default()));
     me.gs.interrupt.store(0, SeqCst);
     Linux(k).keep_times();

@@ -76,14 +76,22 @@ impl Mapped {
         const PF_R: u32 = 4;
         let mut segments = Segments::new();
         for segment in self.layout.segments.iter().filter(|segment| segment.flags & PF_R != 0) {
-            let at = self.bias + segment.address;
+            let at = self.bias.wrapping_add(segment.address);
+            // No slice begins at address 0, where root may have a segment.
+            if at == 0 {
+                continue;
+            }
             // SAFETY: mapped for good, and the file has had all of it.
             segments.push(at, unsafe { core::slice::from_raw_parts(at as *const u8, segment.file_len as usize) });
         }
         let first = self.layout.segments.first().filter(|first| first.offset == 0 && first.flags & PF_R != 0)?;
+        let at = self.bias.wrapping_add(first.address);
+        if at == 0 {
+            return None;
+        }
         let len = first.file_len.min(HEADERS_LEN) as usize;
         // SAFETY: as above.
-        let head = unsafe { core::slice::from_raw_parts((self.bias + first.address) as *const u8, len) };
+        let head = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
         Object::new(self.bias, head, segments).ok()
     }
 }

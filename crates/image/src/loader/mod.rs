@@ -14,7 +14,7 @@ mod vector;
 use crate::boot::{self, find};
 use crate::libraries;
 use crate::options::Options;
-use abi::args::{O_CLOEXEC, PROT_READ};
+use abi::args::{O_CLOEXEC, O_NOCTTY, O_NONBLOCK, PROT_READ};
 use alloc::vec::Vec;
 use arch::syscall;
 use core::ffi::{CStr, c_char};
@@ -79,7 +79,7 @@ unsafe fn load_from(fd: i32, name: &[u8]) -> Loaded {
     let stack_is_executable = layout.executable_stack;
     let other = layout.loader.as_ref().map(|path| {
         let path = [path, &[0][..]].concat();
-        match os::open(&path, O_CLOEXEC, 0) {
+        match os::open(&path, O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0) {
             Ok(fd) => fd,
             Err(why) => fail(&path, NotDone { what: "the interpreter cannot be opened", why }),
         }

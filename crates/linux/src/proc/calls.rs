@@ -338,7 +338,8 @@ impl<M: Host> Linux<'_, M> {
     /// link's text.
     fn executable_behind(&self, asked: &Asked, node: &Node, rest: &[u8]) -> Option<&[u8]> {
         let reads = matches!(asked.what, What::Readlink { .. });
-        let is_exe = node.entry()?.name == "exe" && rest.is_empty() && (reads || !asked.want.nofollow);
+        let follows = !asked.want.nofollow && asked.resolve & NO_MAGICLINKS == 0;
+        let is_exe = node.entry()?.name == "exe" && rest.is_empty() && (reads || follows);
         self.m.executable().filter(|_| is_exe)
     }
 
