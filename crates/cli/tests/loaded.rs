@@ -26,7 +26,11 @@ int main(int count, char **words, char **variables) {
   for (int i = 0; variables[i]; i++)
     if (!strncmp(variables[i], "ENTRESOL_", 9) || !strncmp(variables[i], "LD_", 3)) puts(variables[i]);
   fflush(stdout);
-  if (count > 1 && !strcmp(words[1], "again")) execl("/proc/self/exe", "second", (char *)0);
+  const char *how = count > 1 ? words[1] : "";
+  if (!strcmp(how, "gone")) unlink(words[0]);
+  if (!strcmp(how, "other")) rename("other", words[0]);
+  if (!strcmp(how, "again") || !strcmp(how, "gone") || !strcmp(how, "other"))
+    execl("/proc/self/exe", "second", (char *)0);
   return 42;
 }
 "#;
@@ -91,6 +95,19 @@ fn its_own_link_leads_to_itself() {
     place.compare(&["./anywhere", "again"]);
 }
 
+/// Its link means its file by name (CAVEATS): without that, or with another file of that name, the image is not executed instead.
+#[test]
+fn its_own_link_never_leads_to_the_image() {
+    let place = Place::new();
+    place.write("other", b"#!/bin/sh\nexit 43\n");
+    let ends = |program: &[&str]| {
+        let answer = place.run(program);
+        (answer.status.code(), String::from_utf8_lossy(&answer.stderr).into_owned())
+    };
+    assert_eq!(ends(&["./anywhere", "gone"]), (Some(42), String::new()));
+    assert_eq!(ends(&["./fixed", "other"]), (Some(43), String::new()));
+}
+
 #[test]
 fn what_executes_it_has_it_entered() {
     let place = Place::new();
@@ -119,6 +136,7 @@ fn what_may_not_be_executed_is_not() {
     place.write("script", format!("#!{}/fixed\n", place.path().display()).as_bytes());
     let answer = place.run(&["sh", "-c", "./fixed; echo $?; ./script; echo $?; ./missing; echo $?"]);
     assert_eq!(answer.stdout, b"126\n126\n127\n", "{answer:?}");
+    assert_eq!(place.run(&["./script"]).status.code(), Some(126));
     mode(0o755);
     place.write("script", format!("#!{}/fixed\n", place.path().display()).as_bytes());
     fs::set_permissions(place.path().join("script"), fs::Permissions::from_mode(0o644)).unwrap();
