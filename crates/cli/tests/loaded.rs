@@ -69,7 +69,7 @@ impl Place {
         command.current_dir(self.path()).env("XDG_CACHE_HOME", self.path()).output().expect("the command starts")
     }
 
-    /// What it says and how it ends under Entresol, but for the first word, is what it does natively.
+    /// Expects the program to say the same as natively, but for the first word, and to end in the same way.
     fn compare(&self, program: &[&str]) {
         let native = Command::new(program[0]).args(&program[1..]).current_dir(self.path()).output().unwrap();
         let ours = self.run(program);

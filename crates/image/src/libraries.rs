@@ -212,7 +212,7 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
 /// # Safety
 /// The object is mapped for good, and its code has not run.
 pub(crate) unsafe fn patch_loaded(object: &Object<'_>, name: &[u8]) {
-    // What changes while it runs would be proven for nothing.
+    // A proof would not hold for text that changes while the program runs.
     let changes = |h: ProgramHeader| {
         h.kind == ProgramHeader::LOAD && h.allows(ProgramHeader::WRITE) && h.allows(ProgramHeader::EXECUTE)
     };

@@ -121,7 +121,7 @@ pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
 /// The child gets a kernel to answer a call that [`call`] has not.
 pub(crate) fn be_born_to_answer(old: &'static Carrier) -> &'static Carrier {
     let me = be_born(old);
-    // What has come while an exec failed.
+    // Signals may have come while an exec failed.
     caught::hand_in(me);
     me
 }

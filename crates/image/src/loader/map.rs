@@ -71,7 +71,7 @@ impl Mapped {
         self.bias.wrapping_add(self.layout.headers)
     }
 
-    /// What is known of its code.
+    /// The object's code, for patching; `None` if its headers are not mapped.
     pub fn code(&self) -> Option<Object<'static>> {
         const PF_R: u32 = 4;
         let mut segments = Segments::new();
@@ -227,7 +227,7 @@ fn protection(flags: u32) -> u64 {
     u64::from(flags >> 2 & 1 | flags & 2 | (flags & 1) << 2)
 }
 
-/// What lies between segments is nobody's (`elf_map`).
+/// Unmaps the gaps between segments, which belong to nobody (`elf_map`).
 unsafe fn release_gaps(layout: &Layout, bias: u64) {
     for pair in layout.segments.windows(2) {
         let gap = pair[0].pages().end..pair[1].pages().start;

@@ -5,7 +5,7 @@
 //! own file: it maps its segments and those of its interpreter (`map`), names them in the auxiliary vector (`vector`), and
 //! goes to where it begins. Nothing on the stack moves.
 //!
-//! Whoever executes it has opened the program and says which descriptor that is (`program` in ENTRESOL_OPTIONS), and under which name it
+//! The caller of exec has opened the program and says which descriptor that is (`program` in ENTRESOL_OPTIONS), and under which name it
 //! was executed ([`FILE`]). So what was checked is what is loaded, whatever happens to the name meanwhile.
 
 mod map;
