@@ -257,7 +257,7 @@ pub fn read_timespec(m: &impl Machine, addr: u64) -> Result<Nanos, Errno> {
 /// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
 pub const NEVER_LEFT: SigSet = SigSet(SigSet::SYNCHRONOUS.0 | 0b11 << 31);
 
-/// What has changed in how a process treats signals.
+/// A change in how a process treats signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignalChange {
     /// It has begun or ceased to ignore this one, or SIGCHLD has another action.

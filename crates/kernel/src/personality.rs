@@ -6,7 +6,7 @@ use crate::{Call, Kernel, Machine};
 use abi::{Errno, SigEvent, SigInfo, SigSet};
 use ids::{CpuId, ThreadIdx};
 
-/// What the host grants a process.
+/// Rights and limits that the host grants a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grants {
     /// Any priority (CAP_SYS_NICE).
@@ -45,7 +45,7 @@ pub trait Personality<M: Machine<Personality = Self>>: Default + core::fmt::Debu
     fn wanted(k: &Kernel<M>, t: ThreadIdx, takes: impl FnOnce() -> SigSet);
     /// Makes or deletes a host timer; its id.
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno>;
-    /// What the host grants this process, by the calling carrier's rights.
+    /// Rights and limits that the host grants this process, by the calling carrier's rights.
     fn grants(m: &M) -> Grants;
 }
 

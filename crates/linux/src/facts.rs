@@ -21,7 +21,7 @@ pub fn soft_limit(m: &impl Host, resource: u64) -> u64 {
     crate::host_times::limit(m, resource, None).cur
 }
 
-/// What the host grants this process, by the calling carrier's rights.
+/// Rights and limits that the host grants this process, by the calling carrier's rights.
 pub(crate) fn grants(m: &impl Host) -> Grants {
     const VERSION_3: u64 = 0x2008_0522;
     let (header, mut data) = (VERSION_3.to_le_bytes(), [[0; 4]; 6]);

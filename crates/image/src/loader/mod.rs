@@ -124,7 +124,7 @@ fn path_of(fd: i32) -> Vec<u8> {
     path
 }
 
-/// What has been relocated changes no more: as a dynamic linker does (PT_GNU_RELRO).
+/// Makes relocated data read-only, as a dynamic linker does (PT_GNU_RELRO).
 fn protect() {
     const PAGE: u64 = 4096;
     const RELRO: u32 = 0x6474_e552;

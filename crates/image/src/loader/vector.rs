@@ -7,7 +7,7 @@ use core::ffi::c_char;
 /// An entry: its kind and its value. One of kind 0 is the last.
 pub(super) type Entry = [u64; 2];
 
-/// What follows the environment: the auxiliary vector.
+/// The auxiliary vector, which follows the environment.
 ///
 /// # Safety
 /// `envp` is the process's environment vector as the host has made it.
@@ -16,7 +16,7 @@ pub(super) unsafe fn find(envp: *const *const c_char) -> *mut Entry {
     unsafe { end(envp).cast_mut().cast() }
 }
 
-/// What follows the null of an environment.
+/// The address behind the null that ends an environment.
 unsafe fn end(envp: *const *const c_char) -> *const *const c_char {
     let mut at = envp;
     // SAFETY: as the caller promises.
