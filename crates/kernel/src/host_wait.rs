@@ -4,7 +4,7 @@
 //! wants it ([`Next::Inline`]). Which calls are made in which form the personality decides.
 
 use crate::machine::{Call, Machine};
-use crate::trap::Next;
+use crate::trap::{Next, Wanted, ends_in_time};
 use crate::wait::Wait;
 use crate::{Kernel, cpu};
 use abi::{Errno, nr};
@@ -18,16 +18,21 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
         self.thread(t).wait.note_call(&call);
         self.cpu(cpu).count.waited_by_call.bump(call.nr);
-        let busy = self.leave_for_host(cpu, t, done);
+        let wanted = self.leave_until(cpu, t, done, ends_in_time(call.nr));
         if call.nr == nr::POLL && done == 0 {
             self.begin_poll(t, call.args[2]);
         }
-        Next::Host { thread: t, call, busy }
+        Next::Host { thread: t, call, wanted }
     }
 
     /// The current thread leaves the CPU for something in the host that may wait, whose result comes
     /// back as that of a host call; `done` is added to it. Says whether the CPU is busy meanwhile.
     pub fn leave_for_host(&self, cpu: CpuId, t: ThreadIdx, done: isize) -> bool {
+        self.leave_until(cpu, t, done, false) == Wanted::Now
+    }
+
+    /// Says when the CPU is wanted. If the wait does not `end_in_time`, a CPU with a timeout is wanted at once.
+    fn leave_until(&self, cpu: CpuId, t: ThreadIdx, done: isize, end_in_time: bool) -> Wanted {
         cpu::bump(&self.cpu(cpu).count.waited);
         self.begin_wait(t, Wait::Host);
         self.thread(t).wait.a.store(done as u64, Relaxed);
@@ -42,11 +47,18 @@ impl<M: Machine> Kernel<M> {
             Some(_) => self.cputime.cpu.run(cpu, now),
             None => self.turn_idle(cpu, now),
         }
-        // A CPU whose carrier is away does not poll: wakers must kick, and parked threads need another to look for them.
-        next.is_some()
-            || self.earliest(cpu).is_some()
-            || self.parked.is_any()
-            || !self.sched.idle_state(cpu, sched::Idle::Parked)
+        if next.is_some() || self.parked.is_any() {
+            // Parked threads need a carrier that looks for them.
+            return Wanted::Now;
+        }
+        let due = self.earliest(cpu);
+        // For a real-time thread's timeout the carrier wakes up early.
+        let is_in_time = |at| end_in_time && !self.ends_urgent_sleep(cpu, at);
+        // A CPU whose carrier is away does not look around: wakers must kick.
+        if !due.is_none_or(is_in_time) || !self.sched.idle_state(cpu, sched::Idle::Parked) {
+            return Wanted::Now;
+        }
+        due.map_or(Wanted::Never, Wanted::At)
     }
 
     /// A call of [`Next::Inline`] has returned, and this carrier still has the CPU.

@@ -86,7 +86,7 @@ pub use shared::Shared;
 pub use signals::{ProcessState, USER_END};
 pub use syscall::neighbour::ELSEWHERE;
 pub use thread::{Thread, ThreadTable};
-pub use trap::{Next, Out, Process, Trap};
+pub use trap::{Next, Out, Process, Trap, Wanted};
 
 /// The most wake-ups in one go (law 4).
 pub const WAKES_MAX: usize = 64;

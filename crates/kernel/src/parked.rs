@@ -30,6 +30,11 @@ impl Parked {
         self.threads.load(Relaxed) != 0
     }
 
+    /// Whether threads wait for descriptors now, in the host or parked.
+    pub fn is_waited_for(&self) -> bool {
+        self.is_any() || self.direct() != 0
+    }
+
     /// Whether real-time threads are parked now.
     pub fn is_urgent(&self) -> bool {
         self.urgent.load(Relaxed) != 0

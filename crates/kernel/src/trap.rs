@@ -11,7 +11,7 @@ use crate::cputime::Ticked;
 use crate::machine::{Call, Event, Machine};
 use crate::wait::Wait;
 use crate::{Chosen, Kernel, Personality, Thread, cpu, hint};
-use abi::Errno;
+use abi::{Errno, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
@@ -50,15 +50,14 @@ pub enum Next {
         /// The CPU's earliest timeout.
         until: Option<Nanos>,
     },
-    /// Make a host call that may wait for this thread, which is off the CPU. If `busy`, the
-    /// CPU has something to do meanwhile and needs another carrier.
+    /// Make a host call that may wait for this thread, which is off the CPU.
     Host {
         /// The thread that the call is for.
         thread: ThreadIdx,
         /// The call.
         call: Call,
-        /// The CPU must not wait with it.
-        busy: bool,
+        /// When the CPU needs another carrier.
+        wanted: Wanted,
     },
     /// Make a host call for this thread, which keeps the CPU: it is taken to be short. The result
     /// goes to [`Kernel::inline_done`]. If it takes long after all, the machine may give the CPU to
@@ -71,6 +70,22 @@ pub enum Next {
     },
     /// Something only the machine can do with the whole process. The thread stays current.
     Process(Process),
+}
+
+/// When a CPU that a thread has left for the host is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// It has something to do.
+    Now,
+    /// Its first timeout is due then. The machine ends the wait at that time, which it can for calls of [`ends_in_time`].
+    At(Nanos),
+    /// Not before somebody kicks it.
+    Never,
+}
+
+/// Whether the machine can end this call's wait at a given time without a trace.
+pub(crate) fn ends_in_time(nr: usize) -> bool {
+    matches!(nr, nr::POLL | nr::EPOLL_WAIT)
 }
 
 /// A request that concerns the whole process.

@@ -4,6 +4,8 @@ mod common;
 
 use abi::{Errno, nr};
 use common::{World, word};
+use entresol_kernel::Wanted;
+use ids::Nanos;
 
 /// `poll(2)` with a timeout of zero says EINTR if a tick is pending at the host: it is asked again.
 #[test]
@@ -62,4 +64,32 @@ fn several_messages_of_a_nonblocking_socket_do_not_wait() {
     let (mut w, all) = World::with_threads(1);
     assert_eq!(w.call(all[0], nr::RECVMMSG, [3, word(0), 20, 0, 0, 0]), None, "one that blocks waits for all");
     assert_eq!(w.waiting_on_host.len(), 1);
+}
+
+/// The carrier waits in the host itself if the wait can end in time for the CPU's first timeout.
+#[test]
+fn a_cpu_is_wanted_when_its_first_timeout_is_due() {
+    let at = 5_000_000;
+    for (call, ends_in_time) in [(nr::POLL, true), (nr::EPOLL_WAIT, true), (nr::FLOCK, false)] {
+        for sleeps in [false, true] {
+            let (mut w, all) = World::with_threads(1 + usize::from(sleeps));
+            let due = Nanos(w.now() + at);
+            if sleeps {
+                w.pin(all[1], 0);
+                let time = w.timespec(at);
+                assert_eq!(w.call(all[1], nr::NANOSLEEP, [time, 0, 0, 0, 0, 0]), None);
+            }
+            if call == nr::FLOCK {
+                w.kernel.m.state().host_answers.push(Errno::EAGAIN.to_ret());
+            }
+            let forever = u64::from(u32::MAX);
+            assert_eq!(w.call(all[0], call, [word(0), 1, forever, forever, 0, 0]), None);
+            let wanted = match (sleeps, ends_in_time) {
+                (false, _) => Wanted::Never,
+                (true, true) => Wanted::At(due),
+                (true, false) => Wanted::Now,
+            };
+            assert_eq!(w.wanted, Some(wanted), "call {call}");
+        }
+    }
 }

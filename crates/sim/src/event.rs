@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Timer(CpuId, u32),
     /// A host call returns.
     HostDone(ThreadIdx, u32),
+    /// A CPU whose thread is in a host call has a timeout.
+    CpuWanted(ThreadIdx, u32),
     /// A host call is interrupted.
     Interrupt(ThreadIdx),
     /// A child process exits.

@@ -10,8 +10,8 @@
 //! one's carrier is then: the host knows of other processes, we do not. If the first seat always had the first host
 //! CPU, all programs of one thread would run there.
 //!
-//! And the host chooses while threads wait in the poller, unless real-time threads are about: whoever sends something wakes
-//! the carrier that sleeps there, which would take the sender's host CPU if it were bound to that, while another is idle.
+//! And the host chooses while threads wait for descriptors, unless real-time threads are about: whoever sends something wakes
+//! the carrier that waits for it, which would take the sender's host CPU if it were bound to that, while another is idle.
 //!
 //! The program never sees this: the kernel answers affinity calls, and a new program starts with the process's own
 //! mask.

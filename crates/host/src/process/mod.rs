@@ -127,7 +127,7 @@ impl Carrier {
     /// It, the caller, which has the seat of `cpu`, moves to the host CPU where it belongs.
     pub(crate) fn find_place(&self, cpu: CpuId) {
         let k = self.process();
-        let free = k.parked.is_any() && !k.parked.is_urgent() && !k.sched.was_urgent(cpu);
+        let free = k.parked.is_waited_for() && !k.parked.is_urgent() && !k.sched.was_urgent(cpu);
         k.m.places.take(&k.m.seats, &k.m.carriers, self, free, || k.sched.core(cpu));
     }
 

@@ -4,10 +4,11 @@ use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
 use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
 use crate::process::Process;
+use crate::serving::timed::TimedWait;
 use crate::serving::{delegate, identity, lookout};
 use abi::nr;
-use ids::{CpuId, ThreadIdx};
-use kernel::{Call, Next, Trap};
+use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::{Call, Machine, Next, Trap};
 use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
@@ -21,6 +22,7 @@ pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl Fn
     let cpu = me.cpu();
     let (mut seated, mut kept) = (!busy, false);
     if seated {
+        me.find_place(cpu);
         k.m.seats.leave_for_host(cpu, me);
         let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
         if wanted && k.m.seats.return_from_host(cpu, me) {
@@ -64,29 +66,43 @@ pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: is
 /// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
 /// take ends it early.
 ///
-/// `look` is what the carrier of a process that is alone does when a handler has something for it.
-pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call, look: impl Fn(&Process)) -> isize {
+/// `until` is when the CPU, which the carrier keeps loosely, is wanted. `look` is what the carrier of a process that is
+/// alone does when a handler has something for it.
+pub(crate) fn waiting_call(
+    me: &'static Carrier,
+    t: ThreadIdx,
+    call: Call,
+    until: Option<Nanos>,
+    look: impl Fn(&Process),
+) -> isize {
     let k = me.process();
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
+    let mut mask = Mask { closed: false };
     // The tick of a process that is alone comes to the wait.
-    let mut closed = !k.m.service.is_alone();
-    if closed {
-        os::sigprocmask(2, WAITING_MASK);
+    let mut timed = None;
+    if !k.m.service.is_alone() {
+        timed = mask.close(k, &call, until);
     }
     me.begin_waiting();
     let result = loop {
         if me.stirred.load(SeqCst) {
             look(k);
         }
-        if !closed && !k.m.service.is_alone() {
-            closed = true;
-            os::sigprocmask(2, WAITING_MASK);
+        if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
+            timed = mask.close(k, &call, until);
         }
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
         }
-        let r = match os::interruptible(&call) {
+        let made = timed.as_ref().map_or_else(|| os::interruptible(&call), |timed| timed.make(|| k.m.now()));
+        if timed.as_mut().is_some_and(|timed| timed.gives_cpu_up(made, || k.m.now())) {
+            if give_cpu_up(me) {
+                continue;
+            }
+            break linux::TRY_AGAIN;
+        }
+        let r = match made {
             r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
             r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &call).unwrap_or(r),
             r => r,
@@ -103,10 +119,39 @@ pub(crate) fn waiting_call(me: &'static Carrier, t: ThreadIdx, call: Call, look:
     me.end_waiting();
     host_carrier.store(0, SeqCst);
     me.gs.interrupt.store(0, SeqCst);
-    if closed {
-        os::sigprocmask(2, CARRIER_MASK);
-    }
+    mask.open();
     k.m.accompany(t, result)
+}
+
+/// The mask of a carrier that waits.
+struct Mask {
+    /// It keeps the tick out.
+    closed: bool,
+}
+
+impl Mask {
+    /// Keeps the tick out of the call: by a form of it that takes a mask, if there is one.
+    fn close(&mut self, k: &Process, call: &Call, until: Option<Nanos>) -> Option<TimedWait> {
+        let timed = TimedWait::of(call, until, || k.m.now());
+        if timed.is_none() {
+            self.closed = true;
+            os::sigprocmask(2, WAITING_MASK);
+        }
+        timed
+    }
+
+    fn open(self) {
+        if self.closed {
+            os::sigprocmask(2, CARRIER_MASK);
+        }
+    }
+}
+
+/// The CPU that the carrier has kept loosely is wanted: a spare gets it. False if there is none; then the carrier serves it
+/// again.
+fn give_cpu_up(me: &'static Carrier) -> bool {
+    let (k, cpu) = (me.process(), me.cpu());
+    !k.m.seats.return_from_host(cpu, me) || k.m.seats.hand_over(cpu, &k.m.carriers)
 }
 
 /// Waits in place of a call that no longer does: EINTR, as if it had been interrupted, so that it is made again. `None` if its

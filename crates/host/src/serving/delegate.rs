@@ -29,6 +29,6 @@ pub(crate) fn carry_out(me: &'static Carrier) -> Option<Next> {
     let k = me.process();
     k.m.places.leave(me);
     k.change_carrier(t);
-    let result = away::waiting_call(me, t, call, |_| {});
+    let result = away::waiting_call(me, t, call, None, |_| {});
     away::deliver(me, cpu, t, result)
 }

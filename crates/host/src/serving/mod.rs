@@ -7,3 +7,4 @@ pub(crate) mod identity;
 pub(crate) mod lookout;
 pub(crate) mod scarce;
 pub(crate) mod takeover;
+pub(crate) mod timed;

@@ -19,7 +19,7 @@ use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Chosen, Here, Machine, Next, Process, Trap};
+use kernel::{Call, Chosen, Here, Machine, Next, Process, Trap, Wanted};
 use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
@@ -263,8 +263,8 @@ fn follow(me: &'static Carrier, next: Next) -> *mut Context {
 #[inline(never)]
 fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     loop {
-        if let Next::Host { busy, .. } = next {
-            alone::before_host(me, busy);
+        if let Next::Host { wanted, .. } = next {
+            alone::before_host(me, wanted != Wanted::Never);
         }
         next = match next {
             // A forked child goes on in its parent's context.
@@ -275,17 +275,10 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             Next::Run(t) if fits(me, t) => return load(me, t),
             Next::Run(t) => pass_on(me, t),
             Next::Idle { until } => idle(me, until),
-            Next::Host { thread, call, busy: true } if delegate::hand_out(me, thread, &call) => {
+            Next::Host { thread, call, wanted: Wanted::Now } if delegate::hand_out(me, thread, &call) => {
                 me.process().resched(me.cpu())
             }
-            Next::Host { thread, call, busy } => away(me, thread, busy, |kept| match kept {
-                true if Linux(me.process()).would_wait(&call) => linux::TRY_AGAIN,
-                true => {
-                    me.process().m.service.watch();
-                    waiting_call(me, thread, call, alone::look)
-                }
-                false => waiting_call(me, thread, call, alone::look),
-            }),
+            Next::Host { thread, call, wanted } => wait_in_host(me, thread, call, wanted),
             Next::Inline { thread, call } => takeover::call(me, thread, call),
             Next::Process(what) => {
                 let next = carry_out(me, what);
@@ -295,6 +288,24 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             }
         };
     }
+}
+
+/// The carrier makes a call that may wait.
+fn wait_in_host(me: &'static Carrier, t: ThreadIdx, call: Call, wanted: Wanted) -> Next {
+    let k = me.process();
+    let until = match wanted {
+        Wanted::At(at) => Some(at),
+        Wanted::Now | Wanted::Never => None,
+    };
+    away(me, t, wanted == Wanted::Now, |kept| {
+        if kept && Linux(k).would_wait(&call) {
+            return linux::TRY_AGAIN;
+        }
+        if kept {
+            k.m.service.watch();
+        }
+        waiting_call(me, t, call, until, alone::look)
+    })
 }
 
 /// Carries out what the kernel leaves to the machine.

@@ -5,7 +5,7 @@
 pub mod machine;
 
 use abi::{Errno, SigAction, nr};
-use entresol_kernel::{self as kernel, Call, Config, Kernel, Next, Trap};
+use entresol_kernel::{self as kernel, Call, Config, Kernel, Next, Trap, Wanted};
 use ids::{CpuId, Nanos, Pid, ThreadIdx};
 use machine::{AFTER, CALL, HANDLER, TestMachine};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +41,8 @@ pub struct World {
     pub log: Vec<(ThreadIdx, isize)>,
     /// Host calls that must wait, by thread.
     pub waiting_on_host: Vec<(ThreadIdx, Call)>,
+    /// When the CPU of the last of them was wanted.
+    pub wanted: Option<Wanted>,
     /// Handlers that have run, by thread.
     pub handled: Vec<ThreadIdx>,
     /// Times that a thread with nothing to do gave way since somebody did something.
@@ -95,6 +97,7 @@ impl World {
             scripts,
             log: Vec::new(),
             waiting_on_host: Vec::new(),
+            wanted: None,
             handled: Vec::new(),
             yields: 0,
             stalled: Vec::new(),
@@ -374,11 +377,12 @@ impl World {
                 Some(t)
             }
             Next::Idle { .. } => None,
-            Next::Host { thread, call, busy } => {
+            Next::Host { thread, call, wanted } => {
                 self.waiting_on_host.push((thread, call));
+                self.wanted = Some(wanted);
                 let id = CpuId(cpu as u16);
                 assert_ne!(self.kernel.sched.current(id), Some(thread));
-                if busy {
+                if wanted != Wanted::Never {
                     let next = self.kernel.resched(id);
                     return self.obey(cpu, next);
                 }

@@ -7,13 +7,13 @@ use crate::machine::Inner;
 use crate::trace::What;
 use abi::{SigInfo, Signal};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Trap};
+use kernel::{Call, Trap, Wanted};
 use linux::Linux;
 
 impl World {
     /// If the CPU has something else to do, a spare makes the call; where there is none, as every other time here, the
     /// carrier of `cpu` makes it and a new one takes its place at once. Else the carrier keeps the seat, loosely.
-    pub(crate) fn host_begin(&mut self, cpu: CpuId, t: ThreadIdx, call: &Call, busy: bool) {
+    pub(crate) fn host_begin(&mut self, cpu: CpuId, t: ThreadIdx, call: &Call, wanted: Wanted) {
         let th = self.thread(t);
         th.host_generation += 1;
         let n = th.host_generation;
@@ -31,14 +31,27 @@ impl World {
                 self.events.at(until.max(self.now), Event::HostDone(t, n));
             }
         }
+        let busy = wanted == Wanted::Now;
         if busy && n.is_multiple_of(2) {
             let next = self.kernel.resched(cpu);
             return self.settle(cpu, next, self.config.cost.kick_send);
         }
         let s = &self.kernel.sched;
-        let wanted = s.need_resched(cpu) || s.queued(cpu) != 0 || self.cpus[cpu.index()].kick_pending;
+        let kicked = s.need_resched(cpu) || s.queued(cpu) != 0 || self.cpus[cpu.index()].kick_pending;
         self.cpu(cpu).mode = Mode::Host(t);
-        if busy || wanted {
+        if busy || kicked {
+            self.seat_spare(cpu);
+        } else if let Wanted::At(at) = wanted {
+            self.events.at(at.max(self.now), Event::CpuWanted(t, n));
+        }
+    }
+
+    /// The CPU that `t` has left for a host call is wanted, unless somebody has it since.
+    pub(crate) fn cpu_wanted(&mut self, t: ThreadIdx, n: u32) {
+        let host = self.threads.get(t.index()).and_then(|th| th.as_ref()?.host);
+        if let Some((_, cpu)) = host.filter(|host| host.0 == n)
+            && self.cpus[cpu.index()].mode == Mode::Host(t)
+        {
             self.seat_spare(cpu);
         }
     }

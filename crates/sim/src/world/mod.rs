@@ -206,6 +206,7 @@ impl World {
             Event::ChildExit(child) => self.child_exits(child),
             Event::Message(mailbox) => self.kernel.m.inner.lock().linux.send(mailbox),
             Event::Polled(cpu, n) if self.cpus[cpu.index()].poll_generation == n => self.wake_parked(cpu, false, false),
+            Event::CpuWanted(t, n) => self.cpu_wanted(t, n),
             Event::Interrupt(t) => self.host_interrupt(t),
             _ => return,
         }

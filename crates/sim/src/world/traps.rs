@@ -227,7 +227,7 @@ impl World {
             Exit::Next(Next::Run(_) | Next::Idle { .. }) if marked => self.interrupt(cpu),
             Exit::Next(Next::Run(t)) => self.resume(cpu, t),
             Exit::Next(Next::Idle { until }) => self.begin_looking(cpu, until),
-            Exit::Next(Next::Host { thread, call, busy }) => self.host_begin(cpu, thread, &call, busy),
+            Exit::Next(Next::Host { thread, call, wanted }) => self.host_begin(cpu, thread, &call, wanted),
             Exit::Next(Next::Inline { .. } | Next::Process(_)) => {}
         }
     }

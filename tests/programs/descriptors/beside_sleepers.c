@@ -1,0 +1,76 @@
+// Threads that wait for a descriptor in the host, on CPUs on which others wait for a time.
+//@ engines
+#include "../check.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+static int quiet, loud;
+static atomic_int naps;
+
+static int64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+// Wakes up every 2 ms, and ends the waits of the others after its last time.
+static void *nap(void *count) {
+  for (long left = (long)count; left > 0; left--) {
+    usleep(2000);
+    naps++;
+  }
+  if (write(loud, &(uint64_t){1}, 8) != 8) say("write: %s", strerrorname_np(errno));
+  return NULL;
+}
+
+static int by_poll(int fd, int ms) { return poll(&(struct pollfd){fd, POLLIN, 0}, 1, ms); }
+
+static int by_epoll(int fd, int ms) {
+  struct epoll_event event = {EPOLLIN, {.fd = fd}};
+  int instance = epoll_create1(0);
+  epoll_ctl(instance, EPOLL_CTL_ADD, fd, &event);
+  int ready = epoll_wait(instance, &event, 1, ms);
+  close(instance);
+  return ready;
+}
+
+static void beside_naps(int (*wait)(int, int)) {
+  quiet = eventfd(0, 0), loud = eventfd(0, 0), naps = 0;
+  pthread_t sleeper;
+  pthread_create(&sleeper, NULL, nap, (void *)100L);
+  for (int i = 0; i < 10; i++) {
+    int64_t from = now();
+    if (wait(quiet, 13) != 0) say("something is ready");
+    must(now() - from >= 13000000);
+  }
+  say("after the last nap: %d ready", wait(loud, -1));
+  say("with time left: %d ready", wait(loud, 10000));
+  pthread_join(sleeper, NULL);
+  say("%d naps", naps);
+  close(quiet), close(loud);
+}
+
+CASE(poll) { beside_naps(by_poll); }
+CASE(epoll) { beside_naps(by_epoll); }
+
+static void nothing(int signo) { (void)signo; }
+
+// A signal ends the wait, however often the CPU was wanted before.
+static void interrupted(int (*wait)(int, int)) {
+  quiet = eventfd(0, 0), loud = eventfd(0, 0);
+  sigaction(SIGALRM, &(struct sigaction){.sa_handler = nothing}, NULL);
+  pthread_t sleeper;
+  pthread_create(&sleeper, NULL, nap, (void *)50L);
+  int64_t from = now();
+  ualarm(50000, 0);
+  int ready = wait(quiet, -1);
+  say("%d, %s", ready, strerrorname_np(errno));
+  must(now() - from >= 50000000);
+  pthread_join(sleeper, NULL);
+  close(quiet), close(loud);
+}
+
+CASE(poll_interrupted) { interrupted(by_poll); }
+CASE(epoll_interrupted) { interrupted(by_epoll); }
