@@ -70,20 +70,28 @@ impl<M: Host> Linux<'_, M> {
         if wanted.is_empty() { Out::Done(0) } else { self.m.write(to, wanted).into() }
     }
 
-    /// `rt_sigtimedwait(2)`: takes a signal that is pending here, else one that is left to the host, else waits.
+    /// `rt_sigtimedwait(2)`: takes the signal of the lowest number, one that is pending here or one that is left to the host; waits
+    /// if there is none.
     pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Result<Out, Errno> {
         let [set, info, timeout, size, ..] = call.args;
         SigSet::check_size(size as usize)?;
         let wanted = self.get::<SigSet>(set)?.blockable();
         let span = if timeout == 0 { None } else { Some(read_timespec(&self.m, timeout)?) };
-        let taken = self.take_signal(t, wanted).or_else(|| {
-            let left = self.state().descriptors.left() & wanted;
-            if left.is_empty() { None } else { left::take(&self.m, left) }
-        });
+        let left = self.state().descriptors.left() & wanted;
+        let taken = if left.is_empty() { self.take_signal(t, wanted) } else { self.take_lowest(t, wanted, left) };
         match taken {
             Some(taken) => Ok(Out::Done(self.report_taken(info, &taken))),
             None => self.wait_for_signal(cpu, t, wanted, info, span),
         }
+    }
+
+    /// Takes a signal of `wanted`, of which those of `left` are left to the host.
+    fn take_lowest(&self, t: ThreadIdx, wanted: SigSet, left: SigSet) -> Option<SigInfo> {
+        let here = self.process().signals.lock().pending(&self.thread(t).signals.0.lock()) & wanted;
+        let at_host = left::pending(&self.m) & left;
+        let host_first = !at_host.is_empty() && at_host.0.trailing_zeros() < here.0.trailing_zeros();
+        let taken = if host_first { left::take(&self.m, left) } else { None };
+        taken.or_else(|| self.take_signal(t, wanted)).or_else(|| left::take(&self.m, left))
     }
 
     /// A signal was queued for `t` or the process, and nobody takes it now.

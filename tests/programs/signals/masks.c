@@ -210,3 +210,16 @@ CASE(pending_into_nothing) {
   uint64_t set = ~UINT64_C(0);
   say("half %s, %#lx", result(syscall(SYS_rt_sigpending, &set, 4)), (long)set);
 }
+
+/* What a descriptor may read is taken in the order in which all are. */
+CASE(a_descriptor_and_sigwaitinfo) {
+  sigset_t set = set_of(SIGUSR1, SIGRTMIN + 2);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  sigdelset(&set, SIGRTMIN + 2);
+  int fd = signalfd(-1, &set, SFD_NONBLOCK);
+  need(fd >= 0 && sigaddset(&set, SIGRTMIN + 2) == 0);
+  need(sigqueue(getpid(), SIGRTMIN + 2, (union sigval){0}) == 0);
+  raise(SIGUSR1);
+  for (int i = 0; i < 2; i++) say("took %s", sigwaitinfo(&set, NULL) == SIGUSR1 ? "SIGUSR1" : "real-time");
+  close(fd);
+}
