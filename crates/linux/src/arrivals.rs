@@ -8,6 +8,7 @@
 //! | call | signal |
 //! |---|---|
 //! | `wait4`, `waitid` | of the child, and what the child sent before |
+//! | `vfork` | what the child sent before it left our memory |
 //! | `kill` of a group, `pidfd_send_signal` | its own |
 //! | `alarm`, `setitimer`, if a timer may be armed | SIGALRM, which comes before the timer is off or not at all |
 //! | sending with MSG_OOB, once the process or a group owns a descriptor (F_SETOWN) | SIGURG |

@@ -21,10 +21,11 @@ static void handle(int signal, int flags) {
   need(sigaction(signal, &action, NULL) == 0);
 }
 
-/* A process that has just begun, and one that others see. */
+/* A process that has just begun, one that others see, and one with a handler of a signal that queues. */
 CASE(ended_while_it_waits_for_a_vfork_child) {
-  for (int older = 0; older < 2; older++) {
+  for (int older = 0; older < 3; older++) {
     pid_t one = fork();
+    if (one == 0 && older == 2) handle(SIGRTMIN + 1, 0);
     if (one == 0) {
       struct timespec begun, now;
       clock_gettime(CLOCK_MONOTONIC, &begun);

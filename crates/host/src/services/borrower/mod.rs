@@ -32,7 +32,7 @@ use arch::{Context, Kind, base, entry, syscall, user, xstate};
 use core::cell::UnsafeCell;
 use core::sync::atomic::compiler_fence;
 use ids::ThreadIdx;
-use kernel::{Call, Next};
+use kernel::{Call, Next, hint};
 use signal::{ProcessSignals, ThreadSignals};
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -96,6 +96,8 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
         // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.
         let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, mask, args) };
         me.tracing.is_parent(k.tid(t));
+        // What the child has sent its parent comes first.
+        k.thread(t).hint.fetch_or(hint::ARRIVALS, AcqRel);
         // A borrower that the child has made outlives it.
         if words::are_shared(k) {
             alone::end(k);
