@@ -22,15 +22,13 @@ pub struct HandedOn {
 
 impl<M: Host> Linux<'_, M> {
     /// The current thread `t` is about to execute a program. Its mask is the carrier's already, so nothing that is queued
-    /// here is delivered.
+    /// here is delivered, and a signal that it does not block comes to the carrier. The machine takes no other, for one that it took
+    /// now would end with this program. What it has taken before is queued here when this returns.
     pub fn hand_on_signals(&self, t: ThreadIdx) -> HandedOn {
         let set = self.blocked(t);
         let mut handed = HandedOn { set, kept: Vec::new() };
-        if set.is_empty() {
-            return handed;
-        }
-        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left() | set));
-        loop {
+        self.m.signals_changed(SignalChange::LeftToHost(SigSet(!0)));
+        while !set.is_empty() {
             let private = self.process().signals.lock().private_set(&self.thread(t).signals.0.lock()) & set;
             // Signals of the thread alone are taken first.
             let Some(info) = self.take_signal(t, if private.is_empty() { set } else { private }) else { break };
@@ -51,8 +49,8 @@ impl<M: Host> Linux<'_, M> {
     pub fn take_signals_back(&self, cpu: CpuId, t: ThreadIdx, handed: HandedOn) {
         if !handed.set.is_empty() {
             self.take_over_signals(cpu, t, handed.set);
-            self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
         }
+        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
         for info in handed.kept {
             // Cannot fail: the signal was queued here before.
             let _ = self.send_to_process(cpu, Some(t), info);

@@ -2,6 +2,7 @@
 /* What an execve that fails leaves behind, what a child that shares memory hands on, and how its waits end. */
 //@ forms: static
 #include "check.h"
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/time.h>
 
@@ -20,6 +21,8 @@ static void handle(int sig, int flags) {
 }
 
 static char *self[] = {"executed", NULL, NULL};
+/* A file that is there but cannot be executed. */
+static const char *const no_program = "/etc/passwd";
 
 /* A new program that goes on in the case `name`; posix_spawn of a C library leaves it signals 32 and 33 ignored. */
 static void spawn(char *name) {
@@ -40,7 +43,7 @@ static void timed_failures(void) {
   struct itimerspec spec = {{0, 200000}, {0, 200000}};
   need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
   need(timer_settime(timer, 0, &spec, NULL) == 0);
-  while (atomic_load(&handled) < 300) execve("/nonexistent", self, environ);
+  while (atomic_load(&handled) < 300) execve(no_program, self, environ);
   need(timer_delete(timer) == 0);
 }
 
@@ -68,7 +71,7 @@ CASE(threads_outlive_failures) {
     pthread_t threads[2];
     for (int i = 0; i < COUNT(threads); i++) threads[i] = start(compute, NULL);
     for (int i = 0; i < COUNT(threads); i++) finish(threads[i]);
-    for (int64_t end = now_ns(CLOCK_MONOTONIC) + 6000000; now_ns(CLOCK_MONOTONIC) < end;) execve("/nonexistent", self, environ);
+    for (int64_t end = now_ns(CLOCK_MONOTONIC) + 6000000; now_ns(CLOCK_MONOTONIC) < end;) execve(no_program, self, environ);
   }
 }
 
@@ -77,6 +80,9 @@ CASE(errors_in_order) {
   char **volatile nowhere = (char **)8;
   say("no file, no environment: %s", result(execve("/nonexistent", self, nowhere)));
   say("no file, no arguments: %s", result(execve("/nonexistent", nowhere, environ)));
+  say("below a file, no environment: %s", result(execve("/etc/passwd/below", self, nowhere)));
+  say("no name, no environment: %s", result(execve("", self, nowhere)));
+  say("no path, no environment: %s", result(execve((char *)nowhere, self, nowhere)));
   say("a folder: %s", result(execve("/", self, nowhere)));
   say("a file that is no program: %s", result(execve("/etc/passwd", self, nowhere)));
   say("a program: %s", result(execve("/proc/self/exe", self, nowhere)));
@@ -171,8 +177,59 @@ CASE(pending_for_the_process) {
   }
   int status;
   need(waitpid(child, &status, 0) == child);
-  say("execve %s", result(execv("/nonexistent/file", self)));
+  say("execve %s", result(execv(no_program, self)));
   failed = 1;
   finish(other);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Of the folders of a path most do not have the program. */
+static void search(void) {
+  need(setenv("PATH", "/nonexistent:/etc/passwd:/proc/self/fdinfo:/bin", 1) == 0);
+  execlp("sh", "sh", "-c", "exit 5", NULL);
+}
+static int search_in_vfork(void *unused) {
+  (void)unused;
+  search();
+  _exit(1);
+}
+CASE(found_by_a_path) {
+  in_child("in a child", search);
+  in_vfork(search_in_vfork);
+}
+
+static void leave(int sig) {
+  (void)sig;
+  _exit(7);
+}
+
+/* A signal with a handler that comes before the call ends the child by the handler, one that comes later ends the new program. Other
+   threads have been there before, or the process is alone. */
+static int survivors(bool threads) {
+  int lost = 0;
+  for (int i = 0; i < 100; i++) {
+    int told[2], status;
+    need(pipe2(told, O_CLOEXEC) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+      struct sigaction action = {.sa_handler = leave};
+      need(sigaction(SIGUSR1, &action, NULL) == 0);
+      if (threads) finish(start(compute, NULL));
+      need(write(told[1], "", 1) == 1);
+      execl("/bin/sleep", "sleep", "0.5", NULL);
+      _exit(1);
+    }
+    char byte;
+    need(child > 0 && read(told[0], &byte, 1) == 1);
+    for (int64_t end = now_ns(CLOCK_MONOTONIC) + i % 50 * 4000; now_ns(CLOCK_MONOTONIC) < end;) {}
+    need(kill(child, SIGUSR1) == 0 && waitpid(child, &status, 0) == child);
+    bool handled_here = WIFEXITED(status) && WEXITSTATUS(status) == 7;
+    lost += !handled_here && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+    close(told[0]), close(told[1]);
+  }
+  return lost;
+}
+CASE(a_signal_at_any_time) {
+  say("lost alone: %d", survivors(false));
+  say("lost after threads: %d", survivors(true));
 }

@@ -347,6 +347,10 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     let result = caught::with_handlers_caught(me, || {
         with_mask(me, mask.0, || {
             signals = Some(Linux(k).hand_on_signals(t));
+            // The new program would not get a signal that is here already.
+            if k.interrupted(t) {
+                return Errno::ERESTARTNOINTR.to_ret();
+            }
             let (carried, ignored, needed) = (k.carried(t), k.ignored(), needed_by_others(me));
             exec(handover, call, &Inherited { carried, ignored, needed }, &mut Lent::default())
         })
