@@ -18,6 +18,7 @@ use patch::program::{self, Door};
 
 /// How many bytes of a file are read at once: its headers and, as linkers place them, its notes and its loader's name.
 const START_LEN: usize = 1024;
+const F_OK: u64 = 0;
 const X_OK: u64 = 1;
 /// The most bytes of a path, with its zero.
 const PATH_MAX: usize = 4096;
@@ -92,6 +93,17 @@ impl File {
     fn is_executable(&self) -> bool {
         // SAFETY: the path is the program's, or a string of ours.
         self.empty_path || unsafe { syscall!(nr::FACCESSAT, self.dir, self.path, X_OK) == 0 }
+    }
+
+    /// The error by which the host refuses to execute it if there is no such file: `execvp(3)` asks for one in each folder of its
+    /// path, and so learns it without preparations.
+    pub(crate) fn missing(&self) -> Option<isize> {
+        if self.empty_path || self.no_follow {
+            return None;
+        }
+        // SAFETY: the path is the program's.
+        let found = unsafe { syscall!(nr::FACCESSAT2, self.dir, self.path, F_OK, AT_EACCESS) };
+        [Errno::ENOENT, Errno::ENOTDIR].into_iter().map(Errno::to_ret).find(|&error| error == found)
     }
 
     /// Opens it, or answers the host's error.

@@ -320,6 +320,9 @@ const HEAD: usize = 4096;
 
 /// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
+    if let Some(error) = File::of(call).missing() {
+        return error;
+    }
     let me = Carrier::me();
     loop {
         let result = attempt(me, handover, t, call);
@@ -383,6 +386,9 @@ fn needed_by_others(me: &Carrier) -> u64 {
 /// A borrower that comes from thread `from` does. If it succeeds, nobody comes back to what it has been lent: that is freed
 /// with the borrower. It has no CPU timers.
 pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mut Lent, call: &Call) -> isize {
+    if let Some(error) = File::of(call).missing() {
+        return error;
+    }
     let me = Carrier::me();
     let k = me.process();
     Linux(k).hand_on_times(true);
@@ -392,20 +398,29 @@ pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mu
     with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, needed: 0 }, lent))
 }
 
-/// A forked child that has no kernel yet does, if the image can enter the program. If it comes back nothing has changed, but that
-/// a signal may have been caught ([`caught::hand_in`]): the child's kernel makes the call anew.
-pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call) {
+/// A forked child that has no kernel yet does, if the image can enter the program. The result is the host's error if there is no such
+/// file. Otherwise nothing has changed if it comes back, but that a signal may have been caught ([`caught::hand_in`]): the child's
+/// kernel makes the call anew.
+pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call) -> Option<isize> {
+    let file = File::of(call);
+    let missing = file.missing();
+    if missing.is_none() {
+        try_by_unborn(me, clock, from, call, &file);
+    }
+    missing
+}
+
+fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, file: &File) {
     let k = me.process();
     me.gs.interrupt.store(0, SeqCst);
     // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
     if me.gs.pending.load(SeqCst) != 0 {
         return;
     }
-    let file = File::of(call);
     if file.behind(&k.m.handover).is_some() {
         return;
     }
-    match entrance::look(&k.m.handover, &file) {
+    match entrance::look(&k.m.handover, file) {
         Way::In => {}
         // The child's kernel opens it anew.
         Way::Load(load) => return os::close(load.fd),

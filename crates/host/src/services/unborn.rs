@@ -110,10 +110,7 @@ pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
             // SAFETY: the program's own call, on its behalf.
             Some(unsafe { syscall!(call.nr, a, b, c) })
         }
-        nr::EXECVE => {
-            exec::by_unborn(me, &birth.clock, &birth.inherited, call);
-            None
-        }
+        nr::EXECVE => exec::by_unborn(me, &birth.clock, &birth.inherited, call),
         _ => None,
     }
 }
