@@ -11,6 +11,8 @@ pub struct Auxiliary {
     pub file: u64,
     /// Base address of the vDSO.
     pub vdso: u64,
+    /// The program's headers.
+    pub headers: u64,
 }
 
 /// Reads the vector, which follows the environment on the initial stack.
@@ -18,6 +20,7 @@ pub struct Auxiliary {
 /// # Safety
 /// `envp` is the process's initial environment vector.
 pub unsafe fn read(envp: *const *const c_char) -> Auxiliary {
+    const AT_PHDR: u64 = 3;
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
     const AT_EXECFN: u64 = 31;
@@ -32,6 +35,7 @@ pub unsafe fn read(envp: *const *const c_char) -> Auxiliary {
         while (*pair)[0] != 0 {
             let [kind, value] = *pair;
             match kind {
+                AT_PHDR => aux.headers = value,
                 AT_BASE => aux.loader = value,
                 AT_EXECFN => aux.file = value,
                 AT_SYSINFO_EHDR => aux.vdso = value,

@@ -19,6 +19,9 @@ pub static NAMES: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
 /// Bases of the objects that were looked at.
 static SEEN: Lock<Vec<u64>> = Lock::new(Vec::new());
 
+/// The program headers and the name of a program that the dynamic linker loads, until it has been looked at.
+static PROGRAM: Lock<Option<[u64; 2]>> = Lock::new(None);
+
 unsafe extern "C" {
     /// The image's own ELF header, from the linker.
     #[link_name = "__ehdr_start"]
@@ -56,7 +59,7 @@ pub fn find_text() {
     dispositions::set_text(start, end);
 }
 
-/// The vDSO and the dynamic loader, which are there before us.
+/// The vDSO and the dynamic loader, which are there before us. What that loads is noted.
 ///
 /// # Safety
 /// Single-threaded; the addresses are the auxiliary vector's.
@@ -75,6 +78,7 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
             && let Some(loader) = object(aux.loader, aux.loader)
         {
             patch_object(&loader, b"ld.so", CROWD);
+            *PROGRAM.lock() = Some([aux.headers, aux.file]);
         }
     }
 }
@@ -207,11 +211,11 @@ unsafe fn redirect_getcpu(vdso: &Object<'_>) {
     unsafe { text::change(&code, stubs, core::iter::once((function.address, jump))) };
 }
 
-/// A program or an interpreter that the image has loaded: what can be proven of its code without knowing who wrote it.
+/// A program that makes its system calls itself: what can be proven of its code without knowing who wrote it.
 ///
 /// # Safety
-/// The object is mapped for good, and its code has not run.
-pub(crate) unsafe fn patch_loaded(object: &Object<'_>, name: &[u8]) {
+/// The object is mapped for good and relocated, and its code has not run.
+pub(crate) unsafe fn patch_program(object: &mut Object<'_>, name: &[u8]) {
     // A proof would not hold for text that changes while the program runs.
     let changes = |h: ProgramHeader| {
         h.kind == ProgramHeader::LOAD && h.allows(ProgramHeader::WRITE) && h.allows(ProgramHeader::EXECUTE)
@@ -219,6 +223,7 @@ pub(crate) unsafe fn patch_loaded(object: &Object<'_>, name: &[u8]) {
     if object.headers().any(changes) {
         return;
     }
+    object.find_go();
     let number = number_of(file_name(name));
     for code in object.code() {
         let mut sites = Vec::new();
@@ -226,6 +231,27 @@ pub(crate) unsafe fn patch_loaded(object: &Object<'_>, name: &[u8]) {
             // SAFETY: as the caller promises.
             unsafe { patch_code(&code, &sites, number) };
         }
+    }
+}
+
+/// A program that the dynamic linker has loaded and relocated; only once. Others than Go's leave system calls to the C library.
+///
+/// # Safety
+/// When it is called for the first time, the program's code has not run.
+pub(crate) unsafe fn patch_go_program() {
+    let Some([headers, name]) = PROGRAM.lock().take().filter(|known| !known.contains(&0)) else { return };
+    let base = headers & !(PAGE - 1);
+    // SAFETY: the page has the program headers, so it can be read.
+    let head = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE as usize) };
+    let Ok(mut all) = patch::elf::headers(head) else { return };
+    let own = all.find(|h| h.kind == ProgramHeader::HEADERS);
+    let Some(bias) = own.map(|own| headers.wrapping_sub(own.address)) else { return };
+    // SAFETY: the host has mapped it for good.
+    if let Some(mut program) = unsafe { object(base, bias) }
+        && program.is_marked_go()
+    {
+        // SAFETY: as the caller promises; the name is a string on the first stack, which the host has written.
+        unsafe { patch_program(&mut program, CStr::from_ptr(name as *const c_char).to_bytes()) };
     }
 }
 

@@ -56,8 +56,8 @@ pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
         }
         vector::follow(envp, vector);
         for (mapped, name) in [(Some(&loaded.program), name), (loaded.loader.as_ref(), b"interpreter")] {
-            if let Some(object) = mapped.and_then(Mapped::code) {
-                libraries::patch_loaded(&object, name);
+            if let Some(mut object) = mapped.and_then(Mapped::code) {
+                libraries::patch_program(&mut object, name);
             }
         }
         loaded.loader.as_ref().unwrap_or(&loaded.program).entry()

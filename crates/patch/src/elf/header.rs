@@ -68,6 +68,8 @@ impl ProgramHeader {
     pub const DYNAMIC: u32 = 2;
     /// `PT_NOTE`.
     pub const NOTE: u32 = 4;
+    /// `PT_PHDR`: the program headers themselves.
+    pub const HEADERS: u32 = 6;
     /// `PT_TLS`: the initial content of the object's thread-local storage.
     pub const TLS: u32 = 7;
     /// `PT_GNU_EH_FRAME`: the search table of the exception frames.

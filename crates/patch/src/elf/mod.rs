@@ -7,16 +7,20 @@
 //! Every read is checked against the slices: a hostile file gives wrong answers or errors,
 //! never a panic, and no loop is longer than its input.
 //!
-//! Formats: the System V ABI, its x86-64 supplement, and the Linux Standard Base (for the
-//! exception frames).
+//! Formats: the System V ABI, its x86-64 supplement, the Linux Standard Base (for the
+//! exception frames), and Go's runtime/symtab.go.
 
+mod go;
 mod header;
 mod object;
 mod read;
+mod segments;
 mod symbols;
 mod unwind;
 
+pub use go::GoFunctions;
 pub use header::{BadElf, ProgramHeader, headers};
-pub use object::{Object, Segments, build_id};
+pub use object::{Object, build_id};
+pub use segments::Segments;
 pub use symbols::Symbol;
 pub use unwind::FunctionTable;

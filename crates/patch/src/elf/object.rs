@@ -1,62 +1,12 @@
 //! An ELF object as it lies in memory.
 
-use super::header::{BadElf, ProgramHeader, headers};
+use super::go::GoFunctions;
+use super::header::{BadElf, ProgramHeader};
 use super::read;
+use super::segments::Segments;
 use super::symbols::{Dynamic, Symbol};
 use super::unwind::FunctionTable;
 use crate::code::{Code, Function, Functions};
-
-/// Most segments that are kept; linkers make four or five.
-const SEGMENTS_MAX: usize = 16;
-
-/// Readable memory of an object: run-time address and bytes of each piece.
-#[derive(Clone, Copy, Default)]
-pub struct Segments<'a> {
-    pieces: [(u64, &'a [u8]); SEGMENTS_MAX],
-    len: usize,
-}
-
-impl<'a> Segments<'a> {
-    /// No memory yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a piece; nothing is found in one beyond the sixteenth, or in one that would reach beyond the last address.
-    pub fn push(&mut self, address: u64, bytes: &'a [u8]) {
-        let fits = address.checked_add(bytes.len() as u64).is_some();
-        if let Some(piece) = self.pieces.get_mut(self.len).filter(|_| fits) {
-            *piece = (address, bytes);
-            self.len += 1;
-        }
-    }
-
-    /// The segments of a file as they would lie in memory if it were loaded at `bias`, without the zeros behind them.
-    ///
-    /// # Errors
-    /// As [`headers`].
-    pub fn of_file(file: &'a [u8], bias: u64) -> Result<Self, BadElf> {
-        let mut segments = Self::new();
-        for header in headers(file)?.filter(|header| header.kind == ProgramHeader::LOAD) {
-            let bytes = read::range(file, header.offset, header.file_len).ok_or(BadElf::Truncated)?;
-            segments.push(bias.wrapping_add(header.address), bytes);
-        }
-        Ok(segments)
-    }
-
-    /// The pieces, in the order in which they were added.
-    pub fn pieces(&self) -> &[(u64, &'a [u8])] {
-        &self.pieces[..self.len]
-    }
-
-    /// The bytes from `address` to the end of its piece.
-    pub fn from(&self, address: u64) -> Option<&'a [u8]> {
-        self.pieces().iter().find_map(|(start, bytes)| {
-            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
-            bytes.get(offset..).filter(|rest| !rest.is_empty())
-        })
-    }
-}
 
 /// An object: its headers, its memory, and how far from its link address it was loaded.
 #[derive(Clone, Copy)]
@@ -65,6 +15,7 @@ pub struct Object<'a> {
     headers: &'a [u8],
     segments: Segments<'a>,
     functions: Option<FunctionTable<'a>>,
+    go: Option<GoFunctions<'a>>,
     dynamic: Dynamic,
 }
 
@@ -74,7 +25,7 @@ impl<'a> Object<'a> {
     /// # Errors
     /// As [`headers`](super::headers()).
     pub fn new(bias: u64, headers: &'a [u8], segments: Segments<'a>) -> Result<Self, BadElf> {
-        let mut object = Self { bias, headers, segments, functions: None, dynamic: Dynamic::default() };
+        let mut object = Self { bias, headers, segments, functions: None, go: None, dynamic: Dynamic::default() };
         for header in super::headers(headers)? {
             let address = bias.wrapping_add(header.address);
             match header.kind {
@@ -84,6 +35,22 @@ impl<'a> Object<'a> {
             }
         }
         Ok(object)
+    }
+
+    /// Looks for the functions of a program by Go's linker, through all its data. Relocations must have been made.
+    pub fn find_go(&mut self) {
+        let segments = self.segments;
+        let mut data = self.headers().filter(|h| h.kind == ProgramHeader::LOAD && h.allows(ProgramHeader::WRITE));
+        self.go = data.find_map(|header| {
+            let bytes = segments.from(self.bias.wrapping_add(header.address))?;
+            let len = usize::try_from(header.file_len).ok()?.min(bytes.len());
+            GoFunctions::find(&segments, &bytes[..len])
+        });
+    }
+
+    /// The table of its Go functions, if [`Object::find_go`] has found one.
+    pub fn go_functions(&self) -> Option<&GoFunctions<'a>> {
+        self.go.as_ref()
     }
 
     /// The object in a file, as if loaded at `bias`.
@@ -147,6 +114,12 @@ impl<'a> Object<'a> {
         self.notes().find_map(build_id)
     }
 
+    /// Whether Go's linker has made it, as its fingerprint of the contents says (`ELF_NOTE_GOBUILDID_TAG`).
+    pub fn is_marked_go(&self) -> bool {
+        const FINGERPRINT: u32 = 4;
+        self.notes().any(|notes| find_note(notes, b"Go\0\0", FINGERPRINT).is_some())
+    }
+
     /// The contents of the segments of notes.
     fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
         self.headers().filter(|header| header.kind == ProgramHeader::NOTE).filter_map(|header| {
@@ -182,7 +155,9 @@ fn find_note<'a>(mut bytes: &'a [u8], owner: &[u8], kind: u32) -> Option<&'a [u8
 
 impl Functions for Object<'_> {
     fn last_from(&self, address: u64) -> Option<(Function, u64)> {
-        self.functions.as_ref()?.last_from(&self.segments, address)
+        // Parts of a program with C and Go have frames, others are in Go's table.
+        let go = self.go.as_ref().and_then(|go| go.last_from(address));
+        go.or_else(|| self.functions.as_ref()?.last_from(&self.segments, address))
     }
 
     fn entries(&self, visit: &mut dyn FnMut(u64)) {

@@ -1,7 +1,7 @@
 //! The dynamic section and the dynamic symbols.
 
-use super::object::Segments;
 use super::read;
+use super::segments::Segments;
 
 /// A defined symbol of the dynamic symbol table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,8 +4,8 @@
 //! the linker adds a sorted table (`.eh_frame_hdr`): the best list of functions that a
 //! stripped object has. Linux Standard Base, "Exception Frames".
 
-use super::object::Segments;
 use super::read;
+use super::segments::Segments;
 use crate::code::Function;
 
 /// The sorted table of an object's functions.
