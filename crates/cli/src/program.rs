@@ -23,13 +23,6 @@ pub enum Obstacle {
     /// Not for x86-64.
     #[error("{} is made for another processor than x86-64", .0.display())]
     OtherProcessor(PathBuf),
-    /// Built by the Go compiler.
-    #[error(
-        "{} is a Go program: Go's runtime schedules threads of its own without glibc and gains nothing here. Run it \
-         natively",
-        .0.display()
-    )]
-    Go(PathBuf),
     /// The file changes user or group, or gains capabilities, when it is executed.
     #[error(
         "{} gains privileges when it starts ({what}), so the dynamic linker does not let Entresol in. Run it natively, \
@@ -85,7 +78,6 @@ impl Obstacle {
         Some(match self {
             Self::ThirtyTwoBit(_) => Reason::ThirtyTwoBit,
             Self::OtherProcessor(_) => Reason::OtherProcessor,
-            Self::Go(_) => Reason::Go,
             Self::Privileged { .. } => Reason::Privileged,
             Self::Secure(_) => Reason::Secure,
             Self::Unreadable { .. } => Reason::Unreadable,
@@ -212,7 +204,6 @@ impl Obstacle {
         match why {
             program::Obstacle::ThirtyTwoBit => Self::ThirtyTwoBit(path),
             program::Obstacle::OtherProcessor => Self::OtherProcessor(path),
-            program::Obstacle::Go => Self::Go(path),
             program::Obstacle::Malformed(why) => Self::Malformed { path, why },
         }
     }

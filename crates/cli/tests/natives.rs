@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 const SAID: &str = "runs natively, not under Entresol";
 const REFUSED: &str = "is not executed (--require)";
 
-/// A folder for the image, the programs `narrow` (of 32 bits) and `go`, and what a test writes.
+/// A folder for the image, the programs `narrow` (of 32 bits) and `short` (its data are said to reach behind the file's end, which
+/// Linux minds only when they are used), and what a test writes.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -18,9 +19,9 @@ impl Place {
         let place = Place(tempfile::tempdir().unwrap());
         let exit = "mov $60, %eax\n mov $42, %edi\n syscall\n";
         let narrow = "mov $1, %eax\n mov $42, %ebx\n int $0x80\n";
-        let go = ".section .note.go.buildid,\"a\",@note\n .balign 4\n .long 3, 4, 4\n .asciz \"Go\"\n .balign 4\n .ascii \"abcd\"\n";
         place.assemble("narrow", &["-m32"], &format!(".globl _start\n_start: {narrow}"));
-        place.assemble("go", &[], &format!("{go} .text\n.globl _start\n_start: {exit}"));
+        place.assemble("short", &[], &format!(".globl _start\n_start: {exit} .data\n .quad 1\n"));
+        place.lengthen_data("short");
         place
     }
 
@@ -35,6 +36,19 @@ impl Place {
             .arg(&source)
             .status();
         assert!(compiled.expect("a C compiler is there").success());
+    }
+
+    /// Makes the last segment of a program reach behind the file's end.
+    fn lengthen_data(&self, name: &str) {
+        const PT_LOAD: [u8; 4] = [1, 0, 0, 0];
+        let path = self.path().join(name);
+        let mut file = fs::read(&path).unwrap();
+        let headers = (0..usize::from(file[56])).map(|index| 64 + 56 * index);
+        let last = headers.rev().find(|&at| file[at..at + 4] == PT_LOAD).unwrap();
+        for field in [32, 40] {
+            file[last + field..last + field + 8].copy_from_slice(&(1_u64 << 20).to_le_bytes());
+        }
+        fs::write(path, file).unwrap();
     }
 
     /// A copy of a program, with this mode.
@@ -76,7 +90,7 @@ fn texts(answer: &Output) -> (String, String) {
 #[test]
 fn it_is_said_once_for_all_that_descend_from_one_run() {
     let place = Place::new();
-    let script = "./narrow; echo $?; ./narrow; sh -c './narrow; :'; env ./go; echo $?";
+    let script = "./narrow; echo $?; ./narrow; sh -c './narrow; :'; env ./short; echo $?";
     let (out, error) = place.shell(&[], script);
     assert_eq!(out, "42\n42\n");
     assert_eq!(error.lines().count(), 1, "{error}");
@@ -90,8 +104,8 @@ fn it_is_said_once_for_all_that_descend_from_one_run() {
 #[test]
 fn a_program_that_becomes_another_says_so_too() {
     let place = Place::new();
-    let (_, error) = place.shell(&[], "exec ./go");
-    assert!(error.starts_with(&format!("entresol: ./go {SAID}: written in Go")), "{error}");
+    let (_, error) = place.shell(&[], "exec ./short");
+    assert!(error.starts_with(&format!("entresol: ./short {SAID}: not a proper ELF program")), "{error}");
     assert_eq!(place.left(), [""; 0].map(PathBuf::from), "nothing stays behind");
 }
 
@@ -153,21 +167,21 @@ fn an_error_stream_that_nobody_reads_neither_ends_nor_delays_the_program() {
 fn the_summary_counts_them_with_reasons() {
     let place = Place::new();
     let script =
-        "./narrow; ./narrow 2>/dev/null; sh -c './narrow; ./go; :'; ./narrow & wait; cp /bin/true copy; ./copy; :";
+        "./narrow; ./narrow 2>/dev/null; sh -c './narrow; ./short; :'; ./narrow & wait; cp /bin/true copy; ./copy; :";
     let (_, error) = place.shell(&["--stats", "--no-note"], script);
-    assert!(error.contains("\n  ran natively   4 32-bit; 1 written in Go\n"), "{error}");
+    assert!(error.contains("\n  ran natively   4 32-bit; 1 not a proper ELF program\n"), "{error}");
     let (_, error) = place.shell(&["--stats"], "/bin/true; :");
     assert!(!error.contains("natively"), "{error}");
-    let (_, error) = place.shell(&["--stats", "--require"], "./narrow; exec ./go");
-    assert!(error.contains("\n  refused        1 32-bit; 1 written in Go\n"), "{error}");
+    let (_, error) = place.shell(&["--stats", "--require"], "./narrow; exec ./short");
+    assert!(error.contains("\n  refused        1 32-bit; 1 not a proper ELF program\n"), "{error}");
 }
 
 #[test]
 fn what_is_required_does_not_run_natively() {
     let place = Place::new();
-    let (out, error) = place.shell(&["--require"], "./narrow; echo $?; env ./go; echo $?; /bin/echo in");
+    let (out, error) = place.shell(&["--require"], "./narrow; echo $?; env ./short; echo $?; /bin/echo in");
     assert_eq!(out, "126\n126\nin\n", "{error}");
-    for (program, why) in [("./narrow", "32-bit"), ("./go", "written in Go")] {
+    for (program, why) in [("./narrow", "32-bit"), ("./short", "not a proper ELF program")] {
         assert!(error.contains(&format!("entresol: {program} {REFUSED}: {why}\n")), "{error}");
     }
     // By its own exec, and by those that look for it on a path.

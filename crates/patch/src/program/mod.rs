@@ -23,13 +23,10 @@ const ELFDATA2LSB: u8 = 1;
 const EM_X86_64: u16 = 62;
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
-const PT_NOTE: u32 = 4;
 /// PF_X and PF_W.
 const WRITE_EXECUTE: u32 = 3;
 /// The part of an interpreter's name that tells glibc's.
 const LOADER_LEN: usize = 255;
-/// A segment has few notes; each takes 12 bytes at least.
-const NOTES_MAX: u64 = 4096;
 
 /// Why the image cannot enter an ELF file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,8 +35,6 @@ pub enum Obstacle {
     ThirtyTwoBit,
     /// Not for x86-64.
     OtherProcessor,
-    /// Go's runtime schedules threads of its own, without glibc.
-    Go,
     /// The file's headers make no sense, and why.
     Malformed(&'static str),
 }
@@ -51,7 +46,6 @@ impl Obstacle {
         match self {
             Obstacle::ThirtyTwoBit => Reason::ThirtyTwoBit,
             Obstacle::OtherProcessor => Reason::OtherProcessor,
-            Obstacle::Go => Reason::Go,
             Obstacle::Malformed(_) => Reason::Malformed,
         }
     }
@@ -63,7 +57,6 @@ impl Obstacle {
 pub enum Reason {
     ThirtyTwoBit,
     OtherProcessor,
-    Go,
     Malformed,
     Privileged,
     Unreadable,
@@ -74,10 +67,9 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 8] = [
         Reason::ThirtyTwoBit,
         Reason::OtherProcessor,
-        Reason::Go,
         Reason::Malformed,
         Reason::Privileged,
         Reason::Unreadable,
@@ -92,7 +84,6 @@ impl Reason {
         match self {
             Reason::ThirtyTwoBit => "32-bit",
             Reason::OtherProcessor => "made for another processor",
-            Reason::Go => "written in Go",
             Reason::Malformed => "not a proper ELF program",
             Reason::Privileged => "set-user-ID, set-group-ID or with capabilities of its own",
             Reason::Unreadable => "executable, but not readable",
@@ -172,7 +163,6 @@ pub fn inspect(read: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Result<Program,
         let (offset, len) = (word(&segment, 8), word(&segment, 32));
         match kind {
             PT_INTERP => loader = Some(loader_name(read, offset, len)?),
-            PT_NOTE if has_go_note(read, offset, len) => return Err(Obstacle::Go),
             PT_LOAD => writable_text |= flags & WRITE_EXECUTE == WRITE_EXECUTE,
             _ => {}
         }
@@ -223,25 +213,6 @@ fn loader_name(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, offset: u64, len: 
 fn is_glibc(loader: &[u8]) -> bool {
     let name = loader.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     name.starts_with(b"ld-linux-x86-64.so")
-}
-
-/// Go's linker leaves a note of the name "Go" with the build's id.
-fn has_go_note(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, offset: u64, len: u64) -> bool {
-    let (mut at, mut rounds) = (0_u64, 0);
-    while len.saturating_sub(at) >= 12 && rounds < NOTES_MAX {
-        let mut note = [0; 16];
-        let Some(place) = offset.checked_add(at) else { return false };
-        if read(place, &mut note) < 12 {
-            return false;
-        }
-        let [name, description] = [0, 4].map(|i| u64::from(half_word(&note, i)));
-        if name == 3 && &note[12..15] == b"Go\0" {
-            return true;
-        }
-        at += 12 + name.next_multiple_of(4) + description.next_multiple_of(4);
-        rounds += 1;
-    }
-    false
 }
 
 fn half(bytes: &[u8], at: usize) -> u16 {
@@ -322,8 +293,6 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_door_or_obstacle() {
         let of = |class, machine, kind, content| inspected(&tiny_elf(class, machine, kind, 5, content)).unwrap_err();
-        let note = b"\x03\0\0\0\x04\0\0\0\x04\0\0\0Go\0\0abcd";
-        let second = [&b"\x04\0\0\0\x03\0\0\0\x01\0\0\0GNU\0abc\0"[..], note].concat();
         let mut own = tiny_elf(2, EM_X86_64, PT_LOAD, 5, b"text");
         // At the address that is as far from a page's beginning as the place in the file.
         own[80..88].copy_from_slice(&0x40_0078_u64.to_le_bytes());
@@ -332,9 +301,6 @@ mod tests {
         assert_eq!(of(1, 3, PT_INTERP, GLIBC), Obstacle::ThirtyTwoBit);
         assert_eq!(of(2, 183, PT_INTERP, GLIBC), Obstacle::OtherProcessor);
         assert!(matches!(of(2, EM_X86_64, PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0"), Obstacle::Malformed(_)));
-        assert_eq!(of(2, EM_X86_64, PT_NOTE, note), Obstacle::Go);
-        assert_eq!(of(2, EM_X86_64, PT_NOTE, &second), Obstacle::Go);
-        assert!(matches!(of(2, EM_X86_64, PT_NOTE, &second[..20]), Obstacle::Malformed(_)));
     }
 
     #[test]
