@@ -5,7 +5,8 @@ mod common;
 use std::process::Command;
 
 use entresol_patch::Functions;
-use entresol_patch::elf::{BadElf, Object, ProgramHeader, Segments, headers};
+use entresol_patch::elf::{BadElf, Object, ProgramHeader, Segments, headers, search_table};
+use entresol_patch::program::frames;
 use proptest::prelude::*;
 
 fn loader() -> Vec<u8> {
@@ -216,5 +217,67 @@ proptest! {
             file.truncate(cut.index(len));
         }
         ask(&file);
+    }
+}
+
+/// The linker's own table of the C library, and ours.
+#[test]
+fn a_table_of_frames_is_the_linkers() {
+    for name in ["/libc.so", "/ld-linux-x86-64.so"] {
+        let file = std::fs::read(common::loaded(name)).unwrap();
+        let object = Object::of_file(&file, 0).unwrap();
+        let frames = frames(&mut |at, to| read(&file, at, to)).expect("the file has section headers");
+        let start = frames.start;
+        let entries = search_table(object.segments(), frames).unwrap();
+        let mut other = object;
+        other.set_functions(start, &entries);
+        let (theirs, ours) = (object.functions().unwrap(), other.functions().unwrap());
+        assert!(theirs.len() > 100 && ours.len() == theirs.len(), "{name}: {} {}", ours.len(), theirs.len());
+        for index in 0..theirs.len() {
+            let begin = theirs.start(index).unwrap();
+            assert_eq!(ours.start(index), Some(begin));
+            assert_eq!(object.last_from(begin + 1), other.last_from(begin + 1), "{name}: {begin:#x}");
+        }
+    }
+}
+
+fn read(file: &[u8], at: u64, to: &mut [u8]) -> usize {
+    let rest = usize::try_from(at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
+    let len = rest.len().min(to.len());
+    to[..len].copy_from_slice(&rest[..len]);
+    len
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Damaged section headers and frames, and ranges of frames that make no sense, give other tables or none.
+    #[test]
+    fn damaged_frames(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), len in any::<u64>()) {
+        let mut file = loader();
+        let place = frames(&mut |at, to| read(&file, at, to)).unwrap();
+        let sections = u64::from_le_bytes(file[40..48].try_into().unwrap()) as usize;
+        let frames_at = place.start as usize..place.end as usize;
+        for (index, byte) in changes {
+            let at = match byte % 3 {
+                0 => 40 + index.index(24),
+                1 => sections + index.index(file.len() - sections),
+                _ => frames_at.start + index.index(frames_at.len()),
+            };
+            if let Some(place) = file.get_mut(at) {
+                *place = byte;
+            }
+        }
+        let found = frames(&mut |at, to| read(&file, at, to));
+        let Ok(object) = Object::of_file(&file, 0) else { return Ok(()) };
+        for place in [found, Some(place.start..place.start.saturating_add(len)), Some(len..u64::MAX)].into_iter().flatten() {
+            if let Some(entries) = search_table(object.segments(), place.clone()) {
+                let mut other = object;
+                other.set_functions(place.start, &entries);
+                for code in other.code() {
+                    entresol_patch::plan(&code, entresol_patch::Trust::Unknown, &mut Vec::new()).unwrap();
+                }
+            }
+        }
     }
 }

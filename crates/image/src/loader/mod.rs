@@ -22,7 +22,7 @@ use core::fmt::{Display, Write};
 use host::os;
 use host::report::Line;
 use map::Mapped;
-use patch::elf::ProgramHeader;
+use patch::elf::{ProgramHeader, search_table};
 use patch::program::Layout;
 
 /// The variable that has the name by which the program was executed.
@@ -47,6 +47,7 @@ pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
         let name = find(envp, FILE).unwrap_or_default();
         let loaded = load_from(fd, name);
         let path = path_of(fd);
+        let frames = frames(fd, &loaded.program);
         os::close(fd);
         let vector = vector::find(envp);
         vector::write(vector, &loaded, name.as_ptr() as u64);
@@ -55,10 +56,14 @@ pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
             fail(name, "its environment lacks Entresol's own variables");
         }
         vector::follow(envp, vector);
-        for (mapped, name) in [(Some(&loaded.program), name), (loaded.loader.as_ref(), b"interpreter")] {
-            if let Some(mut object) = mapped.and_then(Mapped::code) {
-                libraries::patch_program(&mut object, name);
+        if let Some(mut object) = loaded.program.code() {
+            if let Some((start, entries)) = &frames {
+                object.set_functions(*start, entries);
             }
+            libraries::patch_program(&mut object, name);
+        }
+        if let Some(mut object) = loaded.loader.as_ref().and_then(Mapped::code) {
+            libraries::patch_program(&mut object, b"interpreter");
         }
         loaded.loader.as_ref().unwrap_or(&loaded.program).entry()
     }
@@ -99,13 +104,26 @@ unsafe fn load_from(fd: i32, name: &[u8]) -> Loaded {
     }
 }
 
-fn layout(fd: i32, name: &[u8]) -> Layout {
-    let mut read = |at: u64, to: &mut [u8]| {
+/// Where the exception frames of a program begin whose program headers do not say it, and the table of them that it lacks.
+fn frames(fd: i32, program: &Mapped) -> Option<(u64, Vec<u8>)> {
+    let object = program.code().filter(|object| object.functions().is_none())?;
+    let frames = patch::program::frames(&mut reader(fd))?;
+    let frames = program.bias.wrapping_add(frames.start)..program.bias.wrapping_add(frames.end);
+    let start = frames.start;
+    Some((start, search_table(object.segments(), frames)?))
+}
+
+/// Reads a file from an offset on: as many bytes as there are.
+fn reader(fd: i32) -> impl FnMut(u64, &mut [u8]) -> usize {
+    move |at, to| {
         // SAFETY: the buffer is ours and as long as said.
         let n = unsafe { syscall!(abi::nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
         usize::try_from(n).unwrap_or(0)
-    };
-    match Layout::read(&mut read) {
+    }
+}
+
+fn layout(fd: i32, name: &[u8]) -> Layout {
+    match Layout::read(&mut reader(fd)) {
         Ok(layout) => layout,
         Err(patch::program::Obstacle::Malformed(why)) => fail(name, why),
         Err(why) => fail(name, why.reason().words()),

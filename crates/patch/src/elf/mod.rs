@@ -23,4 +23,4 @@ pub use header::{BadElf, ProgramHeader, headers};
 pub use object::{Object, build_id};
 pub use segments::Segments;
 pub use symbols::Symbol;
-pub use unwind::FunctionTable;
+pub use unwind::{FunctionTable, search_table};

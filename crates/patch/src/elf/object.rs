@@ -37,6 +37,11 @@ impl<'a> Object<'a> {
         Ok(object)
     }
 
+    /// Takes its functions from the frames that begin at `frames`, by the entries that [`search_table`](super::search_table) has made.
+    pub fn set_functions(&mut self, frames: u64, entries: &'a [u8]) {
+        self.functions = Some(FunctionTable::of_entries(frames, entries));
+    }
+
     /// Looks for the functions of a program by Go's linker, through all its data. Relocations must have been made.
     pub fn find_go(&mut self) {
         let segments = self.segments;

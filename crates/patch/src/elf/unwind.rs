@@ -7,6 +7,8 @@
 use super::read;
 use super::segments::Segments;
 use crate::code::Function;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The sorted table of an object's functions.
 #[derive(Clone, Copy)]
@@ -38,6 +40,11 @@ impl<'a> FunctionTable<'a> {
         let count = read::u32(bytes, count_at)? as usize;
         let entries = bytes.get(count_at + 4..)?;
         Some(Self { address, entries: entries.get(..count.checked_mul(ENTRY_LEN)?)? })
+    }
+
+    /// The table with these entries, which count from `address`, as [`search_table`] makes them.
+    pub(super) fn of_entries(address: u64, entries: &'a [u8]) -> Self {
+        Self { address, entries }
     }
 
     /// How many functions there are.
@@ -83,9 +90,11 @@ impl<'a> FunctionTable<'a> {
 /// too early, where no instruction begins.
 fn function_len(segments: &Segments<'_>, address: u64) -> Option<u64> {
     let bytes = segments.from(address)?;
-    let back = read::u32(bytes, 4)?;
-    let encoding = pointer_encoding(segments.from(address.checked_add(4)?.checked_sub(back as u64)?)?)?;
-    let len = encoded_len(encoding)?;
+    let common = Common::of(segments, address, bytes)?;
+    if common.is_signal {
+        return None;
+    }
+    let len = encoded_len(common.encoding)?;
     let at = 8 + len;
     match len {
         2 => read::u16(bytes, at).map(u64::from),
@@ -94,32 +103,89 @@ fn function_len(segments: &Segments<'_>, address: u64) -> Option<u64> {
     }
 }
 
-/// How a common information entry says that its frames write their addresses.
-fn pointer_encoding(bytes: &[u8]) -> Option<u8> {
-    let (is_common, version) = (read::u32(bytes, 4)? == 0, *bytes.get(8)?);
-    if !is_common || (version != 1 && version != 3) {
-        return None;
+/// What a common information entry says of its frames.
+struct Common {
+    /// How they write their addresses (`DW_EH_PE_…`).
+    encoding: u8,
+    /// They are a signal's.
+    is_signal: bool,
+}
+
+impl Common {
+    /// That of the frame description at `address`, which has these bytes.
+    fn of(segments: &Segments<'_>, address: u64, bytes: &[u8]) -> Option<Self> {
+        let back = read::u32(bytes, 4)?;
+        Self::read(segments.from(address.checked_add(4)?.checked_sub(back as u64)?)?)
     }
-    let augmentation = read::string(bytes, 9)?;
-    let mut at = 9 + augmentation.len() + 1;
-    // Code alignment, data alignment, return address register.
-    at = skip_leb128(bytes, skip_leb128(bytes, at)?)?;
-    at = if version == 1 { at + 1 } else { skip_leb128(bytes, at)? };
-    let (&first, letters) = augmentation.split_first()?;
-    if first != b'z' || letters.contains(&b'S') {
-        return None;
-    }
-    at = skip_leb128(bytes, at)?;
-    for letter in letters {
-        match letter {
-            b'R' => return bytes.get(at).copied(),
-            b'L' => at += 1,
-            b'P' => at += 1 + encoded_len(*bytes.get(at)?)?,
-            b'B' => {}
-            _ => return None,
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (is_common, version) = (read::u32(bytes, 4)? == 0, *bytes.get(8)?);
+        if !is_common || (version != 1 && version != 3) {
+            return None;
         }
+        let augmentation = read::string(bytes, 9)?;
+        let mut at = 9 + augmentation.len() + 1;
+        // Code alignment, data alignment, return address register.
+        at = skip_leb128(bytes, skip_leb128(bytes, at)?)?;
+        at = if version == 1 { at + 1 } else { skip_leb128(bytes, at)? };
+        let (&first, letters) = augmentation.split_first()?;
+        if first != b'z' {
+            return None;
+        }
+        at = skip_leb128(bytes, at)?;
+        let mut encoding = None;
+        for letter in letters {
+            match letter {
+                b'R' => {
+                    encoding = Some(*bytes.get(at)?);
+                    at += 1;
+                }
+                b'L' => at += 1,
+                b'P' => at += 1 + encoded_len(*bytes.get(at)?)?,
+                b'B' | b'S' => {}
+                _ => return None,
+            }
+        }
+        Some(Self { encoding: encoding?, is_signal: letters.contains(&b'S') })
     }
-    None
+}
+
+/// The entries of the table that linkers make of the frames at `frames` for all objects but static programs (`ld --eh-frame-hdr`),
+/// with numbers that count from there; `None` if something in the frames has an unusual form, or there is no memory.
+pub fn search_table(segments: &Segments<'_>, frames: Range<u64>) -> Option<Vec<u8>> {
+    let distance = |to: u64| i32::try_from(to.wrapping_sub(frames.start).cast_signed()).ok();
+    let mut entries: Vec<[i32; 2]> = Vec::new();
+    let mut at = frames.start;
+    while at < frames.end {
+        let bytes = segments.from(at)?;
+        let len = read::u32(bytes, 0)?;
+        // A zero ends the frames; longer lengths than of 32 bits are not written.
+        if len == 0 {
+            break;
+        }
+        if read::u32(bytes, 4)? != 0 {
+            let start = first_address(Common::of(segments, at, bytes)?.encoding, at, bytes)?;
+            entries.try_reserve(1).ok()?;
+            entries.push([distance(start)?, distance(at)?]);
+        }
+        at = at.checked_add(4)?.checked_add(u64::from(len))?;
+    }
+    entries.sort_unstable();
+    let mut table = Vec::new();
+    table.try_reserve_exact(entries.len() * ENTRY_LEN).ok()?;
+    table.extend(entries.iter().flatten().flat_map(|number| number.to_le_bytes()));
+    Some(table)
+}
+
+/// Where the function of the frame description at `at` begins.
+fn first_address(encoding: u8, at: u64, bytes: &[u8]) -> Option<u64> {
+    const PLACE: u64 = 8;
+    const PCREL_SDATA4: u8 = 0x1b;
+    match encoding {
+        PCREL_SDATA4 => Some(at.checked_add(PLACE)?.wrapping_add_signed(read::i32(bytes, 8)?.into())),
+        UDATA4 => read::u32(bytes, 8).map(u64::from),
+        _ => None,
+    }
 }
 
 fn skip_leb128(bytes: &[u8], mut at: usize) -> Option<usize> {

@@ -5,8 +5,10 @@
 //! by LD_AUDIT or LD_PRELOAD, and all other programs are loaded by the image, which is executed in their place and maps them as
 //! the host would ([`Layout`]).
 
+mod frames;
 mod layout;
 
+pub use frames::frames;
 pub use layout::{Layout, Segment};
 
 use alloc::vec::Vec;
