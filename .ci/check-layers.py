@@ -21,6 +21,7 @@ CRATES = {
     "signal": (3, True),
     "procfs": (3, True),
     "record": (3, True),
+    "chaos": (3, True),
     "perfetto": (3, False),
     "lab": (4, True),
     "kernel": (5, True),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::chaos::args::ChaosArguments;
 use crate::later::Later;
 use crate::limits::{CpuLimit, CpusetOption, GroupOption};
 use crate::mount::{MountArguments, ProcArguments};
@@ -41,6 +42,8 @@ pub enum Task {
     Run(Later<RunArguments>),
     /// Run a program and find out where its threads spend their time
     Profile(Later<ProfileArguments>),
+    /// Run a program under many schedules, find one that makes it fail, and repeat it
+    Chaos(Later<ChaosArguments>),
     /// Say what this machine and a program allow, and what to do where they do not
     Doctor(Later<DoctorArguments>),
     /// Show in half a minute what Entresol does, beside the same programs run natively
@@ -161,9 +164,60 @@ pub struct RunArguments {
     /// The folder for what images write down.
     #[arg(skip)]
     pub records: Option<PathBuf>,
+    /// The run is controlled.
+    #[arg(skip)]
+    pub controlled: Option<Controlled>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+impl RunArguments {
+    /// A controlled run of this program: on one CPU, with nothing to say about it but what fails.
+    #[must_use]
+    pub fn one_cpu(command: Vec<OsString>) -> RunArguments {
+        RunArguments {
+            cpus: Some(1),
+            hz: None,
+            rt: None,
+            watchdog: Some(0),
+            ahead: None,
+            check_order: false,
+            pending_signals: None,
+            guards: None,
+            io: None,
+            cpu_limit: vec![],
+            group: vec![],
+            cpuset: vec![],
+            trace: None,
+            stats: false,
+            fallback: None,
+            require: false,
+            no_note: true,
+            enter: Enter::Audit,
+            sampling: None,
+            records: None,
+            controlled: None,
+            command,
+        }
+    }
+}
+
+/// A run whose choices are made by `entresol chaos`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controlled {
+    /// The file with its log.
+    pub log: PathBuf,
+    /// `None`: the switches in the log are repeated.
+    pub strategy: Option<chaos::Spec>,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// About how many choices there will be.
+    pub steps: u64,
+    /// When it begins, in nanoseconds since 1970.
+    pub epoch: u64,
+    /// How many memory accesses become scheduling points.
+    pub places: u16,
 }
 
 /// How often threads are sampled, and by which clock.

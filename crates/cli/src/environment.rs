@@ -62,6 +62,15 @@ pub fn options(
     if let Some(folder) = &request.records {
         add("records", folder.as_os_str().as_bytes());
     }
+    if let Some(run) = &request.controlled {
+        add("chaos", run.log.as_os_str().as_bytes());
+        add("strategy", run.strategy.map_or("replay".to_owned(), |spec| spec.to_string()).as_bytes());
+        for (name, value) in
+            [("seed", run.seed), ("steps", run.steps), ("epoch", run.epoch), ("places", run.places.into())]
+        {
+            add(name, value.to_string().as_bytes());
+        }
+    }
     match request.rt {
         Some(RealTime::Allow) => add("rt", b"allow"),
         Some(RealTime::Host) => add("rt", b"host"),
@@ -184,29 +193,7 @@ mod tests {
     use super::*;
 
     fn request() -> RunArguments {
-        RunArguments {
-            cpus: None,
-            hz: None,
-            rt: None,
-            watchdog: None,
-            ahead: None,
-            check_order: false,
-            pending_signals: None,
-            guards: None,
-            io: None,
-            stats: false,
-            require: false,
-            no_note: false,
-            fallback: None,
-            enter: Enter::Audit,
-            trace: None,
-            cpuset: Vec::new(),
-            cpu_limit: Vec::new(),
-            group: Vec::new(),
-            sampling: None,
-            records: None,
-            command: vec!["true".into()],
-        }
+        RunArguments { cpus: None, watchdog: None, no_note: false, ..RunArguments::one_cpu(vec!["true".into()]) }
     }
 
     fn list(entries: &[&str]) -> Vec<CString> {

@@ -7,6 +7,7 @@
 //!   environment ([`environment`]) and becomes the program by execve. So the process id, exit status, signals and
 //!   streams are the program's own; no parent gets in the way.
 //! - [`profile`](mod@profile) runs a program in a child process and makes a profile of the image's samples.
+//! - [`chaos`](mod@chaos) runs a program under many controlled schedules, each in a child process.
 //! - [`doctor`] prints each of these checks as a line.
 //! - [`ps`], [`threads`], [`mod@top`] and [`mod@export`] show what running processes publish; crate `watch` reads it.
 //! - [`timers`] asks a process that runs under Entresol for its timers.
@@ -20,6 +21,7 @@
 //! `bench`, `demo` and the measuring programs are crate `bench`, `sim` is crate `simulate`, `lab` is crate `laboratory`.
 
 pub mod args;
+pub mod chaos;
 pub mod doctor;
 pub mod embedded;
 pub mod environment;
@@ -73,6 +75,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
     match task {
         Task::Run(request) => Ok(run::run(&request)),
         Task::Profile(request) => profile::profile(&request),
+        Task::Chaos(request) => Ok(chaos::chaos(&request)),
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => bench::demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
@@ -95,8 +98,9 @@ fn perform(task: Task) -> anyhow::Result<i32> {
 /// Prints clap's message. A mistake in the options of `run` must not look like the program's own status 2.
 fn usage(error: &clap::Error) -> i32 {
     let _ = error.print();
-    let asked_for_run =
-        std::env::args_os().nth(1).is_some_and(|task| ["run", "profile", "proc"].iter().any(|name| task == *name));
+    let asked_for_run = std::env::args_os()
+        .nth(1)
+        .is_some_and(|task| ["run", "profile", "proc", "chaos"].iter().any(|name| task == *name));
     if error.use_stderr() && asked_for_run { STATUS_REFUSED } else { error.exit_code() }
 }
 

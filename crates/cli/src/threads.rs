@@ -47,7 +47,7 @@ pub fn threads(request: &ThreadsArguments) -> anyhow::Result<i32> {
     if request.stack {
         let stacks = stack::of(&watched)?;
         write_cells(&mut out, COLUMNS, &rows, true, |i, out| {
-            stacks[i].iter().try_for_each(|line| writeln!(out, "    {line}"))
+            stacks[i].iter().try_for_each(|line| writeln!(out, "    {}", line.text))
         })?;
     } else {
         write_table(&mut out, COLUMNS, &rows, true)?;

@@ -24,6 +24,8 @@ pub unsafe fn objopen(map: *mut LinkMap, namespace: i64, _cookie: *mut usize) ->
     if crate::boot::is_up() {
         // SAFETY: the linker's own structure; the object's code has not run yet.
         unsafe { crate::libraries::mapped((*map).base as u64, (*map).name) };
+        // SAFETY: as above.
+        unsafe { crate::points::mapped(&*map) };
         if namespace == LM_ID_BASE {
             // SAFETY: as above.
             unsafe { crate::restart::mapped(&*map) };

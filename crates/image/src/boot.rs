@@ -3,7 +3,8 @@
 use crate::auxv::{self, Auxiliary};
 use crate::loader::FILE;
 use crate::options::Options;
-use crate::{libraries, options, plans, restart, summary};
+use crate::stub_area::PAGE;
+use crate::{libraries, options, plans, points, restart, summary};
 use abi::{SigSet, Signal};
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
@@ -56,6 +57,8 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
         plans::look_beside(options.image);
         let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
         bring_up(&options, &value, runtime, (handover, tree), &aux);
+        // Linkers put the program headers behind the ELF header.
+        points::begin(&options.chaos, aux.headers & !(PAGE - 1));
         libraries::patch_early(&aux);
     }
 }
@@ -65,7 +68,7 @@ fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Ha
     let mut handed_on = Vec::new();
     // Settings about this process alone stay here.
     let own = |pair: &[u8]| {
-        [&b"stats="[..], b"tree=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate="]
+        [&b"stats="[..], b"tree=", b"chaos=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate="]
             .iter()
             .any(|name| pair.starts_with(name))
     };
@@ -116,7 +119,9 @@ unsafe fn bring_up(
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };
+    let control = options.chaos.control();
     let settings = Settings {
+        epoch: control.is_some().then_some(options.chaos.epoch),
         watchdog: options.watchdog.unwrap_or(WATCHDOG),
         check_order: options.check_order,
         ahead: options.ahead,
@@ -128,10 +133,12 @@ unsafe fn bring_up(
     let ignored = options.ignored.map_or_else(ignored_signals, SigSet);
     let kernel =
         Host::new(cpus, runtime, options.rate, handover, settings).and_then(|host| Kernel::new(host, config).ok());
-    #[cfg_attr(not(feature = "planted"), allow(unused_mut, reason = "nothing is planted then"))]
     let Some(mut kernel) = kernel else {
         host::report::fatal(format_args!("no memory to start"));
     };
+    if let Some(control) = control {
+        kernel.control(control, options.chaos.seed);
+    }
     #[cfg(feature = "planted")]
     host::planted::plant_in(&mut kernel.sched, options.plant);
     let k = found(kernel);
@@ -150,6 +157,9 @@ unsafe fn bring_up(
         None => k.adopt_nice(t, os::nice()),
     }
     start::adopt_registrations(k, t, libraries::rseq_offset(aux));
+    if options.chaos.is_on() {
+        k.begin_to_choose(ids::CpuId(0));
+    }
     UP.store(true, Relaxed);
 }
 

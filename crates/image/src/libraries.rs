@@ -3,7 +3,8 @@
 
 use crate::auxv::Auxiliary;
 use crate::stub_area::{PAGE, StubArea};
-use crate::{plans, ready, text};
+use crate::{plans, points, ready, text};
+use abi::nr;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use host::dispositions;
@@ -32,7 +33,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// An object must be mapped there for good.
-unsafe fn object(base: u64, bias: u64) -> Option<Object<'static>> {
+pub(crate) unsafe fn object(base: u64, bias: u64) -> Option<Object<'static>> {
     // SAFETY: as the caller promises; headers lie within the first page.
     let head = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE as usize) };
     let mut segments = Segments::new();
@@ -71,7 +72,10 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
             && let Some(vdso) = object(aux.vdso, aux.vdso)
         {
             patch_object(&vdso, b"vdso", 1);
-            redirect_getcpu(&vdso);
+            redirect(&vdso, b"__vdso_getcpu", nr::GETCPU);
+            if points::is_on() {
+                points::CLOCKS.iter().for_each(|&(function, call)| redirect(&vdso, function, call));
+            }
         }
         if aux.loader != 0
             && first_time(aux.loader)
@@ -190,15 +194,16 @@ unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
     }
 }
 
-/// The vDSO's `getcpu` reads the host's CPU number; ours is asked of the kernel.
-unsafe fn redirect_getcpu(vdso: &Object<'_>) {
-    let Some(function) = vdso.symbol(b"__vdso_getcpu") else { return };
+/// A function of the vDSO becomes a system call: `getcpu` reads the host's CPU number, and ours is asked of the kernel; clocks
+/// read the host's time, which a controlled run does not go by.
+unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize) {
+    let Some(function) = vdso.symbol(name) else { return };
     let Some(code) = vdso.code().next() else { return };
     let Some(mut stubs) = StubArea::near(&code, 1) else { return };
     let at = stubs.next();
-    // mov $getcpu,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
+    // mov $call,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
     let mut bytes = alloc::vec![0xb8];
-    bytes.extend((abi::nr::GETCPU as u32).to_le_bytes());
+    bytes.extend((call as u32).to_le_bytes());
     bytes.extend([0x41, 0xbb, 1, 0, 0, 0, 0x48, 0x8d, 0x0d, 6, 0, 0, 0, 0xff, 0x25]);
     let slot = stubs.slots().vectors_live as i64 - (at as i64 + bytes.len() as i64 + 4);
     bytes.extend((slot as i32).to_le_bytes());

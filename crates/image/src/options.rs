@@ -44,6 +44,8 @@ pub struct Options<'a> {
     pub sample_wall: bool,
     /// The folder that records go to.
     pub records: &'a [u8],
+    /// The run is controlled (`entresol chaos`).
+    pub chaos: crate::chaos::Settings<'a>,
     /// The fault to plant.
     #[cfg(feature = "planted")]
     pub plant: &'a [u8],
@@ -94,6 +96,7 @@ impl<'a> Options<'a> {
             sample: None,
             sample_wall: false,
             records: b"",
+            chaos: crate::chaos::Settings::default(),
             #[cfg(feature = "planted")]
             plant: b"",
             reserve: 0,
@@ -137,6 +140,7 @@ impl<'a> Options<'a> {
                 b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,
+                b"chaos" | b"strategy" | b"seed" | b"steps" | b"epoch" | b"places" => o.chaos.set(name, value),
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),

@@ -94,7 +94,9 @@ impl<M: Machine> Kernel<M> {
             Place::Queued
         };
         let waits = if place == Place::Waiting { waits(thread, at) } else { Waits::default() };
-        let parked = if place == Place::Running { [0; 3] } else { position(t) };
+        // While a controlled run waits for the command, no thread runs.
+        let runs = place == Place::Running && !self.is_controlled();
+        let parked = if runs { [0; 3] } else { position(t) };
         let (attr, counts) = (self.sched.attr(t), self.sched.counts(t, at.now));
         let [pending, blocked] = self.signals_of(t);
         let (mask, usage) = (self.sched.affinity(t), Adjuster::new().adjust(self.thread_sample(t)));

@@ -39,8 +39,11 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         self.thread(t).wait.b.store(now.0, Relaxed);
         self.leave_carrier(cpu, t, now);
-        let next = self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu));
-        if self.watched {
+        let next = match &self.controlled {
+            Some(controlled) => self.elect(controlled, cpu, Prev::Block),
+            None => self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu)),
+        };
+        if self.watched && self.controlled.is_none() {
             self.switched(cpu, Some(t), next, Prev::Block, now);
         }
         match next {
@@ -52,8 +55,8 @@ impl<M: Machine> Kernel<M> {
             return Wanted::Now;
         }
         let due = self.earliest(cpu);
-        // For a real-time thread's timeout the carrier wakes up early.
-        let is_in_time = |at| end_in_time && !self.ends_urgent_sleep(cpu, at);
+        // For a real-time thread's timeout the carrier wakes up early, and the host's clock knows nothing of virtual time.
+        let is_in_time = |at| end_in_time && !self.is_controlled() && !self.ends_urgent_sleep(cpu, at);
         // A CPU whose carrier is away does not look around: wakers must kick.
         if !due.is_none_or(is_in_time) || !self.sched.idle_state(cpu, sched::Idle::Parked) {
             return Wanted::Now;

@@ -20,6 +20,7 @@
 //! | `posix_timers` | POSIX timers and checkpoints of them |
 //! | `host_wait` | a thread leaves its CPU for a host call |
 //! | [`Personality`] | what answers all other calls |
+//! | `control` | controlled runs (`entresol chaos`), on top of crate `chaos` |
 //! | `describe` | what `ps` and the state page say of a thread, read without stopping anyone |
 //!
 //! # Four ways through the code
@@ -47,6 +48,7 @@ extern crate alloc;
 
 mod brief;
 mod carried;
+mod control;
 pub mod cpu;
 mod cputime;
 mod describe;
@@ -76,6 +78,7 @@ use sync::CachePadded;
 
 pub use brief::{Chosen, Here};
 pub use carried::Carried;
+pub use control::PRIVATE_POINT;
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;
@@ -173,6 +176,8 @@ pub struct Kernel<M: Machine> {
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
+    /// `None` but in controlled runs.
+    controlled: Option<control::Controlled>,
 }
 
 /// The kernel could not be set up for want of memory.
@@ -206,6 +211,7 @@ impl<M: Machine> Kernel<M> {
             timeout_room: sync::Lock::new(0),
             cputime: cputime::ProcessTime::new(config.cpus, ticking).map_err(|_| SetUpFailed)?,
             config,
+            controlled: None,
         }))
     }
 

@@ -124,6 +124,10 @@ pub enum Event<'a> {
     Gone(u32),
     /// The program's user is to read this.
     Message(core::fmt::Arguments<'a>),
+    /// A scheduling point of a controlled run: virtual time goes on.
+    Point,
+    /// A controlled run waits until the command has seen this.
+    Held(chaos::log::State),
 }
 
 /// The machine. Every method may be called on any CPU unless it says otherwise, with no

@@ -311,6 +311,9 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {
+        if let Some(controlled) = &self.controlled {
+            return self.schedule_controlled(controlled, cpu, prev);
+        }
         let mut prev = prev;
         loop {
             let last = self.sched.current(cpu);
@@ -329,7 +332,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The CPU has nothing to run.
-    fn go_idle(&self, cpu: CpuId) -> Next {
+    pub(crate) fn go_idle(&self, cpu: CpuId) -> Next {
         self.set_idle_timer(cpu);
         Next::Idle { until: self.earliest(cpu) }
     }

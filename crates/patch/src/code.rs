@@ -60,6 +60,12 @@ impl<'a> Code<'a> {
         (offset < self.bytes.len() as u64).then_some(offset as usize)
     }
 
+    /// Whether `address` lies in it.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        self.offset(address).is_some()
+    }
+
     /// The bytes from `address` to the end of the segment.
     pub(crate) fn from(&self, address: u64) -> Option<&'a [u8]> {
         self.bytes.get(self.offset(address)?..)

@@ -118,10 +118,10 @@ fn displacement(from: u64, to: u64) -> Result<i32, EmitError> {
     i32::try_from(to.wrapping_sub(from) as i64).map_err(|_| EmitError::TooFar)
 }
 
-struct Writer<'a> {
-    out: &'a mut [u8],
-    len: usize,
-    address: u64,
+pub(crate) struct Writer<'a> {
+    pub out: &'a mut [u8],
+    pub len: usize,
+    pub address: u64,
 }
 
 impl Writer<'_> {
@@ -129,7 +129,7 @@ impl Writer<'_> {
         self.address + self.len as u64
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), EmitError> {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), EmitError> {
         let to = self.out.get_mut(self.len..self.len + bytes.len()).ok_or(EmitError::NoRoom)?;
         to.copy_from_slice(bytes);
         self.len += bytes.len();
@@ -137,14 +137,14 @@ impl Writer<'_> {
     }
 
     /// A displacement to `target` that counts from its own end.
-    fn relative(&mut self, target: u64) -> Result<(), EmitError> {
+    pub(crate) fn relative(&mut self, target: u64) -> Result<(), EmitError> {
         let displacement = displacement(self.here() + 4, target)?;
         self.put(&displacement.to_le_bytes())
     }
 
     /// Copies whole instructions that stood at `address`; says whether control reaches
     /// their end.
-    fn moved(&mut self, mut bytes: &[u8], mut address: u64) -> Result<bool, EmitError> {
+    pub(crate) fn moved(&mut self, mut bytes: &[u8], mut address: u64) -> Result<bool, EmitError> {
         let mut falls_through = true;
         while !bytes.is_empty() {
             let i = decode::decode(bytes).ok_or(EmitError::Changed)?;

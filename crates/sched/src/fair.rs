@@ -372,6 +372,14 @@ impl FairQueue {
         }
     }
 
+    /// Shows every waiting thread.
+    pub(crate) fn visit(&self, table: &Table, visit: &mut impl FnMut(ThreadIdx)) {
+        match self.solo {
+            Some(t) => visit(t),
+            None => self.tree.visit(table, visit),
+        }
+    }
+
     /// The contribution of `e` to the two sums.
     pub(crate) fn audit_share(&self, e: &Entity) -> (i64, i64) {
         let w = i64::from(e.weight.get());

@@ -39,6 +39,7 @@ mod cpu;
 mod cpuset;
 mod deadline;
 mod domain;
+mod elect;
 mod entity;
 mod fair;
 mod few_cores;
@@ -65,6 +66,7 @@ pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
 pub use audit::{Damage, Place};
 pub use config::Config;
 pub use cpu::{CpuStats, Idle, RtLatency};
+pub use elect::Electorate;
 pub use order::Misplaced;
 #[cfg(feature = "planted")]
 pub use planted::Fault;

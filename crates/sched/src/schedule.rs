@@ -172,7 +172,7 @@ impl Held<'_> {
 
     /// Disposes of the running thread as `prev` says; there is no current thread afterwards. Returns whether it stays
     /// runnable, and names it if it must go to another CPU.
-    fn put_prev(&mut self, now: Nanos, prev: Prev) -> (bool, Option<ThreadIdx>) {
+    pub(crate) fn put_prev(&mut self, now: Nanos, prev: Prev) -> (bool, Option<ThreadIdx>) {
         let Some(e) = self.current() else { return (false, None) };
         let t = self.rq.current;
         let gone = match prev {

@@ -170,6 +170,13 @@ impl Tree {
         }
     }
 
+    /// Shows every member.
+    pub(crate) fn visit(&self, table: &Table, visit: &mut impl FnMut(ThreadIdx)) {
+        if self.root != NONE {
+            visit_below(table, self.root, visit);
+        }
+    }
+
     /// Whether order, links, ends and bounds are as they should be.
     pub(crate) fn is_sound(&self, table: &Table) -> bool {
         if self.root == NONE {
@@ -423,6 +430,17 @@ fn first_eligible_below(table: &Table, n: u32, eligible: &impl Fn(i64) -> bool) 
     }
     node.low.set(node.lowest());
     None
+}
+
+fn visit_below(table: &Table, n: u32, visit: &mut impl FnMut(ThreadIdx)) {
+    let node = table.node(n);
+    for id in (0..node.len()).map(|i| node.id(i)) {
+        if node.is_leaf() {
+            visit(ThreadIdx(id));
+        } else {
+            visit_below(table, id, visit);
+        }
+    }
 }
 
 /// [`Tree::find_allowed`] below node `n`: `Some` ends the search; otherwise the bound is exact afterwards.

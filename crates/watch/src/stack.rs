@@ -10,7 +10,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
 use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
-use state::{Place, Thread};
+use state::Thread;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -26,9 +26,27 @@ const BYTES_MAX: u64 = 20 << 20;
 const SYMBOLS_MAX: usize = 150_000;
 const PATIENCE: Duration = Duration::from_millis(600);
 
+/// A function on a stack.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Frame {
+    /// Its name, how far in it the thread is, and where it comes from.
+    pub text: String,
+    /// The file with its code; empty if that is not known.
+    pub file: String,
+    /// The address in the file's own terms.
+    pub address: u64,
+}
+
+impl From<&str> for Frame {
+    fn from(text: &str) -> Frame {
+        Frame { text: text.to_owned(), ..Frame::default() }
+    }
+}
+
 /// A file that the process has mapped to execute.
 #[derive(Debug)]
 struct Library {
+    path: String,
     name: String,
     from: u64,
     to: u64,
@@ -42,7 +60,7 @@ struct Library {
 ///
 /// # Errors
 /// The host does not let us read the process's memory.
-pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<String>>> {
+pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<Frame>>> {
     let pid = watched.pid;
     let maps =
         File::open(format!("/proc/{pid}/maps")).with_context(|| format!("cannot see what process {pid} has mapped"))?;
@@ -54,7 +72,7 @@ pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<String>>> {
     let mut cache = CacheX86_64::<_>::new();
     let mut memory = Memory::new(pid);
     let threads = &watched.snapshot.threads;
-    let mut stacks: Vec<Vec<String>> = threads
+    let mut stacks: Vec<Vec<Frame>> = threads
         .iter()
         .map(|thread| match effort.is_over() {
             true => vec![],
@@ -71,7 +89,7 @@ pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<String>>> {
     for (stack, thread) in stacks.iter_mut().zip(threads) {
         let moved = later.get(&thread.tid).is_none_or(|now| counts(now) != counts(thread));
         if moved && !stack.is_empty() {
-            *stack = vec!["(has gone on meanwhile)".to_owned()];
+            *stack = vec!["(has gone on meanwhile)".into()];
         }
     }
     Ok(stacks)
@@ -83,9 +101,9 @@ fn unwind(
     cache: &mut CacheX86_64,
     memory: &mut Memory,
     libraries: &[Library],
-) -> Vec<String> {
+) -> Vec<Frame> {
     let [ip, sp, bp] = thread.parked;
-    if thread.place == Place::Running || ip == 0 {
+    if ip == 0 {
         return vec![];
     }
     let mut read = |at| memory.word(at).ok_or(());
@@ -94,7 +112,7 @@ fn unwind(
     while let Ok(Some(frame)) = frames.next() {
         lines.push(describe(frame.address_for_lookup(), libraries));
         if lines.len() == DEPTH_MAX {
-            lines.push("…".to_owned());
+            lines.push("…".into());
             break;
         }
     }
@@ -102,19 +120,26 @@ fn unwind(
 }
 
 /// The function at an address, or at least the file.
-fn describe(at: u64, libraries: &[Library]) -> String {
+fn describe(at: u64, libraries: &[Library]) -> Frame {
     let Some(library) = libraries.iter().find(|library| (library.from..library.to).contains(&at)) else {
-        return format!("{at:#x}");
+        return format!("{at:#x}").as_str().into();
     };
     let own = at.wrapping_sub(library.bias);
     let i = library.symbols.partition_point(|&(start, ..)| start <= own);
     let found = i.checked_sub(1).map(|i| &library.symbols[i]);
-    match found.filter(|(start, size, _)| *size == 0 || own - start < *size) {
+    let text = match found.filter(|(start, size, _)| *size == 0 || own - start < *size) {
         Some((start, _, name)) => {
             format!("{:#} + {:#x} ({})", rustc_demangle::demangle(name), own - start, library.name)
         }
         None => format!("{own:#x} ({})", library.name),
-    }
+    };
+    Frame { text, file: library.path.clone(), address: own }
+}
+
+/// A library's name. The image maps a copy of the C library that has its own name behind the image's and the build id.
+fn own_name(file: &str) -> &str {
+    let copied = file.strip_prefix("libentresol-").and_then(|rest| rest.split_once(".so."));
+    copied.and_then(|(_, rest)| rest.split_once('.')).map_or(file, |(_, name)| name)
 }
 
 /// How much has been done for one process.
@@ -218,8 +243,8 @@ fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>, effort: &mut Effort)
     symbols.dedup_by_key(|(at, ..)| *at);
     symbols.truncate(SYMBOLS_MAX.saturating_sub(effort.symbols));
     effort.symbols += symbols.len();
-    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-    Some(Library { name, from, to, bias, symbols })
+    let name = own_name(path.rsplit('/').next().unwrap_or(path)).to_owned();
+    Some(Library { path: path.to_owned(), name, from, to, bias, symbols })
 }
 
 /// The functions of a file: where they begin, their size and their name.
@@ -272,5 +297,17 @@ impl Memory {
         }
         let bytes = self.page.get((at - page) as usize..)?.first_chunk::<8>()?;
         Some(u64::from_le_bytes(*bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copied_library_has_its_own_name() {
+        assert_eq!(own_name("libentresol-f7df27b2fa1886a1.so.93ac61ec.libc.so.6"), "libc.so.6");
+        assert_eq!(own_name("libentresol-f7df27b2fa1886a1.so"), "libentresol-f7df27b2fa1886a1.so");
+        assert_eq!(own_name("libm.so.6"), "libm.so.6");
     }
 }

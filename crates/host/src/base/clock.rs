@@ -24,6 +24,9 @@ const PLAUSIBLE: core::ops::Range<u64> = (1 << SHIFT) / 16..15 << SHIFT;
 /// baseline there.
 const BASELINE: u64 = RESYNC / 4;
 
+/// The time at which a clock that stands begins.
+const STANDS_FROM: Nanos = Nanos(1_000_000_000_000);
+
 #[derive(Debug)]
 pub struct Clock {
     sequence: SeqCount,
@@ -82,6 +85,10 @@ impl Clock {
     /// A copy for a forked child, with the same time and rate. It is made before the fork: at the fork itself another thread
     /// could be renewing the base.
     pub fn for_child(&self) -> Clock {
+        if self.stands().is_some() {
+            // A child is not controlled.
+            return Clock::calibrated();
+        }
         let (base_tsc, base_ns, mult) =
             self.sequence.read(|| (self.base_tsc.load(Relaxed), self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
         let [origin_tsc, origin_ns] = [0, 1].map(|i| self.origin[i].load(Relaxed));
@@ -90,8 +97,30 @@ impl Clock {
 
     /// The rate for [`Clock::new`] of another process, once it has been measured for long enough.
     pub fn rate(&self) -> Option<u64> {
+        if self.stands().is_some() {
+            return None;
+        }
         let (base, mult) = self.sequence.read(|| (self.base_ns.load(Relaxed), self.mult.load(Relaxed)));
         (base.saturating_sub(self.origin[1].load(Relaxed)) >= BASELINE).then_some(mult)
+    }
+
+    /// A clock that stands still but for [`Clock::set`], at the host's CLOCK_REALTIME `epoch` (controlled runs): with a rate of
+    /// zero the counter has no part in it.
+    pub fn standing(epoch: Nanos) -> Clock {
+        let clock = Clock::with(0, (0, STANDS_FROM.0), (0, 0));
+        clock.origin[1].store(epoch.0.saturating_sub(STANDS_FROM.0), Relaxed);
+        clock
+    }
+
+    /// The difference between CLOCK_REALTIME and the time of a clock that stands; `None`: it goes.
+    pub(crate) fn stands(&self) -> Option<Nanos> {
+        (self.mult.load(Relaxed) == 0).then(|| Nanos(self.origin[1].load(Relaxed)))
+    }
+
+    /// Moves a clock that stands.
+    pub(crate) fn set(&self, now: Nanos) {
+        let _writing = self.sequence.write();
+        self.base_ns.store(now.0, Relaxed);
     }
 
     /// Now.
@@ -110,6 +139,9 @@ impl Clock {
 
     /// Renews the base if it is old. Called at ticks and before sleeping.
     pub fn keep(&self) {
+        if self.stands().is_some() {
+            return;
+        }
         // While the baseline is short, 0.1 µs at its ends matters. It is therefore renewed whenever it has become four
         // times as long.
         let base = self.base_ns.load(Relaxed);
@@ -182,6 +214,16 @@ mod tests {
             let own = Clock::new(Some(rate)).mult.load(Relaxed);
             assert!(own.abs_diff(mult) < mult / 10, "{rate}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_stands_is_moved() {
+        let clock = Clock::standing(Nanos(5_000_000_000_000));
+        assert_eq!((clock.now(), clock.stands()), (STANDS_FROM, Some(Nanos(4_000_000_000_000))));
+        clock.keep();
+        clock.set(STANDS_FROM + Nanos(7));
+        assert_eq!((clock.now(), clock.rate()), (STANDS_FROM + Nanos(7), None));
+        assert_eq!(Clock::new(None).stands(), None);
     }
 
     fn at(clock: &Clock, ticks: u64) -> u64 {

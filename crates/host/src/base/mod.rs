@@ -10,6 +10,7 @@ pub mod natives;
 pub(crate) mod neighbour;
 pub mod os;
 pub(crate) mod page;
+pub mod points;
 pub(crate) mod recorder;
 pub mod report;
 pub(crate) mod request;

@@ -3,6 +3,7 @@
 //! [`patch::Places`] has the correspondence for each piece of patched code; this is the list of
 //! them. It only grows, and it has no lock: a forked child must find it usable.
 
+use crate::base::points;
 use alloc::boxed::Box;
 use arch::entry;
 use core::ptr::null_mut;
@@ -54,7 +55,7 @@ pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     if entries.contains(&rip) {
         return find(|places| places.call_before(rcx)).unwrap_or(rcx - INSTRUCTION_LEN);
     }
-    find(|places| places.seen(rip)).unwrap_or(rip)
+    find(|places| places.seen(rip)).or_else(|| points::seen(rip)).unwrap_or(rip)
 }
 
 /// Whether a thread is in the middle of what the program sees as one instruction, which would restart if sent there.

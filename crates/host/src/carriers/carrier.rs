@@ -11,7 +11,7 @@ use crate::carriers::mailbox::{Asked, Delegated, Tracing};
 use arch::{Gs, xstate};
 use core::mem::offset_of;
 use ids::CpuId;
-use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 pub(crate) const KERNEL_STACK: usize = 128 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
@@ -134,6 +134,8 @@ pub struct FaultInfo {
     pub trapped: core::cell::UnsafeCell<arch::context::Trapped>,
     /// Whether there is one.
     pub pending: AtomicBool,
+    /// Where the thread has come to a breakpoint of a controlled run; 0 if it has not.
+    pub point: AtomicU64,
 }
 
 // SAFETY: other host threads touch the atomics only.

@@ -91,6 +91,8 @@ pub struct Settings {
     pub check_order: bool,
     /// The longest time before the end of a real-time thread's sleep at which CPUs are awake; `None`: as is best.
     pub ahead: Option<Nanos>,
+    /// The run is controlled: time is virtual and begins at this time of CLOCK_REALTIME.
+    pub epoch: Option<Nanos>,
     /// [`Hooks::at_exit`] must not be missed, however the process ends, unless the host kills it.
     pub summary: bool,
     /// How the user wants programs that run natively to be treated.
@@ -155,7 +157,7 @@ impl Host {
         if let Some(most) = settings.ahead {
             ahead.set_most(most);
         }
-        let clock = Clock::new(rate);
+        let clock = settings.epoch.map_or_else(|| Clock::new(rate), Clock::standing);
         Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead, clock), handover, settings)
     }
 

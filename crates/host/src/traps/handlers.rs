@@ -5,14 +5,14 @@
 //! continues (the entry, a fixup, the kernel stack), or reports and ends the process.
 
 use crate::base::dispositions::*;
-use crate::base::{os, report, sites};
+use crate::base::{os, points, report, sites};
 use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
 use crate::carriers::outside;
 use crate::carriers::preempt::{look, preempt, stir};
 use crate::process::end;
 use crate::services::{alone, borrower};
 use crate::serving::identity;
-use crate::traps::run;
+use crate::traps::{controlled, run};
 use abi::si_code;
 use arch::context::{flag, pending, reg};
 use arch::frame::HostFrame;
@@ -188,6 +188,11 @@ fn trapped_by_flag(info: &HostInfo, frame: &mut HostFrame) -> bool {
 
 fn fault(info: &HostInfo, frame: &mut HostFrame) {
     let rip = frame.rip();
+    if info.signal == SIGTRAP
+        && let Some(point) = points::breakpoint(rip.wrapping_sub(1))
+    {
+        return controlled::come(point, frame);
+    }
     if let Some(offset) = offset_in_image(rip) {
         if trapped_by_flag(info, frame) {
             return;

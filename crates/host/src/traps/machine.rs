@@ -8,6 +8,7 @@ use crate::process::Host;
 use crate::process::{end, states, survey};
 use crate::services::{alone, service, stops};
 use crate::serving::{identity, takeover};
+use crate::traps::controlled;
 use abi::args::{CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
@@ -73,6 +74,13 @@ impl Machine for Host {
     }
 
     fn clock(&self, clock: Clock) -> Nanos {
+        if let Some(offset) = self.clock.stands() {
+            return match clock {
+                Clock::Realtime | Clock::Tai => self.clock.now() + offset,
+                Clock::Monotonic | Clock::Boottime => self.clock.now(),
+                Clock::Carrier => Nanos::ZERO,
+            };
+        }
         os::clock_gettime(match clock {
             Clock::Realtime => 0,
             Clock::Monotonic => 1,
@@ -107,6 +115,8 @@ impl Machine for Host {
         self.want_watch(cpu);
         self.clock.keep();
         let me = Carrier::me();
+        // Virtual time passes at scheduling points, where the kernel looks at it, or leaps while the CPU is idle.
+        let (at, then) = if self.clock.stands().is_some() { (controlled::look_at(), None) } else { (at, then) };
         me.alarms.set(&self.service, me.tid.load(Relaxed), at, then);
     }
 
@@ -152,6 +162,14 @@ impl Machine for Host {
             }
             Event::Message(message) => {
                 report::say(message);
+                false
+            }
+            Event::Point => {
+                self.pass_point();
+                false
+            }
+            Event::Held(state) => {
+                controlled::hold(k(), state);
                 false
             }
         };
@@ -298,6 +316,9 @@ impl Machine for Host {
         let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
         // The note may be of an earlier fault that a handler took.
         let fault = noted && info.code() > 0;
+        if why == Raise::Terminate && self.clock.stands().is_some() {
+            controlled::hold(Carrier::my_process(), chaos::log::State::Dying);
+        }
         if why == Raise::Terminate {
             end::sum_up(Carrier::my_process());
         }

@@ -15,6 +15,7 @@ use crate::serving::away::{away, wait_for_seat, waiting_call};
 use crate::serving::identity::seats::{carry_out_change, leave_idle, pass_on};
 use crate::serving::identity::tracer::to_first;
 use crate::serving::{delegate, lookout, scarce, takeover};
+use crate::traps::controlled;
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
@@ -195,7 +196,7 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
     let me = unborn::born();
     let k = me.process();
     me.refill(&k.m.buffers);
-    if me.fault.pending.swap(false, Relaxed) {
+    if me.fault.pending.swap(false, Relaxed) && !controlled::note(me) {
         // SAFETY: written by the handler on this carrier just now; plain data.
         let bytes: [u8; 128] = unsafe { core::mem::transmute(*me.fault.info.get()) };
         let t = k.current(me.cpu());
@@ -235,6 +236,7 @@ fn interrupted(me: &Carrier) -> Next {
         lookout::post_if_needed(me);
     }
     alone::look(me.process());
+    me.process().note_interrupt();
     let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
     me.process().trap(me.cpu(), trap)
 }
@@ -406,6 +408,9 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
 /// The CPU has nothing to run: look around for a while, then sleep until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     alone::before_wait(me);
+    if me.process().is_controlled() {
+        return leave_idle(me).or_else(|| controlled::idle(me, until)).unwrap_or_else(|| sleep(me, until));
+    }
     let next = leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
     next.unwrap_or_else(|| sleep(me, until))
 }
@@ -441,7 +446,10 @@ fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
 /// Sleeps until kicked or until the time, or a little before it.
 fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
-    let wake_up_at = until.map(|at| k.m.ahead.wake_up_at(k, cpu, at));
+    let wake_up_at = until.map(|at| match k.is_controlled() {
+        true => controlled::sleep_until(k, at),
+        false => k.m.ahead.wake_up_at(k, cpu, at),
+    });
     me.find_place(cpu);
     me.park.store(0, SeqCst);
     k.sched.idle_state(cpu, Idle::Parked);
@@ -485,6 +493,12 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let slept = if found == 0 { woken.since(asleep) } else { Nanos(u64::MAX / 2) };
     me.idle_looks.store(looks_after(looks, slept), Relaxed);
     let early = match (wake_up_at, until) {
+        (Some(_), Some(until)) if k.is_controlled() => {
+            if left == Some(Nanos::ZERO) {
+                controlled::leap(k, until);
+            }
+            false
+        }
         (Some(at), Some(until)) if at != until && left == Some(Nanos::ZERO) => {
             k.m.ahead.woke(k, (&k.m.seats, &k.m.carriers), cpu, [at, woken, until])
         }

@@ -64,7 +64,10 @@ impl<M: Machine> Kernel<M> {
         let used = match clock as i32 {
             CLOCK_PROCESS_CPUTIME_ID => self.cputime.cpu.clock(self.moment_of_reading(cpu, t)),
             CLOCK_THREAD_CPUTIME_ID => self.thread_clock_at(t, self.moment_of_reading(cpu, t)),
-            raw if raw >= 0 => return self.foreign(cpu, t, call),
+            raw if raw >= 0 => match self.virtual_clock(raw) {
+                Some(now) => now,
+                None => return self.foreign(cpu, t, call),
+            },
             raw => match self.clock_of(t, raw, true) {
                 Ok(Whose::Ours(clock)) => self.read_clock(clock),
                 Ok(Whose::Hosts) => return self.foreign(cpu, t, call),

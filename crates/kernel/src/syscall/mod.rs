@@ -17,7 +17,7 @@ mod sleep;
 use crate::machine::{Call, Machine};
 use crate::syscall::policy::By;
 use crate::trap::{Out, Process};
-use crate::{Kernel, PRIVATE_JOIN_GROUP, PRIVATE_VERSION};
+use crate::{Kernel, PRIVATE_JOIN_GROUP, PRIVATE_POINT, PRIVATE_VERSION};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 
@@ -95,6 +95,8 @@ impl<M: Machine> Kernel<M> {
             | nr::PRLIMIT64 => self.syscall_of_time(cpu, t, call),
             PRIVATE_VERSION => Out::Done(1),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),
+            PRIVATE_POINT => self.sys_point(t),
+            nr::GETTIMEOFDAY | nr::TIME | nr::GETRANDOM => self.sys_chance(cpu, t, call),
             _ => self.foreign(cpu, t, call),
         }
     }

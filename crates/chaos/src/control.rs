@@ -1,0 +1,217 @@
+//! The choices of one run: names for threads, counts, and what is written down.
+
+use crate::log::{Log, State, Switch, THREADS_MAX};
+use crate::strategy::{Moment, Strategy, Why};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A thread that has come to so many points one after the other while others could run is taken to spin.
+const STREAK_MAX: u32 = 20_000;
+
+/// No thread has this name.
+const NOBODY: u32 = u32::MAX;
+
+/// A thread that could run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Candidate {
+    name: u32,
+    slot: usize,
+    tid: i32,
+}
+
+/// Chooses for one run.
+#[derive(Debug)]
+pub struct Control {
+    strategy: Box<dyn Strategy>,
+    log: Log<'static>,
+    /// The thread in each slot.
+    names: Vec<u32>,
+    /// For each thread the number of choices after it.
+    counts: Vec<u32>,
+    /// The threads that could run, and their slots.
+    runnable: Vec<u32>,
+    slots: Vec<Candidate>,
+    last: u32,
+    streak: u32,
+    hash: u64,
+}
+
+/// What was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elected {
+    /// The slot of the thread.
+    pub slot: usize,
+    /// The run is to wait for the command before it goes on.
+    pub stop: bool,
+}
+
+impl Control {
+    /// A run by this strategy.
+    #[must_use]
+    pub fn new(strategy: Box<dyn Strategy>, log: Log<'static>) -> Control {
+        log.set_state(State::Running);
+        Control {
+            strategy,
+            log,
+            names: Vec::new(),
+            counts: Vec::new(),
+            runnable: Vec::new(),
+            slots: Vec::new(),
+            last: 0,
+            streak: 0,
+            hash: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> Log<'static> {
+        self.log
+    }
+
+    /// The thread in this slot, which has this id, could run.
+    pub fn offer(&mut self, slot: usize, tid: i32) {
+        if self.names.len() <= slot {
+            self.names.resize(slot + 1, NOBODY);
+        }
+        self.slots.push(Candidate { name: self.names[slot], slot, tid });
+    }
+
+    /// The thread in this slot has ended; the next one there is another.
+    pub fn ended(&mut self, slot: usize) {
+        if let Some(name) = self.names.get_mut(slot) {
+            *name = NOBODY;
+        }
+    }
+
+    /// The thread that runs goes on, and this was no choice: what was offered is forgotten.
+    pub fn stay(&mut self) {
+        self.slots.clear();
+    }
+
+    /// Chooses among the threads that were offered since the last choice; `None` if there were none. `place` is where the
+    /// last thread is.
+    pub fn choose(&mut self, why: Why, place: u64) -> Option<Elected> {
+        self.name_new();
+        self.slots.sort_unstable();
+        self.runnable.clear();
+        self.runnable.extend(self.slots.iter().map(|candidate| candidate.name));
+        let (first, several) = (*self.runnable.first()?, self.runnable.len() > 1);
+        let (last, nth) = (self.last, self.count());
+        self.log.set_points(self.log.points() + 1);
+        let mut stop = false;
+        let to = if several { self.among_several(&mut stop, (last, nth), why, place) } else { first };
+        self.streak = if to == last && several { self.streak + 1 } else { 0 };
+        self.last = to;
+        let slot = self.slots.iter().find(|candidate| candidate.name == to)?.slot;
+        self.slots.clear();
+        Some(Elected { slot, stop })
+    }
+
+    fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
+        let why = if why == Why::Point && self.streak >= STREAK_MAX { Why::Yield } else { why };
+        let step = self.log.steps();
+        let moment = Moment { last, nth, why, runnable: &self.runnable, step };
+        let (to, plain) = (self.strategy.choose(&moment), moment.plain());
+        self.log.set_steps(step + 1);
+        for value in [last, nth, to] {
+            self.hash = (self.hash ^ u64::from(value)).wrapping_mul(0x100_0000_01b3);
+        }
+        self.log.set_hash(self.hash);
+        if to != plain {
+            self.log.add(&Switch { last, nth, to, place });
+            *stop = self.log.switches() == self.log.stop();
+        }
+        to
+    }
+
+    /// Names threads that could never run before, in the order of their slots.
+    fn name_new(&mut self) {
+        self.slots.sort_unstable();
+        for candidate in self.slots.iter_mut().filter(|candidate| candidate.name == NOBODY) {
+            candidate.name = (self.counts.len() as u32).min(THREADS_MAX - 1);
+            self.counts.push(0);
+            self.names[candidate.slot] = candidate.name;
+            self.log.set_tid(candidate.name, candidate.tid);
+            self.log.set_threads(self.counts.len() as u64);
+        }
+    }
+
+    fn count(&mut self) -> u32 {
+        let Some(count) = self.counts.get_mut(self.last as usize) else { return 0 };
+        *count += 1;
+        *count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spec;
+    use sync::atomic::AtomicU64;
+
+    /// Three threads with so many points each, of which every fifth is a yield; the slots of the threads in the order in which
+    /// they ran, and the log.
+    fn run(strategy: Box<dyn Strategy>, planned: &[Switch], lengths: [u32; 3]) -> (Vec<usize>, Log<'static>) {
+        let words: &'static [AtomicU64] =
+            (0..Log::len(planned.len(), 1000)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        let log = Log::new(words).unwrap();
+        log.prepare(planned);
+        let mut control = Control::new(strategy, log);
+        let mut left = lengths;
+        let mut trace = Vec::new();
+        let mut why = Why::Gone;
+        loop {
+            (0..3).filter(|&slot| left[slot] > 0).for_each(|slot| control.offer(slot, 1));
+            let Some(elected) = control.choose(why, 0) else { return (trace, log) };
+            left[elected.slot] -= 1;
+            trace.push(elected.slot);
+            why = match left[elected.slot] {
+                0 => Why::Gone,
+                n if n % 5 == 0 => Why::Yield,
+                _ => Why::Point,
+            };
+            if why == Why::Gone {
+                control.ended(elected.slot);
+            }
+        }
+    }
+
+    #[test]
+    fn a_replay_equals_its_run() {
+        for seed in 0..50 {
+            for spec in [Spec::Random, Spec::Pct(3), Spec::Plain] {
+                let lengths = [30, 20, 40];
+                let (trace, log) = run(spec.strategy(seed, 90), &[], lengths);
+                let planned = log.made();
+                assert!(spec != Spec::Plain || planned.is_empty());
+                let (again, second) = run(Spec::replay(planned.clone()), &planned, lengths);
+                assert_eq!((again, second.hash(), second.made()), (trace, log.hash(), planned));
+                // The same seed is the same run, too.
+                assert_eq!(run(spec.strategy(seed, 90), &[], lengths).1.hash(), log.hash());
+            }
+        }
+    }
+
+    #[test]
+    fn a_replay_of_another_program_goes_on() {
+        let (_, log) = run(Spec::Random.strategy(5, 90), &[], [30, 20, 40]);
+        let (trace, _) = run(Spec::replay(log.made()), &[], [3, 2, 50]);
+        assert_eq!(trace.len(), 55);
+    }
+
+    #[test]
+    fn a_thread_that_spins_lets_others_run() {
+        let words: &'static [AtomicU64] = (0..Log::len(0, 10)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        let log = Log::new(words).unwrap();
+        log.prepare(&[]);
+        let mut control = Control::new(Spec::Plain.strategy(1, 1), log);
+        let mut next = || {
+            control.offer(4, 1);
+            control.offer(9, 1);
+            control.choose(Why::Point, 0).unwrap().slot
+        };
+        let first = next();
+        assert!((0..2 * STREAK_MAX).any(|_| next() != first));
+    }
+}

@@ -1,0 +1,33 @@
+//! Controlled schedules: who runs next, and how that is written down.
+//!
+//! In a controlled run one thread runs at a time. Whenever it comes to a *scheduling point* (a system call, a function of the
+//! C library's threads, a chosen memory access), waits or ends, [`Control`] names the next one: it asks a [`Strategy`] and
+//! writes down every choice that differs from the *plain* one ([`Moment::plain`]). These differences, the
+//! [`Switch`]es, are all that a schedule needs to be repeated, and what [`reduce()`] makes fewer of.
+//!
+//! Threads are named by number in the order in which they first could run, so a name means the same in every run.
+//!
+//! **May touch:** words of a [`Log`] that it is given.
+//!
+//! **Start reading at** [`strategy`], then [`control`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod control;
+pub mod log;
+pub mod pct;
+pub mod random;
+pub mod reduce;
+pub mod replay;
+mod rng;
+mod spec;
+pub mod strategy;
+
+pub use control::Control;
+pub use log::{Log, Switch};
+pub use reduce::reduce;
+pub use rng::Rng;
+pub use spec::Spec;
+pub use strategy::{Moment, Strategy, Why};

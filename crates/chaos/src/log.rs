@@ -1,0 +1,235 @@
+//! The words that a controlled run shares with the command: what it is to do, and what it has done.
+//!
+//! ```text
+//!  word  0  LAYOUT       1  STATE       2  POINTS: choices, also those of one thread
+//!        3  STEPS: choices among several    4  SWITCHES: choices that were not plain, of which as many as fit follow
+//!        5  HASH of all choices             6  THREADS   7  PLANNED: how many switches are to be repeated
+//!        8  STOP: the switch at which the run is to wait, counted from 1; 0: none
+//!  from 16  the ids of the first 256 threads
+//!  from 272 PLANNED × 2 words, then the switches of this run, 2 words each
+//! ```
+//! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest) with the count above them;
+//! and where the last thread was.
+
+use alloc::vec::Vec;
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// The version of the layout.
+pub const LAYOUT: u64 = 0x454e_4348_0001;
+const IDS: usize = 16;
+const IDS_LEN: usize = 256;
+const HEAD: usize = IDS + IDS_LEN;
+const SWITCH_WORDS: usize = 2;
+/// No more threads than this can be named.
+pub const THREADS_MAX: u32 = 1 << 16;
+
+/// What the run is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It has not begun to choose.
+    New = 0,
+    /// It runs.
+    Running = 1,
+    /// All threads wait, and nothing can wake them. The process waits for the command.
+    Stuck = 2,
+    /// It has come to the switch at which it was to stop. The process waits for the command.
+    Stopped = 3,
+    /// A signal is about to end it. The process waits for the command.
+    Dying = 4,
+}
+
+/// A choice that was not plain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Switch {
+    /// The thread that ran before.
+    pub last: u32,
+    /// The number of choices after it, this one included.
+    pub nth: u32,
+    /// The thread that ran next.
+    pub to: u32,
+    /// Where the thread was: the address in the program. Only said, never compared.
+    pub place: u64,
+}
+
+impl Switch {
+    /// The moment.
+    #[must_use]
+    pub fn key(&self) -> (u32, u32) {
+        (self.last, self.nth)
+    }
+
+    fn words(&self) -> [u64; SWITCH_WORDS] {
+        let threads = u64::from(self.last & 0xffff) | u64::from(self.to & 0xffff) << 16;
+        [threads | u64::from(self.nth) << 32, self.place]
+    }
+
+    fn read([first, place]: [u64; SWITCH_WORDS]) -> Switch {
+        Switch { last: first as u32 & 0xffff, to: first as u32 >> 16, nth: (first >> 32) as u32, place }
+    }
+}
+
+/// The words.
+#[derive(Clone, Copy, Debug)]
+pub struct Log<'a>(&'a [AtomicU64]);
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident, $set:ident = $at:literal;)*) => {
+        impl Log<'_> {
+            $($(#[$doc])* #[must_use] pub fn $name(&self) -> u64 { self.0[$at].load(Relaxed) }
+            $(#[$doc])* pub fn $set(&self, value: u64) { self.0[$at].store(value, Relaxed); })*
+        }
+    };
+}
+
+words! {
+    /// How many choices were made.
+    points, set_points = 2;
+    /// How many of them were among several threads.
+    steps, set_steps = 3;
+    /// How many were not plain.
+    switches, set_switches = 4;
+    /// A hash of all of them.
+    hash, set_hash = 5;
+    /// How many threads there were.
+    threads, set_threads = 6;
+    /// The switch at which the run waits.
+    stop, set_stop = 8;
+}
+
+impl<'a> Log<'a> {
+    /// The log in these words; `None` if there are too few.
+    #[must_use]
+    pub fn new(words: &'a [AtomicU64]) -> Option<Log<'a>> {
+        (words.len() >= HEAD).then_some(Log(words))
+    }
+
+    /// How many words a log needs for these numbers of switches.
+    #[must_use]
+    pub fn len(planned: usize, made: usize) -> usize {
+        HEAD + SWITCH_WORDS * (planned + made)
+    }
+
+    /// Makes the log ready for a run that is to repeat these switches.
+    pub fn prepare(&self, planned: &[Switch]) {
+        self.0[1..HEAD].iter().for_each(|word| word.store(0, Relaxed));
+        self.0[7].store(planned.len() as u64, Relaxed);
+        planned.iter().enumerate().for_each(|(i, switch)| self.put(i, switch));
+        self.0[0].store(LAYOUT, Release);
+    }
+
+    /// Whether it has been made ready by a command of the same version, and holds what it says.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0[0].load(Acquire) == LAYOUT && self.planned_len() <= (self.0.len() - HEAD) / SWITCH_WORDS
+    }
+
+    fn planned_len(&self) -> usize {
+        self.0[7].load(Relaxed) as usize
+    }
+
+    /// The switches to repeat.
+    #[must_use]
+    pub fn planned(&self) -> Vec<Switch> {
+        (0..self.planned_len()).filter_map(|i| self.get(i)).collect()
+    }
+
+    /// The switches of the run, as many as there was room for.
+    #[must_use]
+    pub fn made(&self) -> Vec<Switch> {
+        let planned = self.planned_len();
+        (0..self.switches() as usize).map_while(|i| self.get(planned + i)).collect()
+    }
+
+    /// Whether all switches of the run are there.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        Self::len(self.planned_len(), self.switches() as usize) <= self.0.len()
+    }
+
+    /// Adds a switch of the run.
+    pub fn add(&self, switch: &Switch) {
+        let n = self.switches();
+        self.put(self.planned_len() + n as usize, switch);
+        self.set_switches(n + 1);
+    }
+
+    /// A thread has this id.
+    pub fn set_tid(&self, thread: u32, tid: i32) {
+        if (thread as usize) < IDS_LEN {
+            self.0[IDS + thread as usize].store(tid as u64, Relaxed);
+        }
+    }
+
+    /// The ids of the first threads, in the order of their numbers.
+    #[must_use]
+    pub fn tids(&self) -> Vec<i32> {
+        let known = (self.threads() as usize).min(IDS_LEN);
+        self.0[IDS..IDS + known].iter().map(|word| word.load(Relaxed) as i32).collect()
+    }
+
+    fn put(&self, index: usize, switch: &Switch) {
+        let at = HEAD + SWITCH_WORDS * index;
+        if let Some(room) = self.0.get(at..at + SWITCH_WORDS) {
+            room.iter().zip(switch.words()).for_each(|(word, value)| word.store(value, Relaxed));
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<Switch> {
+        let at = HEAD + SWITCH_WORDS * index;
+        let words = self.0.get(at..at + SWITCH_WORDS)?;
+        Some(Switch::read([words[0].load(Relaxed), words[1].load(Relaxed)]))
+    }
+
+    /// What the run is doing.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.0[1].load(Acquire) {
+            0 => State::New,
+            2 => State::Stuck,
+            3 => State::Stopped,
+            4 => State::Dying,
+            _ => State::Running,
+        }
+    }
+
+    /// Tells it.
+    pub fn set_state(&self, state: State) {
+        self.0[1].store(state as u64, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(n: usize) -> Vec<AtomicU64> {
+        (0..n).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn switches_are_read_back() {
+        let words = words(Log::len(1, 2));
+        let log = Log::new(&words).unwrap();
+        assert!(!log.is_ready());
+        let planned = [Switch { last: 65_535, nth: u32::MAX, to: 7, place: 9 }];
+        log.prepare(&planned);
+        assert!(log.is_ready());
+        assert_eq!(log.planned(), planned);
+        let made: Vec<Switch> = (0..3).map(|i| Switch { last: i, nth: 10 + i, to: 20 + i, place: u64::MAX }).collect();
+        made[..2].iter().for_each(|switch| log.add(switch));
+        assert_eq!((log.made(), log.is_complete()), (made[..2].to_vec(), true));
+        // One more does not fit: it is counted, and that is seen.
+        log.add(&made[2]);
+        assert_eq!((log.made(), log.switches(), log.is_complete()), (made[..2].to_vec(), 3, false));
+    }
+
+    #[test]
+    fn a_damaged_log_is_not_ready() {
+        assert!(Log::new(&words(HEAD - 1)).is_none());
+        let words = words(HEAD);
+        let log = Log::new(&words).unwrap();
+        log.prepare(&[]);
+        words[7].store(u64::MAX, Relaxed);
+        assert!(!log.is_ready());
+    }
+}

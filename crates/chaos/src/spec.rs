@@ -1,0 +1,77 @@
+//! Which strategies there are.
+
+use crate::Rng;
+use crate::log::Switch;
+use crate::pct::Pct;
+use crate::random::RandomWalk;
+use crate::replay::Replay;
+use crate::strategy::Strategy;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A strategy by its name on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spec {
+    /// `random`: any thread, each as likely.
+    Random,
+    /// `pct:D`: priorities that change at so many random moments less one.
+    Pct(u32),
+    /// `plain`: no preemptions.
+    Plain,
+}
+
+impl Spec {
+    /// Reads `random`, `pct`, `pct:D` or `plain`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Spec> {
+        match text.split_once(':') {
+            None if text == "random" => Some(Spec::Random),
+            None if text == "pct" => Some(Spec::Pct(3)),
+            None if text == "plain" => Some(Spec::Plain),
+            Some(("pct", depth)) => depth.parse().ok().filter(|depth| (1..=100).contains(depth)).map(Spec::Pct),
+            _ => None,
+        }
+    }
+
+    /// The strategy of one run. `steps` is about how many choices a run has.
+    #[must_use]
+    pub fn strategy(self, seed: u64, steps: u64) -> Box<dyn Strategy> {
+        match self {
+            Spec::Random => Box::new(RandomWalk::new(Rng::new(seed))),
+            Spec::Pct(depth) => Box::new(Pct::new(Rng::new(seed), depth, steps)),
+            Spec::Plain => Box::new(Replay::new(Vec::new())),
+        }
+    }
+
+    /// The strategy that makes these choices, and plain ones elsewhere.
+    #[must_use]
+    pub fn replay(switches: Vec<Switch>) -> Box<dyn Strategy> {
+        Box::new(Replay::new(switches))
+    }
+}
+
+impl core::fmt::Display for Spec {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Spec::Random => f.write_str("random"),
+            Spec::Pct(depth) => write!(f, "pct:{depth}"),
+            Spec::Plain => f.write_str("plain"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for spec in [Spec::Random, Spec::Pct(5), Spec::Plain] {
+            assert_eq!(Spec::parse(&alloc::format!("{spec}")), Some(spec));
+        }
+        assert_eq!(Spec::parse("pct"), Some(Spec::Pct(3)));
+        for wrong in ["", "pct:", "pct:0", "pct:101", "pct:x", "random:2", "dfs"] {
+            assert_eq!(Spec::parse(wrong), None, "{wrong}");
+        }
+    }
+}

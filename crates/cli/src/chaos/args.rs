@@ -1,0 +1,69 @@
+//! Arguments of `entresol chaos`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use chaos::Spec;
+use clap::Args;
+
+/// `entresol chaos`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "entresol chaos [OPTIONS] [--] PROGRAM [ARGS]...\n       \
+        entresol chaos --replay FILE [-- PROGRAM [ARGS]...]\n       \
+        entresol chaos --bisect FILE",
+    after_help = "One thread runs at a time, and a seed decides which. A run fails if the program crashes, exits with another \
+        status than 0, ends up with all its threads waiting for each other, or does not end in time. The schedule of the first \
+        failing run goes to a file that repeats it. docs/CHAOS.md says what is controlled and what is not.\n\n\
+        Exit status: 0 if no run failed; 1 if one did, or a repeated one failed as before; 3 if a repeated one ended \
+        otherwise; 125 if Entresol could not do it (the reason is printed).\n\n\
+        Examples:\n  \
+        entresol chaos -- ./test                            a thousand schedules\n  \
+        entresol chaos --time 60 --jobs 2 -- ./test         as many as a minute allows, two at a time\n  \
+        entresol chaos --strategy random --seed 7 -- ./test other schedules\n  \
+        entresol chaos --fail-if 'grep -q lost' -- ./test   a failure is what this command finds in the output\n  \
+        entresol chaos --replay chaos.json                  the failing run again\n  \
+        entresol chaos --bisect chaos.json                  the fewest switches that it needs, and where they are"
+)]
+pub struct ChaosArguments {
+    /// How many schedules are tried at most
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["replay", "bisect"])]
+    pub runs: u64,
+    /// For how many seconds schedules are tried at most; alone, without a limit on their number
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["replay", "bisect"])]
+    pub time: Option<u64>,
+    /// How many runs are made at the same time
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: u16,
+    /// How the next thread is chosen: random (each is as likely), pct:D (priorities that change at D - 1 random moments)
+    #[arg(long, value_name = "NAME", default_value = "pct:3", value_parser = strategy)]
+    pub strategy: Spec,
+    /// The seed of the first run; each further run has the next one
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// How many memory accesses in the program's own code become scheduling points, other ones in each run
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(..=4096))]
+    pub places: u16,
+    /// Seconds of real time that one run may take
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+    /// A run fails if this shell command, which gets its output as input, succeeds; its exit status no longer counts
+    #[arg(long, value_name = "COMMAND")]
+    pub fail_if: Option<String>,
+    /// Where the failing schedule goes
+    #[arg(short, long, value_name = "FILE", default_value = "chaos.json", value_hint = clap::ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Repeat the schedule in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "bisect", value_hint = clap::ValueHint::FilePath)]
+    pub replay: Option<PathBuf>,
+    /// Find the fewest switches of the schedule in this file that still make the program fail
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub bisect: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required_unless_present_any = ["replay", "bisect"], trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+fn strategy(text: &str) -> Result<Spec, String> {
+    Spec::parse(text).ok_or_else(|| "it is one of random, pct:1 to pct:100, plain".to_owned())
+}

@@ -1,0 +1,329 @@
+//! One controlled run: a child process, the log that it shares with us, and how it ended.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use chaos::log::State;
+use chaos::{Log, Spec, Switch};
+use sync::atomic::AtomicU64;
+
+use super::report::{self, Stack};
+use crate::args::{Controlled, RunArguments};
+use crate::{STATUS_REFUSED, run};
+
+/// So many switches of a run are kept.
+const SWITCHES_MAX: usize = 1 << 20;
+/// The most output of a run that is kept.
+const OUTPUT_MAX: u64 = 1 << 20;
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It passed.
+    Passed,
+    /// A signal ended it.
+    Crash(i32),
+    /// It ended with this status, which is not 0.
+    Status(i32),
+    /// What `--fail-if` looks for is in its output.
+    Found,
+    /// All its threads wait, and nothing can wake one.
+    Deadlock,
+    /// It did not end in time.
+    Hang,
+}
+
+/// A run to be made.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// `None`: the switches are repeated.
+    pub strategy: Option<Spec>,
+    /// The switches to be repeated.
+    pub switches: &'a [Switch],
+    /// The switch at which its threads are looked at, counted from 1, and the run ends; 0: none.
+    pub stop: u64,
+    /// Drawn from this seed.
+    pub seed: u64,
+    /// About how many choices there will be.
+    pub steps: u64,
+    /// When it begins, in nanoseconds since 1970.
+    pub epoch: u64,
+    /// How many accesses become scheduling points.
+    pub places: u16,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// See [`End::Found`].
+    pub fail_if: Option<&'a str>,
+}
+
+/// What a run has done.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its end.
+    pub end: End,
+    /// The choices that were not plain.
+    pub switches: Vec<Switch>,
+    /// Whether these are all of them.
+    pub is_complete: bool,
+    /// How many choices there were, and how many among several threads.
+    pub points: u64,
+    /// See above.
+    pub steps: u64,
+    /// A hash of all choices.
+    pub hash: u64,
+    /// How many threads it had.
+    pub threads: u64,
+    /// Its threads at its end, if it was looked at.
+    pub stacks: Vec<Stack>,
+    /// What it wrote.
+    pub output: Vec<u8>,
+}
+
+/// Room for one run at a time: its log and its output.
+#[derive(Debug)]
+pub struct Room {
+    folder: PathBuf,
+    words: &'static [AtomicU64],
+    output: File,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    pid: i32,
+    handle: OwnedFd,
+    until: Instant,
+    fail_if: Option<String>,
+    /// Its threads when a signal was about to end it.
+    dying: Vec<Stack>,
+}
+
+impl Room {
+    /// Room in this folder; `number` tells rooms apart.
+    pub fn new(folder: &std::path::Path, number: u16) -> anyhow::Result<Room> {
+        let path = |name: &str| folder.join(format!("{name}{number}"));
+        let open = |path: &PathBuf| OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let (log, output) = (path("log"), path("output"));
+        let file = open(&log).context("no room for the log of a run")?;
+        let len = Log::len(SWITCHES_MAX, SWITCHES_MAX);
+        file.set_len(8 * len as u64).context("no room for the log of a run")?;
+        // SAFETY: a new mapping of a file of ours, of its length.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                8 * len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        anyhow::ensure!(at != libc::MAP_FAILED, "no room for the log of a run: {}", io::Error::last_os_error());
+        // SAFETY: mapped just now and never unmapped; all accesses are atomic.
+        let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len) };
+        Ok(Room {
+            folder: log,
+            words,
+            output: open(&output).context("no room for the output of a run")?,
+            running: None,
+        })
+    }
+
+    fn log(&self) -> Log<'static> {
+        Log::new(self.words).expect("a log of this length")
+    }
+
+    /// Begins a run.
+    pub fn begin(&mut self, plan: &Plan<'_>) -> anyhow::Result<()> {
+        let log = self.log();
+        log.prepare(plan.switches);
+        log.set_stop(plan.stop);
+        self.output.set_len(0)?;
+        self.output.rewind()?;
+        let request = self.request(plan);
+        // SAFETY: this process has one thread.
+        let pid = match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()).context("cannot start a process"),
+            0 => self.become_program(&request),
+            pid => pid,
+        };
+        // SAFETY: a system call about our own child.
+        let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if handle < 0 {
+            let why = io::Error::last_os_error();
+            end(pid);
+            return Err(why).context("cannot watch a process (pidfd_open)");
+        }
+        // SAFETY: made just now, and nobody else's.
+        let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
+        let until = Instant::now() + plan.timeout;
+        self.running = Some(Running { pid, handle, until, fail_if: plan.fail_if.map(str::to_owned), dying: vec![] });
+        Ok(())
+    }
+
+    fn request(&self, plan: &Plan<'_>) -> RunArguments {
+        RunArguments {
+            controlled: Some(Controlled {
+                log: self.folder.clone(),
+                strategy: plan.strategy,
+                seed: plan.seed,
+                steps: plan.steps,
+                epoch: plan.epoch,
+                places: plan.places,
+            }),
+            ..RunArguments::one_cpu(plan.command.to_vec())
+        }
+    }
+
+    /// In the child: the same addresses each time, no input, output into our file.
+    fn become_program(&self, request: &RunArguments) -> ! {
+        // SAFETY: the child has one thread, and these calls only change this process.
+        unsafe {
+            libc::setpgid(0, 0);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            libc::dup2(nothing, 0);
+            libc::close(nothing);
+            libc::dup2(self.output.as_raw_fd(), 1);
+            libc::dup2(self.output.as_raw_fd(), 2);
+        }
+        std::process::exit(run::run(request))
+    }
+
+    /// What to wait for.
+    pub fn handle(&self) -> Option<i32> {
+        self.running.as_ref().map(|running| running.handle.as_raw_fd())
+    }
+
+    /// The outcome, if the run has ended or must end now.
+    pub fn look(&mut self) -> anyhow::Result<Option<Outcome>> {
+        let log = self.log();
+        let Some(running) = &mut self.running else { return Ok(None) };
+        let pid = running.pid;
+        let mut status = 0;
+        // SAFETY: our own child and word.
+        if unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } == pid {
+            end_group(pid);
+            let stacks = std::mem::take(&mut running.dying);
+            return self.finish(|output, fail_if| judge(status, output, fail_if), stacks).map(Some);
+        }
+        let why = match log.state() {
+            State::Stuck => End::Deadlock,
+            State::Stopped => End::Passed,
+            State::Dying => {
+                running.dying = report::stacks(pid, &log);
+                log.set_state(State::Running);
+                return Ok(None);
+            }
+            _ if Instant::now() >= running.until => End::Hang,
+            _ => return Ok(None),
+        };
+        let stacks = report::stacks(pid, &log);
+        end(pid);
+        self.finish(|_, _| Ok(why), stacks).map(Some)
+    }
+
+    fn finish(
+        &mut self,
+        why: impl FnOnce(&[u8], Option<&str>) -> anyhow::Result<End>,
+        stacks: Vec<Stack>,
+    ) -> anyhow::Result<Outcome> {
+        let running = self.running.take();
+        let mut output = Vec::new();
+        self.output.rewind()?;
+        Read::by_ref(&mut self.output).take(OUTPUT_MAX).read_to_end(&mut output)?;
+        let log = self.log();
+        Ok(Outcome {
+            end: why(&output, running.as_ref().and_then(|running| running.fail_if.as_deref()))?,
+            switches: log.made(),
+            is_complete: log.is_complete(),
+            points: log.points(),
+            steps: log.steps(),
+            hash: log.hash(),
+            threads: log.threads(),
+            stacks,
+            output,
+        })
+    }
+
+    /// Makes one run and waits for it.
+    pub fn attempt(&mut self, plan: &Plan<'_>) -> anyhow::Result<Outcome> {
+        self.begin(plan)?;
+        loop {
+            if let Some(outcome) = self.look()? {
+                return Ok(outcome);
+            }
+            wait_for(&[self.handle().unwrap_or(-1)]);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(running) = &self.running {
+            end(running.pid);
+        }
+    }
+}
+
+/// Waits until one of these processes ends, or it is time to look at the logs.
+pub fn wait_for(handles: &[i32]) {
+    let mut polled: Vec<libc::pollfd> =
+        handles.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: as many as there are.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 2) };
+}
+
+/// Ends a run with all that it has started, and waits for it.
+fn end(pid: i32) {
+    end_group(pid);
+    // SAFETY: our own child.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
+}
+
+fn end_group(pid: i32) {
+    // SAFETY: the group that the child has made for itself; gone groups are an error that does no harm.
+    unsafe { libc::kill(-pid, libc::SIGKILL) };
+}
+
+fn judge(status: i32, output: &[u8], fail_if: Option<&str>) -> anyhow::Result<End> {
+    if libc::WIFSIGNALED(status) {
+        return Ok(End::Crash(libc::WTERMSIG(status)));
+    }
+    let status = libc::WEXITSTATUS(status);
+    // The words of `run` itself.
+    let is_refused = status == STATUS_REFUSED || status == 127 || status == 126;
+    anyhow::ensure!(!is_refused, "the program did not run: {}", String::from_utf8_lossy(output).trim());
+    Ok(match fail_if {
+        Some(command) if finds(command, output)? => End::Found,
+        Some(_) => End::Passed,
+        None if status == 0 => End::Passed,
+        None => End::Status(status),
+    })
+}
+
+fn finds(command: &str, output: &[u8]) -> anyhow::Result<bool> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot run the command of --fail-if")?;
+    if let Some(mut input) = child.stdin.take() {
+        // A command may have seen enough before it has read all.
+        let _ = input.write_all(output);
+    }
+    Ok(child.wait()?.success())
+}

@@ -1,0 +1,40 @@
+//! `entresol chaos`: runs a program under many schedules until one makes it fail, repeats that one, and makes it simple.
+//!
+//! - `attempt` makes one controlled run: a child process as `run` makes it, a [`chaos::Log`] that both map, a time limit.
+//! - `explore` makes many, several at a time, and stops at the first failure.
+//! - `recording` is the file that holds a failing schedule; `repeat` repeats it; `bisect` leaves out what it does not need.
+//! - `report` says how a run ended, with the stacks of its threads, and `waits` for whom they wait.
+//!
+//! Which thread runs next is decided in the program's process, by crate `chaos`.
+
+pub mod args;
+mod attempt;
+mod bisect;
+mod explore;
+mod recording;
+mod repeat;
+mod report;
+mod waits;
+
+use args::ChaosArguments;
+use tool::style;
+
+/// Nothing failed.
+pub const STATUS_NOTHING: i32 = 0;
+/// The program failed.
+pub const STATUS_FAILED: i32 = 1;
+/// A schedule was repeated, and the program did not fail as it did before.
+pub const STATUS_OTHERWISE: i32 = 3;
+
+/// Does what was asked; the exit status.
+pub fn chaos(request: &ChaosArguments) -> i32 {
+    let done = match (&request.replay, &request.bisect) {
+        (Some(file), _) => repeat::repeat(request, file),
+        (None, Some(file)) => bisect::bisect(request, file),
+        (None, None) => explore::explore(request),
+    };
+    done.unwrap_or_else(|why| {
+        style::complain(&format!("{why:#}"));
+        crate::STATUS_REFUSED
+    })
+}

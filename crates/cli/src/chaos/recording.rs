@@ -1,0 +1,203 @@
+//! The file that holds a schedule: what was run, and every choice that was not plain.
+
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use chaos::Switch;
+use serde_json::{Value, json};
+
+use super::attempt::{End, Outcome, Plan};
+
+/// The version of the form.
+const VERSION: u64 = 1;
+
+/// A schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recording {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// The program's file, and a hash of its content.
+    program: (PathBuf, u64),
+    /// As in [`Plan`].
+    pub seed: u64,
+    /// As in [`Plan`].
+    pub epoch: u64,
+    /// As in [`Plan`].
+    pub places: u16,
+    /// As in [`Plan`].
+    pub fail_if: Option<String>,
+    /// How the run ended.
+    pub end: End,
+    /// The choices that were not plain.
+    pub switches: Vec<Switch>,
+}
+
+impl Recording {
+    /// Of a run that was made.
+    pub fn new(plan: &Plan<'_>, outcome: &Outcome) -> anyhow::Result<Recording> {
+        Ok(Recording {
+            command: plan.command.to_vec(),
+            program: identify(plan.command)?,
+            seed: plan.seed,
+            epoch: plan.epoch,
+            places: plan.places,
+            fail_if: plan.fail_if.map(str::to_owned),
+            end: outcome.end.clone(),
+            switches: outcome.switches.clone(),
+        })
+    }
+
+    /// The plan to repeat these switches of it.
+    pub fn plan<'a>(&'a self, switches: &'a [Switch], timeout: u64) -> Plan<'a> {
+        Plan {
+            command: &self.command,
+            strategy: None,
+            switches,
+            stop: 0,
+            seed: self.seed,
+            steps: 0,
+            epoch: self.epoch,
+            places: self.places,
+            timeout: Duration::from_secs(timeout),
+            fail_if: self.fail_if.as_deref(),
+        }
+    }
+
+    /// What has changed since it was made, for the user.
+    pub fn changes(&self) -> Option<String> {
+        let (path, hash) = identify(&self.command).ok()?;
+        (hash != self.program.1)
+            .then(|| format!("{} is not the file that was recorded: its schedule may not fit any more", path.display()))
+    }
+
+    /// Writes it.
+    pub fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let command = self
+            .command
+            .iter()
+            .map(|word| {
+                word.to_str().with_context(|| format!("{} cannot be written to a file: not UTF-8", word.display()))
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let value = json!({
+            "entresol-chaos": VERSION,
+            "command": command,
+            "program": { "path": self.program.0.to_string_lossy(), "hash": format!("{:016x}", self.program.1) },
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "places": self.places,
+            "fail_if": self.fail_if,
+            "end": write_end(&self.end),
+            "switches": self.switches.iter().map(|s| json!([s.last, s.nth, s.to, format!("{:#x}", s.place)])).collect::<Vec<_>>(),
+        });
+        fs::write(file, format!("{value:#}\n")).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Reads one.
+    pub fn read(file: &Path) -> anyhow::Result<Recording> {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        let found = parse(&value);
+        found.with_context(|| {
+            format!("{} is no schedule that this version of entresol chaos has written", file.display())
+        })
+    }
+}
+
+fn parse(value: &Value) -> Option<Recording> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let number = |value: &Value| value.as_u64();
+    let hex = |value: &Value| u64::from_str_radix(value.as_str()?.trim_start_matches("0x"), 16).ok();
+    if number(&value["entresol-chaos"])? != VERSION {
+        return None;
+    }
+    let switch = |value: &Value| {
+        let small = |i: usize| number(&value[i]).and_then(|n| u32::try_from(n).ok());
+        Some(Switch { last: small(0)?, nth: small(1)?, to: small(2)?, place: hex(&value[3])? })
+    };
+    let command: Vec<OsString> =
+        value["command"].as_array()?.iter().map(|w| text(w).map(Into::into)).collect::<Option<_>>()?;
+    Some(Recording {
+        command: (!command.is_empty()).then_some(command)?,
+        program: (text(&value["program"]["path"])?.into(), hex(&value["program"]["hash"])?),
+        seed: number(&value["seed"])?,
+        epoch: number(&value["epoch"])?,
+        places: number(&value["places"])?.try_into().ok()?,
+        fail_if: text(&value["fail_if"]),
+        end: read_end(value["end"].as_str()?)?,
+        switches: value["switches"].as_array()?.iter().map(switch).collect::<Option<_>>()?,
+    })
+}
+
+fn write_end(end: &End) -> String {
+    match end {
+        End::Passed => "passed".to_owned(),
+        End::Crash(signal) => format!("signal {signal}"),
+        End::Status(status) => format!("status {status}"),
+        End::Found => "found".to_owned(),
+        End::Deadlock => "deadlock".to_owned(),
+        End::Hang => "hang".to_owned(),
+    }
+}
+
+fn read_end(text: &str) -> Option<End> {
+    Some(match text.split_once(' ') {
+        Some(("signal", n)) => End::Crash(n.parse().ok()?),
+        Some(("status", n)) => End::Status(n.parse().ok()?),
+        None if text == "passed" => End::Passed,
+        None if text == "found" => End::Found,
+        None if text == "deadlock" => End::Deadlock,
+        None if text == "hang" => End::Hang,
+        _ => return None,
+    })
+}
+
+/// The program's file and a hash of it. It tells versions apart, and is no protection against anybody.
+fn identify(command: &[OsString]) -> anyhow::Result<(PathBuf, u64)> {
+    let path = tool::resolve::resolve(&command[0])?;
+    let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&content);
+    Ok((path, hasher.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.json");
+        for end in [End::Crash(11), End::Status(3), End::Found, End::Deadlock, End::Hang, End::Passed] {
+            let recording = Recording {
+                command: vec!["/bin/true".into(), "-x".into()],
+                program: identify(&["/bin/true".into()]).unwrap(),
+                seed: u64::MAX,
+                epoch: 5,
+                places: 16,
+                fail_if: Some("grep x".to_owned()),
+                end,
+                switches: vec![Switch { last: 1, nth: u32::MAX, to: 2, place: u64::MAX }],
+            };
+            recording.write(&file).unwrap();
+            assert_eq!(Recording::read(&file).unwrap(), recording);
+            assert_eq!(recording.changes(), None);
+        }
+    }
+
+    #[test]
+    fn another_file_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.json");
+        for text in ["", "{}", "[1, 2]", r#"{"entresol-chaos": 2}"#, r#"{"entresol-chaos": 1, "command": []}"#] {
+            fs::write(&file, text).unwrap();
+            let why = format!("{:#}", Recording::read(&file).unwrap_err());
+            assert!(why.contains("x.json is no schedule"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A recorded schedule once more.
+
+use std::path::Path;
+
+use super::args::ChaosArguments;
+use super::attempt::Room;
+use super::recording::Recording;
+use super::{STATUS_FAILED, STATUS_OTHERWISE, report};
+use tool::style;
+
+/// Repeats the schedule in the file.
+pub fn repeat(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
+    let recording = read(request, file)?;
+    let folder = report::folder()?;
+    let mut room = Room::new(folder.path(), 0)?;
+    let outcome = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
+    report::tell(&outcome);
+    if outcome.end == recording.end {
+        return Ok(STATUS_FAILED);
+    }
+    let same = recording.switches.iter().zip(&outcome.switches).take_while(|(a, b)| a.key() == b.key() && a.to == b.to);
+    style::complain(&format!(
+        "the recorded run ended otherwise ({}); they are the same up to switch {} of {}",
+        report::name(&recording.end),
+        same.count(),
+        recording.switches.len()
+    ));
+    Ok(STATUS_OTHERWISE)
+}
+
+/// The recording, for the program that the user has named instead if there is one.
+pub fn read(request: &ChaosArguments, file: &Path) -> anyhow::Result<Recording> {
+    let mut recording = Recording::read(file)?;
+    if !request.command.is_empty() {
+        recording.command = request.command.clone();
+    }
+    if let Some(changes) = recording.changes() {
+        style::remark(&changes);
+    }
+    Ok(recording)
+}

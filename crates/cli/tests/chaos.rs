@@ -1,0 +1,144 @@
+//! `entresol chaos`: programs with one planted bug each, which fail natively next to never, are found out with a fixed seed, and
+//! fail again each time their schedule is repeated; nothing is found in programs that are right.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// How often a schedule is repeated.
+const REPEATS: usize = 20;
+
+struct Room {
+    folder: tempfile::TempDir,
+}
+
+impl Room {
+    fn new() -> Room {
+        Room { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn compile(&self, name: &str) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/{name}.c"));
+        let program = self.path(name);
+        let done = Command::new("cc").args(["-g", "-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+        assert!(done.expect("a C compiler").success());
+        program
+    }
+
+    fn chaos(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("timeout");
+        command.arg("300").arg(env!("CARGO_BIN_EXE_entresol")).arg("chaos").args(arguments);
+        command.current_dir(self.folder.path()).output().expect("entresol chaos")
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+/// Finds the bug within so many runs, repeats it, and reduces it to at most so many switches.
+fn found(name: &str, says: &str, switches_max: usize) {
+    let room = Room::new();
+    let program = room.compile(name);
+    let explored = room.chaos(&["--runs", "2000", "--seed", "1", "--", program.to_str().unwrap()]);
+    let said = text(&explored);
+    assert_eq!(explored.status.code(), Some(1), "{said}");
+    assert!(said.contains(says), "{said}");
+    for _ in 0..REPEATS {
+        let again = room.chaos(&["--replay", "chaos.json"]);
+        assert_eq!(again.status.code(), Some(1), "{}", text(&again));
+        assert!(text(&again).contains(says), "{}", text(&again));
+    }
+    let reduced = room.chaos(&["--bisect", "chaos.json", "-o", "least.json"]);
+    let said = text(&reduced);
+    assert_eq!(reduced.status.code(), Some(1), "{said}");
+    let needed: usize =
+        said.lines().find_map(|line| line.split(" of ").next()?.parse().ok()).expect("how many are needed");
+    assert!(needed <= switches_max, "{said}");
+    let again = room.chaos(&["--replay", "least.json"]);
+    assert_eq!(again.status.code(), Some(1), "{}", text(&again));
+}
+
+#[test]
+fn mutexes_taken_in_opposite_orders() {
+    found("mutex_order", "deadlock", 2);
+}
+
+#[test]
+fn a_signal_before_the_wait() {
+    found("lost_signal", "deadlock", 2);
+}
+
+#[test]
+fn a_check_and_an_act_apart() {
+    found("check_then_act", "exit status 3", 2);
+}
+
+#[test]
+fn two_stores_next_to_each_other() {
+    found("adjacent_stores", "signal 6", 3);
+}
+
+#[test]
+fn an_update_that_is_lost() {
+    found("lost_update", "exit status 1", 3);
+}
+
+#[test]
+fn nothing_in_programs_that_are_right() {
+    let room = Room::new();
+    for name in ["correct", "hour"] {
+        let program = room.compile(name);
+        for strategy in ["random", "pct:3"] {
+            let explored = room.chaos(&["--runs", "150", "--strategy", strategy, "--", program.to_str().unwrap()]);
+            assert_eq!(explored.status.code(), Some(0), "{name}: {}", text(&explored));
+            assert!(text(&explored).contains("no failure: 150 runs"), "{}", text(&explored));
+        }
+    }
+    assert!(!room.path("chaos.json").exists());
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let room = Room::new();
+    let program = room.compile("lost_update");
+    let schedule = |seed: &str, file: &str| {
+        let explored = room.chaos(&["--runs", "500", "--seed", seed, "-o", file, "--", program.to_str().unwrap()]);
+        assert_eq!(explored.status.code(), Some(1), "{}", text(&explored));
+        let text = std::fs::read_to_string(room.path(file)).unwrap();
+        text.lines().filter(|line| !line.contains("epoch")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(schedule("7", "a.json"), schedule("7", "b.json"));
+}
+
+#[test]
+fn a_failure_is_what_the_user_says() {
+    let room = Room::new();
+    let fails = |command: &str, fail_if: &str| {
+        let said = room.chaos(&["--runs", "2", "--fail-if", fail_if, "--", "/bin/sh", "-c", command]);
+        said.status.code()
+    };
+    assert_eq!(fails("echo lost; exit 0", "grep -q lost"), Some(1));
+    assert_eq!(fails("echo found; exit 7", "grep -q lost"), Some(0));
+}
+
+#[test]
+fn mistakes_are_said_and_have_a_status_of_their_own() {
+    let room = Room::new();
+    std::fs::write(room.path("bad.json"), "{}").unwrap();
+    for (arguments, says) in [
+        (&["--", "./not-there"][..], "not-there"),
+        (&["--replay", "not-there.json"], "cannot read not-there.json"),
+        (&["--replay", "bad.json"], "bad.json is no schedule"),
+        (&["--bisect", "bad.json"], "bad.json is no schedule"),
+        (&["--strategy", "best", "--", "/bin/true"], "one of random"),
+        (&[], "PROGRAM"),
+    ] {
+        let said = room.chaos(arguments);
+        assert_eq!(said.status.code(), Some(125), "{arguments:?}: {}", text(&said));
+        assert!(text(&said).contains(says), "{arguments:?}: {}", text(&said));
+    }
+}

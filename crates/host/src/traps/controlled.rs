@@ -1,0 +1,112 @@
+//! Controlled runs (`entresol chaos`): virtual time, breakpoints, and when nothing can run.
+
+use crate::base::os;
+use crate::base::points::{self, Point};
+use crate::carriers::carrier::Carrier;
+use crate::carriers::preempt::preempt;
+use crate::process::{Host, Process};
+use crate::services::alone;
+use arch::context::pending;
+use arch::frame::HostFrame;
+use chaos::log::State;
+use ids::Nanos;
+use kernel::{Next, Trap};
+use sync::atomic::{AtomicU32, Ordering::*};
+
+/// Virtual time between two scheduling points.
+const POINT: Nanos = Nanos::from_micros(1);
+/// Threads that wait for the world outside are given so much time before virtual time leaps over a sleep.
+const GRACE: Nanos = Nanos::from_millis(20);
+/// A thread that comes to no scheduling point for so long, or for twice as long, is taken to wait in a loop.
+const SPIN: Nanos = Nanos::from_millis(5);
+/// The time between two looks at whether the command has seen what it is to see.
+const LOOK: Nanos = Nanos::from_micros(200);
+
+impl Host {
+    /// Virtual time goes on by one scheduling point.
+    pub(crate) fn pass_point(&self) {
+        self.pass_to(self.clock.now() + POINT);
+    }
+
+    fn pass_to(&self, at: Nanos) {
+        self.clock.set(at);
+        self.bounds.set(at);
+    }
+}
+
+/// When the host's clock is to look at the thread that runs.
+pub(crate) fn look_at() -> Nanos {
+    os::clock_gettime(1) + SPIN
+}
+
+/// How long the carrier of an idle CPU may really sleep before virtual time leaps to `until`.
+pub(crate) fn sleep_until(k: &Process, until: Nanos) -> Nanos {
+    os::clock_gettime(1) + until.since(k.m.clock.now()).min(GRACE)
+}
+
+/// Virtual time leaps there, unless it is past it.
+pub(crate) fn leap(k: &Process, until: Nanos) {
+    k.m.pass_to(until.max(k.m.clock.now()));
+}
+
+/// The CPU of a controlled run has nothing to run until this time. `None`: something may come from outside, so the carrier
+/// sleeps.
+pub(crate) fn idle(me: &Carrier, until: Option<Nanos>) -> Option<Next> {
+    let (k, cpu) = (me.process(), me.cpu());
+    if me.gs.pending.load(Relaxed) != 0 || k.waits_for_outside() {
+        return None;
+    }
+    match until {
+        Some(at) => {
+            leap(k, at);
+            Some(k.trap(cpu, Trap::Interrupt { timer: true, kick: true }))
+        }
+        None => {
+            hold(k, State::Stuck);
+            None
+        }
+    }
+}
+
+/// In the handler: a thread has come to a breakpoint. It goes on in the copy of the instruction, after others where the run is
+/// controlled; in a child, which is not, at once.
+pub(crate) fn come(point: &Point, frame: &mut HostFrame) {
+    frame.set_rip(point.stub);
+    if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 || !Carrier::my_process().is_controlled() {
+        return;
+    }
+    let me = Carrier::me();
+    if preempt(me, frame) {
+        me.fault.point.store(point.place, Relaxed);
+        me.fault.pending.store(true, Relaxed);
+        me.gs.pending.fetch_or(pending::KICK, AcqRel);
+    }
+}
+
+/// On the kernel's stack: notes where the thread was found, if that was at a breakpoint, and says whether it was.
+pub(crate) fn note(me: &Carrier) -> bool {
+    let place = me.fault.point.swap(0, Relaxed);
+    if place == 0 {
+        return false;
+    }
+    me.process().note_place(place);
+    if let Some(point) = points::breakpoint(place)
+        && point.come()
+        && let Some(byte) = point.byte
+    {
+        os::change_text(place, byte);
+    }
+    true
+}
+
+/// Waits until the command has seen this state.
+pub(crate) fn hold(k: &Process, state: State) {
+    let Some(log) = k.controlled_log() else { return };
+    // It answers when the command asks where threads are.
+    alone::end(k);
+    let word = AtomicU32::new(0);
+    log.set_state(state);
+    while log.state() == state {
+        os::futex_wait(&word, 0, Some(LOOK));
+    }
+}

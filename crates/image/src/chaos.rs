@@ -1,0 +1,92 @@
+//! A controlled run (`entresol chaos`): what the command has said of it, and the words shared with the command.
+
+use crate::options::number;
+use abi::args::{MAP_SHARED, O_NOFOLLOW, O_RDWR, PROT_READ_WRITE};
+use arch::syscall;
+use chaos::{Control, Log, Spec};
+use host::os;
+use ids::Nanos;
+use sync::atomic::AtomicU64;
+
+/// The options of a controlled run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Settings<'a> {
+    /// The file with the words; empty: the run is not controlled.
+    pub log: &'a [u8],
+    /// `None`: the switches that the log has are repeated.
+    pub strategy: Option<Spec>,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// About how many choices there will be.
+    pub steps: u64,
+    /// The time when the run begins.
+    pub epoch: Nanos,
+    /// How many places in the program's own code become scheduling points.
+    pub places: usize,
+}
+
+impl<'a> Settings<'a> {
+    /// Sets an option.
+    pub(crate) fn set(&mut self, name: &[u8], value: &'a [u8]) {
+        let n = number(value).unwrap_or(0);
+        match name {
+            b"chaos" => self.log = value,
+            b"strategy" => self.strategy = core::str::from_utf8(value).ok().and_then(Spec::parse),
+            b"seed" => self.seed = n,
+            b"steps" => self.steps = n,
+            b"epoch" => self.epoch = Nanos(n),
+            b"places" => self.places = n as usize,
+            _ => {}
+        }
+    }
+
+    /// Whether the run is controlled.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.log.is_empty()
+    }
+
+    /// What makes the choices, if the run is controlled.
+    pub(crate) fn control(&self) -> Option<Control> {
+        if !self.is_on() {
+            return None;
+        }
+        let Some(log) = self.map().filter(Log::is_ready) else {
+            host::report::fatal(format_args!("the log of a controlled run cannot be used"))
+        };
+        let strategy = match self.strategy {
+            Some(spec) => spec.strategy(self.seed, self.steps),
+            None => Spec::replay(log.planned()),
+        };
+        Some(Control::new(strategy, log))
+    }
+
+    /// The words, for the rest of the process's life.
+    fn map(&self) -> Option<Log<'static>> {
+        let path = [self.log, &[0]].concat();
+        let fd = os::open(&path, O_RDWR | O_NOFOLLOW, 0).ok()?;
+        let len = os::len(fd).unwrap_or(0) as usize;
+        // SAFETY: a new mapping harms nobody.
+        let at = unsafe { syscall!(abi::nr::MMAP, 0, len, PROT_READ_WRITE, MAP_SHARED, fd, 0) };
+        os::close(fd);
+        if at <= 0 {
+            return None;
+        }
+        // SAFETY: mapped just now, aligned, of this length, and never unmapped; all accesses are atomic.
+        Log::new(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn what_the_command_says_is_read() {
+        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;steps=100;epoch=5;places=3", 5).chaos;
+        assert_eq!((o.log, o.strategy, o.seed), (&b"/tmp/x"[..], Some(Spec::Pct(2)), 7));
+        assert_eq!((o.steps, o.epoch, o.places), (100, Nanos(5), 3));
+        assert!(o.is_on() && !Options::parse(b"v=1", 5).chaos.is_on());
+        assert_eq!(Options::parse(b"chaos=x;strategy=replay", 5).chaos.strategy, None);
+    }
+}

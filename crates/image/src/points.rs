@@ -1,0 +1,242 @@
+//! Scheduling points of a controlled run in code that makes no system call: the C library's functions for threads, and a few
+//! accesses to memory in the program's own code, others for each seed.
+
+use crate::chaos::Settings;
+use crate::libraries::{file_name, object};
+use crate::link_map::LinkMap;
+use crate::stub_area::StubArea;
+use crate::text;
+use abi::nr;
+use alloc::vec::Vec;
+use chaos::Rng;
+use core::ffi::CStr;
+use core::ops::Range;
+use host::points::{self, Point};
+use kernel::PRIVATE_POINT;
+use patch::elf::Object;
+use patch::point::{POINT_LEN_MAX, accesses, emit_access, emit_entry, emit_entry_jump, entry, first};
+use patch::{Code, is_c_library};
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+/// Whether the run is controlled.
+static ON: AtomicBool = AtomicBool::new(false);
+static SEED: AtomicU64 = AtomicU64::new(0);
+static PLACES: AtomicU32 = AtomicU32::new(0);
+/// Where the program's ELF header lies.
+static PROGRAM: AtomicU64 = AtomicU64::new(0);
+
+/// The number under which the calls of these stubs are counted.
+const LIBRARY: u32 = 1;
+
+/// The functions whose entries are scheduling points.
+const FUNCTIONS: [&[u8]; 53] = [
+    b"pthread_mutex_lock",
+    b"pthread_mutex_trylock",
+    b"pthread_mutex_timedlock",
+    b"pthread_mutex_clocklock",
+    b"pthread_mutex_unlock",
+    b"pthread_cond_wait",
+    b"pthread_cond_timedwait",
+    b"pthread_cond_clockwait",
+    b"pthread_cond_signal",
+    b"pthread_cond_broadcast",
+    b"pthread_rwlock_rdlock",
+    b"pthread_rwlock_tryrdlock",
+    b"pthread_rwlock_timedrdlock",
+    b"pthread_rwlock_wrlock",
+    b"pthread_rwlock_trywrlock",
+    b"pthread_rwlock_timedwrlock",
+    b"pthread_rwlock_unlock",
+    b"pthread_spin_lock",
+    b"pthread_spin_trylock",
+    b"pthread_spin_unlock",
+    b"pthread_barrier_wait",
+    b"pthread_once",
+    b"pthread_create",
+    b"pthread_join",
+    b"pthread_tryjoin_np",
+    b"pthread_timedjoin_np",
+    b"pthread_detach",
+    b"pthread_cancel",
+    b"pthread_kill",
+    b"pthread_exit",
+    b"sem_wait",
+    b"sem_trywait",
+    b"sem_timedwait",
+    b"sem_clockwait",
+    b"sem_post",
+    b"sem_getvalue",
+    b"sem_destroy",
+    b"pthread_mutex_destroy",
+    b"pthread_cond_destroy",
+    b"mtx_lock",
+    b"mtx_trylock",
+    b"mtx_timedlock",
+    b"mtx_unlock",
+    b"cnd_wait",
+    b"cnd_timedwait",
+    b"cnd_signal",
+    b"cnd_broadcast",
+    b"thrd_create",
+    b"thrd_join",
+    b"thrd_exit",
+    b"call_once",
+    b"sched_yield",
+    b"free",
+];
+
+/// The run is controlled: objects that are mapped from now on get scheduling points.
+pub(crate) fn begin(settings: &Settings<'_>, program: u64) {
+    ON.store(settings.is_on(), Relaxed);
+    SEED.store(settings.seed, Relaxed);
+    PLACES.store(settings.places as u32, Relaxed);
+    PROGRAM.store(program, Relaxed);
+}
+
+/// Whether the run is controlled.
+pub(crate) fn is_on() -> bool {
+    ON.load(Relaxed)
+}
+
+/// What is written at one point.
+struct Change {
+    place: u64,
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl AsRef<[u8]> for Change {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// An object has been mapped by the dynamic linker.
+///
+/// # Safety
+/// Called by the dynamic linker with an object whose code has not run yet.
+pub(crate) unsafe fn mapped(map: &LinkMap) {
+    if !is_on() || map.name.is_null() {
+        return;
+    }
+    // SAFETY: the linker's string.
+    let name = unsafe { CStr::from_ptr(map.name) }.to_bytes();
+    let base = if name.is_empty() { PROGRAM.load(Relaxed) } else { map.base as u64 };
+    if base == 0 {
+        return;
+    }
+    // SAFETY: mapped for good; its headers lie in the first page.
+    let Some(object) = (unsafe { object(base, map.base as u64) }) else { return };
+    if is_c_library(file_name(name)) {
+        // SAFETY: as the caller promises.
+        return unsafe { in_c_library(&object) };
+    }
+    let is_own = name.is_empty() || name.starts_with(b"/") && !name.starts_with(b"/lib") && !name.starts_with(b"/usr");
+    if is_own {
+        // SAFETY: as the caller promises.
+        unsafe { in_program(&object) };
+    }
+}
+
+unsafe fn in_c_library(library: &Object<'_>) {
+    for code in library.code() {
+        let mut functions: Vec<u64> = library
+            .symbols()
+            .filter(|symbol| FUNCTIONS.contains(&symbol.name) && code.contains(symbol.address))
+            .map(|symbol| symbol.address)
+            .collect();
+        functions.sort_unstable();
+        functions.dedup();
+        // SAFETY: as the caller promises.
+        unsafe { change(&code, functions.into_iter().map(At::Entry)) };
+    }
+}
+
+/// Accesses in functions that are drawn by their size.
+unsafe fn in_program(program: &Object<'_>) {
+    let mut rng = Rng::new(SEED.load(Relaxed) ^ 0x5eed);
+    let wanted = PLACES.load(Relaxed) as usize;
+    for code in program.code() {
+        let (mut chosen, mut found): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
+        // Most of a program's functions have some; one without any must not keep us.
+        for _ in 0..8 * wanted {
+            if chosen.len() == wanted {
+                break;
+            }
+            found.clear();
+            accesses(&code, code.address + rng.below(code.bytes.len() as u64), &mut found);
+            if !found.is_empty() {
+                let access = found.swap_remove(rng.below(found.len() as u64) as usize);
+                if !chosen.contains(&access) {
+                    chosen.push(access);
+                }
+            }
+        }
+        chosen.sort_unstable_by_key(|access| access.start);
+        // SAFETY: as the caller promises.
+        unsafe { change(&code, chosen.into_iter().map(At::Access)) };
+    }
+}
+
+/// A point to be made.
+enum At {
+    /// A function's entry.
+    Entry(u64),
+    /// An instruction.
+    Access(Range<u64>),
+}
+
+unsafe fn change(code: &Code<'_>, all: impl ExactSizeIterator<Item = At>) {
+    if all.len() == 0 {
+        return;
+    }
+    let Some(mut area) = StubArea::near(code, all.len()) else { return };
+    let (mut made, mut changes) = (Vec::new(), Vec::new());
+    for at in all {
+        let mut bytes = [0; POINT_LEN_MAX];
+        let point = match at {
+            At::Entry(function) => at_entry(code, &area, function, &mut bytes),
+            At::Access(access) => at_access(code, &area, &access, &mut bytes),
+        };
+        if let Some((point, change)) = point {
+            area.put(&bytes[..point.stub_len as usize]);
+            made.push(point);
+            changes.push(change);
+        }
+    }
+    // Before the first of them can be come to.
+    points::add(made);
+    // SAFETY: as the caller promises, nobody executes the code now.
+    unsafe { text::change(code, area, changes.iter().map(|change| (change.place, change))) };
+}
+
+fn at_entry(code: &Code<'_>, area: &StubArea, function: u64, bytes: &mut [u8]) -> Option<(Point, Change)> {
+    let Some(replaced) = entry(code, function) else {
+        return at_access(code, area, &first(code, function)?, bytes);
+    };
+    let number = (PRIVATE_POINT as u32, LIBRARY);
+    let stub_len = emit_entry(code, &replaced, area.next(), area.slots(), number, bytes).ok()? as u64;
+    let mut jump = [0; 32];
+    let len = emit_entry_jump(&replaced, area.next(), &mut jump).ok()?;
+    let (place, stub) = (replaced.start, area.next());
+    let point = Point { place, len: len as u64, stub, stub_len, byte: None, times: AtomicU32::new(0) };
+    Some((point, Change { place, bytes: jump, len }))
+}
+
+fn at_access(code: &Code<'_>, area: &StubArea, access: &Range<u64>, bytes: &mut [u8]) -> Option<(Point, Change)> {
+    const INT3: u8 = 0xcc;
+    let stub_len = emit_access(code, access, area.next(), bytes).ok()? as u64;
+    let (place, len) = (access.start, access.end - access.start);
+    let byte = Some(code.bytes[(place - code.address) as usize]);
+    let point = Point { place, len, stub: area.next(), stub_len, byte, times: AtomicU32::new(0) };
+    let mut change = Change { place, bytes: [0; 32], len: 1 };
+    change.bytes[0] = INT3;
+    Some((point, change))
+}
+
+/// The system call by which each of the vDSO's functions asks for the time.
+pub(crate) const CLOCKS: [(&[u8], usize); 3] = [
+    (b"__vdso_clock_gettime", nr::CLOCK_GETTIME),
+    (b"__vdso_gettimeofday", nr::GETTIMEOFDAY),
+    (b"__vdso_time", nr::TIME),
+];

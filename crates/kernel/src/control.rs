@@ -1,0 +1,231 @@
+//! Controlled runs (crate `chaos`): every choice of a thread is somebody else's, time is virtual, and what a program takes from
+//! clocks and random numbers is the same each time.
+//!
+//! A controlled kernel has one CPU. It is *watched*, so every choice comes through [`Kernel::schedule_watched`], and its
+//! scheduler leaves `need_resched` set, so every trap comes to a choice: these are the scheduling points. A program's
+//! own scheduling points make the private call [`PRIVATE_POINT`].
+
+use crate::machine::{Call, Clock, Event, Machine};
+use crate::trap::{Next, Out};
+use crate::wait::Wait;
+use crate::{Kernel, Now, Personality};
+use abi::args::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME};
+use abi::nr;
+use chaos::{Control, Rng, Why};
+use ids::{CpuId, Nanos, ThreadIdx};
+use sched::{Electorate, Prev};
+use sync::Lock;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+/// The number of the private call by which a thread comes to a scheduling point.
+pub const PRIVATE_POINT: usize = 0x454e_0020;
+
+/// A run's part in the kernel.
+#[derive(Debug)]
+pub(crate) struct Controlled {
+    control: Lock<Control>,
+    random: Lock<Rng>,
+    /// Where the current thread has come to a scheduling point of its own; 0 if it has not.
+    place: AtomicU64,
+    /// The host has interrupted the current thread.
+    interrupted: AtomicBool,
+    /// How many choices there had been when that happened last.
+    seen: AtomicU64,
+}
+
+/// The threads that could run, as [`Control`] knows them.
+struct Candidates<'a, F> {
+    tid: F,
+    control: &'a mut Control,
+    why: Why,
+    place: u64,
+    /// The thread that goes on in any case.
+    stays: Option<ThreadIdx>,
+    stop: bool,
+}
+
+impl<F: Fn(ThreadIdx) -> i32> Electorate for Candidates<'_, F> {
+    fn offer(&mut self, t: ThreadIdx) {
+        self.control.offer(t.0 as usize, (self.tid)(t));
+    }
+
+    fn choose(&mut self) -> ThreadIdx {
+        if let Some(t) = self.stays {
+            self.control.stay();
+            return t;
+        }
+        let elected = self.control.choose(self.why, self.place).expect("a choice among none");
+        self.stop |= elected.stop;
+        ThreadIdx(elected.slot as u32)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The run is controlled. Called before there are threads; there must be one CPU.
+    pub fn control(&mut self, control: Control, seed: u64) {
+        assert!(self.config.cpus == 1, "a controlled run has one CPU");
+        self.watched = true;
+        self.controlled = Some(Controlled {
+            control: Lock::new(control),
+            random: Lock::new(Rng::new(seed)),
+            place: AtomicU64::new(0),
+            interrupted: AtomicBool::new(false),
+            seen: AtomicU64::new(u64::MAX),
+        });
+    }
+
+    /// Whether the run is controlled.
+    pub fn is_controlled(&self) -> bool {
+        self.controlled.is_some()
+    }
+
+    /// The run begins: all further traps of this CPU come to a choice.
+    pub fn begin_to_choose(&self, cpu: CpuId) {
+        self.sched.at(cpu).begin_to_elect();
+    }
+
+    /// The host, by its clock or for another reason of its own, has interrupted the current thread. That is a scheduling point
+    /// only for one that has come to none of its own since the last time: it may be waiting for others in a loop.
+    #[inline]
+    pub fn note_interrupt(&self) {
+        if let Some(controlled) = &self.controlled {
+            controlled.interrupted.store(controlled.place.load(Relaxed) == 0, Relaxed);
+        }
+    }
+
+    /// The words that a controlled run shares with the command.
+    pub fn controlled_log(&self) -> Option<chaos::Log<'static>> {
+        self.controlled.as_ref().map(|controlled| controlled.control.lock().log())
+    }
+
+    /// Chooses in a controlled run.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn schedule_controlled(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> Next {
+        if self.cpu(cpu).timer_is_due(self.m.now()) {
+            let _ = self.on_timer(cpu);
+        }
+        if self.parked.is_any() {
+            M::Personality::look_for_events(self, cpu);
+        }
+        let mut prev = prev;
+        loop {
+            let Some(t) = self.elect(controlled, cpu, prev) else {
+                self.turn_idle(cpu, self.m.now());
+                return self.go_idle(cpu);
+            };
+            if self.is_ready(t, self.thread(t)) {
+                self.cputime.cpu.run(cpu, self.m.now());
+                return self.exit(cpu, t);
+            }
+            prev = Prev::Block;
+        }
+    }
+
+    /// One choice.
+    pub(crate) fn elect(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> Option<ThreadIdx> {
+        let last = self.sched.current(cpu);
+        let interrupted = controlled.interrupted.swap(false, Relaxed) && prev == Prev::Preempted;
+        let mut control = controlled.control.lock();
+        let points = control.log().points();
+        let spins = interrupted && controlled.seen.swap(points, Relaxed) == points;
+        let why = match prev {
+            Prev::Preempted if spins => Why::Yield,
+            Prev::Preempted => Why::Point,
+            Prev::Yield => Why::Yield,
+            Prev::Block | Prev::Exit => Why::Gone,
+        };
+        let place = match controlled.place.swap(0, Relaxed) {
+            0 => last.filter(|_| prev != Prev::Exit).map_or(0, |t| self.m.registers(t).rip),
+            place => place,
+        };
+        if let (Some(last), Prev::Exit) = (last, prev) {
+            control.ended(last.0 as usize);
+        }
+        let mut candidates = Candidates {
+            tid: |t| self.tid(t).0,
+            control: &mut control,
+            why,
+            place,
+            stays: last.filter(|_| interrupted && !spins),
+            stop: false,
+        };
+        let (next, now) = self.sched.at(cpu).elect(Now(&self.m), prev, self.kicks(cpu), &mut candidates);
+        let (stop, stays) = (candidates.stop, candidates.stays.is_some());
+        drop(control);
+        self.switched(cpu, last, next, prev, now);
+        // What the host does by its own clock leaves no trace in virtual time.
+        if !stays {
+            self.m.observe(Event::Point);
+        }
+        if stop {
+            self.m.observe(Event::Held(chaos::log::State::Stopped));
+        }
+        next
+    }
+
+    /// The current thread is about to run a function of the C library whose entry is a scheduling point: by the private call.
+    pub(crate) fn sys_point(&self, t: ThreadIdx) -> Out {
+        let caller = self.get(self.m.registers(t).rsp).unwrap_or(0);
+        self.note_place(caller);
+        Out::Done(0)
+    }
+
+    /// The current thread, whose state has been saved, is at a scheduling point of the program's own at this address.
+    pub fn note_place(&self, place: u64) {
+        if let Some(controlled) = &self.controlled {
+            controlled.place.store(place, Relaxed);
+        }
+    }
+
+    /// Whether a thread waits for something that may come from outside.
+    pub fn waits_for_outside(&self) -> bool {
+        let outside = [Wait::Host, Wait::Terminal, Wait::Signal, Wait::Suspend];
+        self.threads.living().any(|t| outside.contains(&self.thread(t).wait.kind()))
+    }
+
+    /// `gettimeofday(2)`, `time(2)` and `getrandom(2)`, which the host answers unless the run is controlled.
+    pub(crate) fn sys_chance(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        let Some(controlled) = &self.controlled else { return self.foreign(cpu, t, call) };
+        let [a, b, ..] = call.args;
+        let now = self.m.clock(Clock::Realtime).0;
+        match call.nr {
+            nr::GETRANDOM => Out::Done(abi::Errno::ret_of(self.random(controlled, a, b).map_err(Into::into))),
+            nr::TIME => {
+                let seconds = now / 1_000_000_000;
+                let put = if a == 0 { Ok(()) } else { self.put(a, seconds) };
+                put.map(|()| Out::Done(seconds as isize)).into()
+            }
+            _ => {
+                let put = |at: u64| {
+                    self.put(at, now / 1_000_000_000)?;
+                    self.put(at + 8, now % 1_000_000_000 / 1000)
+                };
+                if a == 0 { Out::Done(0) } else { put(a).into() }
+            }
+        }
+    }
+
+    /// What a clock of the host reads in a controlled run.
+    #[inline]
+    pub(crate) fn virtual_clock(&self, clock: i32) -> Option<Nanos> {
+        self.controlled.as_ref()?;
+        // CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE.
+        Some(match clock {
+            CLOCK_REALTIME | 5 => self.m.clock(Clock::Realtime),
+            CLOCK_MONOTONIC | CLOCK_BOOTTIME | 4 | 6 => self.m.clock(Clock::Monotonic),
+            _ => return None,
+        })
+    }
+
+    /// `getrandom(2)`, from the seed.
+    fn random(&self, controlled: &Controlled, to: u64, len: u64) -> Result<usize, crate::Fault> {
+        // As much as the host gives at once without being interrupted.
+        let len = len.min(256) as usize;
+        let mut bytes = [0; 256];
+        let mut rng = controlled.random.lock();
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+        drop(rng);
+        self.m.write(to, &bytes[..len]).map(|()| len)
+    }
+}
