@@ -55,8 +55,12 @@ impl<M: Machine> Kernel<M> {
             return Wanted::Now;
         }
         let due = self.earliest(cpu);
-        // For a real-time thread's timeout the carrier wakes up early, and the host's clock knows nothing of virtual time.
-        let is_in_time = |at| end_in_time && !self.is_controlled() && !self.ends_urgent_sleep(cpu, at);
+        // For a real-time thread's timeout the carrier wakes up early, for a deadline thread that waits for its budget there are
+        // ticks, and the host's clock knows nothing of virtual time.
+        let is_in_time = |at| {
+            let urgent = self.sched.tick_needed(cpu) || self.ends_urgent_sleep(cpu, at);
+            end_in_time && !self.is_controlled() && !urgent
+        };
         // A CPU whose carrier is away does not look around: wakers must kick.
         if !due.is_none_or(is_in_time) || !self.sched.idle_state(cpu, sched::Idle::Parked) {
             return Wanted::Now;

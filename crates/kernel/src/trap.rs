@@ -77,7 +77,7 @@ pub enum Next {
 pub enum Wanted {
     /// It has something to do.
     Now,
-    /// Its first timeout is due then. The machine ends the wait at that time, which it can for calls of [`ends_in_time`].
+    /// Its first timeout is due then. The machine ends the wait at that time, which it can for `poll(2)` and `epoll_wait(2)`.
     At(Nanos),
     /// Not before somebody kicks it.
     Never,

@@ -74,3 +74,31 @@ static void interrupted(int (*wait)(int, int)) {
 
 CASE(poll_interrupted) { interrupted(by_poll); }
 CASE(epoll_interrupted) { interrupted(by_epoll); }
+
+static atomic_int is_back;
+static bool was_back;
+
+// Wakes up shortly before the wait of the other is over, and again a good while after.
+static void *nap_twice(void *unused) {
+  usleep(500000);
+  usleep(350000);
+  was_back = is_back;
+  return unused;
+}
+
+// That its CPU was wanted makes no wait longer.
+static void in_time(int (*wait)(int, int)) {
+  quiet = eventfd(0, 0), is_back = 0;
+  pthread_t sleeper;
+  pthread_create(&sleeper, NULL, nap_twice, NULL);
+  // The CPU has nothing but a timeout left.
+  usleep(50000);
+  say("%d ready", wait(quiet, 600));
+  is_back = 1;
+  pthread_join(sleeper, NULL);
+  say("back %s", was_back ? "in time" : "too late");
+  close(quiet);
+}
+
+CASE(poll_in_time) { in_time(by_poll); }
+CASE(epoll_in_time) { in_time(by_epoll); }

@@ -4,11 +4,11 @@ use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
 use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
 use crate::process::Process;
-use crate::serving::timed::TimedWait;
+use crate::serving::timed::{Ended, TimedWait};
 use crate::serving::{delegate, identity, lookout};
 use abi::nr;
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Machine, Next, Trap};
+use kernel::{Call, Clock, Machine, Next, Trap};
 use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
@@ -95,9 +95,18 @@ pub(crate) fn waiting_call(
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
         }
-        let made = timed.as_ref().map_or_else(|| os::interruptible(&call), |timed| timed.make(|| k.m.now()));
-        if timed.as_mut().is_some_and(|timed| timed.gives_cpu_up(made, || k.m.now())) {
-            if give_cpu_up(me) {
+        let clock = || k.m.clock(Clock::Monotonic);
+        let made = match &mut timed {
+            Some(wait) => wait.make(clock),
+            None => os::interruptible(&call),
+        };
+        let ended = timed.as_mut().map_or(Ended::Answered, |wait| wait.ended_by(made, clock));
+        if ended != Ended::Answered {
+            if ended == Ended::Forbidden {
+                timed = None;
+                mask.close_for_all();
+            }
+            if until.is_none() || give_cpu_up(me) {
                 continue;
             }
             break linux::TRY_AGAIN;
@@ -132,12 +141,16 @@ struct Mask {
 impl Mask {
     /// Keeps the tick out of the call: by a form of it that takes a mask, if there is one.
     fn close(&mut self, k: &Process, call: &Call, until: Option<Nanos>) -> Option<TimedWait> {
-        let timed = TimedWait::of(call, until, || k.m.now());
+        let timed = TimedWait::of(call, until, || k.m.clock(Clock::Monotonic));
         if timed.is_none() {
-            self.closed = true;
-            os::sigprocmask(2, WAITING_MASK);
+            self.close_for_all();
         }
         timed
+    }
+
+    fn close_for_all(&mut self) {
+        self.closed = true;
+        os::sigprocmask(2, WAITING_MASK);
     }
 
     fn open(self) {
