@@ -178,7 +178,8 @@ impl Clock {
 
 fn rate(from: (u64, u64), to: (u64, u64)) -> u64 {
     let (ticks, ns) = (to.0 - from.0, to.1 - from.1);
-    ((u128::from(ns) << SHIFT) / u128::from(ticks.max(1))) as u64
+    // Zero is the rate of a clock that stands ([`Clock::standing`]); two readings may come too close to each other.
+    ((u128::from(ns) << SHIFT) / u128::from(ticks.max(1))).max(1) as u64
 }
 
 /// Ticks since the base as nanoseconds.
