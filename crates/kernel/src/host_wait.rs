@@ -99,7 +99,8 @@ impl<M: Machine> Kernel<M> {
     /// A host call has returned on a carrier without a CPU; `from` is the CPU that it had
     /// when it made the call.
     pub fn host_returned(&self, from: CpuId, t: ThreadIdx, result: isize) {
-        let _ = self.host_result(from, t, result);
+        let _ = self.return_carrier(t);
+        self.host_result(from, t, result);
         // The wake-up takes `from` for the caller's own CPU, which looks around before it leaves the
         // kernel: at its queue, and at its timer (a deadline thread may have to wait for its budget).
         if self.sched.cpu_of(t) == from {
@@ -107,16 +108,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Stores the result of a host call, so that the thread can continue. Returns the host's count of the calling
-    /// carrier.
-    pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) -> Option<Nanos> {
+    /// Stores the result of a host call, so that the thread can continue.
+    pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) {
         self.thread(t).parked.is_back(&self.parked);
-        let host = self.return_carrier(t);
         let wait = &self.thread(t).wait;
         wait.value.store(result as i64, Relaxed);
         wait.set_done();
         self.wake(from, t);
-        host
     }
 
     /// A `poll(2)` begins to wait: when it ends, by [`Machine::now`].

@@ -158,8 +158,8 @@ impl<M: Machine> Kernel<M> {
             Trap::Call(call) => self.call(cpu, &call),
             Trap::Interrupt { timer, kick } => self.on_interrupt(cpu, timer, kick),
             Trap::HostReturn { thread, result } => {
-                let host = self.host_result(cpu, thread, result);
-                self.carrier_is_back(cpu, host);
+                self.carrier_is_back(cpu, thread);
+                self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }
             Trap::Seated => self.on_seat(cpu),

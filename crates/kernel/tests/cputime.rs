@@ -109,6 +109,44 @@ fn what_another_carrier_consumed_in_a_host_call_stays_charged() {
     assert_eq!(read(&mut w, main, PROCESS) - before, 40 * MS, "30 ms here and 10 ms in the call");
 }
 
+/// The thread waits for so long in the host, on the carrier of its CPU, which consumes `given`.
+fn wait_for(w: &mut World, t: ThreadIdx, span: u64, given: u64) {
+    assert_eq!(w.call(t, nr::ACCEPT, [3, 0, 0, 0, 0, 0]), None);
+    pass(w, span, given);
+    let next = w.kernel.trap(CpuId(0), Trap::HostReturn { thread: t, result: 7 });
+    w.follow(0, next);
+    assert_eq!(w.result(t), Some(7));
+}
+
+#[test]
+fn short_waits_ask_the_host_for_its_count_now_and_then_and_a_reading_is_right() {
+    const US: u64 = 1000;
+    let (mut w, main, start) = alone();
+    w.kernel.m.state().asked = 0;
+    for _ in 0..100 {
+        // A third of the work is stolen, and waits cost more than is assumed.
+        pass(&mut w, 30 * US, 20 * US);
+        wait_for(&mut w, main, 50 * US, 7 * US);
+    }
+    let asked = w.kernel.m.state().asked;
+    assert!((1..10).contains(&asked), "asked {asked} times");
+    pass(&mut w, MS, MS);
+    assert_eq!(read(&mut w, main, PROCESS) - start, 100 * 27 * US + MS);
+    assert_eq!(read(&mut w, main, PROCESS), read(&mut w, main, THREAD));
+}
+
+#[test]
+fn a_long_wait_asks_the_host_for_its_count() {
+    let (mut w, main, start) = alone();
+    w.kernel.m.state().asked = 0;
+    // What is stolen before it is taken back, too.
+    pass(&mut w, 5 * MS, MS);
+    wait_for(&mut w, main, 20 * MS, MS);
+    assert_eq!(w.kernel.m.state().asked, 1);
+    pass(&mut w, 10 * MS, 10 * MS);
+    assert_eq!(read(&mut w, main, PROCESS) - start, 12 * MS);
+}
+
 #[test]
 fn what_was_stolen_before_a_cpu_turns_idle_is_taken_back() {
     let (mut w, main, start) = alone();

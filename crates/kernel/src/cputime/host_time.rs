@@ -11,8 +11,14 @@
 //! | the CPU turns idle | after a burst of [`BURST`] or more: stolen time makes bursts long |
 //! | it turns busy while its carrier still polls | if that lasted [`LOOKED`] or more |
 //! | a long host call ends, another carrier takes over in the middle of one | always |
+//! | a thread leaves its CPU for a host call | after [`BURST`], or after [`COMPARED_FOR`] if nobody wants the CPU |
+//! | it is back, and its carrier has kept the CPU | after [`LONG_WAIT`], or if [`ASSUMED_MAX`] waits were not asked about |
 //! | a tick, a reading of a thread's own clock | after [`COMPARED_FOR`]; each tick while something is armed |
+//! | a reading, an exit after a wait that was not asked about | always |
 //! | a thread exits | after [`BURST`] |
+//!
+//! Servers wait for a short time and often, and a reading costs them as much as a tenth of a request. So of a short wait it is
+//! *assumed* that it has cost [`WAIT_COST`]. What is wrong with that becomes a debt when the host is asked next.
 //!
 //! The difference is kept as a debt until a thread can bear it. Stolen time is taken back from the thread that runs
 //! when the host is asked; the consumption of an idle CPU is charged to the next thread there, in portions of at
@@ -25,7 +31,7 @@
 use crate::machine::{Clock, Machine};
 use crate::{Kernel, ThreadIdx};
 use ids::{CpuId, Nanos};
-use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use time::cpu::Mode;
 
 /// The interval between comparisons with the host's count, unless something is armed.
@@ -36,6 +42,15 @@ const BURST: Nanos = Nanos::from_micros(20);
 
 /// An idle carrier looks around for some 20 µs. If that took longer, the host had preempted it.
 const LOOKED: Nanos = Nanos::from_micros(50);
+
+/// What a short wait in the host is assumed to cost: going to sleep and waking up.
+const WAIT_COST: Nanos = Nanos::from_micros(2);
+
+/// A wait so long pays for asking the host.
+const LONG_WAIT: Nanos = Nanos::from_millis(1);
+
+/// Of so many waits in a row the cost is assumed.
+const ASSUMED_MAX: u32 = 32;
 
 /// A debt of this size is charged to the next thread at once, not only when the host is asked.
 const BORNE: Nanos = Nanos::from_micros(100);
@@ -57,6 +72,8 @@ pub(crate) struct HostTime {
     hit_kernel: AtomicBool,
     /// The CPU is not served: its carrier has handed it to another that is on its way.
     passed_on: AtomicBool,
+    /// Waits whose cost was assumed since the host was asked.
+    assumed: AtomicU32,
 }
 
 impl Default for HostTime {
@@ -69,6 +86,7 @@ impl Default for HostTime {
             known: AtomicU64::new(0),
             hit_kernel: AtomicBool::new(false),
             passed_on: AtomicBool::new(false),
+            assumed: AtomicU32::new(0),
         }
     }
 }
@@ -128,9 +146,38 @@ impl HostTime {
             && let Some(expected) = self.expected(ours)
         {
             let over = expected.0.wrapping_sub(host.0) as i64;
-            self.debt.store(self.debt.load(Relaxed).saturating_add(over), Relaxed);
+            self.owe(over);
         }
+        self.assumed.store(0, Relaxed);
         self.set(host, ours);
+    }
+
+    /// Counted too much, or, if it is negative, too little.
+    fn owe(&self, over: i64) {
+        self.debt.store(self.debt.load(Relaxed).saturating_add(over), Relaxed);
+    }
+
+    /// Whether so much may be left unasked before a wait for which nobody takes the CPU.
+    fn may_assume(&self, ours: Nanos) -> bool {
+        self.assumed.load(Relaxed) < ASSUMED_MAX && self.since(ours) < COMPARED_FOR
+    }
+
+    /// What a wait has cost that is over `now`, if that can be assumed: it was short, and the carrier has kept the CPU.
+    fn assumed_cost(&self, now: Nanos) -> Option<Nanos> {
+        let rested = self.rested.load(Relaxed);
+        let waits = self.assumed.load(Relaxed);
+        if rested == UNKNOWN || !self.is_known() || waits == ASSUMED_MAX {
+            return None;
+        }
+        let waited = now - Nanos(rested);
+        (waited < LONG_WAIT).then(|| {
+            self.assumed.store(waits + 1, Relaxed);
+            waited.min(WAIT_COST)
+        })
+    }
+
+    fn has_assumed(&self) -> bool {
+        self.assumed.load(Relaxed) != 0
     }
 
     pub(crate) fn tick_hit_kernel(&self) {
@@ -235,7 +282,8 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let now = self.m.now();
-        if self.cpu(cpu).host_time.since(self.cputime.cpu.on(cpu, now)) >= COMPARED_FOR {
+        let base = &self.cpu(cpu).host_time;
+        if base.has_assumed() || base.since(self.cputime.cpu.on(cpu, now)) >= COMPARED_FOR {
             return self.compare_with_host(cpu, t);
         }
         now
@@ -249,7 +297,8 @@ impl<M: Machine> Kernel<M> {
 
     /// The current thread has come to its end: what was stolen of a longer life is known to have been its.
     pub(super) fn compare_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> Nanos {
-        let now = self.compare_after(BURST, cpu, t, now);
+        let span = if self.cpu(cpu).host_time.has_assumed() { Nanos::ZERO } else { BURST };
+        let now = self.compare_after(span, cpu, t, now);
         self.bear_idle(cpu, t);
         now
     }
@@ -357,20 +406,38 @@ impl<M: Machine> Kernel<M> {
     /// The current thread leaves its CPU for a host call.
     pub(crate) fn leave_carrier(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         let (base, ours) = (&self.cpu(cpu).host_time, self.cputime.cpu.on(cpu, now));
-        let expected = base.expected(ours).filter(|_| base.since(ours) < BURST);
-        if expected.is_none() {
-            let _ = self.compare_with_host(cpu, t);
+        let assumes = self.sched.queued(cpu) == 0 && !self.cputime.is_armed() && base.may_assume(ours);
+        let expected = base.expected(ours).filter(|_| assumes || base.since(ours) < BURST);
+        match expected {
+            // Whoever asks next begins here.
+            Some(expected) if assumes => base.set(expected, ours),
+            Some(_) => {}
+            None => drop(self.compare_with_host(cpu, t)),
         }
         // Time counted since then was spent on the way there.
         let since = expected.or_else(|| base.is_known().then(|| Nanos(base.host.load(Relaxed))));
         self.thread(t).time.call_began_at(since);
     }
 
-    /// The carrier of this CPU has returned from the host with this count of consumed time.
-    pub(crate) fn carrier_is_back(&self, cpu: CpuId, host: Option<Nanos>) {
-        let base = &self.cpu(cpu).host_time;
+    /// The carrier that serves this CPU has returned from the host, where it has made a call of `t`.
+    pub(crate) fn carrier_is_back(&self, cpu: CpuId, t: ThreadIdx) {
+        let (base, time, now) = (&self.cpu(cpu).host_time, &self.thread(t).time, self.m.now());
+        let assumed = if self.cputime.is_armed() { None } else { base.assumed_cost(now) };
+        let host = match assumed {
+            Some(cost) => {
+                time.owed.store(cost.0, Relaxed);
+                Some(Nanos(base.host.load(Relaxed)) + cost)
+            }
+            None => {
+                base.assumed.store(0, Relaxed);
+                let (since, host) = (time.since.load(Relaxed), self.return_carrier(t));
+                // What was stolen before the call, and not asked about.
+                host.into_iter().for_each(|host| base.owe(since.saturating_sub(host.0) as i64));
+                host
+            }
+        };
         match host {
-            Some(host) => base.set(host, self.cputime.cpu.on(cpu, self.m.now())),
+            Some(host) => base.set(host, self.cputime.cpu.on(cpu, now)),
             None => base.forget(),
         }
     }

@@ -49,6 +49,8 @@ pub struct State {
     pub given_percent: Option<u64>,
     /// What the host has given to the carriers, if it is told.
     pub given: Option<Nanos>,
+    /// How often the host was asked for that.
+    pub asked: usize,
     /// The host takes its time to end the process.
     pub dies_slowly: bool,
     /// What the host has taken from each CPU's carrier, if it counts; else they have had all the time.
@@ -157,10 +159,13 @@ impl Machine for TestMachine {
         Nanos(self.state().now)
     }
     fn clock(&self, clock: Clock) -> Nanos {
-        let s = self.state();
+        let mut s = self.state();
         match clock {
             Clock::Realtime => Nanos(s.now + s.realtime_offset),
-            Clock::Carrier => s.carrier_time().unwrap_or(Nanos::ZERO),
+            Clock::Carrier => {
+                s.asked += 1;
+                s.carrier_time().unwrap_or(Nanos::ZERO)
+            }
             _ => Nanos(s.now),
         }
     }
