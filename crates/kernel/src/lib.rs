@@ -53,6 +53,7 @@ pub mod cpu;
 mod cputime;
 mod describe;
 pub mod futex;
+mod habit;
 pub mod hint;
 mod host_wait;
 pub mod limits;

@@ -1,6 +1,7 @@
 //! Threads that wait for descriptors without a host thread: they are **parked** by the personality, which wakes them, and
 //! which makes their calls again when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
 
+use crate::habit::Habit;
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
@@ -95,6 +96,8 @@ pub struct ThreadParked {
     urgent: AtomicBool,
     /// The thread counts as one that waits in the host.
     direct: AtomicBool,
+    /// Whether its next call can be expected to wait.
+    pub habit: Habit,
 }
 
 impl ThreadParked {

@@ -85,7 +85,7 @@ pub enum Wanted {
 
 /// Whether the machine can end this call's wait at a given time without a trace.
 pub(crate) fn ends_in_time(nr: usize) -> bool {
-    matches!(nr, nr::POLL | nr::EPOLL_WAIT)
+    matches!(nr, nr::POLL | nr::EPOLL_WAIT | nr::EPOLL_PWAIT)
 }
 
 /// A request that concerns the whole process.
@@ -159,6 +159,8 @@ impl<M: Machine> Kernel<M> {
             Trap::Interrupt { timer, kick } => self.on_interrupt(cpu, timer, kick),
             Trap::HostReturn { thread, result } => {
                 self.carrier_is_back(cpu, thread);
+                let Thread { wait, parked, .. } = self.thread(thread);
+                parked.habit.is_over(|| self.m.now() - Nanos(wait.b.load(Relaxed)));
                 self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }

@@ -4,8 +4,8 @@ mod common;
 
 use abi::{Errno, nr};
 use common::{World, word};
-use entresol_kernel::Wanted;
-use ids::Nanos;
+use entresol_kernel::{Trap, Wanted};
+use ids::{CpuId, Nanos};
 
 /// `poll(2)` with a timeout of zero says EINTR if a tick is pending at the host: it is asked again.
 #[test]
@@ -91,5 +91,31 @@ fn a_cpu_is_wanted_when_its_first_timeout_is_due() {
             };
             assert_eq!(w.wanted, Some(wanted), "call {call}");
         }
+    }
+}
+
+/// The loop of a server that waits each time makes its call once, in the form that waits.
+#[test]
+fn who_always_waits_in_a_call_does_not_try_it_first() {
+    for (nr, never) in [(nr::POLL, 2), (nr::EPOLL_WAIT, 3), (nr::EPOLL_PWAIT, 3)] {
+        let (mut w, all) = World::with_threads(1);
+        let mut args = [word(0), 1, 1, 0, 0, 8];
+        args[never] = u64::from(u32::MAX);
+        // Whether the call is tried before it waits for so long.
+        let tries = |w: &mut World, waits: u64| {
+            w.kernel.m.state().host_calls.clear();
+            assert_eq!(w.call(all[0], nr, args), None);
+            let tries = w.kernel.m.state().host_calls.iter().any(|call| [nr::POLL, nr::EPOLL_WAIT].contains(&call.nr));
+            w.advance(waits);
+            let next = w.kernel.trap(CpuId(0), Trap::HostReturn { thread: all[0], result: 1 });
+            w.follow(0, next);
+            assert_eq!(w.result(all[0]), Some(1));
+            tries
+        };
+        let tried: Vec<_> = (0..12).map(|_| tries(&mut w, 100_000)).collect();
+        assert_eq!(tried.iter().filter(|&&tried| tried).count(), 8, "call {nr}: {tried:?}");
+        // A wait that was none.
+        assert!(!tries(&mut w, 1_000));
+        assert!(tries(&mut w, 100_000));
     }
 }

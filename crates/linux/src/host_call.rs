@@ -105,12 +105,16 @@ impl<M: Host> Linux<'_, M> {
         if self.is_known_to_wait(t, call) {
             return self.descriptor_wait(cpu, t, *call, 0);
         }
+        if self.is_expected_to_wait(cpu, t, call) {
+            return self.wait_in_host(t, *call);
+        }
         self.note_generations(t, call);
         let tried = if call.nr == nr::CONNECT { self.try_connect(cpu, call) } else { self.try_without_waiting(call) };
         match tried {
             Tried::Done(result) if result == Errno::EINTR.to_ret() && is_parkable(call.nr) => self.try_host(cpu, call),
             Tried::Done(result) => {
                 self.note_short(t, call, result);
+                self.thread(t).parked.habit.did_not_wait(call);
                 answered(call, result)
             }
             Tried::Inline => Out::Inline(*call),
@@ -416,9 +420,33 @@ impl<M: Host> Linux<'_, M> {
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
+    /// Whether a call that asks what is ready need not be tried, because its thread waits there each time.
+    ///
+    /// Nobody else wants the CPU, and the thread will not be parked, which it can be only after a try.
+    pub(crate) fn is_expected_to_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> bool {
+        let waits = match call.nr {
+            nr::POLL => call.args[2],
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3],
+            _ => 0,
+        };
+        waits as i32 != 0
+            && self.thread(t).parked.habit.expects(call)
+            && self.sched.queued(cpu) == 0
+            && !self.is_crowd()
+            && !self.is_controlled()
+    }
+
+    /// The thread waits for descriptors in the host itself.
+    pub(crate) fn wait_in_host(&self, t: ThreadIdx, call: Call) -> Out {
+        self.thread(t).wait.note_call(&call);
+        self.thread(t).parked.leave_to_host(&self.parked);
+        Out::Host(call, 0)
+    }
+
     /// The thread waits for descriptors: here, or in the host.
     pub(crate) fn descriptor_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Out {
         self.thread(t).wait.note_call(&call);
+        self.thread(t).parked.habit.would_wait(&call);
         if self.park(cpu, t, &call, done) {
             return Out::Blocked;
         }

@@ -37,6 +37,9 @@ impl<M: Host> Linux<'_, M> {
         }
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
         let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
+        if !interrupted && self.is_expected_to_wait(cpu, t, &masked.call) {
+            return self.wait_in_host(t, masked.call);
+        }
         self.note_generations(t, &masked.call);
         let tried = loop {
             let tried = self.try_ready(&masked.call, masked.at_once, interrupted);

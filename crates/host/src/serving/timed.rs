@@ -1,4 +1,4 @@
-//! `poll(2)` and `epoll_wait(2)` of a carrier, in the forms that take a mask and a time in nanoseconds (`ppoll(2)`,
+//! `poll(2)`, `epoll_wait(2)` and `epoll_pwait(2)` of a carrier, in the forms that take a mask and a time in nanoseconds (`ppoll(2)`,
 //! `epoll_pwait2(2)`).
 //!
 //! So the wait needs no call that changes the carrier's mask. And it can end when the CPU that the carrier has left is
@@ -43,7 +43,7 @@ impl TimedWait {
     /// `None` if the call has no such form. The clock is read only if the CPU is wanted some time.
     pub(crate) fn of(call: &Call, until: Option<Nanos>, clock: impl Fn() -> Nanos) -> Option<TimedWait> {
         let ms = match call.nr {
-            nr::EPOLL_WAIT => call.args[3],
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3],
             nr::POLL => call.args[2],
             _ => return None,
         };
@@ -60,7 +60,7 @@ impl TimedWait {
         let [a, b, c, ms, ..] = self.call.args;
         let mask = WAITING_MASK;
         let (mask, size) = (&raw const mask as u64, size_of::<u64>() as u64);
-        if self.call.nr == nr::EPOLL_WAIT && self.limited.is_none() {
+        if self.call.nr != nr::POLL && self.limited.is_none() {
             return os::interruptible(&Call { nr: nr::EPOLL_PWAIT, args: [a, b, c, ms, mask, size] });
         }
         // The host writes what is left of it.
