@@ -78,6 +78,9 @@ pub enum Task {
         after_help = "Example:\n  entresol completions bash > ~/.local/share/bash-completion/completions/entresol"
     )]
     Completions(Later<CompletionsArguments>),
+    /// Write the manual, a page for each command, to a folder
+    #[command(after_help = "Example:\n  entresol manual ~/.local/share/man/man1")]
+    Manual(Later<ManualArguments>),
     /// Write the embedded image to a file, for debuggers and for checking it
     #[command(hide = true)]
     Image(Later<ImageArguments>),
@@ -435,6 +438,13 @@ pub struct ExportArguments {
 pub struct CompletionsArguments {
     /// The shell
     pub shell: clap_complete::Shell,
+}
+
+/// `entresol manual`.
+#[derive(Debug, Args)]
+pub struct ManualArguments {
+    /// The folder, which is made if it is missing
+    pub folder: PathBuf,
 }
 
 /// `entresol image`.

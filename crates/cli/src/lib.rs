@@ -49,6 +49,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 
 use args::{Arguments, Task};
@@ -91,6 +92,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Timers(request) => timers::timers(&request),
         Task::Probe(request) => Ok(bench::probe::probe(request.name, request.quick, &request.parameters)),
         Task::Completions(request) => completions(request.shell),
+        Task::Manual(request) => manual(&request.folder),
         Task::Image(request) => image(&request.file),
     }
 }
@@ -111,8 +113,14 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<i32> {
     Ok(0)
 }
 
+fn manual(folder: &Path) -> anyhow::Result<i32> {
+    let pages = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(later::at_once(Arguments::command), folder));
+    pages.with_context(|| format!("cannot write the manual to {}", folder.display()))?;
+    Ok(0)
+}
+
 fn image(file: &Path) -> anyhow::Result<i32> {
-    use anyhow::Context;
     std::fs::write(file, embedded::IMAGE).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(0)
 }

@@ -14,12 +14,13 @@ const DOCUMENTS: &[&str] = &[
     "docs/HACKING.md",
     "docs/PROC.md",
     "docs/SEEDS.md",
+    "docs/CHAOS.md",
     "docs/CHECKPOINT.md",
     "docs/PERFORMANCE.md",
     "docs/STRESS.md",
 ];
 /// How a name begins that is a path from the root of the workspace.
-const ROOTS: &[&str] = &["crates/", "tests/", "docs/", ".ci/"];
+const ROOTS: &[&str] = &["crates/", "tests/", "docs/", "packaging/", ".ci/"];
 /// Stands where a measured value belongs.
 const MARK: &str = "measured-by-bench ";
 
@@ -142,4 +143,9 @@ fn the_readme_has_two_commands_for_a_fresh_machine() {
     let text = read("README.md");
     let commands: Vec<&str> = text.lines().filter(|line| line.starts_with("cargo ")).collect();
     assert_eq!(commands, ["cargo run --release -p entresol -- demo", "cargo test --workspace"]);
+}
+
+#[test]
+fn pkg_config_tells_the_version_of_the_packages() {
+    assert!(read("packaging/entresol.pc").contains(&format!("\nVersion: {}\n", env!("CARGO_PKG_VERSION"))));
 }

@@ -228,6 +228,26 @@ fn completions_know_the_subcommands() {
     }
 }
 
+#[test]
+fn the_manual_has_a_page_for_each_command_that_help_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let man1 = folder.path().join("man/man1");
+    assert!(output(entresol(&["manual"]).arg(&man1)).status.success());
+    let page = |name: &str| fs::read_to_string(man1.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(page("entresol.1").contains("entresol\\-doctor(1)"));
+    let run = page("entresol-run.1");
+    assert!(run.contains("\\-\\-cpu\\-limit") && run.contains("Exit status"), "{run}");
+    for task in ["ps", "top", "chaos", "lab", "sim-sweep"] {
+        page(&format!("entresol-{task}.1"));
+    }
+    assert!(!man1.join("entresol-probe.1").exists(), "a hidden command");
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let refused = output(entresol(&["manual"]).arg(file.join("man1")));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot write the manual to"), "{refused:?}");
+}
+
 /// A program whose library needs 64 KiB of every thread's static block, in that folder. It prints its name, how it
 /// was started, what it sees of the linker's variables, and whether the library's storage works in a thread.
 fn greedy_program(folder: &Path) -> PathBuf {
