@@ -8,13 +8,17 @@
 
 static atomic_long children;
 
-/* A short life with an identity and a random state of its own, and the parent's rounding mode, which is in the
- * low bits of the seed. */
+/* The low bits of a child's seed: its parent's rounding mode, and whether it detaches itself. The parent must not detach it:
+ * glibc 2.36 reads the descriptor of a thread after detaching it, and the stack it lies on may be unmapped by then. */
+enum { ROUNDING = 3, DETACHES = 4, SEED_BITS = 7 };
+
+/* A short life with an identity and a random state of its own. */
 static void *child(void *seed) {
-  struct worker self = {.index = 1000, .tid = gettid(), .random = (uint64_t)(uintptr_t)seed | 4, .activity = "child"};
+  struct worker self = {.index = 1000, .tid = gettid(), .random = (uint64_t)(uintptr_t)seed | 8, .activity = "child"};
   me = &self;
   fill_tls();
-  rounding = (int)((uintptr_t)seed & 3);
+  if ((uintptr_t)seed & DETACHES) check(pthread_detach(pthread_self()) == 0, "detach failed");
+  rounding = (int)((uintptr_t)seed & ROUNDING);
   round_numbers();
   hold_over_computation();
   if (dice(2)) sched_yield();
@@ -29,10 +33,12 @@ static void *child(void *seed) {
 
 static void have_children(void) {
   pthread_t threads[6];
+  bool joined[6];
   int count = 1 + (int)dice(6), born = 0;
   if (atomic_load(&children) > 200) return;
   for (; born < count; born++) {
-    uint64_t seed = (next_random(&me->random) & ~UINT64_C(3)) | (uint64_t)rounding;
+    joined[born] = dice(3) != 0;
+    uint64_t seed = (next_random(&me->random) & ~(uint64_t)SEED_BITS) | (uint64_t)rounding | (joined[born] ? 0 : DETACHES);
     atomic_fetch_add(&children, 1);
     int error = pthread_create(&threads[born], NULL, child, (void *)(uintptr_t)seed);
     if (error == 0) continue;
@@ -42,10 +48,7 @@ static void have_children(void) {
   }
   for (int i = 0; i < born; i++) {
     void *value;
-    if (dice(3) == 0) {
-      check(pthread_detach(threads[i]) == 0, "detach failed");
-      continue;
-    }
+    if (!joined[i]) continue;
     check(pthread_join(threads[i], &value) == 0, "join failed");
     check(value != NULL, "a child checked nothing");
     me->checks += (uintptr_t)value;
