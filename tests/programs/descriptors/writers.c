@@ -186,8 +186,8 @@ static const struct file
     the_datagrams = {"unix datagrams", OF_SOCKET, make_datagrams, drain_peer, NULL, .has_limit = true},
     the_tcp = {"tcp", OF_SOCKET, make_tcp, drain_peer, NULL, .has_limit = true, .makes_room = true},
     the_counter = {"counter", BYTES, make_counter, take_all, NULL, .coalesces = true},
-    the_pty = {"pty", BYTES, make_pty, drain_peer, NULL, .shuts_down = false},
-    the_terminal = {"terminal", BYTES, make_terminal, drain_peer, NULL, .shuts_down = false},
+    the_pty = {"pty", BYTES, make_pty, drain_peer, NULL, .late = true},
+    the_terminal = {"terminal", BYTES, make_terminal, drain_peer, NULL, .late = true},
     the_queue = {"queue", QUEUES | ASKS, make_queue, take_message, NULL, .in_turn = true};
 
 static void all_ways(const struct file *file) {
