@@ -56,7 +56,7 @@ constants! { ptrace as u64:
 }
 
 constants! { general as u32:
-    CAP_SYS_NICE CAP_SYS_RESOURCE S_IFDIR S_IFIFO S_IFMT S_IFREG
+    CAP_SYS_NICE CAP_SYS_RESOURCE S_IFBLK S_IFCHR S_IFDIR S_IFIFO S_IFMT S_IFREG
 }
 
 // Not in the headers that the constants above are made from.

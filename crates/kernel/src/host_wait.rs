@@ -82,6 +82,14 @@ impl<M: Machine> Kernel<M> {
         disturbed.then(|| self.host_wait(cpu, t, call, 0))
     }
 
+    /// A call of [`Next::Inline`] has done so much, `done`, when something that the program cannot see cut it short: the
+    /// rest is made as a call that waits.
+    #[must_use]
+    pub fn inline_goes_on(&self, cpu: CpuId, t: ThreadIdx, rest: Call, done: isize) -> Next {
+        self.end_inline(cpu, t);
+        self.host_wait(cpu, t, rest, done)
+    }
+
     /// The current thread of `cpu` is in a host call of [`Next::Inline`] on a carrier that loses the CPU:
     /// from now on it waits for that call. Its state is still on that carrier, which saves it and
     /// then says [`Kernel::host_returned`]. The caller has the CPU to itself and gives it

@@ -8,6 +8,7 @@ use crate::facts::CURRENT;
 use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
 use crate::machine::Arg::{In, Word};
 use crate::planted::Fault;
+use crate::short::File;
 use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
@@ -23,6 +24,7 @@ use sync::atomic::{AtomicBool, Ordering::*};
 
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
+const GRND_NONBLOCK: u64 = 1;
 /// Where poll(2) says that a pipe can be written to, so much fits.
 const PIPE_BUF: u64 = 4096;
 /// `sendmmsg(2)` sends at most so many messages (`UIO_MAXIOV`).
@@ -72,7 +74,7 @@ impl Enough {
 }
 
 /// The outcome of a first, non-blocking try.
-enum Tried {
+pub(crate) enum Tried {
     Done(isize),
     /// The call does not wait, but it may last.
     Inline,
@@ -81,6 +83,8 @@ enum Tried {
     WouldWait,
     /// This part is done already; the call is for the rest.
     Rest(isize, Call),
+    /// This part is done, and the host makes the call for the rest.
+    RestInHost(isize, Call),
     /// The host has no form that does not wait: the call is made when poll(2) says that it can, for writing or not.
     Look(bool),
     /// The call may concern a terminal. The signal is for threads that may not make it now; for others, the call waits
@@ -121,6 +125,7 @@ impl<M: Host> Linux<'_, M> {
             Tried::MustWait => Out::Host(*call, 0),
             Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
             Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
+            Tried::RestInHost(done, rest) => Out::Host(rest, done),
             Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => Out::Host(*call, 0),
             Tried::Look(_) => self.descriptor_wait(cpu, t, *call, 0),
             Tried::AtTerminal(signal, out) => self.stop_at_terminal(cpu, t, call, signal).unwrap_or(out),
@@ -149,6 +154,8 @@ impl<M: Host> Linux<'_, M> {
             }
             nr::READ => self.try_transfer(call, nr::PREADV2),
             nr::WRITE => self.try_transfer(call, nr::PWRITEV2),
+            nr::READV if self.file_of(a[0]) == File::OnDisk => Tried::Inline,
+            nr::READV if self.file_of(a[0]) == File::Endless => Tried::MustWait,
             nr::READV => self.try_as(
                 call,
                 Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] },
@@ -191,7 +198,10 @@ impl<M: Host> Linux<'_, M> {
             nr::IOCTL => Tried::Inline,
             nr::CLOSE | nr::SHUTDOWN => Tried::Inline,
             nr::OPEN | nr::OPENAT => self.try_open(call),
-            nr::GETRANDOM => self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | 1) }),
+            nr::GETRANDOM => match self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | GRND_NONBLOCK) }) {
+                Tried::Done(got @ 1..) => self.random_in_part(call, got),
+                tried => tried,
+            },
             _ => Tried::MustWait,
         }
     }
@@ -325,7 +335,8 @@ impl<M: Host> Linux<'_, M> {
         if len == 0 || len > i64::MAX as u64 {
             return Tried::Done(self.host(call));
         }
-        let done = if self.state().ready.is_plain(fd as u32) {
+        let plain = self.state().ready.is_plain(fd as u32);
+        let done = if plain {
             // Spares the host a vector.
             let nr = if vector == nr::PWRITEV2 { nr::SENDTO } else { nr::RECVFROM };
             self.host(&Call { nr, args: [fd, addr, len, MSG_DONTWAIT, 0, 0] })
@@ -336,6 +347,7 @@ impl<M: Host> Linux<'_, M> {
             r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
             r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => self.rest_of(call, r),
+            r if vector == nr::PREADV2 && r > 0 && !plain => self.read_in_part(call, r),
             r => Tried::Done(r),
         }
     }
@@ -485,7 +497,7 @@ impl<M: Host> Linux<'_, M> {
             },
             _ => match self.try_without_waiting(call) {
                 Tried::Done(result) => Attempt::Done(result),
-                Tried::Rest(done, _) => Attempt::Part(done),
+                Tried::Rest(done, _) | Tried::RestInHost(done, _) => Attempt::Part(done),
                 Tried::Look(out) if !facts::is_ready(&self.m, call.args[0], out) => Attempt::Wait,
                 Tried::Look(_) | Tried::Inline => {
                     // Another process may be faster, and then the call waits.

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `calls` | which function answers which call |
 //! | `kinds`, `host_call`, `finish` | which calls may wait; how they are tried in a form that does not; how they end |
+//! | `short` | reads that get less than they ask for, although there is more |
 //! | `masked`, `put_off` | calls with a signal mask of their own; calls that have no carrier to wait on |
 //! | `ready`, `vectors` | waiting for descriptors without a host thread; sends that a stream may take in parts |
 //! | `memory` | thread stacks and shared mappings |
@@ -51,6 +52,7 @@ mod proc;
 mod put_off;
 mod ready;
 mod shared_futex;
+mod short;
 mod signalfd;
 mod terminal;
 mod vectors;
@@ -77,6 +79,7 @@ pub struct State {
     proc: proc::ProcRoom,
     enough: host_call::Enough,
     owners: owners::Owners,
+    files: short::Files,
     ready: ready::Ready,
     registrations: membarrier::Registrations,
     /// Goes wrong on purpose.

@@ -96,6 +96,7 @@ impl<M: Host> Linux<'_, M> {
         const FLAGS: u64 = 8;
         let binds = match call.nr {
             nr::IO_URING_SETUP => {
+                self.state().files.let_others_close();
                 let flags = self.load_u32(call.args[1].wrapping_add(FLAGS)).unwrap_or(0);
                 flags & (SINGLE_ISSUER | DEFER_TASKRUN) != 0
             }

@@ -5,7 +5,7 @@ use crate::machine::ask;
 use crate::{Host, Linux, State, facts, host_times};
 use abi::args::RLIMIT_SIGPENDING;
 use abi::checkpoint::{ProcessRecord, VERSION};
-use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, nr};
+use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, clone_flags, nr};
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::NEVER_LEFT;
 use kernel::wait::Wait;
@@ -103,7 +103,10 @@ impl<M: Host> Linux<'_, M> {
     /// The machine is about to carry out this, which happens to the process as a whole.
     pub fn prepare(&self, what: &Process) {
         match what {
-            Process::Clone(_) => {
+            Process::Clone(args) => {
+                if args.flags & clone_flags::FILES != 0 {
+                    self.state().files.let_others_close();
+                }
                 self.state().ready.share();
                 self.back_files_for_child();
             }
@@ -114,6 +117,9 @@ impl<M: Host> Linux<'_, M> {
 
     /// A call of [`kernel::Next::Inline`] has returned, and this carrier still has the CPU ([`Kernel::inline_done`]).
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
+        if let Some(rest) = self.rest_of_disturbed(&call, result) {
+            return self.0.inline_goes_on(cpu, t, rest, result);
+        }
         self.0.inline_done(cpu, t, call, result).unwrap_or_else(|| {
             self.note_accepted(call.nr, result);
             self.note_closed(&call);

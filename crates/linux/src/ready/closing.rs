@@ -129,6 +129,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// Descriptors of this range will stand for other files, or for none.
     pub(crate) fn descriptors_close(&self, cpu: CpuId, first: u32, last: u32) {
+        self.state().files.forget(first, last);
         if self.state().ready.is_used() {
             self.state().ready.known(first, last).for_each(|(fd, descriptor)| {
                 if descriptor.waiting.is_any() {
@@ -150,6 +151,8 @@ impl<M: Host> Linux<'_, M> {
             nr::DUP2 | nr::DUP3 => (call.args[1], call.args[1]),
             _ => return,
         };
+        // What was learned of them while they were closed was learned of their former files.
+        self.state().files.forget(first as u32, last as u32);
         let ready = &self.state().ready;
         if ready.is_used() {
             let late = ready.known(first as u32, last as u32).filter(|(_, descriptor)| descriptor.is_registered());
@@ -206,6 +209,7 @@ impl<M: Host> Linux<'_, M> {
     fn release(&self, fd: u32) {
         if self.state().ready.release(fd) {
             self.state().ready.forget(&self.m, fd);
+            self.state().files.forget(fd, fd);
             self.host(&Call { nr: nr::CLOSE, args: [fd.into(), 0, 0, 0, 0, 0] });
         }
     }

@@ -1,0 +1,158 @@
+//! Reads that get less than they ask for, although there is more.
+//!
+//! A stream gives what there is, and that is the answer. A file on a disk gives less only at its end, but asked in a form
+//! that does not wait, it also stops where the page cache does. What has no end (`/dev/zero`, `/dev/urandom`,
+//! `getrandom(2)`) stops when a signal is pending (`read_iter_zero`, `get_random_bytes_user`), and a tick or a kick, which
+//! the program must not see, is one. So the rest is read before the program hears of it.
+
+use crate::host_call::Tried;
+use crate::machine::Arg::{Out as Filled, Word};
+use crate::machine::ask;
+use crate::{Host, Linux, facts};
+use abi::args::{S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
+use abi::{Errno, nr};
+use kernel::Call;
+use sync::Arena;
+use sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+
+/// One call moves at most so much (`MAX_RW_COUNT`).
+const MOVED_MAX: u64 = 0x7fff_f000;
+/// Files of descriptors from here on are looked at each time.
+const REMEMBERED: usize = 1 << 20;
+const CHUNK: usize = 4096;
+
+/// What a short read of a file means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum File {
+    /// It is the answer.
+    Stream = 1,
+    /// The file has ended, or its cache.
+    OnDisk = 2,
+    /// It was disturbed.
+    Endless = 3,
+    /// It is the answer. A terminal is to be asked first whether the process may read at all.
+    Device = 4,
+}
+
+impl File {
+    fn of(remembered: u8) -> Option<File> {
+        [File::Stream, File::OnDisk, File::Endless, File::Device].into_iter().find(|&file| file as u8 == remembered)
+    }
+}
+
+/// The files of descriptors that have been looked at, until they are closed.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    of: Arena<AtomicU8, CHUNK, { REMEMBERED / CHUNK }>,
+    /// Others close descriptors of this process: those who share its table, or an io_uring.
+    closed_by_others: AtomicBool,
+}
+
+impl Files {
+    /// These descriptors stand for other files from now on, or for none.
+    pub(crate) fn forget(&self, first: u32, last: u32) {
+        if first == last {
+            self.of.get(first as usize).into_iter().for_each(|file| file.store(0, Relaxed));
+        } else if self.of.is_made() {
+            let range = first as usize..=last as usize;
+            let within = self.of.numbers().filter(|fd| range.contains(fd));
+            within.filter_map(|fd| self.of.get(fd)).for_each(|file| file.store(0, Relaxed));
+        }
+    }
+
+    /// From now on others may close descriptors, so nothing is remembered.
+    pub(crate) fn let_others_close(&self) {
+        self.closed_by_others.store(true, Relaxed);
+    }
+
+    pub(crate) fn are_closed_by_others(&self) -> bool {
+        self.closed_by_others.load(Relaxed)
+    }
+
+    fn find(&self, m: &impl Host, fd: u32) -> File {
+        if self.are_closed_by_others() {
+            return look(m, fd).unwrap_or(File::Stream);
+        }
+        let known = self.of.get(fd as usize).and_then(|place| File::of(place.load(Relaxed)));
+        known.unwrap_or_else(|| {
+            let Some(file) = look(m, fd) else { return File::Stream };
+            if let Ok(place) = self.of.get_or_make(fd as usize, |_| AtomicU8::new(0)) {
+                place.store(file as u8, Relaxed);
+            }
+            file
+        })
+    }
+}
+
+/// What the host says of it; `None` if it says nothing.
+fn look(m: &impl Host, fd: u32) -> Option<File> {
+    /// The major number of `/dev/zero` and its kin (`MEM_MAJOR`).
+    const MEMORY: u64 = 1;
+    // `struct stat` has 144 bytes; st_mode is the word at byte 24, st_rdev the two at byte 40.
+    let mut stat = [[0; 4]; 36];
+    let answer = ask(m, nr::FSTAT, &mut [Word(fd.into()), Filled(stat.as_flattened_mut())]);
+    let major = u64::from(u32::from_le_bytes(stat[10])) >> 8 & 0xfff;
+    (answer == 0).then(|| match u32::from_le_bytes(stat[6]) & S_IFMT {
+        S_IFREG | S_IFBLK => File::OnDisk,
+        S_IFCHR if major == MEMORY => File::Endless,
+        S_IFCHR => File::Device,
+        _ => File::Stream,
+    })
+}
+
+impl<M: Host> Linux<'_, M> {
+    /// What a short read of this descriptor means.
+    pub(crate) fn file_of(&self, fd: u64) -> File {
+        self.state().files.find(&self.m, fd as u32)
+    }
+
+    /// A `read(2)` in a form that does not wait has got so much.
+    pub(crate) fn read_in_part(&self, call: &Call, got: isize) -> Tried {
+        let [fd, at, len, ..] = call.args;
+        if got as u64 >= len.min(MOVED_MAX) {
+            return Tried::Done(got);
+        }
+        let file = self.file_of(fd);
+        if matches!(file, File::Stream | File::Device) {
+            return Tried::Done(got);
+        }
+        let left = len.min(MOVED_MAX) - got as u64;
+        let more = match file {
+            File::OnDisk => facts::transfer_at_once(&self.m, nr::PREADV2, fd, at + got as u64, left),
+            _ => Errno::EAGAIN.to_ret(),
+        };
+        match more {
+            more if more > 0 && (more as u64) < left => Tried::RestInHost(got + more, rest_of_read(call, got + more)),
+            more if more >= 0 => Tried::Done(got + more),
+            again if again == Errno::EAGAIN.to_ret() => Tried::RestInHost(got, rest_of_read(call, got)),
+            // The next read says what is wrong.
+            _ => Tried::Done(got),
+        }
+    }
+
+    /// `getrandom(2)` has got so much.
+    pub(crate) fn random_in_part(&self, call: &Call, got: isize) -> Tried {
+        if got as u64 >= call.args[1].min(MOVED_MAX) {
+            return Tried::Done(got);
+        }
+        let [at, len, flags, ..] = call.args;
+        let args = [at + got as u64, len - got as u64, flags, 0, 0, 0];
+        Tried::RestInHost(got, Call { nr: call.nr, args })
+    }
+
+    /// The rest of a read that the carrier has made with tick and kick open, if one of them has cut it short.
+    pub(crate) fn rest_of_disturbed(&self, call: &Call, got: isize) -> Option<Call> {
+        let reads = matches!(call.nr, nr::READ | nr::PREAD64);
+        let short = reads && got > 0 && (got as u64) < call.args[2].min(MOVED_MAX);
+        (short && self.file_of(call.args[0]) == File::Endless).then(|| rest_of_read(call, got))
+    }
+}
+
+/// The call for what is left; the part has been moved. It moves no more than one call would have.
+fn rest_of_read(call: &Call, got: isize) -> Call {
+    let [fd, at, len, offset, ..] = call.args;
+    let (at, len) = (at + got as u64, len.min(MOVED_MAX) - got as u64);
+    let offset = if call.nr == nr::PREAD64 { offset + got as u64 } else { offset };
+    Call { nr: call.nr, args: [fd, at, len, offset, 0, 0] }
+}
