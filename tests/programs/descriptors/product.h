@@ -49,7 +49,6 @@ struct file {
   void (*clean_up)(void);
   bool coalesces;        /* what comes twice may be found once */
   bool in_turn;          /* there is room for one, and then for one more */
-  bool late;             /* the host passes on some of it later, which makes room and wakes nobody (`flush_to_ldisc`) */
   bool makes_room;       /* by itself: a wait may end before anything is done */
   bool own;              /* each process finds its own there */
   bool shuts_down;       /* shutdown(2) */
@@ -171,11 +170,11 @@ static bool is_ready(void) {
 static void satisfy_all(const struct file *file, const struct form *form, int count) {
   int first = over(count);
   if (form->of == ASKS) {
-    if (asked == POLLIN || file->late) file->satisfy();
+    if (asked == POLLIN) file->satisfy();
     while (!is_ready()) file->satisfy();
   } else if (asked == POLLOUT) {
     for (int i = first; i < count; i = over(count)) {
-      if (file->in_turn || file->late || !is_ready()) file->satisfy();
+      if (file->in_turn || !is_ready()) file->satisfy();
       if (file->in_turn) wait_until(over(count) > i);
       else sched_yield();
     }

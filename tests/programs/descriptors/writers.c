@@ -11,13 +11,15 @@ static void fill_by(int of, size_t size) {
   while (write(of, data, size) > 0) {}
   set_nonblocking(of, false);
 }
-/* The host passes on some of it later, which makes room once more: until none comes for a while. */
+/* The host passes some of it on later, which makes room once more, until the reader's buffer is full (N_TTY_BUF_SIZE). */
 static void fill_slowly(int of) {
   struct pollfd room = {.fd = of, .events = POLLOUT};
+  int passed_on;
   do {
     fill_by(of, 4096);
     fill_by(of, 1);
-  } while (poll(&room, 1, 10) == 1);
+    need(ioctl(peer, FIONREAD, &passed_on) == 0);
+  } while (poll(&room, 1, 1) == 1 || passed_on < 4095);
 }
 static void drain_peer(void) {
   set_nonblocking(peer, true);
@@ -186,8 +188,8 @@ static const struct file
     the_datagrams = {"unix datagrams", OF_SOCKET, make_datagrams, drain_peer, NULL, .has_limit = true},
     the_tcp = {"tcp", OF_SOCKET, make_tcp, drain_peer, NULL, .has_limit = true, .makes_room = true},
     the_counter = {"counter", BYTES, make_counter, take_all, NULL, .coalesces = true},
-    the_pty = {"pty", BYTES, make_pty, drain_peer, NULL, .late = true},
-    the_terminal = {"terminal", BYTES, make_terminal, drain_peer, NULL, .late = true},
+    the_pty = {"pty", BYTES, make_pty, drain_peer, NULL, .shuts_down = false},
+    the_terminal = {"terminal", BYTES, make_terminal, drain_peer, NULL, .shuts_down = false},
     the_queue = {"queue", QUEUES | ASKS, make_queue, take_message, NULL, .in_turn = true};
 
 static void all_ways(const struct file *file) {
