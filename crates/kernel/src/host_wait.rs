@@ -84,7 +84,6 @@ impl<M: Machine> Kernel<M> {
 
     /// A call of [`Next::Inline`] has done so much, `done`, when something that the program cannot see cut it short: the
     /// rest is made as a call that waits.
-    #[must_use]
     pub fn inline_goes_on(&self, cpu: CpuId, t: ThreadIdx, rest: Call, done: isize) -> Next {
         self.end_inline(cpu, t);
         self.host_wait(cpu, t, rest, done)
