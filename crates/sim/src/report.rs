@@ -4,6 +4,45 @@ use crate::trace::Record;
 use crate::world::{Outcome, Violation};
 use serde::Serialize;
 
+/// Every value that a report may have, with its unit: the columns of tables of results, which must not depend on what
+/// happened to be run.
+pub const QUANTITIES: [(&str, &str); 34] = [
+    ("threads", ""),
+    ("switches", ""),
+    ("preemptions", ""),
+    ("migrations", ""),
+    ("wake-ups", ""),
+    ("ticks", ""),
+    ("kicks", ""),
+    ("wake-up mean", "µs"),
+    ("wake-up p50", "µs"),
+    ("wake-up p99", "µs"),
+    ("wake-up max", "µs"),
+    ("response mean", "µs"),
+    ("response p50", "µs"),
+    ("response p99", "µs"),
+    ("response max", "µs"),
+    ("highest thread's start mean", "µs"),
+    ("highest thread's start p50", "µs"),
+    ("highest thread's start p99", "µs"),
+    ("highest thread's start max", "µs"),
+    ("top threads' start mean", "µs"),
+    ("top threads' start p50", "µs"),
+    ("top threads' start p99", "µs"),
+    ("top threads' start max", "µs"),
+    ("rounds failed", ""),
+    ("first failed round", ""),
+    ("jobs", ""),
+    ("deadlines missed", ""),
+    ("worst response, in periods", ""),
+    ("loops", ""),
+    ("periods missed", ""),
+    ("messages", ""),
+    ("time a message", "µs"),
+    ("waiting for locks, a wake-up", "µs"),
+    ("work of low priority", "ms"),
+];
+
 /// The result of one run of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -113,6 +152,11 @@ impl Samples {
         self.0.push(n);
     }
 
+    /// Adds all of another's.
+    pub fn add_all(&mut self, other: &Samples) {
+        self.0.extend_from_slice(&other.0);
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -153,6 +197,21 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::{Options, Policy, scenarios};
+
+    #[test]
+    fn every_scenario_reports_known_quantities_only() {
+        for scenario in scenarios() {
+            for policy in [Policy::Entresol, Policy::Passive] {
+                if scenario.historic || policy == Policy::Entresol {
+                    let report = (scenario.run)(1, 2, &Options { rounds: Some(5), policy, ..Options::default() });
+                    let is_unknown = |v: &&Value| !QUANTITIES.contains(&(v.name.as_str(), v.unit));
+                    let unknown: Vec<&Value> = report.values.iter().filter(is_unknown).collect();
+                    assert!(unknown.is_empty(), "{}: {unknown:?}", scenario.name);
+                }
+            }
+        }
+    }
 
     #[test]
     fn percentiles_are_samples() {

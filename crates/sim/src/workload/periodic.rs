@@ -99,6 +99,9 @@ fn tell(seen: &[Seen], tasks: &[Task], report: &mut Report) {
     report.value("jobs", jobs as f64, "");
     report.value("deadlines missed", missed as f64, "");
     let stretch = seen.iter().zip(tasks).map(|(s, t)| s.response.most() as f64 / t.period as f64);
+    let mut response = Samples::default();
+    seen.iter().for_each(|s| response.add_all(&s.response));
+    response.report("response", report);
     report.value("worst response, in periods", stretch.fold(0.0, f64::max), "");
     let row = |(s, t): (&Seen, &Task)| {
         let us = |n: u64| format!("{:.1}", n as f64 / 1e3);

@@ -204,6 +204,9 @@ fn tell(seen: &[(String, Attr, Rc<RefCell<Seen>>)], report: &mut Report) {
     };
     report.value("loops", seen.iter().map(|s| s.2.borrow().loops as f64).sum(), "");
     report.value("periods missed", seen.iter().map(|s| s.2.borrow().missed as f64).sum(), "");
+    let mut wakeup = Samples::default();
+    seen.iter().for_each(|s| wakeup.add_all(&s.2.borrow().wakeup));
+    wakeup.report("wake-up", report);
     report.tables.push(Table {
         title: "Threads; µs from when a sleep or timer was over until the thread ran".to_string(),
         columns: ["thread", "policy", "loops", "wake-up p50", "p99", "max", "missed", "last loop ends, ms"]
