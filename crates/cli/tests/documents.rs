@@ -18,6 +18,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/CHECKPOINT.md",
     "docs/PERFORMANCE.md",
     "docs/STRESS.md",
+    "docs/SWEEPS.md",
 ];
 /// How a name begins that is a path from the root of the workspace.
 const ROOTS: &[&str] = &["crates/", "tests/", "docs/", "packaging/", ".ci/"];

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
+pub use super::fleet::shard::Shard;
+
 /// `entresol sim`.
 #[derive(Debug, Args)]
 #[command(
@@ -16,6 +18,7 @@ use clap::{Args, Subcommand};
         entresol sim run periodic --cpus 4 --html page.html   with a timeline to look at\n  \
         entresol sim run app.json --cpus 2                    a workload of rt-app\n  \
         entresol sim sweep --seeds 0..1000                    a thousand random programs, all invariants on\n  \
+        entresol sim sweep experiment.toml --shard 0/16       a sixteenth of an experiment, as rows\n  \
         entresol sim replay entresol-swarm-17.json            a failure of a sweep again"
 )]
 pub struct SimArguments {
@@ -31,8 +34,14 @@ pub enum SimTask {
     List,
     /// Run one scenario, or an rt-app file, once
     Run(RunArguments),
-    /// Run a scenario with many seeds, all invariants on
+    /// Count the runs of an experiment and estimate how long they take
+    Plan(PlanArguments),
+    /// Run a scenario with many seeds, all invariants on; or an experiment
     Sweep(SweepArguments),
+    /// Count the shards of an experiment that are done, failed and missing
+    Status(StatusArguments),
+    /// Put the rows of all shards into one Parquet file
+    Rows(RowsArguments),
     /// Run again what a sweep found
     Replay(ReplayArguments),
     /// Measure this machine and print the cost file with its values
@@ -107,23 +116,106 @@ pub struct RunArguments {
         entresol sim sweep --seeds 0..300\n  \
         entresol sim sweep --seeds 0..10000 --length 13 --jobs 2     20,000 events each\n  \
         entresol sim sweep rt-migrate --seeds 0..20 --cpus 16\n  \
-        entresol sim sweep --seeds 0..150 --plant lose-kick          what the checks make of a bug")]
+        entresol sim sweep --seeds 0..150 --plant lose-kick          what the checks make of a bug\n\n\
+        An experiment is a file that says which runs there are. Its results are rows in Parquet files, a file for each \
+        shard; a shard that died is run again with the same command.\n\n  \
+        entresol sim sweep experiment.toml\n  \
+        entresol sim sweep experiment.toml --shard 3/16 --out results")]
 pub struct SweepArguments {
-    /// A name of `sim list`, or an rt-app file
+    /// A name of `sim list`, an rt-app file (*.json), or an experiment (*.toml)
     #[arg(default_value = "swarm")]
     pub scenario: String,
-    /// The seeds: from A up to and without B
+    /// The seeds: from A up to and without B; an experiment says them itself
     #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
-    pub seeds: std::ops::Range<u64>,
+    pub seeds: Option<std::ops::Range<u64>>,
     /// How many at the same time [default: as many as the host has CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
     /// The workload and its machine
     #[command(flatten)]
     pub choice: Choice,
-    /// The folder for the files of failures
-    #[arg(long, value_name = "FOLDER", default_value = ".")]
-    pub failures: PathBuf,
+    /// The folder for the files of failures [default: .]
+    #[arg(long, value_name = "FOLDER")]
+    pub failures: Option<PathBuf>,
+    /// Of an experiment: run part I of N, counted from 0 [default: what a job's environment says, else all]
+    #[arg(long, value_name = "I/N", help_heading = "Experiments")]
+    pub shard: Option<Shard>,
+    /// Of an experiment: how many parts there are; which one is run is SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX
+    #[arg(long, value_name = "N", conflicts_with = "shard", help_heading = "Experiments")]
+    pub shards: Option<u64>,
+    /// Of an experiment: the folder for the results [default: NAME.results for NAME.toml]
+    #[arg(long, value_name = "FOLDER", help_heading = "Experiments")]
+    pub out: Option<PathBuf>,
+    /// Of an experiment: end at the first failure, also of another part
+    #[arg(long, help_heading = "Experiments")]
+    pub fail_fast: bool,
+}
+
+impl SweepArguments {
+    /// Whether a file says what is run.
+    pub fn is_experiment(&self) -> bool {
+        self.scenario.ends_with(".toml")
+    }
+
+    /// Refuses options that mean something for an experiment only.
+    pub(super) fn refuse_those_of_experiments(&self) -> anyhow::Result<()> {
+        let said = [
+            ("--shard", self.shard.is_some()),
+            ("--shards", self.shards.is_some()),
+            ("--out", self.out.is_some()),
+            ("--fail-fast", self.fail_fast),
+        ];
+        match said.iter().find(|(_, said)| *said) {
+            Some((option, _)) => anyhow::bail!("{option} is for an experiment (*.toml), not for '{}'", self.scenario),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses options that an experiment says itself.
+    pub(super) fn refuse_those_of_scenarios(&self) -> anyhow::Result<()> {
+        let said = [("--seeds", self.seeds.is_some()), ("--failures", self.failures.is_some())];
+        let said = said.iter().find(|(_, said)| *said).map(|(option, _)| (*option).to_owned());
+        match said.or_else(|| self.choice.words().first().cloned()) {
+            Some(option) => anyhow::bail!("{option} contradicts {}: the file says it", self.scenario),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `entresol sim plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  entresol sim plan experiment.toml --shards 64")]
+pub struct PlanArguments {
+    /// The experiment
+    pub file: PathBuf,
+    /// Run the first seed of so many configurations to see how long they take; 0: only count
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub sample: u32,
+    /// Also say how long each of so many shards takes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub shards: Option<u64>,
+}
+
+/// `entresol sim status`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 if all shards are done and no run failed; 1 if something failed; 2 if shards are \
+    missing.\n\nExample:\n  entresol sim status experiment.results"
+)]
+pub struct StatusArguments {
+    /// The folder of results
+    pub folder: PathBuf,
+}
+
+/// `entresol sim rows`.
+#[derive(Debug, Args)]
+#[command(after_help = "The file is the same, byte for byte, as the one that a sweep with one shard leaves.\n\n\
+    Example:\n  entresol sim rows experiment.results all.parquet")]
+pub struct RowsArguments {
+    /// The folder of results
+    pub folder: PathBuf,
+    /// The file to write
+    pub file: PathBuf,
 }
 
 /// `entresol sim replay`.
@@ -156,7 +248,7 @@ pub struct CalibrateArguments {
 }
 
 /// `A..B`, neither empty nor backwards.
-fn parse_seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+pub(super) fn parse_seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or("expected two numbers with .. between, like 0..300")?;
     let number = |s: &str| s.trim().parse::<u64>().map_err(|why| format!("'{s}' is not a seed: {why}"));
     let (from, to) = (number(from)?, number(to)?);

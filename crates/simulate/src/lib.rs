@@ -1,15 +1,20 @@
 //! `entresol sim`: the same kernel on simulated CPUs, in virtual time.
 //!
 //! `plan` turns the options into one consistent plan, or says why there is none, before anything runs. `once` runs it
-//! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. The simulated machine is in
-//! crate `sim`; this crate is its command line.
+//! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. Many plans at once are an
+//! `experiment`, which `estimate` counts and `fleet` runs in parts. The simulated machine is in crate `sim`; this crate is
+//! its command line.
 //!
 //! **May touch:** the files it is told to read or write; `calibrate` also the host's clock and threads of its own.
 //!
 //! **Start reading at** [`args`], then `plan`.
 
 pub mod args;
+mod blame;
 mod calibrate;
+mod estimate;
+mod experiment;
+mod fleet;
 mod measure;
 mod once;
 mod plan;
@@ -32,7 +37,11 @@ pub fn simulate(request: &SimArguments) -> i32 {
     let done = match &request.task {
         SimTask::List => show::list(),
         SimTask::Run(request) => once::run(request),
+        SimTask::Plan(request) => estimate::plan(request),
+        SimTask::Sweep(request) if request.is_experiment() => fleet::sweep(request),
         SimTask::Sweep(request) => sweep::sweep(request),
+        SimTask::Status(request) => fleet::status::status(request),
+        SimTask::Rows(request) => fleet::status::rows(request),
         SimTask::Replay(request) => replay::replay(request),
         SimTask::Calibrate(request) => calibrate::calibrate(request),
     };

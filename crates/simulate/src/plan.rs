@@ -40,7 +40,11 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan for these options.
     pub fn new(scenario: &str, choice: &Choice) -> anyhow::Result<Plan> {
-        let what = What::find(scenario)?;
+        Plan::of(What::find(scenario)?, choice)
+    }
+
+    /// The plan for this workload with these options.
+    pub fn of(what: What, choice: &Choice) -> anyhow::Result<Plan> {
         what.refuse(choice)?;
         let cost = cost(choice)?;
         let plant = choice.plant.as_deref().map(plant).transpose()?;
@@ -69,6 +73,14 @@ impl Plan {
         match &self.what {
             What::Named(scenario) => scenario.name,
             What::File { name, .. } => name,
+        }
+    }
+
+    /// Whether the machine is chosen, and not drawn from the seed.
+    pub fn has_machine(&self) -> bool {
+        match &self.what {
+            What::Named(scenario) => scenario.machine,
+            What::File { .. } => true,
         }
     }
 
@@ -132,6 +144,22 @@ impl What {
 }
 
 impl Choice {
+    /// Its options as words of a command line, in one order.
+    pub(super) fn words(&self) -> Vec<String> {
+        let numbers = [
+            ("--cpus", self.cpus),
+            ("--threads", self.threads),
+            ("--rounds", self.rounds),
+            ("--length", self.length),
+            ("--scale", self.scale),
+        ];
+        let names = [("--costs", &self.costs), ("--policy", &self.policy), ("--plant", &self.plant)];
+        let numbers = numbers.into_iter().filter_map(|(option, n)| Some(format!("{option} {}", n?)));
+        numbers
+            .chain(names.into_iter().filter_map(|(option, name)| Some(format!("{option} {}", name.as_ref()?))))
+            .collect()
+    }
+
     fn is_historic(&self) -> bool {
         self.policy.as_deref().is_some_and(|name| name != Policy::Entresol.name())
     }
@@ -141,7 +169,9 @@ impl Choice {
 pub(super) fn policy(name: Option<&str>) -> anyhow::Result<Policy> {
     let Some(name) = name else { return Ok(Policy::Entresol) };
     let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);
-    policy.with_context(|| format!("there is no policy '{name}'"))
+    policy.with_context(|| {
+        format!("there is no policy '{name}': expected one of {}", Policy::ALL.map(Policy::name).join(", "))
+    })
 }
 
 /// The machine's costs.

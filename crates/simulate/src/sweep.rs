@@ -1,6 +1,7 @@
 //! `entresol sim sweep`: many seeds, all invariants on.
 
-use std::cell::Cell;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,16 +9,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::STATUS_BROKEN;
 use super::args::SweepArguments;
 use super::plan::Plan;
 use super::replay::Replay;
+use super::{STATUS_BROKEN, blame};
 use tool::style;
 
 /// The first failures leave files and are reported; beyond this number they are only counted.
-const TOLD_MOST: usize = 10;
+pub(super) const TOLD_MOST: usize = 10;
 /// One seed in this many is run twice.
-const TWICE_EVERY: u64 = 100;
+pub(super) const TWICE_EVERY: u64 = 100;
 
 /// The workers' findings.
 #[derive(Default)]
@@ -30,31 +31,28 @@ struct Found {
     failures: Vec<(u64, Replay)>,
 }
 
-thread_local! {
-    /// The seed that this worker runs.
-    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
 /// Runs all seeds; answers the exit status.
 pub(super) fn sweep(request: &SweepArguments) -> anyhow::Result<i32> {
+    request.refuse_those_of_experiments()?;
+    let seeds = request.seeds.clone().context("--seeds is missing: expected --seeds A..B, like 0..300")?;
     let plan = Plan::new(&request.scenario, &request.choice)?;
-    ensure!(request.failures.is_dir(), "--failures {}: expected a folder that exists", request.failures.display());
+    let failures = request.failures.as_deref().unwrap_or(Path::new("."));
+    ensure!(failures.is_dir(), "--failures {}: expected a folder that exists", failures.display());
     let jobs = request.jobs.map_or_else(tool::machine::host_cpus, |n| n as usize).max(1);
-    say_the_seed_of_a_panic(plan.name().to_owned());
     let started = Instant::now();
-    let bar = progress_bar(request.seeds.end - request.seeds.start);
+    let bar = progress_bar(seeds.end - seeds.start);
     let found = Mutex::new(Found::default());
-    let next = AtomicU64::new(request.seeds.start);
+    let next = AtomicU64::new(seeds.start);
     std::thread::scope(|scope| {
         for _ in 0..jobs {
-            scope.spawn(|| work(&plan, &next, request.seeds.end, &found, &bar));
+            scope.spawn(|| work(&plan, &next, seeds.end, &found, &bar));
         }
     });
     bar.finish_and_clear();
     let mut found = found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     found.failures.sort_by_key(|failure| failure.0);
-    tell(&found, request)?;
-    summarise(&found, &plan, request, jobs, started.elapsed());
+    tell(&found, failures)?;
+    summarise(&found, &plan, &seeds, jobs, started.elapsed());
     Ok(if found.failed == 0 { 0 } else { STATUS_BROKEN })
 }
 
@@ -65,13 +63,12 @@ fn work(plan: &Plan, next: &AtomicU64, end: u64, found: &Mutex<Found>, bar: &Pro
         if seed >= end {
             return;
         }
-        SEED.set(Some(seed));
-        let mut report = plan.run(seed, false);
+        let command = format!("entresol sim run {} --seed {seed}", plan.name());
+        let mut report = blame::during(seed, command, || plan.run(seed, false));
         let twice = report.failure.is_none() && seed.is_multiple_of(TWICE_EVERY);
         if twice && plan.run(seed, false).hash != report.hash {
             report.fail("the second run of this seed gave another trace".to_owned());
         }
-        SEED.set(None);
         let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         found.events += report.events;
         found.virtual_ns += report.time_ns;
@@ -87,21 +84,10 @@ fn work(plan: &Plan, next: &AtomicU64, end: u64, found: &Mutex<Found>, bar: &Pro
     }
 }
 
-/// Makes a panic of the kernel, which ends the sweep, name its seed.
-fn say_the_seed_of_a_panic(scenario: String) {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if let Some(seed) = SEED.get() {
-            style::complain(&format!("panic in seed {seed}: entresol sim run {scenario} --seed {seed}"));
-        }
-        before(info);
-    }));
-}
-
 /// One file and one line for each failure.
-fn tell(found: &Found, request: &SweepArguments) -> anyhow::Result<()> {
+fn tell(found: &Found, folder: &Path) -> anyhow::Result<()> {
     for (seed, replay) in &found.failures {
-        let file = request.failures.join(format!("entresol-{}-{seed}.json", replay.short_name()));
+        let file = folder.join(format!("entresol-{}-{seed}.json", replay.short_name()));
         super::write(&file, serde_json::to_string_pretty(replay).context("a replay is plain data")? + "\n")?;
         style::complain(&format!("seed {seed}: {}", replay.failure.as_deref().unwrap_or_default()));
         eprintln!("  entresol sim replay {}", file.display());
@@ -113,15 +99,15 @@ fn tell(found: &Found, request: &SweepArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn summarise(found: &Found, plan: &Plan, request: &SweepArguments, jobs: usize, took: Duration) {
-    let seeds = request.seeds.end - request.seeds.start;
+fn summarise(found: &Found, plan: &Plan, seeds: &Range<u64>, jobs: usize, took: Duration) {
+    let count = seeds.end - seeds.start;
     let rate = found.events as f64 / took.as_secs_f64().max(1e-9);
     println!(
-        "{}, seeds {}..{}: {} of {seeds} failed; {} run twice with equal traces; {} events, {:.3} s of virtual time, in \
+        "{}, seeds {}..{}: {} of {count} failed; {} run twice with equal traces; {} events, {:.3} s of virtual time, in \
          {:.1} s on {jobs} threads ({rate:.0} events a second)",
         plan.name(),
-        request.seeds.start,
-        request.seeds.end,
+        seeds.start,
+        seeds.end,
         found.failed,
         found.repeated,
         found.events,
@@ -130,8 +116,8 @@ fn summarise(found: &Found, plan: &Plan, request: &SweepArguments, jobs: usize, 
     );
 }
 
-fn progress_bar(length: u64) -> ProgressBar {
-    let form = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left {msg}");
+pub(super) fn progress_bar(length: u64) -> ProgressBar {
+    let form = ProgressStyle::with_template("{bar:30} {pos}/{len}, {per_sec}, {eta} left {msg}");
     let bar = ProgressBar::new(length).with_style(form.expect("the template is right"));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
