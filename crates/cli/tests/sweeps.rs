@@ -176,3 +176,56 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         assert!(answer.stdout.is_empty() && error.contains(word), "{arguments:?}: {error}");
     }
 }
+
+#[test]
+fn a_job_is_written_for_both_engines() {
+    let folder = experiment();
+    let at = folder.path();
+    let said = ends(at, 0, &["submit", "small.toml", "--slurm", "--shards", "4", "--jobs", "2", "--fail-fast"]);
+    assert!(said.contains("to submit it: sbatch small.sbatch"), "{said}");
+    let job = fs::read_to_string(at.join("small.sbatch")).unwrap();
+    assert!(job.contains("#SBATCH --array=0-3\n") && job.contains("--shards 4 --jobs 2 --fail-fast\n"), "{job}");
+    // The script is what a task runs.
+    let mut task = Command::new("sh");
+    let task = task
+        .arg(at.join("small.sbatch"))
+        .current_dir("/")
+        .env("SLURM_ARRAY_TASK_ID", "3")
+        .env_remove("JOB_COMPLETION_INDEX");
+    assert_eq!(task.output().unwrap().status.code(), Some(0));
+    assert!(at.join("small.results/shard-3-of-4.parquet").exists());
+
+    ends(at, 0, &["submit", "small.toml", "--kubernetes", "--shards", "4", "--image", "r/entresol:1"]);
+    let job = fs::read_to_string(at.join("small.yaml")).unwrap();
+    for line in ["completionMode: Indexed", "completions: 4", "image: \"r/entresol:1\"", "\"--shards\", \"4\""] {
+        assert!(job.contains(line), "{line}: {job}");
+    }
+    for (arguments, word) in [
+        (&["--shards", "4"][..], "--slurm|--kubernetes"),
+        (&["--slurm", "--shards", "0"], "expected 1 to"),
+        (&["--slurm", "--shards", "37"], "has 36 runs only"),
+        (&["--kubernetes", "--shards", "4"], "needs --image"),
+    ] {
+        let answer = sim_in(at, &[&["submit", "small.toml"], arguments].concat(), &[]);
+        let error = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert!(answer.status.code() == Some(2) && error.contains(word), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_report_compares_policies_and_tells_the_worst_seeds() {
+    let folder = experiment();
+    let at = folder.path();
+    ends(at, 0, &["sweep", "small.toml", "--shard", "0/2", "--out", "r"]);
+    assert!(ends(at, 0, &["report", "r"]).contains("18 runs, 0 failed, 1 shards missing"));
+    ends(at, 0, &["sweep", "small.toml", "--shard", "1/2", "--out", "r"]);
+    assert!(ends(at, 0, &["report", "r", "--html", "page.html"]).contains("36 runs, 0 failed, 0 shards missing"));
+    let page = fs::read_to_string(at.join("page.html")).unwrap();
+    for part in ["<h2>rt-migrate, 2 cpus, 3 rounds, costs smp2007</h2>", "2007-passive", "Welch", "<svg"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(
+        page.contains("entresol sim run rt-migrate --cpus 2 --rounds 3 --costs smp2007 --policy 2007-passive --seed ")
+    );
+    assert!(!page.contains("http://") && !page.contains("https://"), "it loads nothing");
+}

@@ -38,6 +38,10 @@ pub enum SimTask {
     Plan(PlanArguments),
     /// Run a scenario with many seeds, all invariants on; or an experiment
     Sweep(SweepArguments),
+    /// Write the job that runs an experiment on a fleet
+    Submit(SubmitArguments),
+    /// Make a page about the results of experiments
+    Report(ReportArguments),
     /// Count the shards of an experiment that are done, failed and missing
     Status(StatusArguments),
     /// Put the rows of all shards into one Parquet file
@@ -194,6 +198,66 @@ pub struct PlanArguments {
     /// Also say how long each of so many shards takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub shards: Option<u64>,
+}
+
+/// `entresol sim submit`.
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("engine").required(true),
+    after_help = "The job names the number of shards, so single tasks can be run again: sbatch --array=3 NAME.sbatch\n\n\
+        Examples:\n  \
+        entresol sim submit experiment.toml --slurm --shards 64 --now\n  \
+        entresol sim submit experiment.toml --kubernetes --shards 64 --image registry/entresol:1"
+)]
+pub struct SubmitArguments {
+    /// The experiment
+    pub file: PathBuf,
+    /// Write a script for sbatch
+    #[arg(long, group = "engine")]
+    pub slurm: bool,
+    /// Write an indexed Job
+    #[arg(long, group = "engine")]
+    pub kubernetes: bool,
+    /// How many parts
+    #[arg(long, value_name = "N")]
+    pub shards: u64,
+    /// How many runs at the same time in each part, each on a CPU
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: u32,
+    /// The folder for the results, which all machines see [default: NAME.results for NAME.toml]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// End all parts at the first failure
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Submit it, too, by sbatch or kubectl
+    #[arg(long)]
+    pub now: bool,
+    /// The file of the job [default: the experiment's name with .sbatch or .yaml]
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
+    /// The container image, which has this command
+    #[arg(long, value_name = "IMAGE", conflicts_with = "slurm")]
+    pub image: Option<String>,
+    /// The claim of the volume that has the experiment's folder, under the same path [default: entresol]
+    #[arg(long, value_name = "NAME", conflicts_with = "slurm")]
+    pub claim: Option<String>,
+    /// How many parts at the same time [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "slurm")]
+    pub parallel: Option<u64>,
+}
+
+/// `entresol sim report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Folders of several builds are compared with each other.\n\n\
+    Examples:\n  entresol sim report experiment.results\n  entresol sim report before.results after.results --html both.html")]
+pub struct ReportArguments {
+    /// Folders of results
+    #[arg(required = true)]
+    pub folders: Vec<PathBuf>,
+    /// The page
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub html: PathBuf,
 }
 
 /// `entresol sim status`.

@@ -2,7 +2,7 @@
 //!
 //! `plan` turns the options into one consistent plan, or says why there is none, before anything runs. `once` runs it
 //! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. Many plans at once are an
-//! `experiment`, which `estimate` counts and `fleet` runs in parts. The simulated machine is in crate `sim`; this crate is
+//! `experiment`, which `estimate` counts, `fleet` runs in parts and `report` sums up. The simulated machine is in crate `sim`; this crate is
 //! its command line.
 //!
 //! **May touch:** the files it is told to read or write; `calibrate` also the host's clock and threads of its own.
@@ -19,6 +19,7 @@ mod measure;
 mod once;
 mod plan;
 mod replay;
+mod report;
 mod show;
 mod sweep;
 
@@ -40,6 +41,8 @@ pub fn simulate(request: &SimArguments) -> i32 {
         SimTask::Plan(request) => estimate::plan(request),
         SimTask::Sweep(request) if request.is_experiment() => fleet::sweep(request),
         SimTask::Sweep(request) => sweep::sweep(request),
+        SimTask::Submit(request) => fleet::submit::submit(request),
+        SimTask::Report(request) => report::report(request),
         SimTask::Status(request) => fleet::status::status(request),
         SimTask::Rows(request) => fleet::status::rows(request),
         SimTask::Replay(request) => replay::replay(request),

@@ -2,7 +2,8 @@
 //!
 //! Every process works alone: it reads the experiment, runs its shard and leaves one file in the folder of results, which
 //! is all that the machines of a fleet share. `shard` says which runs those are, `row` what is kept of each, `table` how
-//! that lies on disk, `folder` what the folder's files mean; `status` counts them and puts their rows together.
+//! that lies on disk, `folder` what the folder's files mean; `status` counts them and puts their rows together,
+//! and `submit` writes the job that starts all shards.
 //!
 //! **Start reading at** [`sweep`].
 
@@ -10,6 +11,7 @@ pub(crate) mod folder;
 pub(crate) mod row;
 pub(crate) mod shard;
 pub(crate) mod status;
+pub(crate) mod submit;
 pub(crate) mod table;
 
 use std::path::{Path, PathBuf};

@@ -71,7 +71,8 @@ impl Shard {
         }
     }
 
-    fn checked(self) -> anyhow::Result<Shard> {
+    /// The shard, if there can be such a one.
+    pub fn checked(self) -> anyhow::Result<Shard> {
         ensure!((1..=SHARDS_MAX).contains(&self.of), "{} shards: expected 1 to {SHARDS_MAX}", self.of);
         ensure!(self.index < self.of, "shard {} of {}: expected 0 to {}", self.index, self.of, self.of - 1);
         Ok(self)
