@@ -67,26 +67,42 @@ pub(crate) struct File {
     empty_path: bool,
     /// AT_SYMLINK_NOFOLLOW.
     no_follow: bool,
+    /// The call has flags that it may not have, or that we do not know: the host judges them before it looks for the file.
+    other_flags: bool,
 }
+
+/// The flags of `execveat(2)` that say how the file is found.
+const KNOWN_FLAGS: u64 = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
 
 impl File {
     /// The file that an `execve` or `execveat` names.
     pub(crate) fn of(call: &Call) -> File {
         match call.nr {
-            nr::EXECVE => File { dir: AT_FDCWD as isize, path: call.args[0], empty_path: false, no_follow: false },
+            nr::EXECVE => File::named(call.args[0]),
             _ => {
                 let (path, mut first) = (call.args[1], [0]);
                 let is_empty = user::read(path, &mut first).is_ok() && first == [0];
                 let empty_path = is_empty && call.args[4] & AT_EMPTY_PATH != 0;
                 let no_follow = call.args[4] & AT_SYMLINK_NOFOLLOW != 0;
-                File { dir: call.args[0] as i32 as isize, path, empty_path, no_follow }
+                // An `int` to the host.
+                let other_flags = u64::from(call.args[4] as u32) & !KNOWN_FLAGS != 0;
+                File { dir: call.args[0] as i32 as isize, path, empty_path, no_follow, other_flags }
             }
         }
     }
 
     /// An interpreter's; the path has a zero at its end.
     fn at(path: &[u8]) -> File {
-        File { dir: AT_FDCWD as isize, path: path.as_ptr() as u64, empty_path: false, no_follow: false }
+        File::named(path.as_ptr() as u64)
+    }
+
+    fn named(path: u64) -> File {
+        File { dir: AT_FDCWD as isize, path, empty_path: false, no_follow: false, other_flags: false }
+    }
+
+    /// Whether only the host can say what its flags mean: it refuses them, or executes nothing (`AT_EXECVE_CHECK`).
+    pub(crate) fn is_for_host(&self) -> bool {
+        self.other_flags
     }
 
     /// Whether the caller may execute it: otherwise the host says why not.
@@ -98,7 +114,7 @@ impl File {
     /// The error by which the host refuses to execute it if there is no such file: `execvp(3)` asks for one in each folder of its
     /// path, and so learns it without preparations.
     pub(crate) fn missing(&self) -> Option<isize> {
-        if self.empty_path || self.no_follow {
+        if self.empty_path || self.no_follow || self.other_flags {
             return None;
         }
         // SAFETY: the path is the program's.

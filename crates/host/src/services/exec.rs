@@ -13,7 +13,7 @@ use crate::base::report::Text;
 use crate::carriers::carrier::Carrier;
 use crate::services::entrance::{self, File, Load, Obstacle, Way};
 use crate::services::{alone, caught};
-use abi::args::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, F_SETFD};
+use abi::args::F_SETFD;
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
 use arch::context::pending;
@@ -57,8 +57,11 @@ struct Inherited {
 /// the name that the call has.
 fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
     let named = File::of(call);
+    if named.is_for_host() {
+        return host(call, inherited);
+    }
     match named.behind(handover) {
-        Some(path) if !has_other_flags(call) => {
+        Some(path) => {
             lent.path = path;
             let [argv, envp] = strings(call);
             let args = [lent.path.as_ptr() as u64, argv, envp, 0, 0, 0];
@@ -71,12 +74,6 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
 /// The arguments and the environment.
 fn strings(call: &Call) -> [u64; 2] {
     if call.nr == nr::EXECVE { [1, 2] } else { [2, 3] }.map(|at| call.args[at])
-}
-
-/// Whether the call has flags that it may not have, or that we do not know.
-fn has_other_flags(call: &Call) -> bool {
-    const OTHER_FLAGS: u64 = !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
-    call.nr == nr::EXECVEAT && call.args[4] & OTHER_FLAGS != 0
 }
 
 fn exec_file(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, lent: &mut Lent) -> isize {
@@ -116,7 +113,7 @@ fn enter(handover: &Handover, clock: &Clock, call: &Call, inherited: &Inherited,
 fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, lent: &mut Lent, load: Load) -> isize {
     let [argv, envp] = strings(call);
     // `entresol run` inside executes its own image, with all that this one would add.
-    if has_other_flags(call) || has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
+    if has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
         return host(call, inherited);
     }
     let clock = &Carrier::my_process().m.clock;
@@ -417,7 +414,7 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     if me.gs.pending.load(SeqCst) != 0 {
         return;
     }
-    if file.behind(&k.m.handover).is_some() {
+    if file.is_for_host() || file.behind(&k.m.handover).is_some() {
         return;
     }
     match entrance::look(&k.m.handover, file) {
