@@ -10,7 +10,7 @@
 //! (`on_fatal`), and a request of a tool comes to a handler (`on_request`).
 //!
 //! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower that goes on
-//! beside it, a change of rights, the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
+//! beside it, a host thread bound to one thread (`ptrace`), the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
 //!
 //! **A signal that queues is not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that others send
 //! come to a handler, which notes one of each number and leaves their numbers blocked ([`note`]). They stay so, and further ones at
@@ -124,6 +124,17 @@ fn look_now(k: &Process) {
     // The timer may have been set to an earlier time since.
     let me = Carrier::me();
     me.alarms.set(&k.m.service, me.tid.load(Relaxed), Nanos(until), None);
+}
+
+/// The rights of the process change. Its page is removed while it can be, and is the new user's afterwards; with a service thread,
+/// that does so.
+pub(crate) fn with_other_rights<T>(k: &Process, change: impl FnOnce() -> T) -> T {
+    let had_page = k.m.service.is_alone() && k.m.page.withdraw();
+    let result = change();
+    if had_page {
+        k.m.page.announce(k.m.pid);
+    }
+    result
 }
 
 /// The process is about to execute a program, while which another handler takes signals: none comes to ours from now on. Says

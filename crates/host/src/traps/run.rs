@@ -12,7 +12,7 @@ use crate::process::{end, survey};
 use crate::services::exec;
 use crate::services::{alone, borrower, fork, service, unborn};
 use crate::serving::away::{away, wait_for_seat, waiting_call};
-use crate::serving::identity::seats::{carry_out_change, leave_idle, pass_on};
+use crate::serving::identity::seats::{binds, carry_out_change, leave_idle, pass_on};
 use crate::serving::identity::tracer::to_first;
 use crate::serving::{delegate, lookout, scarce, takeover};
 use crate::traps::controlled;
@@ -328,8 +328,12 @@ fn carry_out(me: &'static Carrier, what: Process) -> Next {
             exec::by_thread(&k.m.handover, t, &call)
         }
         Process::Rights(call) => {
-            alone::end(k);
-            return carry_out_change(me, k.current(me.cpu()), &call);
+            let t = k.current(me.cpu());
+            // What stays with this host thread needs another one, which serves as the base.
+            if binds(&call) {
+                alone::end(k);
+            }
+            return alone::with_other_rights(k, || carry_out_change(me, t, &call));
         }
         Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => return borrower::lend(me, &args),
         Process::Clone(args) => return fork::fork(me, &args),

@@ -13,6 +13,11 @@ use linux::Linux;
 use os::nr;
 use sync::atomic::Ordering::*;
 
+/// Whether a call that changes rights may leave the thread with a host thread of its own.
+pub(crate) fn binds(call: &Call) -> bool {
+    matches!(call.nr, nr::PTRACE | nr::PERF_EVENT_OPEN | nr::IO_URING_SETUP | nr::IO_URING_REGISTER)
+}
+
 /// The current thread `t` makes a call that changes rights.
 pub(crate) fn carry_out_change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = me.process();
