@@ -142,3 +142,47 @@ fn mistakes_are_said_and_have_a_status_of_their_own() {
         assert!(text(&said).contains(says), "{arguments:?}: {}", text(&said));
     }
 }
+
+/// A status is the program's own once it has begun, also one by which `run` says that it has not.
+#[test]
+fn statuses_of_the_program() {
+    let room = Room::new();
+    for status in [1, 125, 126, 127] {
+        let ended = room.chaos(&["--runs", "1", "--", "/bin/sh", "-c", &format!("exit {status}")]);
+        assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
+        assert!(text(&ended).contains(&status.to_string()), "{}", text(&ended));
+    }
+    let refused = room.chaos(&["--runs", "1", "--", "/etc/passwd"]);
+    assert_eq!(refused.status.code(), Some(125), "{}", text(&refused));
+    assert!(text(&refused).contains("did not run"), "{}", text(&refused));
+}
+
+/// What cannot be kept at the end is said at the beginning, even if nothing would fail.
+#[test]
+fn what_cannot_be_written() {
+    use std::os::unix::ffi::OsStrExt;
+    let room = Room::new();
+    let nowhere = room.chaos(&["--runs", "1", "--output", "no/folder", "--", "/bin/true"]);
+    assert_eq!(nowhere.status.code(), Some(125), "{}", text(&nowhere));
+    assert!(text(&nowhere).contains("cannot write no/folder"), "{}", text(&nowhere));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+    command.args(["chaos", "--runs", "1", "--", "/bin/true"]).arg(std::ffi::OsStr::from_bytes(b"\xff"));
+    let no_text = command.current_dir(room.folder.path()).output().unwrap();
+    assert_eq!(no_text.status.code(), Some(125), "{}", text(&no_text));
+    assert!(text(&no_text).contains("not UTF-8"), "{}", text(&no_text));
+}
+
+/// The command has no file with a name that would stay behind if it were killed. Its shell is asked.
+#[test]
+fn nothing_stays_behind() {
+    let room = Room::new();
+    let ended = room.chaos(&[
+        "--runs",
+        "1",
+        "--fail-if",
+        "ls -l /proc/$PPID/fd | grep -q entresol-chaos-.*[0-9]$",
+        "--",
+        "/bin/true",
+    ]);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+}

@@ -1,7 +1,7 @@
 //! A controlled run (`entresol chaos`): what the command has said of it, and the words shared with the command.
 
 use crate::options::number;
-use abi::args::{MAP_SHARED, O_NOFOLLOW, O_RDWR, PROT_READ_WRITE};
+use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
 use chaos::{Control, Log, Spec};
 use host::os;
@@ -63,7 +63,7 @@ impl<'a> Settings<'a> {
     /// The words, for the rest of the process's life.
     fn map(&self) -> Option<Log<'static>> {
         let path = [self.log, &[0]].concat();
-        let fd = os::open(&path, O_RDWR | O_NOFOLLOW, 0).ok()?;
+        let fd = os::open(&path, O_RDWR, 0).ok()?;
         let len = os::len(fd).unwrap_or(0) as usize;
         // SAFETY: a new mapping harms nobody.
         let at = unsafe { syscall!(abi::nr::MMAP, 0, len, PROT_READ_WRITE, MAP_SHARED, fd, 0) };

@@ -1,7 +1,7 @@
 //! One controlled run: a child process, the log that it shares with us, and how it ended.
 
-use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::ffi::{CStr, OsString};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use sync::atomic::AtomicU64;
 
 use super::report::{self, Stack};
 use crate::args::{Controlled, RunArguments};
-use crate::{STATUS_REFUSED, run};
+use crate::run;
 
 /// So many switches of a run are kept.
 const SWITCHES_MAX: usize = 1 << 20;
@@ -90,7 +90,7 @@ pub struct Outcome {
 /// Room for one run at a time: its log and its output.
 #[derive(Debug)]
 pub struct Room {
-    folder: PathBuf,
+    log: File,
     words: &'static [AtomicU64],
     output: File,
     running: Option<Running>,
@@ -107,12 +107,9 @@ struct Running {
 }
 
 impl Room {
-    /// Room in this folder; `number` tells rooms apart.
-    pub fn new(folder: &std::path::Path, number: u16) -> anyhow::Result<Room> {
-        let path = |name: &str| folder.join(format!("{name}{number}"));
-        let open = |path: &PathBuf| OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let (log, output) = (path("log"), path("output"));
-        let file = open(&log).context("no room for the log of a run")?;
+    /// Room in memory without a name, of which nothing stays behind however this process ends.
+    pub fn new() -> anyhow::Result<Room> {
+        let file = in_memory(c"entresol-chaos-log").context("no room for the log of a run")?;
         let len = Log::len(SWITCHES_MAX, SWITCHES_MAX);
         file.set_len(8 * len as u64).context("no room for the log of a run")?;
         // SAFETY: a new mapping of a file of ours, of its length.
@@ -129,12 +126,8 @@ impl Room {
         anyhow::ensure!(at != libc::MAP_FAILED, "no room for the log of a run: {}", io::Error::last_os_error());
         // SAFETY: mapped just now and never unmapped; all accesses are atomic.
         let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len) };
-        Ok(Room {
-            folder: log,
-            words,
-            output: open(&output).context("no room for the output of a run")?,
-            running: None,
-        })
+        let output = in_memory(c"entresol-chaos-output").context("no room for the output of a run")?;
+        Ok(Room { log: file, words, output, running: None })
     }
 
     fn log(&self) -> Log<'static> {
@@ -172,7 +165,8 @@ impl Room {
     fn request(&self, plan: &Plan<'_>) -> RunArguments {
         RunArguments {
             controlled: Some(Controlled {
-                log: self.folder.clone(),
+                // The program opens it by us, so that it has no descriptor more than elsewhere.
+                log: PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.log.as_raw_fd())),
                 strategy: plan.strategy,
                 seed: plan.seed,
                 steps: plan.steps,
@@ -208,13 +202,15 @@ impl Room {
     pub fn look(&mut self) -> anyhow::Result<Option<Outcome>> {
         let log = self.log();
         let Some(running) = &mut self.running else { return Ok(None) };
+        forget_excess(&self.output);
         let pid = running.pid;
         let mut status = 0;
         // SAFETY: our own child and word.
         if unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } == pid {
             end_group(pid);
             let stacks = std::mem::take(&mut running.dying);
-            return self.finish(|output, fail_if| judge(status, output, fail_if), stacks).map(Some);
+            let began = log.state() != State::New;
+            return self.finish(|output, fail_if| judge(began, status, output, fail_if), stacks).map(Some);
         }
         let why = match log.state() {
             State::Stuck => End::Deadlock,
@@ -267,6 +263,24 @@ impl Room {
     }
 }
 
+/// Gives the memory back of what nobody reads. The program's place in the file stays as it is, and no write of it fails or waits.
+fn forget_excess(output: &File) {
+    let Ok(len) = output.metadata().map(|data| data.len()) else { return };
+    if len > OUTPUT_MAX {
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let (from, len) = (OUTPUT_MAX as libc::off_t, (len - OUTPUT_MAX) as libc::off_t);
+        // SAFETY: changes a file of ours that nobody has mapped.
+        unsafe { libc::fallocate(output.as_raw_fd(), PUNCH, from, len) };
+    }
+}
+
+fn in_memory(name: &CStr) -> io::Result<File> {
+    // SAFETY: a system call with a string of ours.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    // SAFETY: made just now, and nobody else's.
+    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { File::from_raw_fd(fd) }) }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
         if let Some(running) = &self.running {
@@ -298,14 +312,13 @@ fn end_group(pid: i32) {
     unsafe { libc::kill(-pid, libc::SIGKILL) };
 }
 
-fn judge(status: i32, output: &[u8], fail_if: Option<&str>) -> anyhow::Result<End> {
+/// Any end is the program's own, once it `began`; until then `run` has ended, and its words are the output.
+fn judge(began: bool, status: i32, output: &[u8], fail_if: Option<&str>) -> anyhow::Result<End> {
+    anyhow::ensure!(began, "the program did not run: {}", String::from_utf8_lossy(output).trim());
     if libc::WIFSIGNALED(status) {
         return Ok(End::Crash(libc::WTERMSIG(status)));
     }
     let status = libc::WEXITSTATUS(status);
-    // The words of `run` itself.
-    let is_refused = status == STATUS_REFUSED || status == 127 || status == 126;
-    anyhow::ensure!(!is_refused, "the program did not run: {}", String::from_utf8_lossy(output).trim());
     Ok(match fail_if {
         Some(command) if finds(command, output)? => End::Found,
         Some(_) => End::Passed,

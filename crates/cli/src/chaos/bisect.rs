@@ -7,7 +7,7 @@ use chaos::Switch;
 
 use super::args::ChaosArguments;
 use super::attempt::{Plan, Room};
-use super::{STATUS_FAILED, STATUS_OTHERWISE, repeat, report};
+use super::{STATUS_FAILED, STATUS_OTHERWISE, recording, repeat, report};
 use tool::style;
 
 /// Not more runs than this.
@@ -16,8 +16,8 @@ const RUNS_MAX: usize = 2000;
 /// Reduces the schedule in the file.
 pub fn bisect(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     let mut recording = repeat::read(request, file)?;
-    let folder = report::folder()?;
-    let mut room = Room::new(folder.path(), 0)?;
+    recording::check(&recording.command, &request.output)?;
+    let mut room = Room::new()?;
     let again = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
     if again.end != recording.end {
         style::complain(&format!("the recorded run does not fail as it did: {}", report::name(&again.end)));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::args::ChaosArguments;
 use super::attempt::{End, Outcome, Plan, Room, wait_for};
-use super::recording::Recording;
+use super::recording::{self, Recording};
 use super::{STATUS_FAILED, STATUS_NOTHING, report};
 use tool::style;
 
@@ -23,8 +23,8 @@ struct Tried {
 
 /// Tries schedules.
 pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
-    let folder = report::folder()?;
-    let mut rooms = (0..request.jobs).map(|i| Room::new(folder.path(), i)).collect::<anyhow::Result<Vec<_>>>()?;
+    recording::check(&request.command, &request.output)?;
+    let mut rooms = (0..request.jobs).map(|_| Room::new()).collect::<anyhow::Result<Vec<_>>>()?;
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let now = Instant::now();
     let mut tried = Tried { began: now, runs: 0, schedules: HashSet::new(), steps: STEPS, shown: now };

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,22 +68,18 @@ impl Recording {
         }
     }
 
-    /// What has changed since it was made, for the user.
-    pub fn changes(&self) -> Option<String> {
-        let (path, hash) = identify(&self.command).ok()?;
-        (hash != self.program.1)
-            .then(|| format!("{} is not the file that was recorded: its schedule may not fit any more", path.display()))
+    /// From now on it is of the program that is there now, which may be another than was recorded: that is said.
+    pub fn refresh(&mut self) -> anyhow::Result<Option<String>> {
+        let recorded = std::mem::replace(&mut self.program, identify(&self.command)?);
+        let (path, hash) = &self.program;
+        Ok((*hash != recorded.1).then(|| {
+            format!("{} is not the file that was recorded: its schedule may not fit any more", path.display())
+        }))
     }
 
     /// Writes it.
     pub fn write(&self, file: &Path) -> anyhow::Result<()> {
-        let command = self
-            .command
-            .iter()
-            .map(|word| {
-                word.to_str().with_context(|| format!("{} cannot be written to a file: not UTF-8", word.display()))
-            })
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let command = words(&self.command)?;
         let value = json!({
             "entresol-chaos": VERSION,
             "command": command,
@@ -106,6 +103,25 @@ impl Recording {
             format!("{} is no schedule that this version of entresol chaos has written", file.display())
         })
     }
+}
+
+/// Whether a schedule of this command could be written to this file: asked before there is one.
+pub fn check(command: &[OsString], file: &Path) -> anyhow::Result<()> {
+    words(command)?;
+    let mut options = fs::OpenOptions::new();
+    let opened = match options.write(true).create_new(true).open(file) {
+        Ok(_) => fs::remove_file(file),
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => options.create_new(false).open(file).map(drop),
+        Err(why) => Err(why),
+    };
+    opened.with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn words(command: &[OsString]) -> anyhow::Result<Vec<&str>> {
+    command
+        .iter()
+        .map(|word| word.to_str().with_context(|| format!("{} cannot be written to a file: not UTF-8", word.display())))
+        .collect()
 }
 
 fn parse(value: &Value) -> Option<Recording> {
@@ -168,6 +184,7 @@ fn identify(command: &[OsString]) -> anyhow::Result<(PathBuf, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn a_schedule_is_read_back() {
@@ -185,9 +202,45 @@ mod tests {
                 switches: vec![Switch { last: 1, nth: u32::MAX, to: 2, place: u64::MAX }],
             };
             recording.write(&file).unwrap();
-            assert_eq!(Recording::read(&file).unwrap(), recording);
-            assert_eq!(recording.changes(), None);
+            let mut read = Recording::read(&file).unwrap();
+            assert_eq!(read, recording);
+            assert_eq!(read.refresh().unwrap(), None);
         }
+    }
+
+    #[test]
+    fn another_program_is_said_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        fs::write(&file, "one").unwrap();
+        let command = vec![file.clone().into_os_string()];
+        let mut recording = Recording {
+            program: identify(&command).unwrap(),
+            command,
+            seed: 1,
+            epoch: 1,
+            places: 1,
+            fail_if: None,
+            end: End::Hang,
+            switches: vec![],
+        };
+        fs::write(&file, "other").unwrap();
+        assert!(recording.refresh().unwrap().unwrap().contains("is not the file that was recorded"));
+        assert_eq!(recording.refresh().unwrap(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_found_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs::write(&old, "kept").unwrap();
+        assert!(check(&["x".into()], &new).is_ok() && !new.exists());
+        assert!(check(&["x".into()], &old).is_ok() && fs::read(&old).unwrap() == b"kept");
+        for file in [folder.path().to_path_buf(), folder.path().join("no/folder")] {
+            assert!(format!("{:#}", check(&["x".into()], &file).unwrap_err()).contains("cannot write"));
+        }
+        let word = OsString::from_vec(vec![0xff]);
+        assert!(check(&["x".into(), word], &new).unwrap_err().to_string().contains("not UTF-8"));
     }
 
     #[test]

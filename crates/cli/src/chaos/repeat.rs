@@ -11,8 +11,7 @@ use tool::style;
 /// Repeats the schedule in the file.
 pub fn repeat(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     let recording = read(request, file)?;
-    let folder = report::folder()?;
-    let mut room = Room::new(folder.path(), 0)?;
+    let mut room = Room::new()?;
     let outcome = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
     report::tell(&outcome);
     if outcome.end == recording.end {
@@ -34,7 +33,7 @@ pub fn read(request: &ChaosArguments, file: &Path) -> anyhow::Result<Recording> 
     if !request.command.is_empty() {
         recording.command = request.command.clone();
     }
-    if let Some(changes) = recording.changes() {
+    if let Some(changes) = recording.refresh()? {
         style::remark(&changes);
     }
     Ok(recording)

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use anyhow::Context;
 use chaos::Log;
 use state::Place;
-use tempfile::TempDir;
 use tool::style;
 use watch::stack::Frame;
 use watch::{fetch, stack};
@@ -36,13 +34,6 @@ impl Stack {
         let number = self.thread.map_or_else(|| format!("thread with id {}", self.tid), |n| format!("thread {n}"));
         format!("{number} ({})", self.name)
     }
-}
-
-/// A folder for logs, in memory where there is one.
-pub fn folder() -> anyhow::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("entresol-chaos-");
-    builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir()).context("no folder for the logs of runs")
 }
 
 /// The threads of a run that waits for us. None if it cannot be looked at, which is said.
