@@ -186,3 +186,21 @@ fn nothing_stays_behind() {
     ]);
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
 }
+
+/// All random numbers follow from the seed.
+#[test]
+fn random_numbers() {
+    let room = Room::new();
+    let program = room.compile("random");
+    let numbers = |seed: &str| {
+        let ended = room.chaos(&["--runs", "1", "--seed", seed, "--", program.to_str().unwrap()]);
+        assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
+        let lines: Vec<String> =
+            text(&ended).lines().filter(|line| line.contains("number")).map(|line| line.trim().to_owned()).collect();
+        assert!(lines.len() >= 4 && !lines.iter().any(|line| line.contains("wrong")), "{}", text(&ended));
+        lines
+    };
+    let first = numbers("5");
+    assert_eq!(numbers("5"), first);
+    assert!(numbers("6").iter().zip(&first).all(|(a, b)| a != b));
+}

@@ -13,6 +13,8 @@ pub struct Auxiliary {
     pub vdso: u64,
     /// The program's headers.
     pub headers: u64,
+    /// Sixteen random bytes.
+    pub random: u64,
 }
 
 /// Reads the vector, which follows the environment on the initial stack.
@@ -23,6 +25,7 @@ pub unsafe fn read(envp: *const *const c_char) -> Auxiliary {
     const AT_PHDR: u64 = 3;
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
+    const AT_RANDOM: u64 = 25;
     const AT_EXECFN: u64 = 31;
     let mut aux = Auxiliary::default();
     // SAFETY: the caller's promise; the kernel ends both vectors with null (`create_elf_tables`).
@@ -37,6 +40,7 @@ pub unsafe fn read(envp: *const *const c_char) -> Auxiliary {
             match kind {
                 AT_PHDR => aux.headers = value,
                 AT_BASE => aux.loader = value,
+                AT_RANDOM => aux.random = value,
                 AT_EXECFN => aux.file = value,
                 AT_SYSINFO_EHDR => aux.vdso = value,
                 _ => {}

@@ -59,6 +59,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
         bring_up(&options, &value, runtime, (handover, tree), &aux);
         // Linkers put the program headers behind the ELF header.
         points::begin(&options.chaos, aux.headers & !(PAGE - 1));
+        options.chaos.set_random_bytes(aux.random);
         libraries::patch_early(&aux);
     }
 }

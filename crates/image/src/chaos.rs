@@ -3,7 +3,7 @@
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
-use chaos::{Control, Log, Spec};
+use chaos::{Control, Log, Rng, Spec};
 use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
@@ -43,6 +43,20 @@ impl<'a> Settings<'a> {
     /// Whether the run is controlled.
     pub(crate) fn is_on(&self) -> bool {
         !self.log.is_empty()
+    }
+
+    /// In a controlled run the random bytes that Linux gives a program at this address (AT_RANDOM) follow from the seed, too. The
+    /// dynamic linker has taken its canaries from those before.
+    ///
+    /// # Safety
+    /// The address is that of the auxiliary vector, or 0; the process has one thread.
+    pub(crate) unsafe fn set_random_bytes(&self, at: u64) {
+        // Other numbers than `getrandom` begins with.
+        let mut rng = Rng::new(!self.seed);
+        if self.is_on() && at != 0 {
+            // SAFETY: sixteen bytes on the stack that nobody else reads now.
+            unsafe { (at as *mut [u64; 2]).write_unaligned([rng.next_u64(), rng.next_u64()]) };
+        }
     }
 
     /// What makes the choices, if the run is controlled.

@@ -72,9 +72,10 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
             && let Some(vdso) = object(aux.vdso, aux.vdso)
         {
             patch_object(&vdso, b"vdso", 1);
-            redirect(&vdso, b"__vdso_getcpu", nr::GETCPU);
+            redirect(&vdso, b"__vdso_getcpu", nr::GETCPU, &[]);
             if points::is_on() {
-                points::CLOCKS.iter().for_each(|&(function, call)| redirect(&vdso, function, call));
+                points::CLOCKS.iter().for_each(|&(function, call)| redirect(&vdso, function, call, &[]));
+                redirect(&vdso, b"__vdso_getrandom", nr::GETRANDOM, &STATE_OF_GETRANDOM);
             }
         }
         if aux.loader != 0
@@ -194,15 +195,28 @@ unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
     }
 }
 
+/// `__vdso_getrandom` has another use than the call: it says how much memory a state takes and how that is mapped, if the state's
+/// length (`r8`) is -1 (`__cvdso_getrandom_data`). A state that nobody looks at may be of any kind.
+const STATE_OF_GETRANDOM: [u8; 29] = [
+    0x49, 0x83, 0xf8, 0xff, // cmp $-1,%r8
+    0x75, 23, // jne to the call
+    0xc7, 0x01, 144, 0, 0, 0, // movl $144,(%rcx)
+    0xc7, 0x41, 4, 3, 0, 0, 0, // movl $(PROT_READ | PROT_WRITE),4(%rcx)
+    0xc7, 0x41, 8, 0x22, 0, 0, 0, // movl $(MAP_PRIVATE | MAP_ANONYMOUS),8(%rcx)
+    0x31, 0xc0, // xor %eax,%eax
+    0xc3, // ret
+];
+
 /// A function of the vDSO becomes a system call: `getcpu` reads the host's CPU number, and ours is asked of the kernel; clocks
-/// read the host's time, which a controlled run does not go by.
-unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize) {
+/// read the host's time, which a controlled run does not go by. `before` is code that comes before the call.
+unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize, before: &[u8]) {
     let Some(function) = vdso.symbol(name) else { return };
     let Some(code) = vdso.code().next() else { return };
     let Some(mut stubs) = StubArea::near(&code, 1) else { return };
     let at = stubs.next();
     // mov $call,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
-    let mut bytes = alloc::vec![0xb8];
+    let mut bytes = before.to_vec();
+    bytes.push(0xb8);
     bytes.extend((call as u32).to_le_bytes());
     bytes.extend([0x41, 0xbb, 1, 0, 0, 0, 0x48, 0x8d, 0x0d, 6, 0, 0, 0, 0xff, 0x25]);
     let slot = stubs.slots().vectors_live as i64 - (at as i64 + bytes.len() as i64 + 4);

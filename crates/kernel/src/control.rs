@@ -10,7 +10,7 @@ use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, Now, Personality};
 use abi::args::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME};
-use abi::nr;
+use abi::{Errno, nr};
 use chaos::{Control, Rng, Why};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::{Electorate, Prev};
@@ -187,10 +187,10 @@ impl<M: Machine> Kernel<M> {
     /// `gettimeofday(2)`, `time(2)` and `getrandom(2)`, which the host answers unless the run is controlled.
     pub(crate) fn sys_chance(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let Some(controlled) = &self.controlled else { return self.foreign(cpu, t, call) };
-        let [a, b, ..] = call.args;
+        let [a, b, flags, ..] = call.args;
         let now = self.m.clock(Clock::Realtime).0;
         match call.nr {
-            nr::GETRANDOM => Out::Done(abi::Errno::ret_of(self.random(controlled, a, b).map_err(Into::into))),
+            nr::GETRANDOM => Out::Done(Errno::ret_of(self.random(controlled, a, b, flags as u32))),
             nr::TIME => {
                 let seconds = now / 1_000_000_000;
                 let put = if a == 0 { Ok(()) } else { self.put(a, seconds) };
@@ -218,14 +218,29 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// `getrandom(2)`, from the seed.
-    fn random(&self, controlled: &Controlled, to: u64, len: u64) -> Result<usize, crate::Fault> {
-        // As much as the host gives at once without being interrupted.
-        let len = len.min(256) as usize;
-        let mut bytes = [0; 256];
-        let mut rng = controlled.random.lock();
-        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
-        drop(rng);
-        self.m.write(to, &bytes[..len]).map(|()| len)
+    /// `getrandom(2)`, from the seed: all that is asked for, as the host gives it without a signal.
+    fn random(&self, controlled: &Controlled, to: u64, len: u64, flags: u32) -> Result<usize, Errno> {
+        const GRND_NONBLOCK: u32 = 1;
+        const GRND_RANDOM: u32 = 2;
+        const GRND_INSECURE: u32 = 4;
+        /// The most bytes of one transfer (`MAX_RW_COUNT`).
+        const BYTES_MAX: u64 = 0x7fff_f000;
+        const SOURCES: u32 = GRND_RANDOM | GRND_INSECURE;
+        if flags & !(GRND_NONBLOCK | SOURCES) != 0 || flags & SOURCES == SOURCES {
+            return Err(Errno::EINVAL);
+        }
+        let (len, mut done) = (len.min(BYTES_MAX), 0);
+        while done < len {
+            let mut bytes = [0; 256];
+            let mut rng = controlled.random.lock();
+            bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+            drop(rng);
+            let part = (len - done).min(bytes.len() as u64);
+            if self.m.write(to.wrapping_add(done), &bytes[..part as usize]).is_err() {
+                return if done == 0 { Err(Errno::EFAULT) } else { Ok(done as usize) };
+            }
+            done += part;
+        }
+        Ok(len as usize)
     }
 }
