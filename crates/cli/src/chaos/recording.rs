@@ -185,6 +185,7 @@ fn identify(command: &[OsString]) -> anyhow::Result<(PathBuf, u64)> {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_schedule_is_read_back() {
@@ -213,6 +214,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("program");
         fs::write(&file, "one").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         let command = vec![file.clone().into_os_string()];
         let mut recording = Recording {
             program: identify(&command).unwrap(),
