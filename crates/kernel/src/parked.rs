@@ -96,8 +96,6 @@ pub struct ThreadParked {
     urgent: AtomicBool,
     /// The thread counts as one that waits in the host.
     direct: AtomicBool,
-    /// It waits in the host by a call that has not been tried.
-    untried: AtomicBool,
     /// Whether its next call can be expected to wait.
     pub habit: Habit,
 }
@@ -115,17 +113,6 @@ impl ThreadParked {
         all.direct.fetch_add(1, Relaxed);
     }
 
-    /// The same by a call that has not been tried, because the thread always waits there.
-    pub fn leave_to_host_untried(&self, all: &Parked) {
-        self.untried.store(true, Relaxed);
-        self.leave_to_host(all);
-    }
-
-    /// Whether it waits in the host by such a call.
-    pub fn is_left_untried(&self) -> bool {
-        self.untried.load(Relaxed)
-    }
-
     /// Whether it waits in the host instead.
     pub fn is_left_to_host(&self) -> bool {
         self.direct.load(Relaxed)
@@ -136,7 +123,6 @@ impl ThreadParked {
     pub(crate) fn is_back(&self, all: &Parked) {
         if self.direct.load(Relaxed) {
             self.direct.store(false, Relaxed);
-            self.untried.store(false, Relaxed);
             all.direct.fetch_sub(1, Relaxed);
         }
     }

@@ -119,29 +119,3 @@ fn who_always_waits_in_a_call_does_not_try_it_first() {
         assert!(tries(&mut w, 100_000));
     }
 }
-
-/// The same of one that reads, where the try costs a look at O_NONBLOCK as well.
-#[test]
-fn who_always_waits_in_a_read_does_not_try_it_first() {
-    for (nr, args) in [(nr::READ, [3, word(0), 20, 0, 0, 0]), (nr::RECVFROM, [3, word(0), 20, 0, 0, 0])] {
-        let (mut w, all) = World::with_threads(1);
-        let host_calls = |w: &mut World| {
-            w.kernel.m.state().host_calls.clear();
-            w.kernel.m.state().host_answers = vec![Errno::EAGAIN.to_ret()];
-            assert_eq!(w.call(all[0], nr, args), None);
-            let made = w.kernel.m.state().host_calls.len();
-            w.kernel.m.state().host_answers.clear();
-            w.advance(100_000);
-            let next = w.kernel.trap(CpuId(0), Trap::HostReturn { thread: all[0], result: 20 });
-            w.follow(0, next);
-            assert_eq!(w.result(all[0]), Some(20));
-            made
-        };
-        let made: Vec<_> = (0..12).map(|_| host_calls(&mut w)).collect();
-        assert_eq!(made, [2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0], "call {nr}");
-        // A socket that gives up after a time would wait anew after a tick.
-        const SO_RCVTIMEO: u64 = 20;
-        w.call(all[0], nr::SETSOCKOPT, [3, 1, SO_RCVTIMEO, word(0), 16, 0]);
-        assert_eq!(host_calls(&mut w), 2);
-    }
-}

@@ -118,11 +118,6 @@ impl<M: Host> Linux<'_, M> {
         None
     }
 
-    /// Whether `t` waits in the host by a call that had not been tried.
-    pub fn is_untried(&self, t: ThreadIdx) -> bool {
-        self.thread(t).parked.is_left_untried()
-    }
-
     /// The host answered EAGAIN to a call of `t` that waited there. If the descriptor became non-blocking after the first attempt,
     /// returns the `struct pollfd` to go on waiting for: Linux checks O_NONBLOCK only when a call begins.
     pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {

@@ -432,39 +432,26 @@ impl<M: Host> Linux<'_, M> {
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
-    /// Whether a call need not be tried, because its thread waits there each time.
+    /// Whether a call that asks what is ready need not be tried, because its thread waits there each time.
     ///
     /// Nobody else wants the CPU, and the thread will not be parked, which it can be only after a try.
     pub(crate) fn is_expected_to_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> bool {
-        self.thread(t).parked.habit.expects(call)
-            && self.can_go_untried(call)
+        let waits = match call.nr {
+            nr::POLL => call.args[2],
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3],
+            _ => 0,
+        };
+        waits as i32 != 0
+            && self.thread(t).parked.habit.expects(call)
             && self.sched.queued(cpu) == 0
             && !self.is_crowd()
             && !self.is_controlled()
     }
 
-    /// Whether the host answers the call as its first try does. One that reads a stream can be made again after a tick,
-    /// because it ends with the first bytes and has no time that would start over.
-    fn can_go_untried(&self, call: &Call) -> bool {
-        let a = &call.args;
-        let begins_anew = || {
-            let is_limited = self.state().ready.has_time_limits() || self.state().enough.is_used();
-            !is_limited && self.file_of(a[0]) == File::Stream
-        };
-        match call.nr {
-            nr::POLL => a[2] as i32 != 0,
-            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => a[3] as i32 != 0,
-            nr::READ => begins_anew(),
-            nr::RECVFROM => a[3] == 0 && begins_anew(),
-            nr::RECVMSG => a[2] == 0 && begins_anew(),
-            _ => false,
-        }
-    }
-
-    /// The thread waits for descriptors in the host itself, by a call that has not been tried.
+    /// The thread waits for descriptors in the host itself.
     pub(crate) fn wait_in_host(&self, t: ThreadIdx, call: Call) -> Out {
         self.thread(t).wait.note_call(&call);
-        self.thread(t).parked.leave_to_host_untried(&self.parked);
+        self.thread(t).parked.leave_to_host(&self.parked);
         Out::Host(call, 0)
     }
 

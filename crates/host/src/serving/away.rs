@@ -79,12 +79,10 @@ pub(crate) fn waiting_call(
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
     let mut mask = Mask { closed: false };
-    let untried = Linux(k).is_untried(t);
-    let mut disturbed = false;
     // The tick of a process that is alone comes to the wait.
     let mut timed = None;
     if !k.m.service.is_alone() {
-        timed = mask.close(k, &call, until, untried);
+        timed = mask.close(k, &call, until);
     }
     me.begin_waiting();
     let result = loop {
@@ -92,7 +90,7 @@ pub(crate) fn waiting_call(
             look(k);
         }
         if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
-            timed = mask.close(k, &call, until, untried && !disturbed);
+            timed = mask.close(k, &call, until);
         }
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
@@ -115,10 +113,9 @@ pub(crate) fn waiting_call(
         }
         let r = match made {
             r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
-            r if r == abi::Errno::EAGAIN.to_ret() && (disturbed || !untried) => wait_still(k, t, &call).unwrap_or(r),
+            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &call).unwrap_or(r),
             r => r,
         };
-        disturbed = true;
         me.gs.interrupt.store(0, SeqCst);
         // An interrupt meant for an earlier call of this carrier is no reason to return.
         if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
@@ -142,11 +139,10 @@ struct Mask {
 }
 
 impl Mask {
-    /// Keeps the tick out of the call: by a form of it that takes a mask, if there is one. What can be made again need not
-    /// have it kept out.
-    fn close(&mut self, k: &Process, call: &Call, until: Option<Nanos>, again: bool) -> Option<TimedWait> {
+    /// Keeps the tick out of the call: by a form of it that takes a mask, if there is one.
+    fn close(&mut self, k: &Process, call: &Call, until: Option<Nanos>) -> Option<TimedWait> {
         let timed = TimedWait::of(call, until, || k.m.clock(Clock::Monotonic));
-        if timed.is_none() && !again {
+        if timed.is_none() {
             self.close_for_all();
         }
         timed

@@ -130,10 +130,6 @@ impl linux::Host for TestMachine {
                 old.copy_from_slice([limit; 2].as_flattened());
                 0
             }
-            (abi::nr::PREADV2, [fd, ..]) => {
-                let [fd, ..] = Arg::words(std::slice::from_mut(fd));
-                self.program_call(Call { nr, args: [fd, 0, 0, 0, 0, 0] })
-            }
             (_, args) if args.iter().all(|arg| matches!(arg, Arg::Word(_))) => {
                 self.program_call(Call { nr, args: Arg::words(args) })
             }
