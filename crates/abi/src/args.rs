@@ -67,8 +67,13 @@ constants! { u64:
     ARCH_GET_GS = 0x1004,
     ARCH_SET_CPUID = 0x1012,
     CLOSE_RANGE_UNSHARE = 2,
+    GRND_INSECURE = 4,
+    GRND_NONBLOCK = 1,
+    GRND_RANDOM = 2,
     IPC_NOWAIT = 0o4000,
     IPC_STAT = 2,
+    // The most bytes that one call moves.
+    MAX_RW_COUNT = 0x7fff_f000,
     O_ASYNC = 0o20000,
     PIDFD_THREAD = O_EXCL,
     WALL = 0x4000_0000,

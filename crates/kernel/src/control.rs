@@ -9,7 +9,9 @@ use crate::machine::{Call, Clock, Event, Machine};
 use crate::trap::{Next, Out};
 use crate::wait::Wait;
 use crate::{Kernel, Now, Personality};
-use abi::args::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME};
+use abi::args::{
+    CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, GRND_INSECURE, GRND_NONBLOCK, GRND_RANDOM, MAX_RW_COUNT,
+};
 use abi::{Errno, nr};
 use chaos::{Control, Rng, Why};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -220,16 +222,12 @@ impl<M: Machine> Kernel<M> {
 
     /// `getrandom(2)`, from the seed: all that is asked for, as the host gives it without a signal.
     fn random(&self, controlled: &Controlled, to: u64, len: u64, flags: u32) -> Result<usize, Errno> {
-        const GRND_NONBLOCK: u32 = 1;
-        const GRND_RANDOM: u32 = 2;
-        const GRND_INSECURE: u32 = 4;
-        /// The most bytes of one transfer (`MAX_RW_COUNT`).
-        const BYTES_MAX: u64 = 0x7fff_f000;
-        const SOURCES: u32 = GRND_RANDOM | GRND_INSECURE;
+        const SOURCES: u64 = GRND_RANDOM | GRND_INSECURE;
+        let flags = u64::from(flags);
         if flags & !(GRND_NONBLOCK | SOURCES) != 0 || flags & SOURCES == SOURCES {
             return Err(Errno::EINVAL);
         }
-        let (len, mut done) = (len.min(BYTES_MAX), 0);
+        let (len, mut done) = (len.min(MAX_RW_COUNT), 0);
         while done < len {
             let mut bytes = [0; 256];
             let mut rng = controlled.random.lock();

@@ -13,7 +13,8 @@ use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
-    IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR, WNOHANG,
+    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR,
+    WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -24,7 +25,6 @@ use sync::atomic::{AtomicBool, Ordering::*};
 
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
-const GRND_NONBLOCK: u64 = 1;
 /// Where poll(2) says that a pipe can be written to, so much fits.
 const PIPE_BUF: u64 = 4096;
 /// `sendmmsg(2)` sends at most so many messages (`UIO_MAXIOV`).
@@ -154,13 +154,14 @@ impl<M: Host> Linux<'_, M> {
             }
             nr::READ => self.try_transfer(call, nr::PREADV2),
             nr::WRITE => self.try_transfer(call, nr::PWRITEV2),
-            nr::READV if self.file_of(a[0]) == File::OnDisk => Tried::Inline,
-            nr::READV if self.file_of(a[0]) == File::Endless => Tried::MustWait,
-            nr::READV => self.try_as(
-                call,
-                Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] },
-                a[0],
-            ),
+            nr::READV => match self.file_of(a[0]) {
+                File::Stream => {
+                    let attempt = Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] };
+                    self.try_as(call, attempt, a[0])
+                }
+                File::OnDisk => Tried::Inline,
+                File::Endless => Tried::MustWait,
+            },
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
             nr::RECVFROM if waits_for_all(a[3]) => self.try_receive_all(call),
             // A non-blocking try could return a part.

@@ -13,7 +13,6 @@ pub struct Inheritance {
     sources: u32,
     registrations: u32,
     enough: bool,
-    time_limits: bool,
     closed_by_others: bool,
 }
 
@@ -41,7 +40,6 @@ impl<M: Host> Linux<'_, M> {
             sources: state.sources.get(),
             registrations: state.registrations.get(),
             enough: state.enough.is_used(),
-            time_limits: state.ready.has_time_limits(),
             closed_by_others: flags & clone_flags::FILES != 0 || state.files.are_closed_by_others(),
         }
     }
@@ -55,7 +53,6 @@ impl<M: Host> Linux<'_, M> {
         state.sources.inherit(from.sources);
         state.registrations.add(from.registrations);
         state.enough.set(from.enough);
-        state.ready.inherit_time_limits(from.time_limits);
         if from.closed_by_others {
             state.files.let_others_close();
         }

@@ -9,35 +9,31 @@ use crate::host_call::Tried;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::machine::ask;
 use crate::{Host, Linux, facts};
-use abi::args::{S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
+use abi::args::{MAX_RW_COUNT, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
 use abi::{Errno, nr};
 use kernel::Call;
 use sync::Arena;
 use sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-/// One call moves at most so much (`MAX_RW_COUNT`).
-const MOVED_MAX: u64 = 0x7fff_f000;
 /// Files of descriptors from here on are looked at each time.
 const REMEMBERED: usize = 1 << 20;
 const CHUNK: usize = 4096;
 
-/// What a short read of a file means.
+/// A kind of file, by what a read says that gets less than it asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum File {
-    /// It is the answer.
+    /// Nothing more is there now: a socket, a pipe, a terminal, a counter.
     Stream = 1,
-    /// The file has ended, or its cache.
+    /// The file ends here, or the page cache does.
     OnDisk = 2,
-    /// It was disturbed.
+    /// A signal was pending.
     Endless = 3,
-    /// It is the answer. A terminal is to be asked first whether the process may read at all.
-    Device = 4,
 }
 
 impl File {
     fn of(remembered: u8) -> Option<File> {
-        [File::Stream, File::OnDisk, File::Endless, File::Device].into_iter().find(|&file| file as u8 == remembered)
+        [File::Stream, File::OnDisk, File::Endless].into_iter().find(|&file| file as u8 == remembered)
     }
 }
 
@@ -85,7 +81,7 @@ impl Files {
     }
 }
 
-/// What the host says of it; `None` if it says nothing.
+/// The kind by the file's mode and device number; `None` if the host does not tell them.
 fn look(m: &impl Host, fd: u32) -> Option<File> {
     /// The major number of `/dev/zero` and its kin (`MEM_MAJOR`).
     const MEMORY: u64 = 1;
@@ -96,13 +92,12 @@ fn look(m: &impl Host, fd: u32) -> Option<File> {
     (answer == 0).then(|| match u32::from_le_bytes(stat[6]) & S_IFMT {
         S_IFREG | S_IFBLK => File::OnDisk,
         S_IFCHR if major == MEMORY => File::Endless,
-        S_IFCHR => File::Device,
         _ => File::Stream,
     })
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// What a short read of this descriptor means.
+    /// The kind of the descriptor's file.
     pub(crate) fn file_of(&self, fd: u64) -> File {
         self.state().files.find(&self.m, fd as u32)
     }
@@ -110,14 +105,14 @@ impl<M: Host> Linux<'_, M> {
     /// A `read(2)` in a form that does not wait has got so much.
     pub(crate) fn read_in_part(&self, call: &Call, got: isize) -> Tried {
         let [fd, at, len, ..] = call.args;
-        if got as u64 >= len.min(MOVED_MAX) {
+        if got as u64 >= len.min(MAX_RW_COUNT) {
             return Tried::Done(got);
         }
         let file = self.file_of(fd);
-        if matches!(file, File::Stream | File::Device) {
+        if file == File::Stream {
             return Tried::Done(got);
         }
-        let left = len.min(MOVED_MAX) - got as u64;
+        let left = len.min(MAX_RW_COUNT) - got as u64;
         let more = match file {
             File::OnDisk => facts::transfer_at_once(&self.m, nr::PREADV2, fd, at + got as u64, left),
             _ => Errno::EAGAIN.to_ret(),
@@ -133,7 +128,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// `getrandom(2)` has got so much.
     pub(crate) fn random_in_part(&self, call: &Call, got: isize) -> Tried {
-        if got as u64 >= call.args[1].min(MOVED_MAX) {
+        if got as u64 >= call.args[1].min(MAX_RW_COUNT) {
             return Tried::Done(got);
         }
         let [at, len, flags, ..] = call.args;
@@ -144,7 +139,7 @@ impl<M: Host> Linux<'_, M> {
     /// The rest of a read that the carrier has made with tick and kick open, if one of them has cut it short.
     pub(crate) fn rest_of_disturbed(&self, call: &Call, got: isize) -> Option<Call> {
         let reads = matches!(call.nr, nr::READ | nr::PREAD64);
-        let short = reads && got > 0 && (got as u64) < call.args[2].min(MOVED_MAX);
+        let short = reads && got > 0 && (got as u64) < call.args[2].min(MAX_RW_COUNT);
         (short && self.file_of(call.args[0]) == File::Endless).then(|| rest_of_read(call, got))
     }
 }
@@ -152,7 +147,7 @@ impl<M: Host> Linux<'_, M> {
 /// The call for what is left; the part has been moved. It moves no more than one call would have.
 fn rest_of_read(call: &Call, got: isize) -> Call {
     let [fd, at, len, offset, ..] = call.args;
-    let (at, len) = (at + got as u64, len.min(MOVED_MAX) - got as u64);
+    let (at, len) = (at + got as u64, len.min(MAX_RW_COUNT) - got as u64);
     let offset = if call.nr == nr::PREAD64 { offset + got as u64 } else { offset };
     Call { nr: call.nr, args: [fd, at, len, offset, 0, 0] }
 }

@@ -11,8 +11,8 @@
 
 use super::NotDone;
 use abi::args::{
-    ADDR_NO_RANDOMIZE, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, MAP_PRIVATE_ANONYMOUS, PROT_NONE,
-    PROT_READ_WRITE,
+    ADDR_NO_RANDOMIZE, GRND_INSECURE, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE,
+    MAP_PRIVATE_ANONYMOUS, PROT_NONE, PROT_READ_WRITE,
 };
 use arch::syscall;
 use core::ops::Range;
@@ -168,8 +168,7 @@ fn is_random() -> bool {
 }
 
 fn random() -> u64 {
-    /// Does not wait for the host's pool, which is what Linux does for addresses.
-    const GRND_INSECURE: u64 = 4;
+    // Does not wait for the host's pool, which is what Linux does for addresses.
     let mut word = 0u64;
     // SAFETY: the host fills our word.
     let len = unsafe { syscall!(abi::nr::GETRANDOM, &raw mut word, 8, GRND_INSECURE) };

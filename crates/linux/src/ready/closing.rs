@@ -151,7 +151,7 @@ impl<M: Host> Linux<'_, M> {
             nr::DUP2 | nr::DUP3 => (call.args[1], call.args[1]),
             _ => return,
         };
-        // What was learned of them while they were closed was learned of their former files.
+        // Another thread may have looked at the former file while it was being closed.
         self.state().files.forget(first as u32, last as u32);
         let ready = &self.state().ready;
         if ready.is_used() {

@@ -95,16 +95,6 @@ impl Ready {
         self.get(fd).map_or(0, |descriptor| descriptor.generation.load(Acquire))
     }
 
-    /// Whether a socket of the program may give up after a time.
-    pub(crate) fn has_time_limits(&self) -> bool {
-        self.limits.load(Relaxed)
-    }
-
-    /// A forked child has its parent's sockets.
-    pub(crate) fn inherit_time_limits(&self, limits: bool) {
-        self.limits.store(limits, Relaxed);
-    }
-
     /// The program changes an option of a socket.
     pub(crate) fn note_option(&self, call: &Call) {
         // SO_RCVTIMEO, SO_SNDTIMEO, and the same with 64-bit times.
