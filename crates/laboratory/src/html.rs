@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::page::{Cell, Lines, Page, Part, Table, Verdict};
 use super::plot;
+use tool::html::escape;
 
 const PAGE: &str = include_str!("page.html");
 
@@ -35,10 +36,6 @@ pub(super) fn render(page: &Page) -> anyhow::Result<String> {
         body.push_str("</div>\n");
     }
     Ok(PAGE.replace("TITLE", &escape(page.title)).replace("BODY", &body))
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 fn lines(part: &Lines, body: &mut String) {

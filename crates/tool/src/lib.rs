@@ -3,6 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`style`] | messages on the terminal |
+//! | [`html`] | text on pages |
 //! | [`machine`] | what this machine allows |
 //! | [`quota`] | what its control groups pay for |
 //! | [`folders`] | folders that nobody else can write to |
@@ -13,6 +14,7 @@
 //! **Start reading at** [`machine`].
 
 pub mod folders;
+pub mod html;
 pub mod machine;
 pub mod quota;
 pub mod resolve;

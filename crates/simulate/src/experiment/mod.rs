@@ -104,6 +104,15 @@ impl Configuration {
         self.seeds.end - self.seeds.start
     }
 
+    /// The command that repeats its run with this seed, from the folder in which the experiment lies.
+    pub fn command(&self, seed: u64) -> String {
+        let mut words = vec!["entresol sim run".to_owned(), self.scenario.clone()];
+        words.extend(self.choice.words());
+        words.extend((!self.check).then(|| "--no-check".to_owned()));
+        words.push(format!("--seed {seed}"));
+        words.join(" ")
+    }
+
     /// Whether its machine is chosen, and not drawn from the seed.
     pub fn has_machine(&self) -> bool {
         self.plan.has_machine()

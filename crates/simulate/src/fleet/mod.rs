@@ -124,19 +124,16 @@ impl<'a> Work<'a> {
 
     fn one(&self, number: u64) -> Row {
         let (configuration, seed) = self.experiment.run(number);
-        let options = configuration.choice.words().join(" ");
-        let command = format!("entresol sim run {} {options} --seed {seed}", configuration.scenario);
-        let report = blame::during(seed, command, || configuration.plan.run(seed, false));
+        let report = blame::during(seed, configuration.command(seed), || configuration.plan.run(seed, false));
         // By number, so that it does not depend on the shard.
         let twice = number.is_multiple_of(TWICE_EVERY) && report.failure.is_none();
         let repeats = !twice || configuration.plan.run(seed, false).hash == report.hash;
         let verdict = self.experiment.rule.judge(&configuration.scenario, &report, repeats);
         let row = row::row(number, self.build, configuration, &report, &verdict);
         if verdict.failed {
-            let table = row::table(vec![row.clone()], self.build, self.experiment);
             let why = verdict.broken.map(|(_, why)| why).unwrap_or_default();
             let mut failed = lock(&self.failed);
-            failed.push((number, format!("run {number}: {why}\n  {}", row::command(&table, 0))));
+            failed.push((number, format!("run {number}: {why}\n  {}", configuration.command(seed))));
             self.bar.set_message(format!("{} failed", failed.len()));
             if self.fail_fast {
                 self.stop.store(true, Ordering::Relaxed);

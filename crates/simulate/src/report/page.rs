@@ -7,6 +7,7 @@ use sim::report::QUANTITIES;
 
 use super::gather::{Gathered, Rows, Side};
 use super::statistics::Summary;
+use tool::html::escape;
 
 const PAGE: &str = include_str!("page.html");
 /// Width of a picture of a distribution, pixels.
@@ -111,10 +112,6 @@ fn box_plot(s: &Summary, least: f64, most: f64) -> String {
         x(s.median),
         x(s.median),
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
