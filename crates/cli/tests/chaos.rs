@@ -157,7 +157,7 @@ fn statuses_of_the_program() {
     assert!(text(&refused).contains("did not run"), "{}", text(&refused));
 }
 
-/// What cannot be kept at the end is said at the beginning, even if nothing would fail.
+/// A schedule that could not be written is refused before any run.
 #[test]
 fn what_cannot_be_written() {
     use std::os::unix::ffi::OsStrExt;
@@ -172,7 +172,7 @@ fn what_cannot_be_written() {
     assert!(text(&no_text).contains("not UTF-8"), "{}", text(&no_text));
 }
 
-/// The command has no file with a name that would stay behind if it were killed. Its shell is asked.
+/// The command has no open file that would stay behind if it were killed: `--fail-if` looks at its descriptors.
 #[test]
 fn nothing_stays_behind() {
     let room = Room::new();

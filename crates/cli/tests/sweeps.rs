@@ -96,7 +96,7 @@ fn a_shard_that_runs_again_leaves_the_same_bytes() {
     let first = fs::read(&file).unwrap();
     assert!(ends(at, 0, &sweep).contains("done before"));
     fs::remove_file(&file).unwrap();
-    // What a process leaves that dies while it writes.
+    // A process that died while it wrote leaves its temporary file.
     fs::write(at.join("r/.unfinished-x"), &first[..first.len() / 2]).unwrap();
     assert!(ends(at, 2, &["status", "r"]).contains("missing 3"));
     ends(at, 0, &sweep);

@@ -329,7 +329,7 @@ fn carry_out(me: &'static Carrier, what: Process) -> Next {
         }
         Process::Rights(call) => {
             let t = k.current(me.cpu());
-            // What stays with this host thread needs another one, which serves as the base.
+            // The call binds this host thread to `t`, and the other threads need one that is not bound.
             if binds(&call) {
                 alone::end(k);
             }
