@@ -1,5 +1,7 @@
 //! The tools over pages and processes that are made to harm them, or others by them.
 
+mod executable;
+
 use ids::Nanos;
 use state::{Header, RECORD_WORDS, page_words};
 use std::fs;
@@ -229,7 +231,7 @@ fn files_that_a_process_names_are_regular_or_not_opened() {
     let room = Room::new();
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
-    fs::copy("/bin/cat", &program).unwrap();
+    executable::write(&program, fs::read("/bin/cat").unwrap());
     for trap in ["pipe", "device"] {
         let mut command = room.command(&["run", "--cpus", "1", "--"]);
         let mut child = command.arg(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -238,7 +240,7 @@ fn files_that_a_process_names_are_regular_or_not_opened() {
         let pid = child_of(child.id());
         // So the host calls a file that is gone.
         let kept = folder.path().join("kept");
-        fs::copy(&program, &kept).unwrap();
+        executable::write(&kept, fs::read(&program).unwrap());
         fs::remove_file(&program).unwrap();
         let bait = folder.path().join("program (deleted)");
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();

@@ -1,6 +1,8 @@
 //! Programs that glibc's dynamic linker cannot bring under Entresol are loaded by the image, from `run` and from other programs.
 #![forbid(unsafe_code)]
 
+mod executable;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -59,8 +61,7 @@ impl Place {
 
     fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.path().join(name);
-        fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        executable::write(&path, content);
         path
     }
 

@@ -1,5 +1,7 @@
 //! Programs that Entresol cannot enter run natively when a program executes them, and that is said, counted, or refused.
 
+mod executable;
+
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -48,13 +50,13 @@ impl Place {
         for field in [32, 40] {
             file[last + field..last + field + 8].copy_from_slice(&(1_u64 << 20).to_le_bytes());
         }
-        fs::write(path, file).unwrap();
+        executable::write(&path, file);
     }
 
     /// A copy of a program, with this mode.
     fn copy(&self, program: &str, name: &str, mode: u32) {
         let to = self.path().join(name);
-        fs::copy(program, &to).unwrap();
+        executable::write(&to, fs::read(program).unwrap());
         fs::set_permissions(to, fs::Permissions::from_mode(mode)).unwrap();
     }
 
@@ -203,12 +205,10 @@ fn what_is_required_does_not_run_natively() {
 #[test]
 fn what_is_required_may_be_a_script_without_a_first_line() {
     let place = Place::new();
-    fs::write(
-        place.path().join("script"),
+    executable::write(
+        &place.path().join("script"),
         "echo script; grep -c /libentresol- /proc/self/maps >/dev/null && echo in\n",
-    )
-    .unwrap();
-    fs::set_permissions(place.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    );
     let (out, error) = place.shell(&["--require"], "env ./script");
     assert_eq!((out.as_str(), error.as_str()), ("script\nin\n", ""));
 }

@@ -1,5 +1,7 @@
 //! `entresol run` from the outside: what it refuses, and that the program cannot tell the difference.
 
+mod executable;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -66,8 +68,7 @@ fn what_is_not_there_is_127() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let script = scratch.path().join("script");
-    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(&script, "#!/no/such/interpreter\n");
     let (status, error) = refusal(&[script.to_str().unwrap()]);
     assert_eq!(status, Some(127));
     assert!(error.contains("/no/such/interpreter"), "{error}");
@@ -110,8 +111,7 @@ fn mistakes_in_our_own_options_are_125() {
 fn a_file_without_a_form_is_run_by_the_shell_as_execvp_does() {
     let scratch = tempfile::tempdir().unwrap();
     let script = scratch.path().join("script");
-    fs::write(&script, "echo \"$1\"; exit 3\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(&script, "echo \"$1\"; exit 3\n");
     let answer = output(&mut entresol(&["run", script.to_str().unwrap(), "word"]));
     assert_eq!((answer.status.code(), answer.stdout), (Some(3), b"word\n".to_vec()));
 }
@@ -204,7 +204,7 @@ fn an_effective_user_that_is_not_the_real_one_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = scratch.path().join("entresol");
-    fs::copy(env!("CARGO_BIN_EXE_entresol"), &copy).unwrap();
+    executable::write(&copy, fs::read(env!("CARGO_BIN_EXE_entresol")).unwrap());
     let mut command = Command::new(copy);
     command.args(["run", "--", "true"]);
     // SAFETY: the call is async-signal-safe.
@@ -297,8 +297,7 @@ fn a_library_with_much_static_storage_has_its_room_and_the_program_does_not_see_
     let program = greedy_program(scratch.path());
     std::os::unix::fs::symlink("greedy", scratch.path().join("a;b=c")).unwrap();
     let script = scratch.path().join("script");
-    fs::write(&script, format!("#!{} -x\n", program.display())).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(&script, format!("#!{} -x\n", program.display()));
     let own = ["", "glibc.malloc.check=0", "glibc.rtld.optional_static_tls=600"];
     for (name, own) in [("./greedy", own[0]), ("./a;b=c", own[1]), ("greedy", own[2]), ("/bin/sh", own[1])] {
         let [native, ours] = [Command::new(name), {
