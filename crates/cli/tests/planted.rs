@@ -153,11 +153,19 @@ fn a_host_thread_that_keeps_old_rights_is_found() {
     assert_eq!(answer.stdout, b"");
 }
 
-/// Gives up what everybody may.
+/// Gives up what everybody may, beside a thread that waits: a process of one thread has no service thread.
 const GIVES_UP: &str = "
+    #include <pthread.h>
     #include <stdio.h>
     #include <sys/prctl.h>
+    #include <unistd.h>
+    static void *wait(void *a) {
+        pause();
+        return a;
+    }
     int main(void) {
+        pthread_t t;
+        pthread_create(&t, 0, wait, 0);
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 1;
         puts(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? \"given up\" : \"kept\");
         return 0;
