@@ -124,13 +124,16 @@ impl Held<'_> {
     }
 
     /// Where those fair threads may run that wait when help arrives. If the running one is `over` it waits then, and a
-    /// single other one has the CPU: were help called for that one it would come too late, each time.
+    /// single other one has the CPU: were help called for that one it would come too late, each time. An idle CPU, too,
+    /// takes a single one itself.
     fn allowed_soon(&self, over: bool) -> u64 {
         let table = &self.s.table;
-        match self.current().filter(|e| over && e.is_fair()) {
-            Some(e) if self.rq.fair.waiting() == 1 => table.fold(self.rq.current, e),
-            Some(e) => self.rq.fair.allowed(table) | table.fold(self.rq.current, e),
-            None => self.rq.fair.allowed(table),
+        let alone = self.rq.fair.waiting() == 1;
+        match self.current() {
+            Some(e) if over && e.is_fair() && alone => table.fold(self.rq.current, e),
+            Some(e) if over && e.is_fair() => self.rq.fair.allowed(table) | table.fold(self.rq.current, e),
+            None if alone && !self.rq.absent => 0,
+            _ => self.rq.fair.allowed(table),
         }
     }
 

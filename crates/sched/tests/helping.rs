@@ -120,6 +120,24 @@ fn a_balance_of_a_large_machine_comes_round() {
     assert_eq!((m.s.queued(CpuId(129)), m.s.queued(C3)), (2, 2), "from 100 on, and round to 33");
 }
 
+/// A timer of an idle CPU makes a thread ready there, and the same interrupt is the CPU's tick.
+#[test]
+fn an_idle_cpu_runs_a_single_waiting_thread_itself() {
+    let ready_on_idle_cpu = |threads: u32| {
+        let mut m = Scene::new(2);
+        (0..threads).for_each(|n| m.start(n, Attr::DEFAULT, CpuMask::only(C0), C0));
+        park(&mut m, &[1]);
+        for n in 0..threads {
+            m.s.set_affinity(t(n), set(&[0, 1]), Nanos(m.now), &mut m.kicks).unwrap();
+        }
+        let _ = kicked(&mut m);
+        m.tick(C0, 5 * MS);
+        kicked(&mut m)
+    };
+    assert_eq!(ready_on_idle_cpu(1), []);
+    assert_eq!(ready_on_idle_cpu(2), [1], "one of two needs help");
+}
+
 /// Eight of a queue are looked at, but only those that may run there count.
 #[test]
 fn those_that_may_not_go_do_not_hide_one_that_may() {
