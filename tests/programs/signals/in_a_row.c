@@ -1,0 +1,101 @@
+/* Signals in a row to a process that waits: the sender looks at /proc/PID/stat, and sends the next one when it says S again.
+ * Not waitid: `do_wait` says S for a moment after a signal has woken it. */
+#include "../check.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+
+enum { SIGNALS = 200 };
+
+static volatile sig_atomic_t handled;
+
+static void count(int signal) {
+  (void)signal;
+  handled = handled + 1;
+}
+
+static char state(pid_t pid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  close(fd);
+  text[length > 0 ? length : 0] = 0;
+  char *name = strrchr(text, ')');
+  return name ? name[2] : '?';
+}
+
+static void in_a_row(void (*wait_once)(void)) {
+  int ready[2];
+  pipe(ready);
+  pid_t child = fork();
+  if (child == 0) {
+    struct sigaction action = {.sa_handler = count};
+    sigaction(SIGUSR1, &action, NULL);
+    write(ready[1], "", 1);
+    while (handled < SIGNALS) wait_once();
+    _exit(0);
+  }
+  char byte;
+  read(ready[0], &byte, 1);
+  for (int i = 0; i < SIGNALS; i++) {
+    while (state(child) != 'S') sched_yield();
+    kill(child, SIGUSR1);
+  }
+  int status;
+  /* A lost signal leaves it waiting. */
+  for (int i = 0; i < 500 && waitpid(child, &status, WNOHANG) == 0; i++) {
+    usleep(10000);
+    if (i == 499) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    }
+  }
+  if (WIFEXITED(status)) say("exit %d", WEXITSTATUS(status));
+  else say("signal %d: a signal was lost", WTERMSIG(status));
+  close(ready[0]);
+  close(ready[1]);
+}
+
+static void by_pause(void) { pause(); }
+static void by_sleep(void) { nanosleep(&(struct timespec){100, 0}, NULL); }
+static void by_poll(void) { poll(NULL, 0, -1); }
+static void by_select(void) { select(0, NULL, NULL, NULL, NULL); }
+
+static void by_suspend(void) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigsuspend(&none);
+}
+
+static void by_semaphore(void) {
+  static sem_t semaphore;
+  sem_wait(&semaphore);
+}
+
+static void by_read(void) {
+  static int ends[2];
+  if (ends[1] == 0) pipe(ends);
+  struct sigaction action = {.sa_handler = count};
+  sigaction(SIGUSR1, &action, NULL);
+  char byte;
+  read(ends[0], &byte, 1);
+}
+
+static void by_epoll(void) {
+  static int epoll;
+  if (epoll == 0) epoll = epoll_create1(EPOLL_CLOEXEC);
+  struct epoll_event event;
+  epoll_wait(epoll, &event, 1, -1);
+}
+
+CASE(pause) { in_a_row(by_pause); }
+CASE(nanosleep) { in_a_row(by_sleep); }
+CASE(poll) { in_a_row(by_poll); }
+CASE(select) { in_a_row(by_select); }
+CASE(sigsuspend) { in_a_row(by_suspend); }
+CASE(semaphore) { in_a_row(by_semaphore); }
+CASE(read) { in_a_row(by_read); }
+CASE(epoll_wait) { in_a_row(by_epoll); }
