@@ -391,12 +391,11 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Whether the call reads from a file of which nothing more will come.
-    fn is_at_end(&self, call: &Call) -> bool {
-        let fd = call.args[0];
+    /// Whether the call reads what a call that does not wait denies.
+    fn is_denied(&self, call: &Call) -> bool {
         matches!(call.nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
-            && self.state().ready.has_ended(fd as u32)
-            && facts::is_ready(&self.m, fd, false)
+            && self.state().ready.may_deny(call.args[0] as u32)
+            && facts::is_ready(&self.m, call.args[0], false)
     }
 
     fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
@@ -504,7 +503,7 @@ impl<M: Host> Linux<'_, M> {
                     // Another process may be faster, and then the call waits.
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
-                Tried::WouldWait if self.is_at_end(call) => {
+                Tried::WouldWait if self.is_denied(call) => {
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
                 _ => Attempt::Wait,

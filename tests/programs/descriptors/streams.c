@@ -168,6 +168,23 @@ STREAM_CASE(urgent) {
   read_and_say("behind it");
 }
 
+/* At the mark a call that does not wait says EAGAIN while a signal is pending, such as a tick: often enough to meet one. */
+STREAM_CASE(urgent_often) {
+  read_a_message();
+  int reads = 0;
+  for (int i = 0; i < 50; i++) {
+    need(write(peer, "before", 6) == 6 && send(peer, "!", 1, MSG_OOB) == 1 && write(peer, "after", 5) == 5);
+    wait_for(POLLPRI);
+    for (long total = 0; total < 11; reads++) {
+      long n = read(ours, bytes, sizeof bytes);
+      need(n > 0);
+      total += n;
+    }
+  }
+  must(reads >= 100);
+  say("urgent data often: all read");
+}
+
 STREAM_CASE(shut_down_here) {
   read_a_message();
   need(shutdown(ours, SHUT_RD) == 0);

@@ -31,8 +31,8 @@ pub(super) struct Descriptor {
     /// How many threads hold on to it, if it stands in for a closed descriptor.
     holders: AtomicU32,
     pub(super) stream: Stream,
-    /// An event has reported that nothing more will come.
-    has_ended: AtomicBool,
+    /// An event has reported an end or urgent data, which a call that does not wait may deny.
+    may_deny: AtomicBool,
 }
 
 /// How the poller knows a descriptor.
@@ -142,10 +142,10 @@ impl Ready {
         true
     }
 
-    /// Whether nothing more will come from this descriptor. Of datagrams a call that does not wait denies that, and one that
-    /// may wait returns 0 (`__skb_wait_for_more_packets`).
-    pub(crate) fn has_ended(&self, fd: u32) -> bool {
-        self.get(fd).is_some_and(|descriptor| descriptor.has_ended.load(Relaxed))
+    /// Whether a call that does not wait may answer EAGAIN though one that waits would not wait: at the end of datagrams
+    /// (`__skb_wait_for_more_packets`), and at urgent data while a signal, such as a tick, is pending (`tcp_recvmsg_locked`).
+    pub(crate) fn may_deny(&self, fd: u32) -> bool {
+        self.get(fd).is_some_and(|descriptor| descriptor.may_deny.load(Relaxed))
     }
 
     /// How long a wait of this socket may last, if it has a limit (SO_RCVTIMEO, SO_SNDTIMEO).
@@ -176,8 +176,8 @@ impl Ready {
                 return false;
             }
             descriptor.stream.note_event(event.events);
-            if event.events & Readiness::PEER_CLOSED != 0 {
-                descriptor.has_ended.store(true, Relaxed);
+            if event.events & (Readiness::PEER_CLOSED | Readiness::URGENT) != 0 {
+                descriptor.may_deny.store(true, Relaxed);
             }
         }
         descriptor.generation.fetch_add(1, AcqRel);
@@ -193,7 +193,7 @@ impl Ready {
             self.control(m, epoll::DEL, fd, Readiness::default());
         }
         descriptor.stream.forget();
-        descriptor.has_ended.store(false, Relaxed);
+        descriptor.may_deny.store(false, Relaxed);
         *registration = Registration { epoch: registration.epoch.wrapping_add(1), ..Registration::default() };
         descriptor.generation.fetch_add(1, AcqRel);
     }
