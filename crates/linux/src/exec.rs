@@ -57,8 +57,9 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Makes signals that are pending at the host pending here. The caller is the carrier of `t`. The host has
-    /// accepted all of them, so only what exceeds this process's own limit is refused.
+    /// Makes signals that are pending at the host pending here, but for those of the process that descriptors read: the host
+    /// keeps them. The caller is the carrier of `t`. The host has accepted all of them, so only what exceeds this process's own
+    /// limit is refused.
     pub fn take_over_signals(&self, cpu: CpuId, t: ThreadIdx, set: SigSet) {
         if (left::pending(&self.m) & set).is_empty() {
             return;
@@ -71,6 +72,7 @@ impl<M: Host> Linux<'_, M> {
             let Some(info) = left::take(&self.m, private) else { break };
             let _ = self.send_to_thread(cpu, t, info);
         }
+        let set = set.without(self.state().descriptors.left());
         while let Some(info) = left::take(&self.m, set) {
             let _ = self.send_to_process(cpu, Some(t), info);
         }

@@ -334,3 +334,20 @@ CASE(senders_are_kept) {
     close(fd);
   }
 }
+
+/* An execve that fails leaves to the descriptor what it is to read. */
+CASE(an_execve_that_fails) {
+  int fd = descriptor(SIGUSR1, SIGRTMIN, SFD_NONBLOCK);
+  for (int i = 0; i < 4; i++) {
+    int signal = i % 2 ? SIGRTMIN : SIGUSR1;
+    if (i < 2) kill(getpid(), signal);
+    else pthread_kill(pthread_self(), signal);
+    execl("/nonexistent", "nothing", NULL);
+    execl("/dev/null", "nothing", NULL);
+    struct signalfd_siginfo info;
+    need(read(fd, &info, sizeof info) == sizeof info);
+    say("%d: that signal %d, own %d", i, info.ssi_signo == (unsigned)signal, info.ssi_pid == (unsigned)getpid());
+    say("%d: nothing more %s", i, result(read(fd, &info, sizeof info)));
+  }
+  close(fd);
+}
