@@ -210,14 +210,18 @@ CASE(queues) {
     long type;
     char text[16];
   } message = {9, "before"};
-  say("nothing: %s, type %ld, %s", result(msgrcv(id, &message, 16, 0, IPC_NOWAIT)), message.type, message.text);
+  const char *answer = result(msgrcv(id, &message, 16, 0, IPC_NOWAIT));
+  say("nothing: %s, type %ld, %s", answer, message.type, message.text);
   interrupt_soon();
-  say("interrupted: %s, type %ld, %s", result(msgrcv(id, &message, 16, 0, 0)), message.type, message.text);
+  answer = result(msgrcv(id, &message, 16, 0, 0));
+  say("interrupted: %s, type %ld, %s", answer, message.type, message.text);
   message.type = 3;
   need(msgsnd(id, &message, 4, 0) == 0);
   message.type = 9;
-  say("too long: %s, type %ld", result(msgrcv(id, &message, 2, 0, 0)), message.type);
-  say("cut: %s, type %ld", result(msgrcv(id, &message, 2, 0, MSG_NOERROR)), message.type);
+  answer = result(msgrcv(id, &message, 2, 0, 0));
+  say("too long: %s, type %ld", answer, message.type);
+  answer = result(msgrcv(id, &message, 2, 0, MSG_NOERROR));
+  say("cut: %s, type %ld", answer, message.type);
   msgctl(id, IPC_RMID, NULL);
 }
 

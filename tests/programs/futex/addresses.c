@@ -110,6 +110,7 @@ CASE(timeouts) {
   for (int i = 0; i < COUNT(bad); i++) {
     word = 0;
     say("wait %d: %s", i, result(futex(&word, FUTEX_WAIT | PRIVATE, 0, bad[i], NULL, 0)));
-    say("lock_pi %d: %s, word %u", i, result(futex(&word, FUTEX_LOCK_PI | PRIVATE, 0, bad[i], NULL, 0)), word);
+    const char *answer = result(futex(&word, FUTEX_LOCK_PI | PRIVATE, 0, bad[i], NULL, 0));
+    say("lock_pi %d: %s, word %u", i, answer, word);
   }
 }

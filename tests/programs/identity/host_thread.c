@@ -144,7 +144,8 @@ CASE(speculation_control) { in_child("child", speculation); }
 CASE(counter_of_the_processor) {
   int mode = 0;
   say("enabled %s", result(prctl(PR_SET_TSC, PR_TSC_ENABLE)));
-  say("get %s, is %d", result(prctl(PR_GET_TSC, &mode)), mode >= 0);
+  const char *answer = result(prctl(PR_GET_TSC, &mode));
+  say("get %s, is %d", answer, mode >= 0);
   say("nonsense %s", result(prctl(PR_SET_TSC, 7)));
 }
 

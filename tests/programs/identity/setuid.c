@@ -156,7 +156,8 @@ static void bad_arguments(void) {
   say("capset of nothing %s", result(syscall(SYS_capset, NULL, NULL)));
   struct __user_cap_header_struct header = {0x12345678, 0};
   struct __user_cap_data_struct data[2] = {0};
-  say("capset of no version %s, %x", result(syscall(SYS_capset, &header, data)), header.version);
+  const char *answer = result(syscall(SYS_capset, &header, data));
+  say("capset of no version %s, %x", answer, header.version);
   header.version = _LINUX_CAPABILITY_VERSION_3;
   header.pid = 1;
   say("capset of another %s", result(syscall(SYS_capset, &header, data)));

@@ -61,7 +61,8 @@ CASE(closed) {
   must((fd = proc_file()) >= 0 && close(fd) == 0);
   say("dup %s, fcntl %s", result(dup(fd)), result(fcntl(fd, F_GETFD)));
   must((fd = proc_file()) >= 0 && close(fd) == 0);
-  say("poll %d %d", poll(&asked, 1, 0), asked.revents);
+  int answer = poll(&asked, 1, 0);
+  say("poll %d %d", answer, asked.revents);
   must((fd = proc_file()) >= 0 && close(fd) == 0);
   sprintf(path, "/proc/self/fd/%d", fd);
   say("by name %s", result(access(path, F_OK)));

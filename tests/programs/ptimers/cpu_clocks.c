@@ -175,11 +175,13 @@ CASE(set_anew_the_old_expiry_means_nothing) {
   arm(id, 3 * MS, 0);
   consume_until_pending(CLOCK_THREAD_CPUTIME_ID, SIGRTMIN);
   setting s = after(3600 * 1000 * MS, 0), old;
-  say("set %s, old %d", result(settime(id, 0, &s, &old)), ns_of(old.it_value) != 0);
+  const char *answer = result(settime(id, 0, &s, &old));
+  say("set %s, old %d", answer, ns_of(old.it_value) != 0);
   siginfo_t info;
   say("taken %d", take(SIGRTMIN, &info));
   s = after(0, 7 * MS);
-  say("disarm %s, old %d", result(settime(id, 0, &s, &old)), ns_of(old.it_value) > 3599 * INT64_C(1000000000));
+  answer = result(settime(id, 0, &s, &old));
+  say("disarm %s, old %d", answer, ns_of(old.it_value) > 3599 * INT64_C(1000000000));
   need(gettime(id, &old) == 0);
   say("interval forgotten %d", ns_of(old.it_interval) == 0);
   need(delete(id) == 0);

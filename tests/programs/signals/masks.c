@@ -208,7 +208,8 @@ CASE(pending_into_nothing) {
   say("no room for %s", result(syscall(SYS_rt_sigpending, (void *)-8, 0)));
   say("some %s", result(syscall(SYS_rt_sigpending, (void *)-8, 4)));
   uint64_t set = ~UINT64_C(0);
-  say("half %s, %#lx", result(syscall(SYS_rt_sigpending, &set, 4)), (long)set);
+  const char *answer = result(syscall(SYS_rt_sigpending, &set, 4));
+  say("half %s, %#lx", answer, (long)set);
 }
 
 /* What a descriptor may read is taken in the order in which all are. */
