@@ -12,8 +12,8 @@
 //! **A CPU without a carrier** is *visited*: each round the watcher asks a carrier of another CPU to serve it, which
 //! leaves that CPU without one. If there are more CPUs than carriers they take turns, for a round or more each.
 //!
-//! Both requests are a mark and a kick; a carrier reads the mark after it has answered a tick or a kick, and when it
-//! wakes up.
+//! Both requests are a mark and a kick; a carrier reads the mark after it has answered a tick or a kick, before it sleeps,
+//! and when it wakes up. Nobody asks a carrier that has a mark, so none sleeps with one.
 //!
 //! [`Kernel::without_carrier`]: kernel::Kernel::without_carrier
 
@@ -97,7 +97,13 @@ fn sit_down(me: &'static Carrier, cpu: CpuId) -> Next {
 /// The caller has been kicked, or was woken, and `next` is what its CPU does now: unless it has been asked for something.
 #[inline]
 pub(crate) fn look(me: &'static Carrier, next: Next) -> Next {
-    if me.asked.0.load(Relaxed) == NOTHING { next } else { answer(me, next) }
+    if is_asked(me) { answer(me, next) } else { next }
+}
+
+/// Whether somebody waits for an answer of this carrier's.
+#[inline]
+pub(crate) fn is_asked(me: &Carrier) -> bool {
+    me.asked.0.load(Relaxed) != NOTHING
 }
 
 #[cold]

@@ -415,8 +415,11 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     if me.process().is_controlled() {
         return leave_idle(me).or_else(|| controlled::idle(me, until)).unwrap_or_else(|| sleep(me, until));
     }
-    let next = leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until));
-    next.unwrap_or_else(|| sleep(me, until))
+    match leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until)) {
+        // The kick that was found may be that of a request.
+        Some(next) => scarce::look(me, next),
+        None => sleep(me, until),
+    }
 }
 
 /// Looks for something to do, as often as the last looks were of use.
@@ -459,7 +462,8 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     k.sched.idle_state(cpu, Idle::Parked);
     k.m.seats.park(cpu, me);
     let due = || wake_up_at.map(|at| at.since(os::clock_gettime(1)));
-    let look = k.sched.need_resched(cpu) || me.gs.pending.load(Relaxed) != 0 || k.sched.queued(cpu) != 0;
+    let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
+    let look = wanted || me.gs.pending.load(Relaxed) != 0 || scarce::is_asked(me);
     let mut left = due();
     let asleep = k.m.now();
     let (mut events, mut found, mut rested) = ([abi::epoll::Readiness::default(); EVENTS], 0, false);
