@@ -345,6 +345,10 @@ static void unserved(void) {
   say("computed %ld", finish_all(COUNT_OF));
 }
 CASE(unserved) { in_child("child", unserved); }
+/* Whether a carrier leaves its CPU in time depends on the moment at which it is asked. */
+CASE(unserved_often) {
+  for (int i = 0; i < 10; i++) in_child("child", unserved);
+}
 
 /* There is no room for a second host thread from the beginning. */
 static void *nothing_at_all(void *argument) { return argument; }

@@ -23,9 +23,16 @@ static pthread_t begin(void) {
   return thread;
 }
 
+/* A thread may be listed for a moment after it has been joined. */
+static bool is_alone(void) {
+  struct stat st;
+  return stat("/proc/self/task", &st) == 0 && st.st_nlink == 3;
+}
+
 static void end(pthread_t thread) {
   atomic_store(&leave, 1);
   need(pthread_join(thread, NULL) == 0);
+  wait_until(is_alone());
 }
 
 /* %p: this process, %t: this thread, %o: the other thread. */
