@@ -135,6 +135,10 @@ fn mistakes_are_said_and_have_a_status_of_their_own() {
         (&["--replay", "bad.json"], "bad.json is no schedule"),
         (&["--bisect", "bad.json"], "bad.json is no schedule"),
         (&["--strategy", "best", "--", "/bin/true"], "one of random"),
+        (&["--shard", "4/4", "--", "/bin/true"], "expected 0 to 3"),
+        (&["--shard", "0", "--", "/bin/true"], "expected I/N"),
+        (&["--junit", "no/folder", "--", "/bin/true"], "cannot write no/folder"),
+        (&["--json", "no/folder", "--", "/bin/true"], "cannot write no/folder"),
         (&[], "PROGRAM"),
     ] {
         let said = room.chaos(arguments);
@@ -155,6 +159,57 @@ fn statuses_of_the_program() {
     let refused = room.chaos(&["--runs", "1", "--", "/etc/passwd"]);
     assert_eq!(refused.status.code(), Some(125), "{}", text(&refused));
     assert!(text(&refused).contains("did not run"), "{}", text(&refused));
+}
+
+/// Parts of the schedules have every one between them, and a part finds what the whole finds there.
+#[test]
+fn parts_of_the_whole() {
+    let room = Room::new();
+    let found = |arguments: &[&str], program: &Path| -> serde_json::Value {
+        let all = [&["--json", "found.json"], arguments, &["--", program.to_str().unwrap()]].concat();
+        let ended = room.chaos(&all);
+        let found: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(room.path("found.json")).unwrap()).unwrap();
+        assert_eq!(ended.status.code(), Some(i32::from(found["failed"] == true)), "{}", text(&ended));
+        found
+    };
+    let (right, wrong) = (room.compile("correct"), room.compile("lost_update"));
+    let counts = ["0/3", "1/3", "2/3"].map(|part| found(&["--runs", "10", "--shard", part], &right)["runs"].as_u64());
+    assert_eq!(counts, [Some(4), Some(3), Some(3)]);
+    let options = ["--strategy", "random", "--runs", "2000"];
+    let whole = found(&options, &wrong);
+    let seed = whole["failure"]["seed"].as_u64().unwrap();
+    let part = format!("{}/4", (seed - 1) % 4);
+    let in_part = found(&[&options[..], &["--shard", &part]].concat(), &wrong);
+    assert_eq!(in_part["failure"], whole["failure"]);
+    assert_eq!(in_part["shard"], part);
+    assert_eq!(in_part["runs"], (seed - 1) / 4 + 1);
+}
+
+/// What a CI system reads: one test, which has failed or not, and why.
+#[test]
+fn a_report_for_ci() {
+    let room = Room::new();
+    let read = |arguments: &[&str]| {
+        let _ = room.chaos(&[&["--junit", "report.xml"], arguments].concat());
+        let report = std::fs::read_to_string(room.path("report.xml")).unwrap();
+        quick_junit::Report::deserialize_from_str(&report).unwrap()
+    };
+    let (right, wrong) = (room.compile("correct"), room.compile("mutex_order"));
+    let passed = read(&["--runs", "5", "--", right.to_str().unwrap()]);
+    assert_eq!((passed.tests, passed.failures, passed.errors), (1, 0, 0));
+    let explored = read(&["--runs", "2000", "--", wrong.to_str().unwrap()]);
+    let repeated = read(&["--replay", "chaos.json"]);
+    for report in [explored, repeated] {
+        assert_eq!((report.tests, report.failures, report.errors), (1, 1, 0));
+        let case = &report.test_suites[0].test_cases[0];
+        assert_eq!(case.name.as_str(), wrong.to_str().unwrap());
+        let quick_junit::TestCaseStatus::NonSuccess { message, description, .. } = &case.status else {
+            panic!("it has failed: {:?}", case.status)
+        };
+        assert!(message.as_ref().unwrap().as_str().starts_with("deadlock"));
+        assert!(description.as_ref().unwrap().as_str().contains("They wait for each other"), "{description:?}");
+    }
 }
 
 /// A schedule that could not be written is refused before any run.

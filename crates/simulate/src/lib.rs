@@ -27,6 +27,7 @@ use anyhow::Context;
 use std::path::Path;
 
 use args::{SimArguments, SimTask};
+pub use fleet::shard::Shard;
 
 /// Exit status when an invariant or a scenario's own rule was broken.
 pub const STATUS_BROKEN: i32 = 1;

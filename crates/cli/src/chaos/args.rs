@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use chaos::Spec;
 use clap::Args;
+use simulate::Shard;
 
 /// `entresol chaos`.
 #[derive(Debug, Args)]
@@ -22,6 +23,7 @@ use clap::Args;
         entresol chaos --time 60 --jobs 2 -- ./test         as many as a minute allows, two at a time\n  \
         entresol chaos --strategy random --seed 7 -- ./test other schedules\n  \
         entresol chaos --fail-if 'grep -q lost' -- ./test   a failure is what this command finds in the output\n  \
+        entresol chaos --shard 0/4 --junit r.xml -- ./test  a quarter of them, with a report for CI\n  \
         entresol chaos --replay chaos.json                  the failing run again\n  \
         entresol chaos --bisect chaos.json                  the fewest switches that it needs, and where they are"
 )]
@@ -32,6 +34,9 @@ pub struct ChaosArguments {
     /// For how many seconds schedules are tried at most; alone, without a limit on their number
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["replay", "bisect"])]
     pub time: Option<u64>,
+    /// Try part I of N only, I from 0: every N-th schedule from the I-th on
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["replay", "bisect"])]
+    pub shard: Option<Shard>,
     /// How many runs are made at the same time
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
@@ -53,6 +58,12 @@ pub struct ChaosArguments {
     /// Where the failing schedule goes
     #[arg(short, long, value_name = "FILE", default_value = "chaos.json", value_hint = clap::ValueHint::FilePath)]
     pub output: PathBuf,
+    /// Write what was found to this file as a JUnit report, which CI systems show
+    #[arg(long, value_name = "FILE", conflicts_with = "bisect", value_hint = clap::ValueHint::FilePath)]
+    pub junit: Option<PathBuf>,
+    /// Write what was found to this file as JSON
+    #[arg(long, value_name = "FILE", conflicts_with = "bisect", value_hint = clap::ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
     /// Repeat the schedule in this file
     #[arg(long, value_name = "FILE", conflicts_with = "bisect", value_hint = clap::ValueHint::FilePath)]
     pub replay: Option<PathBuf>,

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::args::ChaosArguments;
 use super::attempt::{End, Outcome, Plan, Room, wait_for};
 use super::recording::{self, Recording};
+use super::results::Results;
 use super::{STATUS_FAILED, STATUS_NOTHING, report};
+use simulate::Shard;
 use tool::style;
 
 /// The number of choices that the first run is taken to have.
@@ -24,25 +26,29 @@ struct Tried {
 /// Tries schedules.
 pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
     recording::check(&request.command, &request.output)?;
+    let results = Results::begin(request, &request.command)?;
     let mut rooms = (0..request.jobs).map(|_| Room::new()).collect::<anyhow::Result<Vec<_>>>()?;
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let now = Instant::now();
     let mut tried = Tried { began: now, runs: 0, schedules: HashSet::new(), steps: STEPS, shown: now };
     let limit = if request.time.is_some() && !given("--runs") { u64::MAX } else { request.runs };
     let mut seeds = vec![0; rooms.len()];
-    let mut begun = 0;
+    let mut numbers = request.shard.unwrap_or(Shard { index: 0, of: 1 }).numbers(limit);
     loop {
         let in_time = request.time.is_none_or(|time| tried.began.elapsed() < Duration::from_secs(time));
         for (room, seed) in rooms.iter_mut().zip(&mut seeds) {
-            if room.handle().is_none() && begun < limit && in_time {
-                *seed = request.seed.wrapping_add(begun);
+            if room.handle().is_none()
+                && in_time
+                && let Some(number) = numbers.next()
+            {
+                *seed = request.seed.wrapping_add(number);
                 room.begin(&plan(request, *seed, tried.steps, epoch))?;
-                begun += 1;
             }
         }
         let handles: Vec<i32> = rooms.iter().filter_map(Room::handle).collect();
         if handles.is_empty() {
             style::remark(&format!("no failure: {}", tried.sum()));
+            results.write(tried.runs, tried.schedules.len(), None)?;
             return Ok(STATUS_NOTHING);
         }
         wait_for(&handles);
@@ -51,6 +57,7 @@ pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
             tried.add(&outcome);
             if outcome.end != End::Passed {
                 drop(rooms);
+                results.write(tried.runs, tried.schedules.len(), Some((seed, &outcome)))?;
                 return failed(request, &plan(request, seed, tried.steps, epoch), &outcome, &tried);
             }
         }

@@ -3,7 +3,8 @@
 //! - `attempt` makes one controlled run: a child process as `run` makes it, a [`chaos::Log`] that both map, a time limit.
 //! - `explore` makes many, several at a time, and stops at the first failure.
 //! - `recording` is the file that holds a failing schedule; `repeat` repeats it; `bisect` leaves out what it does not need.
-//! - `report` says how a run ended, with the stacks of its threads, and `waits` for whom they wait.
+//! - `report` says how a run ended, with the stacks of its threads, and `waits` for whom they wait; `results` writes it for
+//!   other programs.
 //!
 //! Which thread runs next is decided in the program's process, by crate `chaos`.
 
@@ -14,6 +15,7 @@ mod explore;
 mod recording;
 mod repeat;
 mod report;
+mod results;
 mod waits;
 
 use args::ChaosArguments;

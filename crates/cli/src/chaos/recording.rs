@@ -149,7 +149,8 @@ fn parse(value: &Value) -> Option<Recording> {
     })
 }
 
-fn write_end(end: &End) -> String {
+/// The end as it stands in files.
+pub fn write_end(end: &End) -> String {
     match end {
         End::Passed => "passed".to_owned(),
         End::Crash(signal) => format!("signal {signal}"),

@@ -3,17 +3,20 @@
 use std::path::Path;
 
 use super::args::ChaosArguments;
-use super::attempt::Room;
+use super::attempt::{End, Room};
 use super::recording::Recording;
+use super::results::Results;
 use super::{STATUS_FAILED, STATUS_OTHERWISE, report};
 use tool::style;
 
 /// Repeats the schedule in the file.
 pub fn repeat(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     let recording = read(request, file)?;
+    let results = Results::begin(request, &recording.command)?;
     let mut room = Room::new()?;
     let outcome = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
     report::tell(&outcome);
+    results.write(1, 1, (outcome.end != End::Passed).then_some((recording.seed, &outcome)))?;
     if outcome.end == recording.end {
         return Ok(STATUS_FAILED);
     }

@@ -116,10 +116,16 @@ pub fn tell(outcome: &Outcome) {
         outcome.points,
         outcome.switches.len()
     ));
+    threads(outcome).iter().for_each(|line| println!("{line}"));
+}
+
+/// Where the threads of a run were at its end, and whether they wait for each other, line by line.
+pub fn threads(outcome: &Outcome) -> Vec<String> {
     let title = |tid: i32| {
         let found = outcome.stacks.iter().find(|stack| stack.tid == tid);
         found.map_or_else(|| format!("thread with id {tid}"), Stack::title)
     };
+    let mut lines = vec![];
     for stack in &outcome.stacks {
         let waits = match (stack.on, stack.waits) {
             (Some(On::Mutex(tid)), _) => format!(" waits for a mutex that {} holds", title(tid)),
@@ -127,14 +133,15 @@ pub fn tell(outcome: &Outcome) {
             (None, Some(what)) => format!(" waits ({what})"),
             (None, None) => String::new(),
         };
-        println!("{}{waits}:", stack.title());
-        stack.frames.iter().for_each(|line| println!("    {line}"));
+        lines.push(format!("{}{waits}:", stack.title()));
+        lines.extend(stack.frames.iter().map(|line| format!("    {line}")));
     }
     let waits: Vec<_> = outcome.stacks.iter().map(|stack| (stack.tid, stack.on.map(On::tid))).collect();
     if let Some(circle) = waits::circle(&waits) {
         let names: Vec<_> = circle.iter().chain(circle.first()).map(|&tid| title(tid)).collect();
-        println!("They wait for each other: {}", names.join(" → "));
+        lines.push(format!("They wait for each other: {}", names.join(" → ")));
     }
+    lines
 }
 
 /// Says what may be wrong with what was asked.
