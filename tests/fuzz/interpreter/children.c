@@ -27,7 +27,7 @@ static pid_t fork_inline(void) {
     return pid;
 }
 
-bool shared_descriptors;
+bool shared_descriptors, shared_folders;
 
 static pid_t start(int way) {
     struct clone_args args = {.exit_signal = SIGCHLD};
@@ -35,7 +35,7 @@ static pid_t start(int way) {
     case CLONE3: return syscall(SYS_clone3, &args, sizeof args);
     case CLONE3_CLEAR: args.flags = CLONE_CLEAR_SIGHAND; return syscall(SYS_clone3, &args, sizeof args);
     case CLONE_FILES_TOO: shared_descriptors = true; return syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
-    case CLONE_FS_TOO: return syscall(SYS_clone, CLONE_FS | SIGCHLD, 0, 0, 0, 0);
+    case CLONE_FS_TOO: shared_folders = true; return syscall(SYS_clone, CLONE_FS | SIGCHLD, 0, 0, 0, 0);
     case FORK_INLINE: return fork_inline();
     default: return fork();
     }

@@ -84,6 +84,7 @@ extern int depth;                      /* How many forks lie between this proces
 extern bool in_vfork;
 extern int logged_in_vfork; /* How much a vfork child has logged so far: the signal of its end comes after that. */
 extern bool shared_descriptors; /* A child has, or had, this process's descriptors. */
+extern bool shared_folders;     /* The same of its working directory and root. */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void begin_line(const char *name, const long *a, int args);

@@ -319,10 +319,17 @@ OP(altstack, 3, 0, 5) {
     if (r == 0) say(" old %x %s", old.ss_flags, old.ss_sp == other_stack ? "mine" : "none"), has_stack = a[0] != 1;
 }
 
+/* A thread blocks it, others are there, and there has been a descriptor for it: CAVEATS. */
+static bool is_taken_as_sent_to_process(int sig) {
+    bool others = false;
+    for (int i = 0; i < WORKERS; i++) others |= i != self && workers[i].state != ABSENT;
+    return others && blocked_by(self, sig) && (read_by_descriptors >> (sig - 1) & 1);
+}
+
 /* To itself: handled before the call returns, if it is not blocked. */
 OP(raise, 14, 0, 64, 5) {
     int sig = a[0] + 1;
-    if (!allowed(sig)) return say(" skipped");
+    if (!allowed(sig) || is_taken_as_sent_to_process(sig)) return say(" skipped");
     int before = atomic_load(&logged);
     siginfo_t info = {.si_signo = sig, .si_code = SI_QUEUE, .si_pid = leader, .si_uid = getuid(), .si_value.sival_int = 77};
     long r = -1;
