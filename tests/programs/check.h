@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -144,6 +145,18 @@ __attribute__((unused)) static void *finish(pthread_t thread) {
   void *value;
   need(pthread_join(thread, &value) == 0);
   return value;
+}
+
+/* The letter in /proc/ID/stat of a thread or process; '?' if there is none. */
+__attribute__((unused)) static char state_of(pid_t id) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/stat", id);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  text[length > 0 ? length : 0] = 0;
+  char *name_end = strrchr(text, ')');
+  return name_end ? name_end[2] : '?';
 }
 
 /* How a child ended, in words. */

@@ -407,19 +407,6 @@ static void *waiter(void *argument) {
   return NULL;
 }
 
-static bool is_asleep(pid_t tid) {
-  char stat[64], line[256];
-  snprintf(stat, sizeof stat, "/proc/self/task/%d/stat", tid);
-  int file = open(stat, O_RDONLY);
-  need(file >= 0);
-  ssize_t length = read(file, line, sizeof line - 1);
-  close(file);
-  need(length > 0);
-  line[length] = 0;
-  char *name_end = strrchr(line, ')');
-  return name_end && name_end[2] == 'S';
-}
-
 static pthread_t begin(const struct wait_case *w, const char *how) {
   at_wait = 0;
   how_it_ends = how;
@@ -427,7 +414,7 @@ static pthread_t begin(const struct wait_case *w, const char *how) {
   pthread_t thread = start(waiter, (void *)w);
   wait_until(at_wait);
   /* It may lose its CPU before the call, for as long as others like: a signal that comes then ends no wait. */
-  wait_until(is_asleep(at_wait));
+  wait_until(state_of(at_wait) == 'S');
   sleep_ms(8);
   return thread;
 }

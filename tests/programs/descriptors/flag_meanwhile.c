@@ -64,15 +64,6 @@ static void let_go(int kind) {
   }
 }
 
-static char state_of(pid_t thread) {
-  char path[64], text[512] = "";
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
-  int fd = open(path, O_RDONLY);
-  need(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
-  close(fd);
-  return strrchr(text, ')')[2];
-}
-
 CASE(a_wait_goes_on) {
   static const int faults[] = {SIGSYS, SIGBUS, SIGFPE, SIGTRAP};
   struct sigaction action = {.sa_handler = note};

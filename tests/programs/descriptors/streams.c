@@ -78,21 +78,10 @@ static void *read_once(void *unused) {
   return unused;
 }
 
-static bool sleeps(int tid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-  int fd = open(path, O_RDONLY);
-  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-  if (fd >= 0) close(fd);
-  text[n > 0 ? n : 0] = 0;
-  char *end = strrchr(text, ')');
-  return end && end[2] == 'S';
-}
-
 static pthread_t begin_read(void) {
   atomic_store(&reader, 0);
   pthread_t thread = start(read_once, NULL);
-  wait_until(atomic_load(&reader) && sleeps(atomic_load(&reader)));
+  wait_until(atomic_load(&reader) && state_of(atomic_load(&reader)) == 'S');
   return thread;
 }
 

@@ -32,14 +32,7 @@ static void *wait_in(void *argument) {
 /* Asleep or dead: what a look from outside tells. */
 static bool sleeps(struct waiter *w) {
   if (atomic_load(&w->ended)) return true;
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&w->tid));
-  int fd = open(path, O_RDONLY);
-  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-  if (fd >= 0) close(fd);
-  text[n > 0 ? n : 0] = 0;
-  char *end = strrchr(text, ')');
-  return end && end[2] == 'S';
+  return state_of(atomic_load(&w->tid)) == 'S';
 }
 
 __attribute__((unused)) static void begin(int count, long (*call)(struct waiter *)) {

@@ -230,16 +230,6 @@ static void *sleeps_on(void *unused) {
   }
   return unused;
 }
-static char state_of(pid_t tid) {
-  char path[64], stat[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-  int fd = open(path, O_RDONLY);
-  ssize_t n = read(fd, stat, sizeof stat - 1);
-  close(fd);
-  need(n > 0);
-  stat[n] = 0;
-  return strrchr(stat, ')')[2];
-}
 CASE(asleep_is_waiting) {
   asleep_at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   need(asleep_at != MAP_FAILED);
