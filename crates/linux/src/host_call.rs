@@ -391,11 +391,9 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Whether the call reads what a call that does not wait denies.
-    fn is_denied(&self, call: &Call) -> bool {
-        matches!(call.nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
-            && self.state().ready.may_deny(call.args[0] as u32)
-            && facts::is_ready(&self.m, call.args[0], false)
+    /// Whether a call that reads from the descriptor would not wait, though one that may not wait denies that.
+    pub(crate) fn is_denied(&self, fd: u32) -> bool {
+        self.state().ready.may_deny(fd) && facts::is_ready(&self.m, fd.into(), false)
     }
 
     fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
@@ -503,7 +501,7 @@ impl<M: Host> Linux<'_, M> {
                     // Another process may be faster, and then the call waits.
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
-                Tried::WouldWait if self.is_denied(call) => {
+                Tried::WouldWait if is_read(call.nr) && self.is_denied(call.args[0] as u32) => {
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
                 _ => Attempt::Wait,
@@ -520,6 +518,10 @@ impl<M: Host> Linux<'_, M> {
 /// at the pending signals before it looks at the time (`do_poll` in fs/select.c).
 fn answered(call: &Call, result: isize) -> Out {
     if result == Errno::EINTR.to_ret() { Out::Host(*call, 0) } else { Out::Done(result) }
+}
+
+fn is_read(nr: usize) -> bool {
+    matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
 }
 
 /// The arguments with another value in place of one.

@@ -72,8 +72,7 @@ impl<M: Host> Linux<'_, M> {
     /// Parks the current thread for a call that would wait. False if it is to wait in the host instead.
     pub(crate) fn park(&self, cpu: CpuId, t: ThreadIdx, call: &Call, done: isize) -> bool {
         let Some(points) = Points::of(&self.m, call) else { return false };
-        let denied = |fd| self.state().ready.may_deny(fd) && facts::is_ready(&self.m, fd.into(), false);
-        if points.one_of().is_some_and(|point| !point.out && denied(point.fd)) {
+        if points.one_of().is_some_and(|point| !point.out && self.is_denied(point.fd)) {
             // The host answers without waiting.
             return false;
         }
