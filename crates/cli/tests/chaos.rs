@@ -186,7 +186,7 @@ fn parts_of_the_whole() {
     assert_eq!(in_part["runs"], (seed - 1) / 4 + 1);
 }
 
-/// What a CI system reads: one test, which has failed or not, and why.
+/// The JUnit report has one test case, and says why it failed.
 #[test]
 fn a_report_for_ci() {
     let room = Room::new();

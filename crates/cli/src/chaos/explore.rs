@@ -33,7 +33,7 @@ pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
     let mut tried = Tried { began: now, runs: 0, schedules: HashSet::new(), steps: STEPS, shown: now };
     let limit = if request.time.is_some() && !given("--runs") { u64::MAX } else { request.runs };
     let mut seeds = vec![0; rooms.len()];
-    let mut numbers = request.shard.unwrap_or(Shard { index: 0, of: 1 }).numbers(limit);
+    let mut numbers = request.shard.unwrap_or(Shard::WHOLE).numbers(limit);
     loop {
         let in_time = request.time.is_none_or(|time| tried.began.elapsed() < Duration::from_secs(time));
         for (room, seed) in rooms.iter_mut().zip(&mut seeds) {
@@ -57,8 +57,9 @@ pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
             tried.add(&outcome);
             if outcome.end != End::Passed {
                 drop(rooms);
+                let status = failed(request, &plan(request, seed, tried.steps, epoch), &outcome, &tried)?;
                 results.write(tried.runs, tried.schedules.len(), Some((seed, &outcome)))?;
-                return failed(request, &plan(request, seed, tried.steps, epoch), &outcome, &tried);
+                return Ok(status);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What was found, for other programs: a JUnit report, which CI systems show, and JSON.
+//! Writes what was found for other programs: a JUnit report, which CI systems show, or JSON.
 
 use std::ffi::OsString;
 use std::fs;

@@ -20,6 +20,9 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// The only part.
+    pub const WHOLE: Shard = Shard { index: 0, of: 1 };
+
     /// The numbers of its runs.
     pub fn numbers(self, runs: u64) -> impl Iterator<Item = u64> {
         (self.index..runs).step_by(self.of as usize)
@@ -52,7 +55,7 @@ impl Shard {
                 "--shards {of} says how many parts there are, but neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX \
                  says which to run: expected --shard I/{of}"
             ),
-            (None, None) => Ok(Shard { index: 0, of: 1 }),
+            (None, None) => Ok(Shard::WHOLE),
             (Some(_), None) if kubernetes.is_some() => {
                 bail!("JOB_COMPLETION_INDEX says which part to run, but not of how many: say --shards N")
             }
