@@ -1,6 +1,6 @@
 //! `entresol profile`: programs with known functions, and what the profile says of them.
 //!
-//! Shares are judged by work that was done and CPU time that the program itself reads, so that a slow machine changes nothing.
+//! Shares are judged by CPU time that the program itself reads, so that a slow or busy machine changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,8 +41,8 @@ const SPIN: &str = r#"
         }
 "#;
 
-/// Known ratios one after another: what the host takes from threads that compete may be taken back from the wrong one.
-const RATIOS: &str = r#"
+/// Different amounts one after another: what the host takes from threads that compete may be taken back from the wrong one.
+const AMOUNTS: &str = r#"
     SPIN(spin_together, 35)
     SPIN(spin_one, 70) SPIN(spin_two, 140) SPIN(spin_three, 210)
     int main(void) {
@@ -146,19 +146,18 @@ fn functions_have_the_time_that_they_consumed() {
     let folder = tempfile::tempdir().unwrap();
     // With tables and without frame pointers, and the other way round.
     for flags in [&["-fomit-frame-pointer"][..], &["-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables"]] {
-        let program = compile(folder.path(), "ratios", RATIOS, flags);
+        let program = compile(folder.path(), "amounts", AMOUNTS, flags);
         let (output, profile) = profile(folder.path(), &[], &[&program]);
         assert!(output.status.success());
         let (seen, rest) = (seen(&profile), unsampled(&profile));
         let mut said = said(&output);
         assert_eq!(said.len(), 4);
         assert!(said.remove("spin_together").is_some() && sum(&seen, "spin_together", 1) > 0);
-        let mut shares = Vec::new();
         for (function, consumed) in said {
             let sampled = sum(&seen, &function, 1);
-            shares.push(sampled + rest / 3);
-            // No more than its thread's clock says, but for what the host took and was taken back since.
+            // What its thread's clock says, but for what the host took and was taken back before or since.
             assert!(sampled <= consumed + consumed / 4, "{function}: {sampled} of {consumed}");
+            assert!(sampled + rest >= consumed - consumed / 4, "{function}: {sampled} and {rest} of {consumed}");
             // All of its thread's time, but for its beginning and end.
             let whole = sum(&seen, &format!("in_{function}"), 1).max(sampled);
             assert!(sampled >= whole - whole / 10, "{function}: {sampled} of its thread's {whole}");
@@ -168,10 +167,6 @@ fn functions_have_the_time_that_they_consumed() {
             // Frame pointers alone miss the caller of who is just making or leaving its frame.
             assert!(torn <= sampled / 10, "{function}: {torn} of {sampled} without the caller");
         }
-        // By name: one, three, two. Processors that share a core do not work evenly.
-        let [one, three, two] = shares[..] else { unreachable!("three functions") };
-        assert!(two > one * 5 / 4 && two < one * 3, "twice the work: {one} and {two}");
-        assert!(three > one * 2 && three < one * 9 / 2, "three times the work: {one} and {three}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains(" 0 lost"), "{error}");
     }
@@ -211,7 +206,7 @@ fn by_the_wall_clock_threads_that_wait_count() {
 #[test]
 fn a_flame_graph_is_written_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "ratios", RATIOS, &[]);
+    let program = compile(folder.path(), "amounts", AMOUNTS, &[]);
     let picture = folder.path().join("p.svg");
     let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
     let output = command.arg("profile").arg("-o").arg(&picture).arg(&program).output().unwrap();
