@@ -1,5 +1,6 @@
 //! The choices of one run: names for threads, counts, and what is written down.
 
+use crate::census;
 use crate::log::{Log, State, Switch, THREADS_MAX};
 use crate::strategy::{Moment, Strategy, Why};
 use alloc::boxed::Box;
@@ -111,13 +112,20 @@ impl Control {
     fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
         let why = if why == Why::Point && self.streak >= STREAK_MAX { Why::Yield } else { why };
         let step = self.log.steps();
-        let moment = Moment { last, nth, why, runnable: &self.runnable, step };
+        if why == Why::Point {
+            self.log.count(last, census::class(place));
+        }
+        let moment = Moment { last, nth, why, runnable: &self.runnable, step, place };
         let (to, plain) = (self.strategy.choose(&moment), moment.plain());
         self.log.set_steps(step + 1);
         for value in [last, nth, to] {
             self.hash = (self.hash ^ u64::from(value)).wrapping_mul(0x100_0000_01b3);
         }
         self.log.set_hash(self.hash);
+        if self.log.asks() {
+            let others = self.runnable.iter().filter(|&&other| other != plain);
+            others.for_each(|&to| self.log.add_possible(&Switch { last, nth, to, place }));
+        }
         if to != plain {
             self.log.add(&Switch { last, nth, to, place });
             *stop = self.log.switches() == self.log.stop();
@@ -147,7 +155,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Spec;
+    use crate::{Expected, Spec};
     use sync::atomic::AtomicU64;
 
     /// Three threads with so many points each, of which every fifth is a yield; the slots of the threads in the order in which
@@ -179,23 +187,25 @@ mod tests {
 
     #[test]
     fn a_replay_equals_its_run() {
+        let mut expected = Expected { steps: 90, ..Expected::default() };
+        (0..3).for_each(|thread| expected.census.set(thread, census::class(0), 30));
         for seed in 0..50 {
-            for spec in [Spec::Random, Spec::Pct(3), Spec::Plain] {
+            for spec in [Spec::Random, Spec::Pct(3), Spec::Surw, Spec::Plain] {
                 let lengths = [30, 20, 40];
-                let (trace, log) = run(spec.strategy(seed, 90), &[], lengths);
+                let (trace, log) = run(spec.strategy(seed, &expected), &[], lengths);
                 let planned = log.made();
                 assert!(spec != Spec::Plain || planned.is_empty());
                 let (again, second) = run(Spec::replay(planned.clone()), &planned, lengths);
                 assert_eq!((again, second.hash(), second.made()), (trace, log.hash(), planned));
                 // The same seed is the same run, too.
-                assert_eq!(run(spec.strategy(seed, 90), &[], lengths).1.hash(), log.hash());
+                assert_eq!(run(spec.strategy(seed, &expected), &[], lengths).1.hash(), log.hash());
             }
         }
     }
 
     #[test]
     fn a_replay_of_another_program_goes_on() {
-        let (_, log) = run(Spec::Random.strategy(5, 90), &[], [30, 20, 40]);
+        let (_, log) = run(Spec::Random.strategy(5, &Expected::default()), &[], [30, 20, 40]);
         let (trace, _) = run(Spec::replay(log.made()), &[], [3, 2, 50]);
         assert_eq!(trace.len(), 55);
     }
@@ -205,7 +215,7 @@ mod tests {
         let words: &'static [AtomicU64] = (0..Log::len(0, 10)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
         let log = Log::new(words).unwrap();
         log.prepare(&[]);
-        let mut control = Control::new(Spec::Plain.strategy(1, 1), log);
+        let mut control = Control::new(Spec::Plain.strategy(1, &Expected::default()), log);
         let mut next = || {
             control.offer(4, 1);
             control.offer(9, 1);

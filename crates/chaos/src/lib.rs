@@ -15,6 +15,7 @@
 
 extern crate alloc;
 
+pub mod census;
 pub mod control;
 pub mod log;
 pub mod pct;
@@ -22,12 +23,17 @@ pub mod random;
 pub mod reduce;
 pub mod replay;
 mod rng;
+pub mod search;
 mod spec;
 pub mod strategy;
+pub mod surw;
 
+pub use census::Census;
 pub use control::Control;
 pub use log::{Log, Switch};
+pub use random::RandomWalk;
 pub use reduce::reduce;
 pub use rng::Rng;
-pub use spec::Spec;
+pub use search::Search;
+pub use spec::{Expected, Spec};
 pub use strategy::{Moment, Strategy, Why};

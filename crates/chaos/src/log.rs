@@ -5,20 +5,27 @@
 //!        3  STEPS: choices among several    4  SWITCHES: choices that were not plain, of which as many as fit follow
 //!        5  HASH of all choices             6  THREADS   7  PLANNED: how many switches are to be repeated
 //!        8  STOP: the switch at which the run is to wait, counted from 1; 0: none
+//!        9  KEEP: how many of the switches are kept that the run could have made after the planned ones
+//!       10  COULD: how many of these there were
 //!  from 16  the ids of the first 256 threads
-//!  from 272 PLANNED × 2 words, then the switches of this run, 2 words each
+//!  from 272 the events of each thread and class that earlier runs had, then those of this run: 512 words each
+//!  from 1296 PLANNED × 2 words, then the switches of this run, 2 words each
+//!  the last KEEP × 2 words: the switches that it could have made
 //! ```
 //! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest) with the count above them;
 //! and where the last thread was.
 
+use crate::census::{self, CLASSES, COUNTED_MAX, Census};
 use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The version of the layout.
-pub const LAYOUT: u64 = 0x454e_4348_0001;
+pub const LAYOUT: u64 = 0x454e_4348_0002;
 const IDS: usize = 16;
 const IDS_LEN: usize = 256;
-const HEAD: usize = IDS + IDS_LEN;
+const EXPECTED: usize = IDS + IDS_LEN;
+const COUNTED: usize = EXPECTED + census::LEN;
+const HEAD: usize = COUNTED + census::LEN;
 const SWITCH_WORDS: usize = 2;
 /// No more threads than this can be named.
 pub const THREADS_MAX: u32 = 1 << 16;
@@ -94,6 +101,10 @@ words! {
     threads, set_threads = 6;
     /// The switch at which the run waits.
     stop, set_stop = 8;
+    /// How many of the switches are kept that the run could have made.
+    keep, set_keep = 9;
+    /// How many of these there were.
+    possible, set_possible = 10;
 }
 
 impl<'a> Log<'a> {
@@ -143,7 +154,7 @@ impl<'a> Log<'a> {
     /// Whether all switches of the run are there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        Self::len(self.planned_len(), self.switches() as usize) <= self.0.len()
+        Self::len(self.planned_len(), self.switches() as usize) <= self.kept_at()
     }
 
     /// Adds a switch of the run.
@@ -151,6 +162,69 @@ impl<'a> Log<'a> {
         let n = self.switches();
         self.put(self.planned_len() + n as usize, switch);
         self.set_switches(n + 1);
+    }
+
+    /// Whether to tell which switches the run could make now: it has made the planned ones.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.keep() > 0 && self.switches() >= self.planned_len() as u64
+    }
+
+    /// The run could make this switch now.
+    pub fn add_possible(&self, switch: &Switch) {
+        let n = self.possible();
+        if n < self.keep() {
+            Self::write(&self.0[self.kept_at() + SWITCH_WORDS * n as usize..], switch);
+        }
+        self.set_possible(n + 1);
+    }
+
+    /// The switches that the run could have made after the planned ones, and whether they are all.
+    #[must_use]
+    pub fn could(&self) -> (Vec<Switch>, bool) {
+        let (there, kept) = (self.possible(), self.keep());
+        let words = self.0[self.kept_at()..].chunks_exact(SWITCH_WORDS);
+        (words.take(there as usize).map(Self::read).collect(), there <= kept)
+    }
+
+    /// Where the switches begin that the run could have made.
+    fn kept_at(&self) -> usize {
+        self.0.len().saturating_sub(SWITCH_WORDS * self.keep() as usize).max(HEAD)
+    }
+
+    /// A thread has had an event of this class.
+    pub fn count(&self, thread: u32, class: usize) {
+        let index = thread as usize;
+        if index < COUNTED_MAX {
+            let word = &self.0[COUNTED + index * CLASSES + class];
+            word.store(word.load(Relaxed) + 1, Relaxed);
+        }
+    }
+
+    /// The events of this run.
+    #[must_use]
+    pub fn counted(&self) -> Census {
+        self.census(COUNTED)
+    }
+
+    /// The events that earlier runs had.
+    #[must_use]
+    pub fn expected(&self) -> Census {
+        self.census(EXPECTED)
+    }
+
+    /// Tells them.
+    pub fn set_expected(&self, expected: &Census) {
+        let counts = expected.threads().flatten();
+        self.0[EXPECTED..COUNTED].iter().zip(counts).for_each(|(word, &count)| word.store(count, Relaxed));
+    }
+
+    fn census(&self, from: usize) -> Census {
+        let mut census = Census::default();
+        for (i, word) in self.0[from..from + census::LEN].iter().enumerate() {
+            census.set((i / CLASSES) as u32, i % CLASSES, word.load(Relaxed));
+        }
+        census
     }
 
     /// A thread has this id.
@@ -169,15 +243,22 @@ impl<'a> Log<'a> {
 
     fn put(&self, index: usize, switch: &Switch) {
         let at = HEAD + SWITCH_WORDS * index;
-        if let Some(room) = self.0.get(at..at + SWITCH_WORDS) {
-            room.iter().zip(switch.words()).for_each(|(word, value)| word.store(value, Relaxed));
+        if let Some(room) = self.0[..self.kept_at()].get(at..at + SWITCH_WORDS) {
+            Self::write(room, switch);
         }
     }
 
     fn get(&self, index: usize) -> Option<Switch> {
         let at = HEAD + SWITCH_WORDS * index;
-        let words = self.0.get(at..at + SWITCH_WORDS)?;
-        Some(Switch::read([words[0].load(Relaxed), words[1].load(Relaxed)]))
+        self.0[..self.kept_at()].get(at..at + SWITCH_WORDS).map(Self::read)
+    }
+
+    fn write(words: &[AtomicU64], switch: &Switch) {
+        words.iter().zip(switch.words()).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
+    fn read(words: &[AtomicU64]) -> Switch {
+        Switch::read([words[0].load(Relaxed), words[1].load(Relaxed)])
     }
 
     /// What the run is doing.
@@ -201,6 +282,7 @@ impl<'a> Log<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     fn words(n: usize) -> Vec<AtomicU64> {
         (0..n).map(|_| AtomicU64::new(0)).collect()
@@ -221,6 +303,42 @@ mod tests {
         // One more does not fit: it is counted, and that is seen.
         log.add(&made[2]);
         assert_eq!((log.made(), log.switches(), log.is_complete()), (made[..2].to_vec(), 3, false));
+    }
+
+    #[test]
+    fn events_are_counted_and_told() {
+        let words = words(Log::len(0, 0));
+        let log = Log::new(&words).unwrap();
+        log.prepare(&[]);
+        for (thread, class) in [(0, 3), (2, 7), (2, 7), (COUNTED_MAX as u32, 0)] {
+            log.count(thread, class);
+        }
+        let counted = log.counted();
+        assert_eq!((counted.total(3), counted.total(7), counted.total(0)), (1, 2, 0));
+        assert_eq!(log.expected(), Census::default());
+        log.set_expected(&counted);
+        assert_eq!((log.expected(), log.counted()), (counted.clone(), counted));
+    }
+
+    #[test]
+    fn what_a_run_could_have_done_is_kept_behind_what_it_did() {
+        let words = words(Log::len(1, 1) + 2 * SWITCH_WORDS);
+        let log = Log::new(&words).unwrap();
+        let switch = |nth| Switch { last: 1, nth, to: 2, place: 3 };
+        log.prepare(&[switch(1)]);
+        assert!(!log.asks());
+        log.set_keep(2);
+        assert!(!log.asks(), "a planned switch is still to come");
+        log.add(&switch(1));
+        assert!(log.asks());
+        (2..4).for_each(|nth| log.add_possible(&switch(nth)));
+        assert_eq!((log.made(), log.is_complete()), (vec![switch(1)], true));
+        assert_eq!(log.could(), (vec![switch(2), switch(3)], true));
+        // What does not fit is counted, and neither part runs into the other.
+        log.add_possible(&switch(4));
+        log.add(&switch(5));
+        assert_eq!(log.could(), (vec![switch(2), switch(3)], false));
+        assert_eq!((log.made(), log.is_complete()), (vec![switch(1)], false));
     }
 
     #[test]

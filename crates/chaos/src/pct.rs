@@ -69,19 +69,19 @@ impl Strategy for Pct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Spec;
+    use crate::{Expected, Spec};
 
     /// Two threads of `steps` steps each; the bug is there if the second thread does its first step exactly when the first has
     /// done `at` of its own and not finished: a bug of depth 2.
     fn finds(spec: Spec, seed: u64, steps: u32, at: u32) -> bool {
-        let mut strategy = spec.strategy(seed, u64::from(2 * steps));
+        let mut strategy = spec.strategy(seed, &Expected { steps: u64::from(2 * steps), ..Expected::default() });
         let mut done = [0; 2];
         let (mut last, mut step) = (0, 0);
         while done != [steps; 2] {
             let runnable: Vec<u32> = (0..2).filter(|&t| done[t as usize] < steps).collect();
             if runnable.len() == 2 {
                 let why = Why::Point;
-                last = strategy.choose(&Moment { last, nth: 1, why, runnable: &runnable, step });
+                last = strategy.choose(&Moment { last, nth: 1, why, runnable: &runnable, step, place: 0 });
                 step += 1;
             } else {
                 last = runnable[0];
@@ -109,7 +109,7 @@ mod tests {
     fn who_yields_lets_all_others_go_first() {
         let mut pct = Pct::new(Rng::new(1), 1, 100);
         let runnable = [0, 1, 2];
-        let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &runnable, step };
+        let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &runnable, step, place: 0 };
         let mut seen = Vec::new();
         let mut last = pct.choose(&moment(0, Why::Point, 0));
         for step in 1..4 {

@@ -1,11 +1,13 @@
 //! Which strategies there are.
 
 use crate::Rng;
+use crate::census::Census;
 use crate::log::Switch;
 use crate::pct::Pct;
 use crate::random::RandomWalk;
 use crate::replay::Replay;
 use crate::strategy::Strategy;
+use crate::surw::Surw;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -16,29 +18,42 @@ pub enum Spec {
     Random,
     /// `pct:D`: priorities that change at so many random moments less one.
     Pct(u32),
+    /// `surw`: every order of some events is as likely.
+    Surw,
     /// `plain`: no preemptions.
     Plain,
 }
 
+/// What is expected of a run, from those before.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Expected {
+    /// About how many choices there will be.
+    pub steps: u64,
+    /// About how many events each thread will have.
+    pub census: Census,
+}
+
 impl Spec {
-    /// Reads `random`, `pct`, `pct:D` or `plain`.
+    /// Reads `random`, `pct`, `pct:D`, `surw` or `plain`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Spec> {
         match text.split_once(':') {
             None if text == "random" => Some(Spec::Random),
             None if text == "pct" => Some(Spec::Pct(3)),
+            None if text == "surw" => Some(Spec::Surw),
             None if text == "plain" => Some(Spec::Plain),
             Some(("pct", depth)) => depth.parse().ok().filter(|depth| (1..=100).contains(depth)).map(Spec::Pct),
             _ => None,
         }
     }
 
-    /// The strategy of one run. `steps` is about how many choices a run has.
+    /// The strategy of one run.
     #[must_use]
-    pub fn strategy(self, seed: u64, steps: u64) -> Box<dyn Strategy> {
+    pub fn strategy(self, seed: u64, expected: &Expected) -> Box<dyn Strategy> {
         match self {
             Spec::Random => Box::new(RandomWalk::new(Rng::new(seed))),
-            Spec::Pct(depth) => Box::new(Pct::new(Rng::new(seed), depth, steps)),
+            Spec::Pct(depth) => Box::new(Pct::new(Rng::new(seed), depth, expected.steps)),
+            Spec::Surw => Box::new(Surw::new(Rng::new(seed), &expected.census)),
             Spec::Plain => Box::new(Replay::new(Vec::new())),
         }
     }
@@ -55,6 +70,7 @@ impl core::fmt::Display for Spec {
         match self {
             Spec::Random => f.write_str("random"),
             Spec::Pct(depth) => write!(f, "pct:{depth}"),
+            Spec::Surw => f.write_str("surw"),
             Spec::Plain => f.write_str("plain"),
         }
     }
@@ -66,11 +82,11 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for spec in [Spec::Random, Spec::Pct(5), Spec::Plain] {
+        for spec in [Spec::Random, Spec::Pct(5), Spec::Surw, Spec::Plain] {
             assert_eq!(Spec::parse(&alloc::format!("{spec}")), Some(spec));
         }
         assert_eq!(Spec::parse("pct"), Some(Spec::Pct(3)));
-        for wrong in ["", "pct:", "pct:0", "pct:101", "pct:x", "random:2", "dfs"] {
+        for wrong in ["", "pct:", "pct:0", "pct:101", "pct:x", "random:2", "surw:1"] {
             assert_eq!(Spec::parse(wrong), None, "{wrong}");
         }
     }

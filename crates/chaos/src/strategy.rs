@@ -26,6 +26,8 @@ pub struct Moment<'a> {
     pub runnable: &'a [u32],
     /// How many choices among at least two threads were made before.
     pub step: u64,
+    /// The place in the code that the last thread has come to; 0 if that is not known.
+    pub place: u64,
 }
 
 impl Moment<'_> {
@@ -54,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_plain_choice_goes_on_or_goes_round() {
-        let moment = |last, why, runnable| Moment { last, nth: 1, why, runnable, step: 0 }.plain();
+        let moment = |last, why, runnable| Moment { last, nth: 1, why, runnable, step: 0, place: 0 }.plain();
         assert_eq!(moment(2, Why::Point, &[0, 2, 5]), 2);
         assert_eq!(moment(2, Why::Yield, &[0, 2, 5]), 5);
         assert_eq!(moment(5, Why::Yield, &[0, 2, 5]), 0);

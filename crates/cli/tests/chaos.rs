@@ -88,11 +88,41 @@ fn an_update_that_is_lost() {
 }
 
 #[test]
+fn by_each_strategy() {
+    let room = Room::new();
+    for name in ["lost_update", "mutex_order", "adjacent_stores"] {
+        let program = room.compile(name);
+        for strategy in ["random", "surw", "dfs:2"] {
+            let options = ["--runs", "2000", "--strategy", strategy, "--jobs", "2", "--", program.to_str().unwrap()];
+            let explored = room.chaos(&options);
+            assert_eq!(explored.status.code(), Some(1), "{name} by {strategy}: {}", text(&explored));
+            let again = room.chaos(&["--replay", "chaos.json"]);
+            assert_eq!(again.status.code(), Some(1), "{name} by {strategy}: {}", text(&again));
+        }
+    }
+}
+
+/// A search that has come to its end says what that proves, and one that was cut short does not.
+#[test]
+fn every_schedule_with_few_switches() {
+    let room = Room::new();
+    let program = room.compile("hour");
+    let search = |options: &[&str]| {
+        let explored = room.chaos(&[&["--strategy"], options, &["--", program.to_str().unwrap()]].concat());
+        assert_eq!(explored.status.code(), Some(0), "{options:?}: {}", text(&explored));
+        text(&explored)
+    };
+    assert!(search(&["dfs:1"]).contains("all schedules with at most 1 switch have been tried"));
+    assert!(search(&["dfs", "--jobs", "3"]).contains("all schedules with at most 2 switches have been tried"));
+    assert!(!search(&["dfs:2", "--runs", "20"]).contains("all schedules"));
+}
+
+#[test]
 fn nothing_in_programs_that_are_right() {
     let room = Room::new();
     for name in ["correct", "hour"] {
         let program = room.compile(name);
-        for strategy in ["random", "pct:3"] {
+        for strategy in ["random", "pct:3", "surw"] {
             let explored = room.chaos(&["--runs", "150", "--strategy", strategy, "--", program.to_str().unwrap()]);
             assert_eq!(explored.status.code(), Some(0), "{name}: {}", text(&explored));
             assert!(text(&explored).contains("no failure: 150 runs"), "{}", text(&explored));
@@ -135,6 +165,8 @@ fn mistakes_are_said_and_have_a_status_of_their_own() {
         (&["--replay", "bad.json"], "bad.json is no schedule"),
         (&["--bisect", "bad.json"], "bad.json is no schedule"),
         (&["--strategy", "best", "--", "/bin/true"], "one of random"),
+        (&["--strategy", "dfs:0", "--", "/bin/true"], "dfs:1 to dfs:100"),
+        (&["--strategy", "dfs", "--shard", "0/4", "--", "/bin/true"], "a search cannot be divided"),
         (&["--shard", "4/4", "--", "/bin/true"], "expected 0 to 3"),
         (&["--shard", "0", "--", "/bin/true"], "expected I/N"),
         (&["--junit", "no/folder", "--", "/bin/true"], "cannot write no/folder"),

@@ -3,7 +3,7 @@
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
-use chaos::{Control, Log, Rng, Spec};
+use chaos::{Control, Expected, Log, Rng, Spec};
 use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
@@ -68,7 +68,7 @@ impl<'a> Settings<'a> {
             host::report::fatal(format_args!("the log of a controlled run cannot be used"))
         };
         let strategy = match self.strategy {
-            Some(spec) => spec.strategy(self.seed, self.steps),
+            Some(spec) => spec.strategy(self.seed, &Expected { steps: self.steps, census: log.expected() }),
             None => Spec::replay(log.planned()),
         };
         Some(Control::new(strategy, log))

@@ -22,6 +22,7 @@ use simulate::Shard;
         entresol chaos -- ./test                            a thousand schedules\n  \
         entresol chaos --time 60 --jobs 2 -- ./test         as many as a minute allows, two at a time\n  \
         entresol chaos --strategy random --seed 7 -- ./test other schedules\n  \
+        entresol chaos --strategy dfs:2 -- ./test           every schedule with at most two switches\n  \
         entresol chaos --fail-if 'grep -q lost' -- ./test   a failure is what this command finds in the output\n  \
         entresol chaos --shard 0/4 --junit r.xml -- ./test  a quarter of them, with a report for CI\n  \
         entresol chaos --replay chaos.json                  the failing run again\n  \
@@ -40,9 +41,10 @@ pub struct ChaosArguments {
     /// How many runs are made at the same time
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
-    /// How the next thread is chosen: random (each is as likely), pct:D (priorities that change at D - 1 random moments)
+    /// How the next thread is chosen: pct:D (priorities that change at D - 1 random moments), surw (every order of some events is
+    /// as likely), random (each thread is), or dfs:C (every schedule with at most C switches, those with the fewest first)
     #[arg(long, value_name = "NAME", default_value = "pct:3", value_parser = strategy)]
-    pub strategy: Spec,
+    pub strategy: Way,
     /// The seed of the first run; each further run has the next one
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
@@ -75,6 +77,21 @@ pub struct ChaosArguments {
     pub command: Vec<OsString>,
 }
 
-fn strategy(text: &str) -> Result<Spec, String> {
-    Spec::parse(text).ok_or_else(|| "it is one of random, pct:1 to pct:100, plain".to_owned())
+/// How schedules are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Each by its seed.
+    Drawn(Spec),
+    /// All with at most so many switches.
+    Search(u32),
+}
+
+fn strategy(text: &str) -> Result<Way, String> {
+    let bound = match text.split_once(':') {
+        None if text == "dfs" => Some(2),
+        Some(("dfs", bound)) => bound.parse().ok().filter(|bound| (1..=100).contains(bound)),
+        _ => None,
+    };
+    let way = bound.map(Way::Search).or_else(|| Spec::parse(text).map(Way::Drawn));
+    way.ok_or_else(|| "it is one of random, pct:1 to pct:100, surw, dfs:1 to dfs:100, plain".to_owned())
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use chaos::log::State;
-use chaos::{Log, Spec, Switch};
+use chaos::{Census, Expected, Log, Spec, Switch};
 use sync::atomic::AtomicU64;
 
 use super::report::{self, Stack};
@@ -19,6 +19,8 @@ use crate::run;
 
 /// So many switches of a run are kept.
 const SWITCHES_MAX: usize = 1 << 20;
+/// So many switches are kept that a run could have made.
+const POSSIBLE_MAX: usize = 1 << 18;
 /// The most output of a run that is kept.
 const OUTPUT_MAX: u64 = 1 << 20;
 
@@ -48,12 +50,14 @@ pub struct Plan<'a> {
     pub strategy: Option<Spec>,
     /// The switches to be repeated.
     pub switches: &'a [Switch],
+    /// Whether the run says which switches it could have made after these.
+    pub asks: bool,
     /// The switch at which its threads are looked at, counted from 1, and the run ends; 0: none.
     pub stop: u64,
     /// Drawn from this seed.
     pub seed: u64,
-    /// About how many choices there will be.
-    pub steps: u64,
+    /// What earlier runs had.
+    pub expected: Expected,
     /// When it begins, in nanoseconds since 1970.
     pub epoch: u64,
     /// How many accesses become scheduling points.
@@ -81,6 +85,12 @@ pub struct Outcome {
     pub hash: u64,
     /// How many threads it had.
     pub threads: u64,
+    /// How many events each thread had.
+    pub census: Census,
+    /// The switches that it could have made after the planned ones, if it was asked.
+    pub possible: Vec<Switch>,
+    /// Whether these are all of them.
+    pub knows_all: bool,
     /// Its threads at its end, if it was looked at.
     pub stacks: Vec<Stack>,
     /// What it wrote.
@@ -110,7 +120,7 @@ impl Room {
     /// Room in memory without a name, of which nothing stays behind however this process ends.
     pub fn new() -> anyhow::Result<Room> {
         let file = in_memory(c"entresol-chaos-log").context("no room for the log of a run")?;
-        let len = Log::len(SWITCHES_MAX, SWITCHES_MAX);
+        let len = Log::len(SWITCHES_MAX, SWITCHES_MAX + POSSIBLE_MAX);
         file.set_len(8 * len as u64).context("no room for the log of a run")?;
         // SAFETY: a new mapping of a file of ours, of its length.
         let at = unsafe {
@@ -139,6 +149,8 @@ impl Room {
         let log = self.log();
         log.prepare(plan.switches);
         log.set_stop(plan.stop);
+        log.set_expected(&plan.expected.census);
+        log.set_keep(if plan.asks { POSSIBLE_MAX as u64 } else { 0 });
         self.output.set_len(0)?;
         self.output.rewind()?;
         let request = self.request(plan);
@@ -169,7 +181,7 @@ impl Room {
                 log: PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.log.as_raw_fd())),
                 strategy: plan.strategy,
                 seed: plan.seed,
-                steps: plan.steps,
+                steps: plan.expected.steps,
                 epoch: plan.epoch,
                 places: plan.places,
             }),
@@ -238,6 +250,7 @@ impl Room {
         self.output.rewind()?;
         Read::by_ref(&mut self.output).take(OUTPUT_MAX).read_to_end(&mut output)?;
         let log = self.log();
+        let (possible, knows_all) = log.could();
         Ok(Outcome {
             end: why(&output, running.as_ref().and_then(|running| running.fail_if.as_deref()))?,
             switches: log.made(),
@@ -246,6 +259,9 @@ impl Room {
             steps: log.steps(),
             hash: log.hash(),
             threads: log.threads(),
+            census: log.counted(),
+            possible,
+            knows_all,
             stacks,
             output,
         })

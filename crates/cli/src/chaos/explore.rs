@@ -7,60 +7,56 @@ use super::args::ChaosArguments;
 use super::attempt::{End, Outcome, Plan, Room, wait_for};
 use super::recording::{self, Recording};
 use super::results::Results;
+use super::schedules::{Schedule, Schedules};
 use super::{STATUS_FAILED, STATUS_NOTHING, report};
-use simulate::Shard;
 use tool::style;
-
-/// The number of choices that the first run is taken to have.
-const STEPS: u64 = 100;
 
 /// What has been tried so far.
 struct Tried {
     began: Instant,
     runs: u64,
     schedules: HashSet<u64>,
-    steps: u64,
     shown: Instant,
 }
 
 /// Tries schedules.
 pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
     recording::check(&request.command, &request.output)?;
+    let limit = if request.time.is_some() && !given("--runs") { u64::MAX } else { request.runs };
+    let mut schedules = Schedules::new(request, limit)?;
     let results = Results::begin(request, &request.command)?;
-    let mut rooms = (0..request.jobs).map(|_| Room::new()).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut rooms = (0..request.jobs)
+        .map(|_| Ok((Room::new()?, None)))
+        .collect::<anyhow::Result<Vec<(Room, Option<Schedule>)>>>()?;
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let now = Instant::now();
-    let mut tried = Tried { began: now, runs: 0, schedules: HashSet::new(), steps: STEPS, shown: now };
-    let limit = if request.time.is_some() && !given("--runs") { u64::MAX } else { request.runs };
-    let mut seeds = vec![0; rooms.len()];
-    let mut numbers = request.shard.unwrap_or(Shard::WHOLE).numbers(limit);
+    let mut tried = Tried { began: now, runs: 0, schedules: HashSet::new(), shown: now };
     loop {
         let in_time = request.time.is_none_or(|time| tried.began.elapsed() < Duration::from_secs(time));
-        for (room, seed) in rooms.iter_mut().zip(&mut seeds) {
-            if room.handle().is_none()
-                && in_time
-                && let Some(number) = numbers.next()
-            {
-                *seed = request.seed.wrapping_add(number);
-                room.begin(&plan(request, *seed, tried.steps, epoch))?;
-            }
+        for (room, running) in rooms.iter_mut().filter(|(_, running)| in_time && running.is_none()) {
+            let Some(schedule) = schedules.take_one() else { break };
+            room.begin(&plan(request, &schedule, epoch))?;
+            *running = Some(schedule);
         }
-        let handles: Vec<i32> = rooms.iter().filter_map(Room::handle).collect();
+        let handles: Vec<i32> = rooms.iter().filter_map(|(room, _)| room.handle()).collect();
         if handles.is_empty() {
-            style::remark(&format!("no failure: {}", tried.sum()));
+            let proof = schedules.proof().map_or(String::new(), |proof| format!(": {proof}"));
+            style::remark(&format!("no failure: {}{proof}", tried.sum()));
             results.write(tried.runs, tried.schedules.len(), None)?;
             return Ok(STATUS_NOTHING);
         }
         wait_for(&handles);
-        for (room, &seed) in rooms.iter_mut().zip(&seeds) {
+        for (room, running) in &mut rooms {
             let Some(outcome) = room.look()? else { continue };
+            let schedule = running.take().expect("a room runs what it was given");
             tried.add(&outcome);
             if outcome.end != End::Passed {
                 drop(rooms);
-                let status = failed(request, &plan(request, seed, tried.steps, epoch), &outcome, &tried)?;
-                results.write(tried.runs, tried.schedules.len(), Some((seed, &outcome)))?;
+                let status = failed(request, &plan(request, &schedule, epoch), &outcome, &tried)?;
+                results.write(tried.runs, tried.schedules.len(), Some((schedule.seed, &outcome)))?;
                 return Ok(status);
             }
+            schedules.tried(schedule, outcome);
         }
     }
 }
@@ -71,14 +67,15 @@ fn given(option: &str) -> bool {
     words.into_iter().any(|word| word.to_string_lossy().split('=').next() == Some(option))
 }
 
-fn plan<'a>(request: &'a ChaosArguments, seed: u64, steps: u64, epoch: u64) -> Plan<'a> {
+fn plan<'a>(request: &'a ChaosArguments, schedule: &'a Schedule, epoch: u64) -> Plan<'a> {
     Plan {
         command: &request.command,
-        strategy: Some(request.strategy),
-        switches: &[],
+        strategy: schedule.strategy,
+        switches: &schedule.switches,
+        asks: schedule.strategy.is_none(),
         stop: 0,
-        seed,
-        steps,
+        seed: schedule.seed,
+        expected: schedule.expected.clone(),
         epoch,
         places: request.places,
         timeout: Duration::from_secs(request.timeout),
@@ -105,10 +102,7 @@ impl Tried {
     fn add(&mut self, outcome: &Outcome) {
         self.runs += 1;
         self.schedules.insert(outcome.hash);
-        // PCT spreads its changes over as many choices as runs have had so far.
-        self.steps = self.steps.max(outcome.steps).max(2);
         if self.runs == 1 {
-            self.steps = outcome.steps.max(2);
             report::doubts(outcome);
         }
         if self.shown.elapsed() > Duration::from_millis(500) {

@@ -1,7 +1,7 @@
 //! `entresol chaos`: runs a program under many schedules until one makes it fail, repeats that one, and makes it simple.
 //!
 //! - `attempt` makes one controlled run: a child process as `run` makes it, a [`chaos::Log`] that both map, a time limit.
-//! - `explore` makes many, several at a time, and stops at the first failure.
+//! - `explore` makes many, several at a time, and stops at the first failure; `schedules` says which.
 //! - `recording` is the file that holds a failing schedule; `repeat` repeats it; `bisect` leaves out what it does not need.
 //! - `report` says how a run ended, with the stacks of its threads, and `waits` for whom they wait; `results` writes it for
 //!   other programs.
@@ -16,6 +16,7 @@ mod recording;
 mod repeat;
 mod report;
 mod results;
+mod schedules;
 mod waits;
 
 use args::ChaosArguments;

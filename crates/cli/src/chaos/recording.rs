@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use chaos::Switch;
+use chaos::{Expected, Switch};
 use serde_json::{Value, json};
 
 use super::attempt::{End, Outcome, Plan};
@@ -58,9 +58,10 @@ impl Recording {
             command: &self.command,
             strategy: None,
             switches,
+            asks: false,
             stop: 0,
             seed: self.seed,
-            steps: 0,
+            expected: Expected::default(),
             epoch: self.epoch,
             places: self.places,
             timeout: Duration::from_secs(timeout),

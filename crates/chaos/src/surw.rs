@@ -1,0 +1,174 @@
+//! The selectively uniform random walk (Zhao, Wolff, Mathur and Roychoudhury, ASPLOS 2025).
+//!
+//! A random walk prefers orders in which threads take turns, because a long run of one thread is a long run of luck. This walk
+//! knows about how many events each thread has still to come and lets the thread with more of them go first more often, so that
+//! every order of these events is about as likely. There are too many events for that to help where a bug hangs on few of them,
+//! so each run selects some: here those at the places of one [`class`]. The others are ordered by a plain random walk.
+//!
+//! The paper takes its events from an analysis of the program, those of one variable. Here a place in the code stands for what is
+//! accessed there, and the numbers of events are those of earlier runs.
+
+use crate::Rng;
+use crate::census::{CLASSES, Census, class};
+use crate::strategy::{Moment, Strategy, Why};
+use alloc::vec::Vec;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Surw {
+    rng: Rng,
+    /// The class of the events that count; `None`: all do.
+    selected: Option<usize>,
+    /// How many of these are still expected, by thread.
+    left: Vec<u64>,
+    /// The threads that have come to such an event and have not gone on.
+    at_event: Vec<bool>,
+    /// The thread whose event comes next.
+    intended: Option<u32>,
+}
+
+impl Surw {
+    /// For a run in which about so many events are to be expected.
+    #[must_use]
+    pub fn new(mut rng: Rng, expected: &Census) -> Surw {
+        let classes: Vec<usize> = (0..CLASSES).filter(|&class| expected.total(class) > 0).collect();
+        // One more: every order of all events.
+        let selected = classes.get(rng.below(classes.len() as u64 + 1) as usize).copied();
+        let left = expected.threads().map(|counts| selected.map_or(counts.iter().sum(), |class| counts[class]));
+        Surw { rng, selected, left: left.collect(), at_event: Vec::new(), intended: None }
+    }
+
+    fn is_at_event(&self, thread: u32) -> bool {
+        self.at_event.get(thread as usize).is_some_and(|&is| is)
+    }
+
+    fn set_at_event(&mut self, thread: u32, is: bool) {
+        let index = thread as usize;
+        if self.at_event.len() <= index {
+            self.at_event.resize(index + 1, false);
+        }
+        self.at_event[index] = is;
+    }
+
+    /// What a thread is likely to have before it. The first thread also has what is expected of those that have not begun: it is
+    /// the one that creates them, in most programs.
+    fn weight(&self, thread: u32) -> u64 {
+        let unborn = if thread == 0 { self.left.iter().skip(self.at_event.len().max(1)).sum() } else { 0 };
+        self.left.get(thread as usize).copied().unwrap_or(0) + unborn
+    }
+
+    /// Draws one of these threads by what they have before them; each as likely if they have nothing.
+    fn draw(&mut self, among: &[u32]) -> u32 {
+        let total: u64 = among.iter().map(|&thread| self.weight(thread)).sum();
+        if total == 0 {
+            return among[self.rng.below(among.len() as u64) as usize];
+        }
+        let mut at = self.rng.below(total);
+        for &thread in among {
+            let weight = self.weight(thread);
+            if at < weight {
+                return thread;
+            }
+            at -= weight;
+        }
+        among[0]
+    }
+}
+
+impl Strategy for Surw {
+    fn choose(&mut self, moment: &Moment<'_>) -> u32 {
+        let counts = moment.why == Why::Point && self.selected.is_none_or(|selected| selected == class(moment.place));
+        self.set_at_event(moment.last, counts);
+        moment.runnable.iter().for_each(|&thread| self.set_at_event(thread, self.is_at_event(thread)));
+        // Who yields lets others go first.
+        let may: Vec<u32> =
+            moment.runnable.iter().copied().filter(|&t| moment.why != Why::Yield || t != moment.last).collect();
+        let intended = self.intended.filter(|thread| may.contains(thread)).unwrap_or_else(|| self.draw(&may));
+        self.intended = Some(intended);
+        // The others go no further than to their next event.
+        let free: Vec<u32> = may.into_iter().filter(|&t| t == intended || !self.is_at_event(t)).collect();
+        let to = free[self.rng.below(free.len() as u64) as usize];
+        if to == intended && self.is_at_event(to) {
+            self.set_at_event(to, false);
+            self.intended = None;
+            if let Some(left) = self.left.get_mut(to as usize) {
+                *left = left.saturating_sub(1);
+            }
+        }
+        to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RandomWalk;
+    use alloc::collections::BTreeMap;
+
+    /// How often each order of the events of two threads comes about, by which thread each event is of.
+    fn orders(
+        lengths: [u32; 2],
+        runs: u64,
+        mut strategy: impl FnMut(u64) -> alloc::boxed::Box<dyn Strategy>,
+    ) -> Vec<u64> {
+        let mut seen = BTreeMap::new();
+        for seed in 0..runs {
+            let mut strategy = strategy(seed);
+            let (mut left, mut order, mut last, mut began) = (lengths, Vec::new(), 0, [false; 2]);
+            // Each thread comes to its first event before either has one.
+            while left != [0; 2] {
+                let runnable: Vec<u32> = (0..2).filter(|&t| left[t as usize] > 0).collect();
+                if runnable.len() == 2 {
+                    let why = if began[last as usize] { Why::Point } else { Why::Gone };
+                    last = strategy.choose(&Moment { last, nth: 1, why, runnable: &runnable, step: 0, place: 0 });
+                } else {
+                    last = runnable[0];
+                }
+                // A thread's first turn brings it to its first event.
+                if core::mem::replace(&mut began[last as usize], true) {
+                    left[last as usize] -= 1;
+                    order.push(last);
+                }
+            }
+            *seen.entry(order).or_insert(0) += 1;
+        }
+        seen.into_values().collect()
+    }
+
+    #[test]
+    fn every_order_is_about_as_likely() {
+        let (lengths, runs) = ([2, 6], 28_000);
+        let mut census = Census::default();
+        (0..2).for_each(|thread| census.set(thread, class(0), u64::from(lengths[thread as usize])));
+        let selective = orders(lengths, runs, |seed| alloc::boxed::Box::new(Surw::new(Rng::new(seed), &census)));
+        // 8 over 2 orders, a thousand times each.
+        assert_eq!(selective.len(), 28);
+        let (least, most) = (selective.iter().min().unwrap(), selective.iter().max().unwrap());
+        assert!(most < &(2 * least), "{selective:?}");
+        let walk = orders(lengths, runs, |seed| alloc::boxed::Box::new(RandomWalk::new(Rng::new(seed))));
+        let (least, most) = (walk.iter().min().unwrap(), walk.iter().max().unwrap());
+        assert!(walk.len() < 28 || *most > 8 * least, "{walk:?}");
+    }
+
+    #[test]
+    fn what_was_never_seen_is_no_trouble() {
+        let mut surw = Surw::new(Rng::new(1), &Census::default());
+        let mut last = 3;
+        let mut seen = [0; 9];
+        for step in 0..900 {
+            let moment = Moment { last, nth: 1, why: Why::Point, runnable: &[3, 5, 8], step, place: step };
+            last = surw.choose(&moment);
+            seen[last as usize] += 1;
+        }
+        assert!([3, 5, 8].iter().all(|&t| seen[t] > 200), "{seen:?}");
+    }
+
+    #[test]
+    fn who_yields_is_not_chosen() {
+        let mut surw = Surw::new(Rng::new(1), &Census::default());
+        for step in 0..100 {
+            let moment = Moment { last: 1, nth: 1, why: Why::Yield, runnable: &[1, 2], step, place: 0 };
+            assert_eq!(surw.choose(&moment), 2);
+        }
+    }
+}

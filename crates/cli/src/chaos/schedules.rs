@@ -1,0 +1,103 @@
+//! Which schedules are tried, in which order.
+
+use anyhow::ensure;
+use chaos::{Census, Expected, Search, Spec, Switch};
+use simulate::Shard;
+
+use super::args::{ChaosArguments, Way};
+use super::attempt::Outcome;
+
+/// The number of choices that the first run is taken to have.
+const STEPS: u64 = 100;
+
+/// One schedule to be tried.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// `None`: these switches are made.
+    pub strategy: Option<Spec>,
+    /// See above.
+    pub switches: Vec<Switch>,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// What is expected of the run.
+    pub expected: Expected,
+}
+
+/// All that are to be tried.
+#[derive(Debug)]
+pub struct Schedules<'a> {
+    request: &'a ChaosArguments,
+    /// How many have been given out.
+    given: u64,
+    limit: u64,
+    /// What the runs so far had, except that the first steps are a guess.
+    expected: Expected,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Each has a seed of its own.
+    Drawn(Spec),
+    /// Each follows from those before.
+    Search(Search),
+}
+
+impl<'a> Schedules<'a> {
+    /// Those that were asked for. Without a `limit` on their number there may be no end.
+    pub fn new(request: &'a ChaosArguments, limit: u64) -> anyhow::Result<Schedules<'a>> {
+        let source = match request.strategy {
+            Way::Drawn(spec) => Source::Drawn(spec),
+            Way::Search(bound) => {
+                ensure!(
+                    request.shard.is_none(),
+                    "a search cannot be divided: leave out --shard, or use another --strategy"
+                );
+                Source::Search(Search::new(bound, request.seed))
+            }
+        };
+        let expected = Expected { steps: STEPS, ..Expected::default() };
+        Ok(Schedules { request, given: 0, limit, expected, source })
+    }
+
+    /// The next one. `None`: there is none until one that runs has come back, or at all.
+    pub fn take_one(&mut self) -> Option<Schedule> {
+        let shard = self.request.shard.unwrap_or(Shard::WHOLE);
+        let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;
+        let schedule = match &mut self.source {
+            Source::Drawn(spec) => Schedule {
+                strategy: Some(*spec),
+                switches: Vec::new(),
+                seed: self.request.seed.wrapping_add(number),
+                expected: self.expected.clone(),
+            },
+            Source::Search(search) => Schedule {
+                strategy: None,
+                switches: search.take_one()?,
+                seed: self.request.seed,
+                expected: Expected::default(),
+            },
+        };
+        self.given += 1;
+        Some(schedule)
+    }
+
+    /// It has been tried, and has not failed.
+    pub fn tried(&mut self, schedule: Schedule, outcome: Outcome) {
+        // PCT spreads its changes over as many choices as runs have had so far.
+        let least = if self.expected.census == Census::default() { 2 } else { self.expected.steps };
+        let census = std::mem::take(&mut self.expected.census).max(&outcome.census);
+        self.expected = Expected { steps: outcome.steps.max(least), census };
+        if let Source::Search(search) = &mut self.source {
+            search.tried(schedule.switches, outcome.possible, outcome.knows_all);
+        }
+    }
+
+    /// Once all have been tried: what is known now of every schedule, not only of those.
+    pub fn proof(&mut self) -> Option<String> {
+        let Source::Search(search) = &mut self.source else { return None };
+        let (bound, plural) = (search.bound(), if search.bound() == 1 { "" } else { "es" });
+        (search.is_whole() && search.take_one().is_none())
+            .then(|| format!("all schedules with at most {bound} switch{plural} have been tried"))
+    }
+}
