@@ -110,7 +110,12 @@ impl Control {
     }
 
     fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
-        let why = if why == Why::Point && self.streak >= STREAK_MAX { Why::Yield } else { why };
+        let why = match why {
+            Why::Point if self.streak >= STREAK_MAX => Why::Yield,
+            // It sleeps for no time, as spin locks do: others are to run.
+            Why::Gone if self.runnable.binary_search(&last).is_ok() => Why::Yield,
+            why => why,
+        };
         let step = self.log.steps();
         if why == Why::Point {
             self.log.count(last, census::class(place));
@@ -208,6 +213,28 @@ mod tests {
         let (_, log) = run(Spec::Random.strategy(5, &Expected::default()), &[], [30, 20, 40]);
         let (trace, _) = run(Spec::replay(log.made()), &[], [3, 2, 50]);
         assert_eq!(trace.len(), 55);
+    }
+
+    /// Two threads wait in a loop for a third by sleeping for no time.
+    #[test]
+    fn threads_that_sleep_for_no_time_let_others_run() {
+        for seed in 0..100 {
+            for spec in [Spec::Random, Spec::Pct(3), Spec::Surw, Spec::Plain] {
+                let words: &'static [AtomicU64] =
+                    (0..Log::len(0, 100)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+                let log = Log::new(words).unwrap();
+                log.prepare(&[]);
+                let mut control = Control::new(spec.strategy(seed, &Expected { steps: 9, ..Expected::default() }), log);
+                let mut why = Why::Gone;
+                let third = (0..100).any(|_| {
+                    (0..3).for_each(|slot| control.offer(slot, 1));
+                    let slot = control.choose(why, 0).unwrap().slot;
+                    why = if slot == 2 { Why::Point } else { Why::Gone };
+                    slot == 2
+                });
+                assert!(third, "{spec}, seed {seed}");
+            }
+        }
     }
 
     #[test]
