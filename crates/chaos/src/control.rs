@@ -6,8 +6,8 @@ use crate::strategy::{Moment, Strategy, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A thread that has come to so many points one after the other while others could run is taken to spin.
-const STREAK_MAX: u32 = 20_000;
+/// When a thread could have run at so many choices one after the other and never did, those that ran instead are taken to spin.
+const PASSED_OVER_MAX: u32 = 20_000;
 
 /// No thread has this name.
 const NOBODY: u32 = u32::MAX;
@@ -32,8 +32,9 @@ pub struct Control {
     /// The threads that could run, and their slots.
     runnable: Vec<u32>,
     slots: Vec<Candidate>,
+    /// For each thread the last choice at which it could have run, and at how many up to there it was passed over.
+    passed_over: Vec<(u64, u32)>,
     last: u32,
-    streak: u32,
     hash: u64,
 }
 
@@ -58,8 +59,8 @@ impl Control {
             counts: Vec::new(),
             runnable: Vec::new(),
             slots: Vec::new(),
+            passed_over: Vec::new(),
             last: 0,
-            streak: 0,
             hash: 0xcbf2_9ce4_8422_2325,
         }
     }
@@ -102,7 +103,6 @@ impl Control {
         self.log.set_points(self.log.points() + 1);
         let mut stop = false;
         let to = if several { self.among_several(&mut stop, (last, nth), why, place) } else { first };
-        self.streak = if to == last && several { self.streak + 1 } else { 0 };
         self.last = to;
         let slot = self.slots.iter().find(|candidate| candidate.name == to)?.slot;
         self.slots.clear();
@@ -110,13 +110,11 @@ impl Control {
     }
 
     fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
-        let why = match why {
-            Why::Point if self.streak >= STREAK_MAX => Why::Yield,
-            // It sleeps for no time, as spin locks do: others are to run.
-            Why::Gone if self.runnable.binary_search(&last).is_ok() => Why::Yield,
-            why => why,
-        };
         let step = self.log.steps();
+        let is_unfair = self.is_somebody_passed_over(step);
+        // Who sleeps for no time, as spin locks do, is still there.
+        let sleeps = why == Why::Gone && self.runnable.binary_search(&last).is_ok();
+        let why = if sleeps || is_unfair { Why::Yield } else { why };
         if why == Why::Point {
             self.log.count(last, census::class(place));
         }
@@ -127,6 +125,7 @@ impl Control {
             self.hash = (self.hash ^ u64::from(value)).wrapping_mul(0x100_0000_01b3);
         }
         self.log.set_hash(self.hash);
+        self.passed_over[to as usize].1 = 0;
         if self.log.asks() {
             let others = self.runnable.iter().filter(|&&other| other != plain);
             others.for_each(|&to| self.log.add_possible(&Switch { last, nth, to, place }));
@@ -136,6 +135,19 @@ impl Control {
             *stop = self.log.switches() == self.log.stop();
         }
         to
+    }
+
+    /// Counts this choice for all that could run, and whether one of them could for very long.
+    fn is_somebody_passed_over(&mut self, step: u64) -> bool {
+        self.passed_over.resize(self.counts.len(), (0, 0));
+        let mut is = false;
+        for &thread in &self.runnable {
+            let (at, times) = &mut self.passed_over[thread as usize];
+            *times = if *at + 1 == step { *times + 1 } else { 1 };
+            *at = step;
+            is |= *times > PASSED_OVER_MAX;
+        }
+        is
     }
 
     /// Names threads that could never run before, in the order of their slots.
@@ -215,24 +227,36 @@ mod tests {
         assert_eq!(trace.len(), 55);
     }
 
-    /// Two threads wait in a loop for a third by sleeping for no time.
+    /// Two threads wait in a loop for a third by sleeping, and may be `back` before the next choice: whether the third runs.
+    fn third_runs(spec: Spec, seed: u64, back: bool, choices: u32) -> bool {
+        let words: &'static [AtomicU64] = (0..Log::len(0, 100)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        let log = Log::new(words).unwrap();
+        log.prepare(&[]);
+        let mut control = Control::new(spec.strategy(seed, &Expected { steps: 9, ..Expected::default() }), log);
+        let (mut why, mut last) = (Why::Gone, 2);
+        (0..choices).any(|_| {
+            let offered = (0..3).filter(|&slot| slot == 2 || slot != last || back);
+            offered.for_each(|slot| control.offer(slot, 1));
+            last = control.choose(why, 0).unwrap().slot;
+            why = if last == 2 { Why::Point } else { Why::Gone };
+            last == 2
+        })
+    }
+
     #[test]
     fn threads_that_sleep_for_no_time_let_others_run() {
         for seed in 0..100 {
             for spec in [Spec::Random, Spec::Pct(3), Spec::Surw, Spec::Plain] {
-                let words: &'static [AtomicU64] =
-                    (0..Log::len(0, 100)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
-                let log = Log::new(words).unwrap();
-                log.prepare(&[]);
-                let mut control = Control::new(spec.strategy(seed, &Expected { steps: 9, ..Expected::default() }), log);
-                let mut why = Why::Gone;
-                let third = (0..100).any(|_| {
-                    (0..3).for_each(|slot| control.offer(slot, 1));
-                    let slot = control.choose(why, 0).unwrap().slot;
-                    why = if slot == 2 { Why::Point } else { Why::Gone };
-                    slot == 2
-                });
-                assert!(third, "{spec}, seed {seed}");
+                assert!(third_runs(spec, seed, true, 100), "{spec}, seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_that_sleep_in_turns_let_others_run() {
+        for seed in 0..10 {
+            for spec in [Spec::Random, Spec::Pct(3), Spec::Surw, Spec::Plain] {
+                assert!(third_runs(spec, seed, false, 2 * PASSED_OVER_MAX), "{spec}, seed {seed}");
             }
         }
     }
@@ -249,6 +273,6 @@ mod tests {
             control.choose(Why::Point, 0).unwrap().slot
         };
         let first = next();
-        assert!((0..2 * STREAK_MAX).any(|_| next() != first));
+        assert!((0..2 * PASSED_OVER_MAX).any(|_| next() != first));
     }
 }

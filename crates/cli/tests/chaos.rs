@@ -153,6 +153,8 @@ fn a_failure_is_what_the_user_says() {
     };
     assert_eq!(fails("echo lost; exit 0", "grep -q lost"), Some(1));
     assert_eq!(fails("echo found; exit 7", "grep -q lost"), Some(0));
+    // The command need not read.
+    assert_eq!(fails("seq 100000", "false"), Some(0));
 }
 
 #[test]
@@ -176,6 +178,19 @@ fn mistakes_are_said_and_have_a_status_of_their_own() {
         let said = room.chaos(arguments);
         assert_eq!(said.status.code(), Some(125), "{arguments:?}: {}", text(&said));
         assert!(text(&said).contains(says), "{arguments:?}: {}", text(&said));
+    }
+}
+
+/// Programs that wait by sleeping for no or hardly any time, and one whose heap grows.
+#[test]
+fn no_failure_of_our_own() {
+    let room = Room::new();
+    for name in ["short_sleeps", "heap"] {
+        let program = room.compile(name);
+        for strategy in ["pct:3", "random", "surw"] {
+            let explored = room.chaos(&["--runs", "60", "--strategy", strategy, "--", program.to_str().unwrap()]);
+            assert_eq!(explored.status.code(), Some(0), "{name} by {strategy}: {}", text(&explored));
+        }
     }
 }
 

@@ -50,23 +50,23 @@ impl StubArea {
         Some(StubArea { base, len, used: HEAD })
     }
 
-    /// The nearest free place.
+    /// The nearest free place, below if there is one: above a program its heap grows.
     #[cold]
     fn search(code: &Code<'_>, len: u64) -> Option<u64> {
         let below = code.address & !(PAGE - 1);
         let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
-        for step in (1..4096u64).map(|i| i * 64 * 1024) {
-            for base in [above + step, below.wrapping_sub(step + len)] {
-                match Self::map(base, len, MAP_FIXED_NOREPLACE) {
-                    Some(at) if at == base => return Some(base),
-                    // An old host ignores the flag and maps elsewhere.
-                    // SAFETY: mapped just now.
-                    Some(other) => unsafe { os::unmap(other as *mut u8, len as usize) },
-                    None => {}
-                }
+        let steps = || (1..4096u64).map(|i| i * 64 * 1024);
+        let places = steps().map_while(|step| below.checked_sub(step + len)).chain(steps().map(|step| above + step));
+        places.into_iter().find(|&base| match Self::map(base, len, MAP_FIXED_NOREPLACE) {
+            Some(at) if at == base => true,
+            // An old host ignores the flag and maps elsewhere.
+            Some(other) => {
+                // SAFETY: mapped just now.
+                unsafe { os::unmap(other as *mut u8, len as usize) };
+                false
             }
-        }
-        None
+            None => false,
+        })
     }
 
     fn map(at: u64, len: u64, flag: u64) -> Option<u64> {

@@ -344,15 +344,11 @@ fn judge(began: bool, status: i32, output: &[u8], fail_if: Option<&str>) -> anyh
 }
 
 fn finds(command: &str, output: &[u8]) -> anyhow::Result<bool> {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("cannot run the command of --fail-if")?;
-    if let Some(mut input) = child.stdin.take() {
-        // A command may have seen enough before it has read all.
-        let _ = input.write_all(output);
-    }
-    Ok(child.wait()?.success())
+    // Not through a pipe: a command may have seen enough before it has read all.
+    let mut input = in_memory(c"entresol-chaos-output").context("no room for the output of a run")?;
+    input.write_all(output)?;
+    input.rewind()?;
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).stdin(input).stdout(Stdio::null());
+    Ok(shell.status().context("cannot run the command of --fail-if")?.success())
 }
