@@ -60,7 +60,8 @@ pub struct Directives {
     pub table: bool,
     /// The module that runs it, when that is not the corpus.
     pub by: Option<String>,
-    /// After this the program counts as hung.
+    /// After this the program counts as hung. Far more than any takes: in debug, beside another one, on a host that is busy itself,
+    /// one of ten seconds took sixty.
     pub timeout: Duration,
 }
 
@@ -83,7 +84,7 @@ impl Default for Directives {
             alone: false,
             table: false,
             by: None,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(180),
         }
     }
 }
