@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 pub const CLASSES: usize = 8;
 /// No more threads than this are counted.
 pub const COUNTED_MAX: usize = 64;
-/// So many numbers are a census.
+/// The number of counts in a census.
 pub const LEN: usize = CLASSES * COUNTED_MAX;
 
 /// The class of a place: neighbouring ones are in different classes.

@@ -112,7 +112,7 @@ impl Control {
     fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
         let step = self.log.steps();
         let is_unfair = self.is_somebody_passed_over(step);
-        // Who sleeps for no time, as spin locks do, is still there.
+        // A thread that has slept for no time, as in a spin lock, is runnable again.
         let sleeps = why == Why::Gone && self.runnable.binary_search(&last).is_ok();
         let why = if sleeps || is_unfair { Why::Yield } else { why };
         if why == Why::Point {

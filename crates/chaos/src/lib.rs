@@ -31,7 +31,6 @@ pub mod surw;
 pub use census::Census;
 pub use control::Control;
 pub use log::{Log, Switch};
-pub use random::RandomWalk;
 pub use reduce::reduce;
 pub use rng::Rng;
 pub use search::Search;

@@ -7,6 +7,7 @@
 //!        8  STOP: the switch at which the run is to wait, counted from 1; 0: none
 //!        9  KEEP: how many of the switches are kept that the run could have made after the planned ones
 //!       10  COULD: how many of these there were
+//!       11  EXPECTED: about how many choices among several there will be
 //!  from 16  the ids of the first 256 threads
 //!  from 272 the events of each thread and class that earlier runs had, then those of this run: 512 words each
 //!  from 1296 PLANNED × 2 words, then the switches of this run, 2 words each
@@ -16,6 +17,7 @@
 //! and where the last thread was.
 
 use crate::census::{self, CLASSES, COUNTED_MAX, Census};
+use crate::spec::Expected;
 use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -105,6 +107,8 @@ words! {
     keep, set_keep = 9;
     /// How many of these there were.
     possible, set_possible = 10;
+    /// How many choices among several are expected.
+    expected_steps, set_expected_steps = 11;
 }
 
 impl<'a> Log<'a> {
@@ -207,15 +211,16 @@ impl<'a> Log<'a> {
         self.census(COUNTED)
     }
 
-    /// The events that earlier runs had.
+    /// The expectations of this run.
     #[must_use]
-    pub fn expected(&self) -> Census {
-        self.census(EXPECTED)
+    pub fn expected(&self) -> Expected {
+        Expected { steps: self.expected_steps(), census: self.census(EXPECTED) }
     }
 
     /// Tells them.
-    pub fn set_expected(&self, expected: &Census) {
-        let counts = expected.threads().flatten();
+    pub fn set_expected(&self, expected: &Expected) {
+        self.set_expected_steps(expected.steps);
+        let counts = expected.census.threads().flatten();
         self.0[EXPECTED..COUNTED].iter().zip(counts).for_each(|(word, &count)| word.store(count, Relaxed));
     }
 
@@ -315,9 +320,10 @@ mod tests {
         }
         let counted = log.counted();
         assert_eq!((counted.total(3), counted.total(7), counted.total(0)), (1, 2, 0));
-        assert_eq!(log.expected(), Census::default());
-        log.set_expected(&counted);
-        assert_eq!((log.expected(), log.counted()), (counted.clone(), counted));
+        assert_eq!(log.expected(), Expected::default());
+        let expected = Expected { steps: 7, census: counted.clone() };
+        log.set_expected(&expected);
+        assert_eq!((log.expected(), log.counted()), (expected, counted));
     }
 
     #[test]
@@ -334,7 +340,7 @@ mod tests {
         (2..4).for_each(|nth| log.add_possible(&switch(nth)));
         assert_eq!((log.made(), log.is_complete()), (vec![switch(1)], true));
         assert_eq!(log.could(), (vec![switch(2), switch(3)], true));
-        // What does not fit is counted, and neither part runs into the other.
+        // A switch that does not fit is counted, and neither part overwrites the other.
         log.add_possible(&switch(4));
         log.add(&switch(5));
         assert_eq!(log.could(), (vec![switch(2), switch(3)], false));

@@ -70,7 +70,7 @@ impl Search {
     /// A schedule has been tried, and could have made one of these switches after its own. They are all, or `is_whole` is false.
     pub fn tried(&mut self, switches: Vec<Switch>, ends: Vec<Switch>, is_whole: bool) {
         self.running -= 1;
-        if switches.len() == self.bound {
+        if !self.goes_on_from(&switches) {
             return;
         }
         let fits = self.next.untried.len() + ends.len() <= Self::KEPT_MAX;
@@ -82,10 +82,17 @@ impl Search {
         }
     }
 
-    /// Whether all schedules that there are have been tried, once [`Self::take_one`] has none and none runs.
+    /// Whether every schedule within the bound has been tried.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
+    pub fn is_exhausted(&self) -> bool {
+        let none_left = self.level.untried.is_empty() && self.next.untried.is_empty();
+        self.begun && self.running == 0 && none_left && self.is_whole
+    }
+
+    /// Whether the search goes on from a schedule with these switches.
+    #[must_use]
+    pub fn goes_on_from(&self, switches: &[Switch]) -> bool {
+        switches.len() < self.bound
     }
 
     /// The most switches of a schedule.
@@ -131,7 +138,7 @@ mod tests {
             let (seen, search) = all(3, 9, at_once);
             // 1 + 9 + 9 · 8 / 2 + 9 · 8 · 7 / 6
             assert_eq!(seen.len(), 130);
-            assert!(seen.is_sorted_by_key(Vec::len) && search.is_whole());
+            assert!(seen.is_sorted_by_key(Vec::len) && search.is_exhausted());
             assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), 130);
         }
     }
@@ -140,13 +147,15 @@ mod tests {
     fn what_is_left_out_is_known() {
         let mut search = Search::new(2, 1);
         let switches = search.take_one().unwrap();
-        search.tried(switches, ends(&[], 5), false);
-        assert!(!search.is_whole());
+        search.tried(switches, ends(&[], 1), false);
+        let switches = search.take_one().unwrap();
+        search.tried(switches, Vec::new(), true);
+        assert!(search.take_one().is_none() && !search.is_exhausted());
     }
 
     #[test]
     fn a_program_without_choices_has_one_schedule() {
         let (seen, search) = all(2, 0, 2);
-        assert!(seen == [[0; 0]] && search.is_whole());
+        assert!(seen == [[0; 0]] && search.is_exhausted());
     }
 }

@@ -24,7 +24,7 @@ pub enum Spec {
     Plain,
 }
 
-/// What is expected of a run, from those before.
+/// Expectations of a run, from the runs before it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
     /// About how many choices there will be.

@@ -50,8 +50,8 @@ impl Surw {
         self.at_event[index] = is;
     }
 
-    /// What a thread is likely to have before it. The first thread also has what is expected of those that have not begun: it is
-    /// the one that creates them, in most programs.
+    /// The number of events that a thread is likely to have left. Those of threads that have not begun count as the first thread's,
+    /// because in most programs it creates them.
     fn weight(&self, thread: u32) -> u64 {
         let unborn = if thread == 0 { self.left.iter().skip(self.at_event.len().max(1)).sum() } else { 0 };
         self.left.get(thread as usize).copied().unwrap_or(0) + unborn
@@ -80,7 +80,7 @@ impl Strategy for Surw {
         let counts = moment.why == Why::Point && self.selected.is_none_or(|selected| selected == class(moment.place));
         self.set_at_event(moment.last, counts);
         moment.runnable.iter().for_each(|&thread| self.set_at_event(thread, self.is_at_event(thread)));
-        // Who yields lets others go first.
+        // A thread that yields lets others go first.
         let may: Vec<u32> =
             moment.runnable.iter().copied().filter(|&t| moment.why != Why::Yield || t != moment.last).collect();
         let intended = self.intended.filter(|thread| may.contains(thread)).unwrap_or_else(|| self.draw(&may));
@@ -102,7 +102,7 @@ impl Strategy for Surw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RandomWalk;
+    use crate::random::RandomWalk;
     use alloc::collections::BTreeMap;
 
     /// How often each order of the events of two threads comes about, by which thread each event is of.

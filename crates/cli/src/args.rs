@@ -215,8 +215,6 @@ pub struct Controlled {
     pub strategy: Option<chaos::Spec>,
     /// The seed of everything that is drawn.
     pub seed: u64,
-    /// About how many choices there will be.
-    pub steps: u64,
     /// When it begins, in nanoseconds since 1970.
     pub epoch: u64,
     /// How many memory accesses become scheduling points.

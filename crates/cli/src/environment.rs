@@ -65,9 +65,7 @@ pub fn options(
     if let Some(run) = &request.controlled {
         add("chaos", run.log.as_os_str().as_bytes());
         add("strategy", run.strategy.map_or("replay".to_owned(), |spec| spec.to_string()).as_bytes());
-        for (name, value) in
-            [("seed", run.seed), ("steps", run.steps), ("epoch", run.epoch), ("places", run.places.into())]
-        {
+        for (name, value) in [("seed", run.seed), ("epoch", run.epoch), ("places", run.places.into())] {
             add(name, value.to_string().as_bytes());
         }
     }

@@ -3,7 +3,7 @@
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
-use chaos::{Control, Expected, Log, Rng, Spec};
+use chaos::{Control, Log, Rng, Spec};
 use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
@@ -17,8 +17,6 @@ pub struct Settings<'a> {
     pub strategy: Option<Spec>,
     /// The seed of everything that is drawn.
     pub seed: u64,
-    /// About how many choices there will be.
-    pub steps: u64,
     /// The time when the run begins.
     pub epoch: Nanos,
     /// How many places in the program's own code become scheduling points.
@@ -33,7 +31,6 @@ impl<'a> Settings<'a> {
             b"chaos" => self.log = value,
             b"strategy" => self.strategy = core::str::from_utf8(value).ok().and_then(Spec::parse),
             b"seed" => self.seed = n,
-            b"steps" => self.steps = n,
             b"epoch" => self.epoch = Nanos(n),
             b"places" => self.places = n as usize,
             _ => {}
@@ -68,7 +65,7 @@ impl<'a> Settings<'a> {
             host::report::fatal(format_args!("the log of a controlled run cannot be used"))
         };
         let strategy = match self.strategy {
-            Some(spec) => spec.strategy(self.seed, &Expected { steps: self.steps, census: log.expected() }),
+            Some(spec) => spec.strategy(self.seed, &log.expected()),
             None => Spec::replay(log.planned()),
         };
         Some(Control::new(strategy, log))
@@ -97,9 +94,9 @@ mod tests {
 
     #[test]
     fn what_the_command_says_is_read() {
-        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;steps=100;epoch=5;places=3", 5).chaos;
+        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;epoch=5;places=3", 5).chaos;
         assert_eq!((o.log, o.strategy, o.seed), (&b"/tmp/x"[..], Some(Spec::Pct(2)), 7));
-        assert_eq!((o.steps, o.epoch, o.places), (100, Nanos(5), 3));
+        assert_eq!((o.epoch, o.places), (Nanos(5), 3));
         assert!(o.is_on() && !Options::parse(b"v=1", 5).chaos.is_on());
         assert_eq!(Options::parse(b"chaos=x;strategy=replay", 5).chaos.strategy, None);
     }

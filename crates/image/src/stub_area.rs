@@ -56,8 +56,9 @@ impl StubArea {
         let below = code.address & !(PAGE - 1);
         let above = (code.address + code.bytes.len() as u64).next_multiple_of(PAGE);
         let steps = || (1..4096u64).map(|i| i * 64 * 1024);
-        let places = steps().map_while(|step| below.checked_sub(step + len)).chain(steps().map(|step| above + step));
-        places.into_iter().find(|&base| match Self::map(base, len, MAP_FIXED_NOREPLACE) {
+        let mut places =
+            steps().map_while(|step| below.checked_sub(step + len)).chain(steps().map(|step| above + step));
+        places.find(|&base| match Self::map(base, len, MAP_FIXED_NOREPLACE) {
             Some(at) if at == base => true,
             // An old host ignores the flag and maps elsewhere.
             Some(other) => {

@@ -56,7 +56,7 @@ pub struct Plan<'a> {
     pub stop: u64,
     /// Drawn from this seed.
     pub seed: u64,
-    /// What earlier runs had.
+    /// Expectations from earlier runs.
     pub expected: Expected,
     /// When it begins, in nanoseconds since 1970.
     pub epoch: u64,
@@ -149,7 +149,7 @@ impl Room {
         let log = self.log();
         log.prepare(plan.switches);
         log.set_stop(plan.stop);
-        log.set_expected(&plan.expected.census);
+        log.set_expected(&plan.expected);
         log.set_keep(if plan.asks { POSSIBLE_MAX as u64 } else { 0 });
         self.output.set_len(0)?;
         self.output.rewind()?;
@@ -181,7 +181,6 @@ impl Room {
                 log: PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.log.as_raw_fd())),
                 strategy: plan.strategy,
                 seed: plan.seed,
-                steps: plan.expected.steps,
                 epoch: plan.epoch,
                 places: plan.places,
             }),
@@ -344,7 +343,7 @@ fn judge(began: bool, status: i32, output: &[u8], fail_if: Option<&str>) -> anyh
 }
 
 fn finds(command: &str, output: &[u8]) -> anyhow::Result<bool> {
-    // Not through a pipe: a command may have seen enough before it has read all.
+    // A file and no pipe: the command need not read all of it.
     let mut input = in_memory(c"entresol-chaos-output").context("no room for the output of a run")?;
     input.write_all(output)?;
     input.rewind()?;

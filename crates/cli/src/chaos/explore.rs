@@ -72,7 +72,7 @@ fn plan<'a>(request: &'a ChaosArguments, schedule: &'a Schedule, epoch: u64) -> 
         command: &request.command,
         strategy: schedule.strategy,
         switches: &schedule.switches,
-        asks: schedule.strategy.is_none(),
+        asks: schedule.asks,
         stop: 0,
         seed: schedule.seed,
         expected: schedule.expected.clone(),

@@ -1,7 +1,7 @@
 //! Which schedules are tried, in which order.
 
 use anyhow::ensure;
-use chaos::{Census, Expected, Search, Spec, Switch};
+use chaos::{Expected, Search, Spec, Switch};
 use simulate::Shard;
 
 use super::args::{ChaosArguments, Way};
@@ -17,9 +17,11 @@ pub struct Schedule {
     pub strategy: Option<Spec>,
     /// See above.
     pub switches: Vec<Switch>,
+    /// Whether the run is to say which switches it could have made after these.
+    pub asks: bool,
     /// The seed of everything that is drawn.
     pub seed: u64,
-    /// What is expected of the run.
+    /// Expectations from earlier runs.
     pub expected: Expected,
 }
 
@@ -30,8 +32,8 @@ pub struct Schedules<'a> {
     /// How many have been given out.
     given: u64,
     limit: u64,
-    /// What the runs so far had, except that the first steps are a guess.
-    expected: Expected,
+    /// The largest numbers that runs have had; `None` before the first has come back.
+    had: Option<Expected>,
     source: Source,
 }
 
@@ -56,27 +58,27 @@ impl<'a> Schedules<'a> {
                 Source::Search(Search::new(bound, request.seed))
             }
         };
-        let expected = Expected { steps: STEPS, ..Expected::default() };
-        Ok(Schedules { request, given: 0, limit, expected, source })
+        Ok(Schedules { request, given: 0, limit, had: None, source })
     }
 
     /// The next one. `None`: there is none until one that runs has come back, or at all.
     pub fn take_one(&mut self) -> Option<Schedule> {
         let shard = self.request.shard.unwrap_or(Shard::WHOLE);
         let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;
+        let first = || Expected { steps: STEPS, ..Expected::default() };
         let schedule = match &mut self.source {
             Source::Drawn(spec) => Schedule {
                 strategy: Some(*spec),
                 switches: Vec::new(),
+                asks: false,
                 seed: self.request.seed.wrapping_add(number),
-                expected: self.expected.clone(),
+                expected: self.had.clone().unwrap_or_else(first),
             },
-            Source::Search(search) => Schedule {
-                strategy: None,
-                switches: search.take_one()?,
-                seed: self.request.seed,
-                expected: Expected::default(),
-            },
+            Source::Search(search) => {
+                let switches = search.take_one()?;
+                let asks = search.goes_on_from(&switches);
+                Schedule { strategy: None, switches, asks, seed: self.request.seed, expected: Expected::default() }
+            }
         };
         self.given += 1;
         Some(schedule)
@@ -84,20 +86,19 @@ impl<'a> Schedules<'a> {
 
     /// It has been tried, and has not failed.
     pub fn tried(&mut self, schedule: Schedule, outcome: Outcome) {
+        let had = self.had.take().unwrap_or_default();
         // PCT spreads its changes over as many choices as runs have had so far.
-        let least = if self.expected.census == Census::default() { 2 } else { self.expected.steps };
-        let census = std::mem::take(&mut self.expected.census).max(&outcome.census);
-        self.expected = Expected { steps: outcome.steps.max(least), census };
+        let steps = outcome.steps.max(had.steps).max(2);
+        self.had = Some(Expected { steps, census: had.census.max(&outcome.census) });
         if let Source::Search(search) = &mut self.source {
             search.tried(schedule.switches, outcome.possible, outcome.knows_all);
         }
     }
 
-    /// Once all have been tried: what is known now of every schedule, not only of those.
-    pub fn proof(&mut self) -> Option<String> {
-        let Source::Search(search) = &mut self.source else { return None };
+    /// The claim about all schedules that a finished search allows.
+    pub fn proof(&self) -> Option<String> {
+        let Source::Search(search) = &self.source else { return None };
         let (bound, plural) = (search.bound(), if search.bound() == 1 { "" } else { "es" });
-        (search.is_whole() && search.take_one().is_none())
-            .then(|| format!("all schedules with at most {bound} switch{plural} have been tried"))
+        search.is_exhausted().then(|| format!("all schedules with at most {bound} switch{plural} have been tried"))
     }
 }
