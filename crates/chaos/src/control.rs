@@ -232,7 +232,10 @@ mod tests {
         let words: &'static [AtomicU64] = (0..Log::len(0, 100)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
         let log = Log::new(words).unwrap();
         log.prepare(&[]);
-        let mut control = Control::new(spec.strategy(seed, &Expected { steps: 9, ..Expected::default() }), log);
+        // More events are expected of the two than of the third.
+        let mut expected = Expected { steps: 9, ..Expected::default() };
+        (0..2).for_each(|thread| expected.census.set(thread, census::class(0), 1_000_000));
+        let mut control = Control::new(spec.strategy(seed, &expected), log);
         let (mut why, mut last) = (Why::Gone, 2);
         (0..choices).any(|_| {
             let offered = (0..3).filter(|&slot| slot == 2 || slot != last || back);

@@ -54,15 +54,13 @@ impl Surw {
     /// because in most programs it creates them.
     fn weight(&self, thread: u32) -> u64 {
         let unborn = if thread == 0 { self.left.iter().skip(self.at_event.len().max(1)).sum() } else { 0 };
-        self.left.get(thread as usize).copied().unwrap_or(0) + unborn
+        // One at least: a thread that has had more events than were expected must not starve.
+        (self.left.get(thread as usize).copied().unwrap_or(0) + unborn).max(1)
     }
 
-    /// Draws one of these threads by what they have before them; each as likely if they have nothing.
+    /// Draws one of these threads by what they have before them.
     fn draw(&mut self, among: &[u32]) -> u32 {
         let total: u64 = among.iter().map(|&thread| self.weight(thread)).sum();
-        if total == 0 {
-            return among[self.rng.below(among.len() as u64) as usize];
-        }
         let mut at = self.rng.below(total);
         for &thread in among {
             let weight = self.weight(thread);
