@@ -48,12 +48,13 @@ fn find<T>(look: impl Fn(&Places) -> Option<T>) -> Option<T> {
 }
 
 /// The program counter that the program would see. At one of our entries the thread has just left the call that
-/// returns to `rcx`, and is about to make it: by a stub, or by a dispatched instruction of two bytes.
+/// returns to `rcx`, and is about to make it: by a stub, or by a dispatched instruction of two bytes. Both arguments may be
+/// read while another host thread writes them; then the result means nothing.
 pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     const INSTRUCTION_LEN: u64 = 2;
     let entries = [entry::entresol_entry_call as *const () as u64, entry::entresol_entry_vectors as *const () as u64];
     if entries.contains(&rip) {
-        return find(|places| places.call_before(rcx)).unwrap_or(rcx - INSTRUCTION_LEN);
+        return find(|places| places.call_before(rcx)).unwrap_or(rcx.wrapping_sub(INSTRUCTION_LEN));
     }
     find(|places| places.seen(rip)).or_else(|| points::seen(rip)).unwrap_or(rip)
 }

@@ -23,7 +23,7 @@ use abi::args::{
     SEEK_CUR, SEEK_SET, WALL, WNOHANG,
 };
 use abi::frame::Registers;
-use arch::context::{flag, reg};
+use arch::context::flag;
 use arch::{Context, Kind, entry, syscall, user, xstate};
 use core::fmt::Write;
 use ids::{THREADS_MAX, ThreadIdx, Tid};
@@ -252,6 +252,7 @@ fn carrier_of(all: &Carriers, task: i32) -> Option<&'static Carrier> {
 struct HostRegisters([u64; 27]);
 
 impl HostRegisters {
+    const RCX: usize = 11;
     const RIP: usize = 16;
     const FLAGS: usize = 18;
     const RSP: usize = 19;
@@ -323,7 +324,7 @@ fn registers(k: &Process, t: ThreadIdx) -> (HostRegisters, Option<i32>) {
     let task = m.carriers.get(number).tid.load(Relaxed) as i32;
     match registers_of(task) {
         Some(mut live) if !in_image(live.rip()) || entry::is_entry(live.rip()) => {
-            live.0[HostRegisters::RIP] = sites::seen(live.rip(), c.r[reg::RCX]);
+            live.0[HostRegisters::RIP] = sites::seen(live.rip(), live.0[HostRegisters::RCX]);
             (live, Some(task))
         }
         _ => (saved, None),
