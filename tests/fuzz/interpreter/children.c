@@ -201,7 +201,7 @@ static void child(const long *a, int way) {
     if (alone && handled(SIGCHLD) && !blocked_by(self, SIGCHLD)) say(" now %d", early > 0);
     else if (handled(SIGCHLD) && deliverable(SIGCHLD)) {
         hide_taker = true;
-        await_signals(SIGCHLD, before, 1);
+        await_end_signal(before);
     }
     reap(pid, how);
     if (stopped) forget_events();
@@ -434,7 +434,7 @@ OP(spawn_program, 5, NO_VFORK, 4, 8) {
         reap(pid, 0);
     }
     /* A spawn that failed had a child as well. */
-    if (handled(SIGCHLD) && deliverable(SIGCHLD)) await_signals(SIGCHLD, before, 1);
+    if (handled(SIGCHLD) && deliverable(SIGCHLD)) await_end_signal(before);
     drained = atomic_load(&logged);
 }
 

@@ -332,7 +332,7 @@ OP(end_of_many, 10, NO_VFORK, ENDS, 4, KINDS) {
     say(" status %x", end_of(pid));
     if (sends && handled(SIGCHLD) && deliverable(SIGCHLD)) {
         hide_taker = true;
-        await_signals(SIGCHLD, before, 1);
+        await_end_signal(before);
     }
     close(ends[0]);
     unlink("never-written");

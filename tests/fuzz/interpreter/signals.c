@@ -211,14 +211,19 @@ bool goes_astray(int first, int sig) {
 
 bool goes_astray_in_parent(int sig) { return astray_in_parent >> (sig - 1) & 1; }
 
-void await_signals(int sig, int before, int count) {
+static void await_signals_from(int sig, int least_code, int before, int count) {
     for (long until = now_ms() + 3000; now_ms() < until; pause_shortly()) {
         int come = 0;
-        for (int i = before; i < atomic_load(&logged) && i < EVENTS; i++) come += events[i].signal == sig;
+        for (int i = before; i < atomic_load(&logged) && i < EVENTS; i++)
+            come += atomic_load(&events[i].written) && events[i].signal == sig && events[i].code >= least_code;
         if (come >= count) return;
     }
     say(" LOST");
 }
+
+void await_signals(int sig, int before, int count) { await_signals_from(sig, INT_MIN, before, count); }
+
+void await_end_signal(int before) { await_signals_from(SIGCHLD, CLD_EXITED, before, 1); }
 
 bool deliverable_elsewhere(int sig) {
     for (int i = 0; i < WORKERS; i++)
