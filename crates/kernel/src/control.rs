@@ -17,7 +17,7 @@ use chaos::{Control, Rng, Why};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::{Electorate, Prev};
 use sync::Lock;
-use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The number of the private call by which a thread comes to a scheduling point.
 pub const PRIVATE_POINT: usize = 0x454e_0020;
@@ -29,10 +29,36 @@ pub(crate) struct Controlled {
     random: Lock<Rng>,
     /// Where the current thread has come to a scheduling point of its own; 0 if it has not.
     place: AtomicU64,
-    /// The host has interrupted the current thread.
-    interrupted: AtomicBool,
-    /// How many choices there had been when that happened last.
-    seen: AtomicU64,
+    /// The host has interrupted the current thread, whose carrier had consumed so many nanoseconds; 0: it has not.
+    interrupted: AtomicU64,
+    stretch: Stretch,
+}
+
+/// A thread that computes for so long without a scheduling point of its own is taken to wait for others in a loop. It is the
+/// carrier's CPU time: a host that is busy elsewhere must not make a choice.
+const SPIN: Nanos = Nanos::from_millis(4);
+
+/// What the current thread does between two choices, as far as interruptions by the host show it.
+#[derive(Debug)]
+struct Stretch {
+    /// How many choices there had been at the last interruption.
+    choices: AtomicU64,
+    /// What the carrier had consumed at the first interruption after them, in nanoseconds.
+    since: AtomicU64,
+}
+
+impl Stretch {
+    fn new() -> Stretch {
+        Stretch { choices: AtomicU64::new(u64::MAX), since: AtomicU64::new(0) }
+    }
+
+    /// Whether the thread waits in a loop: it is interrupted after so many choices, when its carrier has consumed this.
+    fn spins(&self, choices: u64, consumed: Nanos) -> bool {
+        if self.choices.swap(choices, Relaxed) != choices {
+            self.since.store(consumed.0, Relaxed);
+        }
+        consumed.since(Nanos(self.since.load(Relaxed))) >= SPIN
+    }
 }
 
 /// The threads that could run, as [`Control`] knows them.
@@ -71,8 +97,8 @@ impl<M: Machine> Kernel<M> {
             control: Lock::new(control),
             random: Lock::new(Rng::new(seed)),
             place: AtomicU64::new(0),
-            interrupted: AtomicBool::new(false),
-            seen: AtomicU64::new(u64::MAX),
+            interrupted: AtomicU64::new(0),
+            stretch: Stretch::new(),
         });
     }
 
@@ -86,12 +112,13 @@ impl<M: Machine> Kernel<M> {
         self.sched.at(cpu).begin_to_elect();
     }
 
-    /// The host, by its clock or for another reason of its own, has interrupted the current thread. That is a scheduling point
-    /// only for one that has come to none of its own since the last time: it may be waiting for others in a loop.
-    #[inline]
-    pub fn note_interrupt(&self) {
+    /// The host, by its clock or for another reason of its own, has interrupted the current thread, whose carrier has consumed
+    /// so much CPU time. That is a scheduling point only for one that has computed for long without one of its own: it may be
+    /// waiting for others in a loop.
+    pub fn note_interrupt(&self, consumed: Nanos) {
         if let Some(controlled) = &self.controlled {
-            controlled.interrupted.store(controlled.place.load(Relaxed) == 0, Relaxed);
+            let by_the_host = controlled.place.load(Relaxed) == 0;
+            controlled.interrupted.store(if by_the_host { consumed.0.max(1) } else { 0 }, Relaxed);
         }
     }
 
@@ -127,10 +154,11 @@ impl<M: Machine> Kernel<M> {
     /// One choice.
     pub(crate) fn elect(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> Option<ThreadIdx> {
         let last = self.sched.current(cpu);
-        let interrupted = controlled.interrupted.swap(false, Relaxed) && prev == Prev::Preempted;
+        let consumed = controlled.interrupted.swap(0, Relaxed);
+        let interrupted = consumed != 0 && prev == Prev::Preempted;
         let mut control = controlled.control.lock();
         let points = control.log().points();
-        let spins = interrupted && controlled.seen.swap(points, Relaxed) == points;
+        let spins = interrupted && controlled.stretch.spins(points, Nanos(consumed));
         let why = match prev {
             Prev::Preempted if spins => Why::Yield,
             Prev::Preempted => Why::Point,
@@ -240,5 +268,22 @@ impl<M: Machine> Kernel<M> {
             done += part;
         }
         Ok(len as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_known_by_its_cpu_time() {
+        let stretch = Stretch::new();
+        let spins = |choices, ms| stretch.spins(choices, Nanos::from_millis(ms));
+        // The host runs something else for most of the time between these looks.
+        assert!(!spins(7, 100) && !spins(7, 101) && !spins(7, 103));
+        assert!(spins(7, 104));
+        // After another choice it is another stretch.
+        assert!(!spins(8, 109) && !spins(8, 112));
+        assert!(spins(8, 114));
     }
 }

@@ -6,6 +6,7 @@ use crate::carriers::carrier::Carrier;
 use crate::carriers::preempt::preempt;
 use crate::process::{Host, Process};
 use crate::services::alone;
+use abi::args::CLOCK_THREAD_CPUTIME_ID;
 use arch::context::pending;
 use arch::frame::HostFrame;
 use chaos::log::State;
@@ -17,8 +18,8 @@ use sync::atomic::{AtomicU32, Ordering::*};
 const POINT: Nanos = Nanos::from_micros(1);
 /// Threads that wait for the world outside are given so much time before virtual time leaps over a sleep.
 const GRACE: Nanos = Nanos::from_millis(20);
-/// A thread that comes to no scheduling point for so long, or for twice as long, is taken to wait in a loop.
-const SPIN: Nanos = Nanos::from_millis(5);
+/// The time between two looks at the thread that runs: it may be waiting for others in a loop.
+const WATCH: Nanos = Nanos::from_millis(5);
 /// The time between two looks at whether the command has seen what it is to see.
 const LOOK: Nanos = Nanos::from_micros(200);
 
@@ -36,7 +37,15 @@ impl Host {
 
 /// When the host's clock is to look at the thread that runs.
 pub(crate) fn look_at() -> Nanos {
-    os::clock_gettime(1) + SPIN
+    os::clock_gettime(1) + WATCH
+}
+
+/// The kernel hears of an interruption by the host, if the run is controlled.
+#[inline]
+pub(crate) fn note_interrupt(k: &Process) {
+    if k.is_controlled() {
+        k.note_interrupt(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID));
+    }
 }
 
 /// How long the carrier of an idle CPU may really sleep before virtual time leaps to `until`.

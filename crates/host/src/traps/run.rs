@@ -236,7 +236,7 @@ fn interrupted(me: &Carrier) -> Next {
         lookout::post_if_needed(me);
     }
     alone::look(me.process());
-    me.process().note_interrupt();
+    controlled::note_interrupt(me.process());
     let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
     me.process().trap(me.cpu(), trap)
 }
