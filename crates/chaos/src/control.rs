@@ -43,6 +43,8 @@ pub struct Control {
 pub struct Elected {
     /// The slot of the thread.
     pub slot: usize,
+    /// The thread that spins goes on, as if nobody had looked.
+    pub stays: bool,
     /// The run is to wait for the command before it goes on.
     pub stop: bool,
 }
@@ -99,14 +101,40 @@ impl Control {
         self.runnable.clear();
         self.runnable.extend(self.slots.iter().map(|candidate| candidate.name));
         let (first, several) = (*self.runnable.first()?, self.runnable.len() > 1);
-        let (last, nth) = (self.last, self.count());
-        self.log.set_points(self.log.points() + 1);
         let mut stop = false;
-        let to = if several { self.among_several(&mut stop, (last, nth), why, place) } else { first };
+        let to = match (why, several) {
+            (Why::Spins, true) => self.after_spin(&mut stop, place),
+            (Why::Spins, false) => first,
+            (_, several) => {
+                let (last, nth) = (self.last, self.count());
+                self.log.set_points(self.log.points() + 1);
+                if several { self.among_several(&mut stop, (last, nth), why, place) } else { first }
+            }
+        };
+        let stays = why == Why::Spins && to == self.last;
         self.last = to;
         let slot = self.slots.iter().find(|candidate| candidate.name == to)?.slot;
         self.slots.clear();
-        Some(Elected { slot, stop })
+        Some(Elected { slot, stays, stop })
+    }
+
+    /// The last thread may be waiting in a loop. It is not counted as a choice, because another run does not come to it at the same
+    /// moment; if another thread is chosen, that is always written down.
+    fn after_spin(&mut self, stop: &mut bool, place: u64) -> u32 {
+        let last = self.last;
+        let nth = self.counts.get(last as usize).copied().unwrap_or(0);
+        let step = self.log.steps();
+        let to = self.strategy.choose(&Moment { last, nth, why: Why::Spins, runnable: &self.runnable, step, place });
+        if to != last {
+            self.log.set_points(self.log.points() + 1);
+            self.write_down(stop, &Switch { last, nth, to, spins: true, place });
+        }
+        to
+    }
+
+    fn write_down(&mut self, stop: &mut bool, switch: &Switch) {
+        self.log.add(switch);
+        *stop = self.log.switches() == self.log.stop();
     }
 
     fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
@@ -128,11 +156,10 @@ impl Control {
         self.passed_over[to as usize].1 = 0;
         if self.log.asks() {
             let others = self.runnable.iter().filter(|&&other| other != plain);
-            others.for_each(|&to| self.log.add_possible(&Switch { last, nth, to, place }));
+            others.for_each(|&to| self.log.add_possible(&Switch { last, nth, to, spins: false, place }));
         }
         if to != plain {
-            self.log.add(&Switch { last, nth, to, place });
-            *stop = self.log.switches() == self.log.stop();
+            self.write_down(stop, &Switch { last, nth, to, spins: false, place });
         }
         to
     }
@@ -212,7 +239,7 @@ mod tests {
                 let (trace, log) = run(spec.strategy(seed, &expected), &[], lengths);
                 let planned = log.made();
                 assert!(spec != Spec::Plain || planned.is_empty());
-                let (again, second) = run(Spec::replay(planned.clone()), &planned, lengths);
+                let (again, second) = run(Spec::replay(planned.clone(), 0), &planned, lengths);
                 assert_eq!((again, second.hash(), second.made()), (trace, log.hash(), planned));
                 // The same seed is the same run, too.
                 assert_eq!(run(spec.strategy(seed, &expected), &[], lengths).1.hash(), log.hash());
@@ -223,7 +250,7 @@ mod tests {
     #[test]
     fn a_replay_of_another_program_goes_on() {
         let (_, log) = run(Spec::Random.strategy(5, &Expected::default()), &[], [30, 20, 40]);
-        let (trace, _) = run(Spec::replay(log.made()), &[], [3, 2, 50]);
+        let (trace, _) = run(Spec::replay(log.made(), 0), &[], [3, 2, 50]);
         assert_eq!(trace.len(), 55);
     }
 

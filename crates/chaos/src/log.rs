@@ -8,13 +8,14 @@
 //!        9  KEEP: how many of the switches are kept that the run could have made after the planned ones
 //!       10  COULD: how many of these there were
 //!       11  EXPECTED: about how many choices among several there will be
+//!       12  PATIENCE: how often a repeated run finds that a thread computes, and lets it go on, before others run
 //!  from 16  the ids of the first 256 threads
 //!  from 272 the events of each thread and class that earlier runs had, then those of this run: 512 words each
 //!  from 1296 PLANNED × 2 words, then the switches of this run, 2 words each
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
-//! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest) with the count above them;
-//! and where the last thread was.
+//! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest), the count above them (31
+//! bits), and whether the thread spun (the highest bit); and where the last thread was.
 
 use crate::census::{self, CLASSES, COUNTED_MAX, Census};
 use crate::spec::Expected;
@@ -22,13 +23,15 @@ use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The version of the layout.
-pub const LAYOUT: u64 = 0x454e_4348_0002;
+pub const LAYOUT: u64 = 0x454e_4348_0003;
 const IDS: usize = 16;
 const IDS_LEN: usize = 256;
 const EXPECTED: usize = IDS + IDS_LEN;
 const COUNTED: usize = EXPECTED + census::LEN;
 const HEAD: usize = COUNTED + census::LEN;
 const SWITCH_WORDS: usize = 2;
+/// The largest count of a switch.
+const NTH_MAX: u32 = u32::MAX >> 1;
 /// No more threads than this can be named.
 pub const THREADS_MAX: u32 = 1 << 16;
 
@@ -52,10 +55,12 @@ pub enum State {
 pub struct Switch {
     /// The thread that ran before.
     pub last: u32,
-    /// The number of choices after it, this one included.
+    /// The number of choices after it, this one included unless it spun.
     pub nth: u32,
     /// The thread that ran next.
     pub to: u32,
+    /// It was taken to wait in a loop ([`Why::Spins`](crate::Why::Spins)), somewhere before its next choice.
+    pub spins: bool,
     /// Where the thread was: the address in the program. Only said, never compared.
     pub place: u64,
 }
@@ -69,11 +74,13 @@ impl Switch {
 
     fn words(&self) -> [u64; SWITCH_WORDS] {
         let threads = u64::from(self.last & 0xffff) | u64::from(self.to & 0xffff) << 16;
-        [threads | u64::from(self.nth) << 32, self.place]
+        let moment = u64::from(self.nth & NTH_MAX) | u64::from(self.spins) << 31;
+        [threads | moment << 32, self.place]
     }
 
     fn read([first, place]: [u64; SWITCH_WORDS]) -> Switch {
-        Switch { last: first as u32 & 0xffff, to: first as u32 >> 16, nth: (first >> 32) as u32, place }
+        let (threads, moment) = (first as u32, (first >> 32) as u32);
+        Switch { last: threads & 0xffff, to: threads >> 16, nth: moment & NTH_MAX, spins: moment > NTH_MAX, place }
     }
 }
 
@@ -109,6 +116,8 @@ words! {
     possible, set_possible = 10;
     /// How many choices among several are expected.
     expected_steps, set_expected_steps = 11;
+    /// How often a repeated run lets a thread go on that computes for long where the first did not.
+    patience, set_patience = 12;
 }
 
 impl<'a> Log<'a> {
@@ -298,11 +307,12 @@ mod tests {
         let words = words(Log::len(1, 2));
         let log = Log::new(&words).unwrap();
         assert!(!log.is_ready());
-        let planned = [Switch { last: 65_535, nth: u32::MAX, to: 7, place: 9 }];
+        let planned = [Switch { last: 65_535, nth: NTH_MAX, to: 7, spins: true, place: 9 }];
         log.prepare(&planned);
         assert!(log.is_ready());
         assert_eq!(log.planned(), planned);
-        let made: Vec<Switch> = (0..3).map(|i| Switch { last: i, nth: 10 + i, to: 20 + i, place: u64::MAX }).collect();
+        let made: Vec<Switch> =
+            (0..3).map(|i| Switch { last: i, nth: 10 + i, to: 20 + i, spins: false, place: u64::MAX }).collect();
         made[..2].iter().for_each(|switch| log.add(switch));
         assert_eq!((log.made(), log.is_complete()), (made[..2].to_vec(), true));
         // One more does not fit: it is counted, and that is seen.
@@ -330,7 +340,7 @@ mod tests {
     fn what_a_run_could_have_done_is_kept_behind_what_it_did() {
         let words = words(Log::len(1, 1) + 2 * SWITCH_WORDS);
         let log = Log::new(&words).unwrap();
-        let switch = |nth| Switch { last: 1, nth, to: 2, place: 3 };
+        let switch = |nth| Switch { last: 1, nth, to: 2, spins: false, place: 3 };
         log.prepare(&[switch(1)]);
         assert!(!log.asks());
         log.set_keep(2);

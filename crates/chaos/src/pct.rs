@@ -7,7 +7,7 @@
 //! The paper has no threads that spin. Here a thread that yields falls below all others, so that those it waits for run.
 
 use crate::Rng;
-use crate::strategy::{Moment, Strategy, Why};
+use crate::strategy::{Moment, Strategy};
 use alloc::vec::Vec;
 
 /// See the module.
@@ -48,7 +48,7 @@ impl Pct {
 
 impl Strategy for Pct {
     fn choose(&mut self, moment: &Moment<'_>) -> u32 {
-        if moment.why == Why::Yield {
+        if moment.gives_way() {
             self.lowest -= 1;
             self.set(moment.last, self.lowest);
         }
@@ -69,7 +69,7 @@ impl Strategy for Pct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Spec};
+    use crate::{Expected, Spec, Why};
 
     /// Two threads of `steps` steps each; the bug is there if the second thread does its first step exactly when the first has
     /// done `at` of its own and not finished: a bug of depth 2.

@@ -54,14 +54,16 @@ impl Spec {
             Spec::Random => Box::new(RandomWalk::new(Rng::new(seed))),
             Spec::Pct(depth) => Box::new(Pct::new(Rng::new(seed), depth, expected.steps)),
             Spec::Surw => Box::new(Surw::new(Rng::new(seed), &expected.census)),
-            Spec::Plain => Box::new(Replay::new(Vec::new())),
+            Spec::Plain => Box::new(Replay::new(Vec::new(), 0)),
         }
     }
 
-    /// The strategy that makes these choices, and plain ones elsewhere.
+    /// The strategy that makes these choices, and plain ones elsewhere, with this patience ([`Log::patience`]).
+    ///
+    /// [`Log::patience`]: crate::Log::patience
     #[must_use]
-    pub fn replay(switches: Vec<Switch>) -> Box<dyn Strategy> {
-        Box::new(Replay::new(switches))
+    pub fn replay(switches: Vec<Switch>, patience: u64) -> Box<dyn Strategy> {
+        Box::new(Replay::new(switches, patience))
     }
 }
 

@@ -7,8 +7,11 @@ use core::fmt::Debug;
 pub enum Why {
     /// The last thread is at a scheduling point and could go on.
     Point,
-    /// The last thread could go on but would rather not: it yields, or has kept the CPU for very long.
+    /// The last thread could go on but would rather not: it yields.
     Yield,
+    /// The last thread has computed for long and has come to no scheduling point: it may be waiting for others in a loop. When
+    /// that is found is not repeatable.
+    Spins,
     /// The last thread waits or has ended.
     Gone,
 }
@@ -18,7 +21,7 @@ pub enum Why {
 pub struct Moment<'a> {
     /// The thread that ran last.
     pub last: u32,
-    /// How many choices have been made after this thread, this one included.
+    /// How many choices have been made after this thread, this one included unless it is because the thread [`Why::Spins`].
     pub nth: u32,
     /// Why.
     pub why: Why,
@@ -31,6 +34,12 @@ pub struct Moment<'a> {
 }
 
 impl Moment<'_> {
+    /// Whether the last thread could go on and is to let others run.
+    #[must_use]
+    pub fn gives_way(&self) -> bool {
+        matches!(self.why, Why::Yield | Why::Spins)
+    }
+
     /// The choice of a run without preemptions: the thread goes on if it can; else the next one in the order of numbers has
     /// its turn.
     #[must_use]

@@ -80,7 +80,7 @@ impl Strategy for Surw {
         moment.runnable.iter().for_each(|&thread| self.set_at_event(thread, self.is_at_event(thread)));
         // A thread that yields lets others go first.
         let may: Vec<u32> =
-            moment.runnable.iter().copied().filter(|&t| moment.why != Why::Yield || t != moment.last).collect();
+            moment.runnable.iter().copied().filter(|&t| !moment.gives_way() || t != moment.last).collect();
         let intended = self.intended.filter(|thread| may.contains(thread)).unwrap_or_else(|| self.draw(&may));
         self.intended = Some(intended);
         // The others go no further than to their next event.

@@ -87,6 +87,12 @@ fn an_update_that_is_lost() {
     found("lost_update", "exit status 1", 3);
 }
 
+/// When the host finds that a thread computes is not repeatable; where others ran because of it is.
+#[test]
+fn threads_that_compute_for_long() {
+    found("long_computation", "exit status 3", 4);
+}
+
 #[test]
 fn by_each_strategy() {
     let room = Room::new();

@@ -66,7 +66,7 @@ impl<'a> Settings<'a> {
         };
         let strategy = match self.strategy {
             Some(spec) => spec.strategy(self.seed, &log.expected()),
-            None => Spec::replay(log.planned()),
+            None => Spec::replay(log.planned(), log.patience()),
         };
         Some(Control::new(strategy, log))
     }

@@ -29,13 +29,13 @@ pub(crate) struct Controlled {
     random: Lock<Rng>,
     /// Where the current thread has come to a scheduling point of its own; 0 if it has not.
     place: AtomicU64,
-    /// The host has interrupted the current thread, whose carrier had consumed so many nanoseconds; 0: it has not.
+    /// What the carrier had consumed when the host interrupted the current thread, in nanoseconds; 0 if it has not.
     interrupted: AtomicU64,
     stretch: Stretch,
 }
 
-/// A thread that computes for so long without a scheduling point of its own is taken to wait for others in a loop. It is the
-/// carrier's CPU time: a host that is busy elsewhere must not make a choice.
+/// A thread that computes for so long without a scheduling point of its own is taken to wait for others in a loop. The time is
+/// CPU time of the carrier, so that a host that is busy elsewhere does not make a short computation look like a loop.
 const SPIN: Nanos = Nanos::from_millis(4);
 
 /// What the current thread does between two choices, as far as interruptions by the host show it.
@@ -52,7 +52,8 @@ impl Stretch {
         Stretch { choices: AtomicU64::new(u64::MAX), since: AtomicU64::new(0) }
     }
 
-    /// Whether the thread waits in a loop: it is interrupted after so many choices, when its carrier has consumed this.
+    /// Whether the thread seems to wait in a loop. Called at each interruption, with the number of choices so far and what the
+    /// carrier has consumed.
     fn spins(&self, choices: u64, consumed: Nanos) -> bool {
         if self.choices.swap(choices, Relaxed) != choices {
             self.since.store(consumed.0, Relaxed);
@@ -83,8 +84,10 @@ impl<F: Fn(ThreadIdx) -> i32> Electorate for Candidates<'_, F> {
             return t;
         }
         let elected = self.control.choose(self.why, self.place).expect("a choice among none");
+        let t = ThreadIdx(elected.slot as u32);
         self.stop |= elected.stop;
-        ThreadIdx(elected.slot as u32)
+        self.stays = elected.stays.then_some(t);
+        t
     }
 }
 
@@ -160,7 +163,7 @@ impl<M: Machine> Kernel<M> {
         let points = control.log().points();
         let spins = interrupted && controlled.stretch.spins(points, Nanos(consumed));
         let why = match prev {
-            Prev::Preempted if spins => Why::Yield,
+            Prev::Preempted if spins => Why::Spins,
             Prev::Preempted => Why::Point,
             Prev::Yield => Why::Yield,
             Prev::Block | Prev::Exit => Why::Gone,

@@ -126,7 +126,7 @@ void begin_signals(void);   /* At the beginning of all. */
 void prepare_signals(void); /* Every signal has its handler. */
 void tell_events(void);
 void await_events(int count);
-void await_end_signal(int before); /* That of a child's end: the child itself may have sent another before. */
+void await_end_signal(int before); /* One that tells of a child: it may have sent others itself. */
 void await_signals(int sig, int before, int count); /* So many that are logged after the first `before`. */
 bool handled(int sig);              /* Has a handler. */
 bool fatal(int sig);                /* Would end or stop the process. */

@@ -50,6 +50,8 @@ pub struct Plan<'a> {
     pub strategy: Option<Spec>,
     /// The switches to be repeated.
     pub switches: &'a [Switch],
+    /// How often it lets a thread go on that computes where none of the switches was made.
+    pub patience: u64,
     /// Whether the run says which switches it could have made after these.
     pub asks: bool,
     /// The switch at which its threads are looked at, counted from 1, and the run ends; 0: none.
@@ -150,6 +152,7 @@ impl Room {
         log.prepare(plan.switches);
         log.set_stop(plan.stop);
         log.set_expected(&plan.expected);
+        log.set_patience(plan.patience);
         log.set_keep(if plan.asks { POSSIBLE_MAX as u64 } else { 0 });
         self.output.set_len(0)?;
         self.output.rewind()?;

@@ -62,7 +62,8 @@ fn show(number: usize, switch: &Switch, stacks: &[report::Stack]) {
         Some(stack) => stack.title(),
         None => format!("thread {thread}"),
     };
-    println!("\n{number}. {} stops here, and {} runs:", described(switch.last), described(switch.to));
+    let how = if switch.spins { "computes for long or waits in a loop" } else { "stops here" };
+    println!("\n{number}. {} {how}, and {} runs:", described(switch.last), described(switch.to));
     match stacks.iter().find(|stack| stack.thread == Some(switch.last)) {
         Some(stack) if !stack.frames.is_empty() => stack.frames.iter().for_each(|line| println!("       {line}")),
         _ => println!("       {:#x}", switch.place),

@@ -72,6 +72,7 @@ fn plan<'a>(request: &'a ChaosArguments, schedule: &'a Schedule, epoch: u64) -> 
         command: &request.command,
         strategy: schedule.strategy,
         switches: &schedule.switches,
+        patience: 0,
         asks: schedule.asks,
         stop: 0,
         seed: schedule.seed,

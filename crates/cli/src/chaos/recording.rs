@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use super::attempt::{End, Outcome, Plan};
 
 /// The version of the form.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// A thread that computes in a repeated run is taken to wait in a loop after a tenth of a second only: 20 looks at it.
+const PATIENCE: u64 = 20;
 
 /// A schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +60,7 @@ impl Recording {
             command: &self.command,
             strategy: None,
             switches,
+            patience: PATIENCE,
             asks: false,
             stop: 0,
             seed: self.seed,
@@ -90,7 +93,7 @@ impl Recording {
             "places": self.places,
             "fail_if": self.fail_if,
             "end": write_end(&self.end),
-            "switches": self.switches.iter().map(|s| json!([s.last, s.nth, s.to, format!("{:#x}", s.place)])).collect::<Vec<_>>(),
+            "switches": self.switches.iter().map(write_switch).collect::<Vec<_>>(),
         });
         fs::write(file, format!("{value:#}\n")).with_context(|| format!("cannot write {}", file.display()))
     }
@@ -125,6 +128,17 @@ fn words(command: &[OsString]) -> anyhow::Result<Vec<&str>> {
         .collect()
 }
 
+/// What is said of a switch whose thread spun.
+const SPINS: &str = "spins";
+
+fn write_switch(switch: &Switch) -> Value {
+    let place = format!("{:#x}", switch.place);
+    match switch.spins {
+        true => json!([switch.last, switch.nth, switch.to, place, SPINS]),
+        false => json!([switch.last, switch.nth, switch.to, place]),
+    }
+}
+
 fn parse(value: &Value) -> Option<Recording> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let number = |value: &Value| value.as_u64();
@@ -134,7 +148,8 @@ fn parse(value: &Value) -> Option<Recording> {
     }
     let switch = |value: &Value| {
         let small = |i: usize| number(&value[i]).and_then(|n| u32::try_from(n).ok());
-        Some(Switch { last: small(0)?, nth: small(1)?, to: small(2)?, place: hex(&value[3])? })
+        let spins = value.get(4).is_some_and(|word| word == SPINS);
+        Some(Switch { last: small(0)?, nth: small(1)?, to: small(2)?, spins, place: hex(&value[3])? })
     };
     let command: Vec<OsString> =
         value["command"].as_array()?.iter().map(|w| text(w).map(Into::into)).collect::<Option<_>>()?;
@@ -202,7 +217,7 @@ mod tests {
                 places: 16,
                 fail_if: Some("grep x".to_owned()),
                 end,
-                switches: vec![Switch { last: 1, nth: u32::MAX, to: 2, place: u64::MAX }],
+                switches: vec![Switch { last: 1, nth: u32::MAX, to: 2, spins: true, place: u64::MAX }],
             };
             recording.write(&file).unwrap();
             let mut read = Recording::read(&file).unwrap();

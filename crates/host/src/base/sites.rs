@@ -48,8 +48,8 @@ fn find<T>(look: impl Fn(&Places) -> Option<T>) -> Option<T> {
 }
 
 /// The program counter that the program would see. At one of our entries the thread has just left the call that
-/// returns to `rcx`, and is about to make it: by a stub, or by a dispatched instruction of two bytes. Both arguments may be
-/// read while another host thread writes them; then the result means nothing.
+/// returns to `rcx`, and is about to make it: by a stub, or by a dispatched instruction of two bytes. Both arguments may
+/// be read while another host thread writes them; then the result means nothing.
 pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     const INSTRUCTION_LEN: u64 = 2;
     let entries = [entry::entresol_entry_call as *const () as u64, entry::entresol_entry_vectors as *const () as u64];
