@@ -220,6 +220,9 @@ OP(call, 110, NO_VFORK, COUNT(calls), 60, 60, 60, 60, 60) {
     if (descriptor && r > 2) close(r);
     bool written = call->nr == SYS_rt_sigpending || call->nr == SYS_rt_sigprocmask || call->nr == SYS_sched_getparam ||
                    call->nr == SYS_sched_getattr || call->nr == SYS_prlimit64 || call->nr == SYS_getitimer;
+    /* The slice of a fair thread goes by the number of CPUs. */
+    struct sched_attr_head { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime; } *attr = (void *)area;
+    if (call->nr == SYS_sched_getattr && r >= 0 && attr->policy != SCHED_FIFO && attr->policy != SCHED_RR && attr->policy != 6) attr->runtime = 0;
     if (written && r >= 0) {
         unsigned long sum = 0;
         for (int i = 0; i < 256; i++) sum = sum * 31 + (unsigned char)area[i];

@@ -172,7 +172,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(cpu, t, call) };
-        let known = attr_to(&self.sched.attr(target), size).to_bytes();
+        let known = attr_to(&self.sched.attr(target), self.sched.rr_interval(target), size).to_bytes();
         // Bytes after the known fields are zero (`copy_struct_to_user`).
         let mut bytes = [0; 4096];
         bytes[..known.len()].copy_from_slice(&known);
@@ -265,14 +265,15 @@ fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
     Ok(Attr { policy, nice, rt: priority, reset_on_fork, slice, deadline })
 }
 
-fn attr_to(attr: &Attr, size: usize) -> SchedAttr {
+/// The slice of a fair thread is its runtime, as from Linux 6.12 on.
+fn attr_to(attr: &Attr, slice: Nanos, size: usize) -> SchedAttr {
     let size = size.min(SchedAttr::SIZE) as u32;
     let flags = if attr.reset_on_fork { sf::RESET_ON_FORK } else { 0 };
     let mut raw = SchedAttr { size, policy: attr.policy as u32, flags, ..SchedAttr::default() };
     match attr.deadline {
         Some(d) => (raw.runtime, raw.deadline, raw.period) = (d.runtime.0, d.deadline.0, d.period().0),
         None if attr.policy.is_rt() => raw.priority = u32::from(attr.rt.0),
-        None => (raw.nice, raw.runtime) = (i32::from(attr.nice.0), attr.slice.0),
+        None => (raw.nice, raw.runtime) = (i32::from(attr.nice.0), slice.0),
     }
     raw
 }
