@@ -129,6 +129,7 @@ void await_events(int count);
 void await_end_signal(int before); /* One that tells of a child: it may have sent others itself. */
 void await_signals(int sig, int before, int count); /* So many that are logged after the first `before`. */
 bool handled(int sig);              /* Has a handler. */
+bool leaves_traces(int sig);        /* Has a handler that changes something for later. */
 bool fatal(int sig);                /* Would end or stop the process. */
 bool deliverable(int sig);          /* Some thread does not block it. */
 /* For the process, where Linux asks thread `first` before all others: it may end the wait of any thread that waits. */

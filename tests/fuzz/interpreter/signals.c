@@ -147,6 +147,11 @@ void restore_dispositions(void) {
 
 bool handled(int sig) { return actions[sig].sa_handler != SIG_DFL && actions[sig].sa_handler != SIG_IGN; }
 
+bool leaves_traces(int sig) {
+    int reaction = reactions[sig];
+    return reaction == BLOCK_IN_CONTEXT || reaction == UNBLOCK || reaction == SWITCH_OFF || actions[sig].sa_flags & SA_RESETHAND;
+}
+
 bool fatal(int sig) {
     if (sig == SIGKILL || sig == SIGSTOP || sig == 32 || sig == 33) return true;
     if (sig == WAITED_FOR) return true;

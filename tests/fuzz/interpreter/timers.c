@@ -30,11 +30,12 @@ static void meanwhile(int what) {
     }
 }
 
-/* Armed, and disarmed before or after it has expired: after that nothing comes. Signals are counted, not told. */
+/* Armed, and disarmed before or after it has expired: after that nothing comes. Signals are counted, not told, and nothing else may
+ * tell whether there were any. */
 OP(disarm, 12, 0, 4, 10, 6) {
     static const int signals[] = {SIGALRM, SIGVTALRM, SIGPROF};
     int which = a[0] % 3, sig = signals[which], before = atomic_load(&logged);
-    if (!handled(sig) || blocked_by(self, sig) || self != 0 || goes_astray(0, sig)) return say(" skipped");
+    if (!handled(sig) || leaves_traces(sig) || blocked_by(self, sig) || self != 0 || goes_astray(0, sig)) return say(" skipped");
     bool late = false;
     /* What comes while the handler runs would be another thread's, which may be late with it. */
     long period = a[1] & 1 && !deliverable_elsewhere(sig) ? 50 : 0;
