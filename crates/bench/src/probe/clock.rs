@@ -1,11 +1,16 @@
-//! The host's monotonic clock, and medians.
+//! Clocks as the C library reads them, and medians.
+
+use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds since some point in the past.
 pub fn now_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    read_ns(ClockId::CLOCK_MONOTONIC)
+}
+
+/// A clock that always exists, in nanoseconds.
+pub(super) fn read_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock).expect("the clock exists");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
 /// Runs `batch` this many times and returns the median of its results.

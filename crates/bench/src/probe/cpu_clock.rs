@@ -1,11 +1,13 @@
 //! Reading the clocks of CPU time, beside few and many threads that wait.
 
-use std::ffi::c_void;
-use std::ptr;
+use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use nix::time::{ClockId, clock_gettime};
+
 use super::clock::{median_of, now_ns};
-use super::pthread::{Attributes, Thread};
+use super::pthread::{Attributes, Task, Thread};
 use super::{Measured, futex, report};
 
 /// Bytes of stack for each thread that waits.
@@ -14,16 +16,10 @@ const STACK: usize = 64 << 10;
 /// Threads that wait for one word.
 pub(super) struct Crowd {
     threads: Vec<Thread>,
-    go: Box<AtomicU32>,
+    go: Arc<AtomicU32>,
 }
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn wait(word: *mut c_void) -> *mut c_void {
-    // SAFETY: the crowd keeps the word until this thread is joined.
-    wait_for(unsafe { &*word.cast::<AtomicU32>() });
-    ptr::null_mut()
-}
 
 /// Waits as one of the crowd.
 pub(super) fn wait_for(word: &AtomicU32) {
@@ -36,17 +32,16 @@ pub(super) fn wait_for(word: &AtomicU32) {
 impl Crowd {
     /// Makes this many threads that wait, or says why it cannot.
     pub(super) fn gather(size: usize) -> Result<Self, String> {
-        Self::gather_for(size, wait)
+        Self::gather_for(size, wait_for)
     }
 
-    /// The same of threads that do something else afterwards. The body gets the word and begins with [`wait_for`].
-    pub(super) fn gather_for(size: usize, body: super::pthread::Body) -> Result<Self, String> {
+    /// The same of threads that do something else afterwards. The task gets the word and begins with [`wait_for`].
+    pub(super) fn gather_for(size: usize, task: Task) -> Result<Self, String> {
         WAITING.store(0, Ordering::Relaxed);
         let attributes = Attributes::with_stack(STACK);
-        let mut crowd = Self { threads: Vec::with_capacity(size), go: Box::new(AtomicU32::new(0)) };
+        let mut crowd = Self { threads: Vec::with_capacity(size), go: Arc::new(AtomicU32::new(0)) };
         for at in 0..size {
-            // SAFETY: the word lives until all threads are joined.
-            match unsafe { Thread::create(Some(&attributes), body, crowd.go.as_ptr().cast()) } {
+            match Thread::on_word(&attributes, task, &crowd.go) {
                 Ok(thread) => crowd.threads.push(thread),
                 Err(why) => {
                     crowd.release();
@@ -80,15 +75,14 @@ impl Crowd {
     }
 }
 
-fn read_ns(clock: libc::clockid_t, quick: bool) -> f64 {
+/// Nanoseconds a reading of this clock.
+fn cost_of(clock: ClockId, quick: bool) -> f64 {
     const BATCHES: usize = 51;
     let reads = if quick { 2_000 } else { 10_000 };
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     median_of(BATCHES, || {
         let start = now_ns();
         for _ in 0..reads {
-            // SAFETY: `time` is writable; both clocks always exist.
-            unsafe { libc::clock_gettime(clock, std::hint::black_box(&mut time)) };
+            let _ = black_box(clock_gettime(clock));
         }
         (now_ns() - start) as f64 / f64::from(reads)
     })
@@ -96,8 +90,8 @@ fn read_ns(clock: libc::clockid_t, quick: bool) -> f64 {
 
 /// Nanoseconds a reading with one thread and with a thousand.
 pub(super) fn measure(quick: bool) -> Measured {
-    report::figure("thread_clock", "ns", read_ns(libc::CLOCK_THREAD_CPUTIME_ID, quick));
-    report::figure("process_clock_1", "ns", read_ns(libc::CLOCK_PROCESS_CPUTIME_ID, quick));
+    report::figure("thread_clock", "ns", cost_of(ClockId::CLOCK_THREAD_CPUTIME_ID, quick));
+    report::figure("process_clock_1", "ns", cost_of(ClockId::CLOCK_PROCESS_CPUTIME_ID, quick));
     beside(1_000, "process_clock_1k", quick)
 }
 
@@ -108,7 +102,7 @@ pub(super) fn measure_many(quick: bool) -> Measured {
 
 fn beside(threads: usize, figure: &str, quick: bool) -> Measured {
     let crowd = Crowd::gather(threads - 1)?;
-    report::figure(figure, "ns", read_ns(libc::CLOCK_PROCESS_CPUTIME_ID, quick));
+    report::figure(figure, "ns", cost_of(ClockId::CLOCK_PROCESS_CPUTIME_ID, quick));
     crowd.release();
     crowd.join();
     Ok(())

@@ -2,10 +2,13 @@
 //! does it; its parent hears from the host what the child has consumed (wait4(2)).
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, hint, mem, ptr, thread};
 
+use nix::time::ClockId;
+
+use super::clock::read_ns;
 use super::cpu_clock::{Crowd, wait_for};
 use super::parameters::Parameters;
 use super::{Measured, report};
@@ -40,13 +43,6 @@ fn told() -> &'static Told {
     unsafe { &*(*place as *const Told) }
 }
 
-fn read_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is ours.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// Runs `work` in a child: the host's count of all that it has consumed, in nanoseconds, and how it ended.
 fn in_child(work: impl FnOnce()) -> Result<(u64, i32), String> {
     let refused = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
@@ -77,15 +73,14 @@ fn off_percent(ours: u64, host: u64) -> f64 {
 extern "C" fn on_soft_limit(_: i32) {
     let told = told();
     if told.soft.load(Ordering::Relaxed) == 0 {
-        told.soft.store(read_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
+        told.soft.store(read_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
     }
 }
 
-extern "C" fn spin(word: *mut c_void) -> *mut c_void {
-    // SAFETY: the crowd keeps the word until this thread is joined.
-    wait_for(unsafe { &*word.cast() });
+fn spin(word: &AtomicU32) {
+    wait_for(word);
     loop {
-        told().last.fetch_max(read_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
+        told().last.fetch_max(read_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
         for _ in 0..2_000 {
             hint::spin_loop();
         }
@@ -178,7 +173,7 @@ fn mixed(span: Duration) {
         while !STOP.load(Ordering::Relaxed) {
             activity();
         }
-        told().threads.fetch_add(read_ns(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
+        told().threads.fetch_add(read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
     };
     thread::scope(|scope| {
         for activity in activities {
@@ -187,8 +182,8 @@ fn mixed(span: Duration) {
         thread::sleep(span);
         STOP.store(true, Ordering::Relaxed);
     });
-    told().threads.fetch_add(read_ns(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
-    told().last.store(read_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
+    told().threads.fetch_add(read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
+    told().last.store(read_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID), Ordering::Relaxed);
 }
 
 fn compute() {

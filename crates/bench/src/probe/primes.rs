@@ -3,7 +3,6 @@
 //!
 //! Counts go to a file as well, if one is named: a hard limit leaves no moment to print them.
 
-use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -70,13 +69,11 @@ extern "C" fn on_signal(signal: i32) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-extern "C" fn compute(word: *mut c_void) -> *mut c_void {
-    // SAFETY: the crowd keeps the word until this thread is joined.
-    wait_for(unsafe { &*word.cast::<AtomicU32>() });
+fn compute(word: &AtomicU32) {
+    wait_for(word);
     let primes = primes_up_to(UPTO.load(Ordering::Relaxed));
     Counts::shown().primes.fetch_add(primes, Ordering::Relaxed);
     Counts::shown().through.fetch_add(1, Ordering::Relaxed);
-    ptr::null_mut()
 }
 
 /// By dividing each odd number by all smaller odd ones up to its root: work for a processor, none for memory.

@@ -1,7 +1,6 @@
 //! A profiling timer over many computing threads: how much CPU time the host spends on the process for each tick
 //! that arrives. The timer asks for one every 10 ms.
 
-use std::ffi::c_void;
 use std::fs;
 use std::io;
 use std::mem;
@@ -27,16 +26,14 @@ extern "C" fn on_tick(_: i32) {
     }
 }
 
-extern "C" fn compute(word: *mut c_void) -> *mut c_void {
-    // SAFETY: the crowd keeps the word until this thread is joined.
-    wait_for(unsafe { &*word.cast::<AtomicU32>() });
+fn compute(word: &AtomicU32) {
+    wait_for(word);
     let mut sum = 0u64;
     while !STOP.load(Ordering::Relaxed) {
         for i in 0..10_000u64 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(i));
         }
     }
-    ptr::null_mut()
 }
 
 /// Milliseconds of the host's CPU time for each tick received.

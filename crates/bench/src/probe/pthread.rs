@@ -1,6 +1,9 @@
 //! The parts of the C library's thread interface that Rust's does not offer.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::{io, mem, ptr};
 
 /// A thread that runs a C function; it must be joined.
@@ -8,6 +11,9 @@ pub(super) struct Thread(libc::pthread_t);
 
 /// The start routine of a thread.
 pub(super) type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// A thread's work on a word that it shares with others.
+pub(super) type Task = fn(&AtomicU32);
 
 /// Attributes with a stack size.
 pub(super) struct Attributes(libc::pthread_attr_t);
@@ -43,9 +49,63 @@ impl Thread {
         }
     }
 
+    /// Creates a thread that does `task` and keeps the word until then.
+    pub(super) fn on_word(attributes: &Attributes, task: Task, word: &Arc<AtomicU32>) -> io::Result<Self> {
+        let argument = Box::into_raw(Box::new((task, Arc::clone(word))));
+        // SAFETY: the argument is the new thread's.
+        let created = unsafe { Self::create(Some(attributes), work_on_word, argument.cast()) };
+        if created.is_err() {
+            // SAFETY: no thread has got it.
+            drop(unsafe { Box::from_raw(argument) });
+        }
+        created
+    }
+
     pub(super) fn join(self) {
         // SAFETY: it was created joinable, and `self` is gone afterwards.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+}
+
+extern "C" fn work_on_word(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `Thread::on_word` has made it for this thread.
+    let (task, word) = *unsafe { Box::from_raw(argument.cast::<(Task, Arc<AtomicU32>)>()) };
+    task(&word);
+    ptr::null_mut()
+}
+
+/// A value under the C library's own mutex and condition variable (Rust's use futexes directly).
+pub(super) struct Monitor {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    changed: UnsafeCell<libc::pthread_cond_t>,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: `value` is touched only under the mutex, and the other two are made for threads.
+unsafe impl Sync for Monitor {}
+
+impl Monitor {
+    pub(super) fn new(value: u32) -> Self {
+        Self {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            changed: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until the value is `from`, makes it `to` and wakes one that waits.
+    pub(super) fn exchange(&self, from: u32, to: u32) {
+        // SAFETY: both objects are initialised and do not move while `self` is borrowed; `value` is read and
+        // written between lock and unlock only.
+        unsafe {
+            libc::pthread_mutex_lock(self.mutex.get());
+            while *self.value.get() != from {
+                libc::pthread_cond_wait(self.changed.get(), self.mutex.get());
+            }
+            *self.value.get() = to;
+            libc::pthread_cond_signal(self.changed.get());
+            libc::pthread_mutex_unlock(self.mutex.get());
+        }
     }
 }
 

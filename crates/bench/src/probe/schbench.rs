@@ -5,7 +5,9 @@ use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use super::clock::{now_ns, percentile};
+use nix::time::ClockId;
+
+use super::clock::{now_ns, percentile, read_ns};
 use super::{Measured, futex, report};
 
 /// Numbers of workers that are measured, and the figures' names.
@@ -99,10 +101,7 @@ fn compute() {
 }
 
 fn own_time_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists, and the answer has room.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// A message thread: wakes all that ask, and waits until somebody does. Each worker's last wake-up comes after the end.
