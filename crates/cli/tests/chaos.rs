@@ -87,7 +87,7 @@ fn an_update_that_is_lost() {
     found("lost_update", "exit status 1", 3);
 }
 
-/// When the host finds that a thread computes is not repeatable; where others ran because of it is.
+/// The host finds at other moments in each run that a thread computes; a repeated run lets others run in the same places.
 #[test]
 fn threads_that_compute_for_long() {
     found("long_computation", "exit status 3", 4);
