@@ -43,8 +43,6 @@ pub struct Control {
 pub struct Elected {
     /// The slot of the thread.
     pub slot: usize,
-    /// The thread that spins goes on, as if nobody had looked.
-    pub stays: bool,
     /// The run is to wait for the command before it goes on.
     pub stop: bool,
 }
@@ -101,28 +99,25 @@ impl Control {
         self.runnable.clear();
         self.runnable.extend(self.slots.iter().map(|candidate| candidate.name));
         let (first, several) = (*self.runnable.first()?, self.runnable.len() > 1);
-        let mut stop = false;
-        let to = match (why, several) {
-            (Why::Spins, true) => self.after_spin(&mut stop, place),
-            (Why::Spins, false) => first,
-            (_, several) => {
-                let (last, nth) = (self.last, self.count());
-                self.log.set_points(self.log.points() + 1);
-                if several { self.among_several(&mut stop, (last, nth), why, place) } else { first }
-            }
+        let spins = why == Why::Spins;
+        if !spins {
+            self.count();
+        }
+        let (last, nth, mut stop) = (self.last, self.nth(), false);
+        let to = match several {
+            false => first,
+            true if spins => self.after_spin(&mut stop, (last, nth), place),
+            true => self.among_several(&mut stop, (last, nth), why, place),
         };
-        let stays = why == Why::Spins && to == self.last;
         self.last = to;
         let slot = self.slots.iter().find(|candidate| candidate.name == to)?.slot;
         self.slots.clear();
-        Some(Elected { slot, stays, stop })
+        Some(Elected { slot, stop })
     }
 
     /// The last thread may be waiting in a loop. It is not counted as a choice, because another run does not come to it at the same
     /// moment; if another thread is chosen, that is always written down.
-    fn after_spin(&mut self, stop: &mut bool, place: u64) -> u32 {
-        let last = self.last;
-        let nth = self.counts.get(last as usize).copied().unwrap_or(0);
+    fn after_spin(&mut self, stop: &mut bool, (last, nth): (u32, u32), place: u64) -> u32 {
         let step = self.log.steps();
         let to = self.strategy.choose(&Moment { last, nth, why: Why::Spins, runnable: &self.runnable, step, place });
         if to != last {
@@ -189,10 +184,17 @@ impl Control {
         }
     }
 
-    fn count(&mut self) -> u32 {
-        let Some(count) = self.counts.get_mut(self.last as usize) else { return 0 };
-        *count += 1;
-        *count
+    /// Counts a choice after the last thread.
+    fn count(&mut self) {
+        self.log.set_points(self.log.points() + 1);
+        if let Some(count) = self.counts.get_mut(self.last as usize) {
+            *count += 1;
+        }
+    }
+
+    /// How many choices there have been after the last thread.
+    fn nth(&self) -> u32 {
+        self.counts.get(self.last as usize).copied().unwrap_or(0)
     }
 }
 

@@ -66,10 +66,10 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// The moment.
+    /// The moment. Several switches of a thread that spins may have the same one.
     #[must_use]
-    pub fn key(&self) -> (u32, u32) {
-        (self.last, self.nth)
+    pub fn key(&self) -> (u32, u32, bool) {
+        (self.last, self.nth, self.spins)
     }
 
     fn words(&self) -> [u64; SWITCH_WORDS] {

@@ -6,16 +6,13 @@
 
 use crate::log::Switch;
 use crate::strategy::{Moment, Strategy, Why};
-use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 /// Makes the choices that were written down, and plain ones elsewhere.
 #[derive(Debug)]
 pub struct Replay {
-    /// In the order of (last thread, its count).
-    switches: Vec<Switch>,
-    /// The next threads after one that spun, by (last thread, its count), in the order of the run.
-    spins: BTreeMap<(u32, u32), VecDeque<u32>>,
+    /// In the order of their moments, those of one moment in the order of the run, and whether each has been made.
+    switches: Vec<(Switch, bool)>,
     /// How often a thread may be found spinning in a row where none did.
     patience: u64,
     found: u64,
@@ -24,23 +21,19 @@ pub struct Replay {
 impl Replay {
     /// Of these switches. A thread that spins where none did runs on so many times: it might only compute.
     #[must_use]
-    pub fn new(switches: Vec<Switch>, patience: u64) -> Replay {
-        let (spun, mut switches): (Vec<Switch>, Vec<Switch>) = switches.into_iter().partition(|switch| switch.spins);
-        switches.sort_unstable_by_key(Switch::key);
-        let mut spins = BTreeMap::<_, VecDeque<u32>>::new();
-        spun.iter().for_each(|switch| spins.entry(switch.key()).or_default().push_back(switch.to));
-        Replay { switches, spins, patience, found: 0 }
+    pub fn new(mut switches: Vec<Switch>, patience: u64) -> Replay {
+        switches.sort_by_key(Switch::key);
+        Replay { switches: switches.into_iter().map(|switch| (switch, false)).collect(), patience, found: 0 }
     }
 
-    /// Takes the thread that ran after this one spun, if it did.
-    fn after_spin(&mut self, last: u32, nth: u32) -> Option<u32> {
-        self.spins.get_mut(&(last, nth))?.pop_front()
-    }
-
-    /// The thread that ran after this choice.
-    fn after_choice(&self, last: u32, nth: u32) -> Option<u32> {
-        let found = self.switches.binary_search_by_key(&(last, nth), Switch::key);
-        found.ok().map(|at| self.switches[at].to)
+    /// The thread that ran next at this moment; each time the next one if there were several.
+    fn take(&mut self, last: u32, nth: u32, spins: bool) -> Option<u32> {
+        let moment = (last, nth, spins);
+        let first = self.switches.partition_point(|(switch, _)| switch.key() < moment);
+        let mut at_moment = self.switches[first..].iter_mut().take_while(|(switch, _)| switch.key() == moment);
+        let (switch, made) = at_moment.find(|(_, made)| !made)?;
+        *made = true;
+        Some(switch.to)
     }
 }
 
@@ -49,8 +42,8 @@ impl Strategy for Replay {
         let (last, nth) = (moment.last, moment.nth);
         let spins = moment.why == Why::Spins;
         let to = match spins {
-            true => self.after_spin(last, nth),
-            false => self.after_choice(last, nth).or_else(|| self.after_spin(last, nth.wrapping_sub(1))),
+            true => self.take(last, nth, true),
+            false => self.take(last, nth, false).or_else(|| self.take(last, nth.wrapping_sub(1), true)),
         };
         let may_compute = spins && to.is_none() && self.found < self.patience;
         self.found = if may_compute { self.found + 1 } else { 0 };

@@ -29,7 +29,7 @@ pub(crate) struct Controlled {
     random: Lock<Rng>,
     /// Where the current thread has come to a scheduling point of its own; 0 if it has not.
     place: AtomicU64,
-    /// What the carrier had consumed when the host interrupted the current thread, in nanoseconds; 0 if it has not.
+    /// The carrier's CPU time when the host interrupted the current thread, in nanoseconds; 0 if it has not.
     interrupted: AtomicU64,
     stretch: Stretch,
 }
@@ -38,12 +38,12 @@ pub(crate) struct Controlled {
 /// CPU time of the carrier, so that a host that is busy elsewhere does not make a short computation look like a loop.
 const SPIN: Nanos = Nanos::from_millis(4);
 
-/// What the current thread does between two choices, as far as interruptions by the host show it.
+/// The time since the last choice, as far as interruptions by the host show it.
 #[derive(Debug)]
 struct Stretch {
     /// How many choices there had been at the last interruption.
     choices: AtomicU64,
-    /// What the carrier had consumed at the first interruption after them, in nanoseconds.
+    /// The carrier's CPU time at the first interruption after them, in nanoseconds.
     since: AtomicU64,
 }
 
@@ -84,10 +84,8 @@ impl<F: Fn(ThreadIdx) -> i32> Electorate for Candidates<'_, F> {
             return t;
         }
         let elected = self.control.choose(self.why, self.place).expect("a choice among none");
-        let t = ThreadIdx(elected.slot as u32);
         self.stop |= elected.stop;
-        self.stays = elected.stays.then_some(t);
-        t
+        ThreadIdx(elected.slot as u32)
     }
 }
 
@@ -184,11 +182,11 @@ impl<M: Machine> Kernel<M> {
             stop: false,
         };
         let (next, now) = self.sched.at(cpu).elect(Now(&self.m), prev, self.kicks(cpu), &mut candidates);
-        let (stop, stays) = (candidates.stop, candidates.stays.is_some());
+        let stop = candidates.stop;
         drop(control);
         self.switched(cpu, last, next, prev, now);
-        // What the host does by its own clock leaves no trace in virtual time.
-        if !stays {
+        // An interruption by the host after which the thread goes on leaves no trace in virtual time.
+        if !(interrupted && next == last) {
             self.m.observe(Event::Point);
         }
         if stop {

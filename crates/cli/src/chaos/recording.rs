@@ -128,7 +128,7 @@ fn words(command: &[OsString]) -> anyhow::Result<Vec<&str>> {
         .collect()
 }
 
-/// What is said of a switch whose thread spun.
+/// The fifth element of a switch whose thread spun.
 const SPINS: &str = "spins";
 
 fn write_switch(switch: &Switch) -> Value {

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use chaos::Switch;
-
 use super::args::ChaosArguments;
 use super::attempt::{End, Room};
 use super::recording::Recording;
@@ -22,8 +20,7 @@ pub fn repeat(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     if outcome.end == recording.end {
         return Ok(STATUS_FAILED);
     }
-    let same = |a: &Switch, b: &Switch| a.key() == b.key() && a.to == b.to && a.spins == b.spins;
-    let same = recording.switches.iter().zip(&outcome.switches).take_while(|(a, b)| same(a, b));
+    let same = recording.switches.iter().zip(&outcome.switches).take_while(|(a, b)| a.key() == b.key() && a.to == b.to);
     style::complain(&format!(
         "the recorded run ended otherwise ({}); they are the same up to switch {} of {}",
         report::name(&recording.end),
