@@ -131,14 +131,15 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn shared_pi_unlock(&self, t: ThreadIdx, addr: u64) -> Result<Out, Errno> {
-        if !addr.is_multiple_of(4) {
-            return Err(Errno::EINVAL);
-        }
         let me = self.tid(t).0 as u32;
         loop {
+            // The word is read and compared before its address is judged.
             let word = self.load_u32(addr)?;
             if word & FUTEX_TID_MASK != me {
                 return Err(Errno::EPERM);
+            }
+            if !addr.is_multiple_of(4) {
+                return Err(Errno::EINVAL);
             }
             let free = word & FUTEX_WAITERS;
             if self.cas_u32(addr, word, free)? != word {

@@ -73,5 +73,12 @@ CASE(answers) {
   say("moves less than nobody %s", result(futex((void *)&own, FUTEX_REQUEUE, 1, (void *)(intptr_t)-1, (void *)shared, 0)));
   say("odd %s", result(futex((char *)&own + 1, FUTEX_REQUEUE, 1, none, (void *)shared, 0)));
   say("no such operation %s", result(futex((void *)&own, FUTEX_WAKE_OP, 1, none, (void *)shared, 15u << 28 & 0x70000000)));
+  uint32_t *read_only = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  need(read_only != MAP_FAILED);
+  say("no such operation, and a word that cannot be changed %s",
+      result(futex((void *)&own, FUTEX_WAKE_OP, 1, none, (void *)read_only, 7u << 28)));
+  munmap(read_only, 4096);
+  say("less than nobody, and no word %s", result(futex(NULL, FUTEX_REQUEUE, -1, NULL, (void *)shared, 0)));
+  say("a clock %s", result(futex((void *)&own, FUTEX_REQUEUE | FUTEX_CLOCK_REALTIME, 1, none, (void *)shared, 0)));
   say("nobody there %s", result(futex((void *)&own, FUTEX_WAKE_OP, 1, none, (void *)shared, 0)));
 }

@@ -266,6 +266,30 @@ CASE(its_wake_ups_reach_threads_beside_readers) {
   close(ends[0]);
 }
 
+/* The woken thread's CPU has no host thread, and one that the borrower made would end with it. */
+static void *waits(void *argument) {
+  while (shared.word == 0) futex(&shared.word, FUTEX_WAIT, 0);
+  return argument;
+}
+static int wakes(void *argument) {
+  (void)argument;
+  shared.word = 1;
+  futex(&shared.word, FUTEX_WAKE, 1);
+  _exit(0);
+}
+CASE(the_only_one_that_wakes) {
+  for (int round = 0; round < 6; round++) {
+    shared.word = 0;
+    pthread_t thread = start(waits, NULL);
+    usleep(20000);
+    pid_t child = round % 2 ? clone(wakes, shared.stack + sizeof shared.stack, CLONE_VM | SIGCHLD, NULL) : vfork();
+    if (child == 0) wakes(NULL);
+    if (strcmp(end_of(child), "status 0") != 0) say("round %d", round);
+    finish(thread);
+  }
+  say("all are woken");
+}
+
 /* Made by a vfork child, which ends first. */
 CASE(one_that_a_vfork_child_leaves_behind) {
   volatile pid_t left = 0;

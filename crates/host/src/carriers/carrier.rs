@@ -314,6 +314,11 @@ impl Carrier {
         unsafe { arch::base::own_word::<{ offset_of!(Carrier, gs) + offset_of!(Gs, borrowed) }>() != 0 }
     }
 
+    /// Whether a borrower runs this code, and not the service thread or an unborn child.
+    pub(crate) fn is_borrowers() -> bool {
+        Carrier::me().gs.borrowed == BORROWED
+    }
+
     /// Whether it is the process's first host thread, whose end ends the process in the host's eyes.
     pub(crate) fn is_first(&self) -> bool {
         self.number == 0

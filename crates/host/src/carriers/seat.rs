@@ -161,29 +161,31 @@ impl Seats {
         self.of(cpu).compare_exchange(from, to, SeqCst, SeqCst).is_ok()
     }
 
-    /// Makes `cpu` enter the kernel.
-    pub fn kick(&self, cpu: CpuId, all: &Carriers) {
+    /// Makes `cpu` enter the kernel. False if no carrier serves it and none is to be had.
+    pub fn kick(&self, cpu: CpuId, all: &Carriers) -> bool {
         fence(SeqCst);
         loop {
             let now = self.of(cpu).load(SeqCst);
             match now & 3 {
-                RUNNING => return self.signal(all.get(now >> 2)),
-                PARKED => return all.get(now >> 2).wake(),
+                RUNNING => self.signal(all.get(now >> 2)),
+                PARKED => all.get(now >> 2).wake(),
                 _ => {
                     let Some(spare) = all.spare_or_new() else {
                         if now & 3 == HOST {
                             let _ = all.get(now >> 2).recall(self.pid);
                         }
-                        return;
+                        return false;
                     };
-                    if self.exchange(cpu, now, word(RUNNING, spare.number)) {
-                        // The first carrier of a CPU takes nothing over.
-                        self.takeovers.fetch_add(u64::from(now & 3 == HOST), Relaxed);
-                        return spare.assign(cpu);
+                    if !self.exchange(cpu, now, word(RUNNING, spare.number)) {
+                        all.give_spare(spare);
+                        continue;
                     }
-                    all.give_spare(spare);
+                    // The first carrier of a CPU takes nothing over.
+                    self.takeovers.fetch_add(u64::from(now & 3 == HOST), Relaxed);
+                    spare.assign(cpu);
                 }
             }
+            return true;
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Service {
     pub heeded: AtomicU64,
     /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,
+    /// A borrower has woken a thread whose CPU has no carrier, and may not make one.
+    pub unserved: AtomicBool,
     /// Some carrier has been refused a timer, so the service thread rings it.
     pub rings: AtomicBool,
     /// The stop that the service thread is to make: the signal, and above it the count of SIGCONT that voids it. 0:
@@ -60,6 +62,7 @@ impl Service {
             left: AtomicU64::new(0),
             heeded: AtomicU64::new(0),
             watches: AtomicBool::new(false),
+            unserved: AtomicBool::new(false),
             rings: AtomicBool::new(false),
             stop: AtomicU64::new(0),
             simple_stops: AtomicU64::new(0),
@@ -91,6 +94,13 @@ impl Service {
             os::send(self.pid, tid, CALL_NO_ROOM);
         }
         tid != 0
+    }
+
+    /// Has the service thread kick the CPUs that have threads to run and no carrier.
+    #[cold]
+    pub(crate) fn kick_unserved(&self) {
+        self.unserved.store(true, SeqCst);
+        self.call();
     }
 
     /// Has the service thread watch the CPUs, because threads are queued or a carrier waits in the host and keeps its

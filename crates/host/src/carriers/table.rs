@@ -107,8 +107,12 @@ impl Carriers {
         self.take_spare().or_else(|| self.new_carrier())
     }
 
-    /// A new carrier, with the caller's rights.
+    /// A new carrier, with the caller's rights. A borrower makes none: the host thread would belong to the borrower's process
+    /// and end with it.
     pub(crate) fn new_carrier(&self) -> Option<&'static Carrier> {
+        if Carrier::is_borrowers() {
+            return None;
+        }
         let carrier = self.take_ended().or_else(|| self.create())?;
         if !carrier.start(self) {
             self.give_ended(carrier);

@@ -10,6 +10,7 @@ use crate::base::page::Publisher;
 use crate::base::{neighbour, report, request};
 use crate::carriers::carrier::{Carrier, NO_IDENTITY, SERVICE};
 use crate::carriers::receive::STANDARD;
+use crate::carriers::seat::Seat;
 use crate::carriers::service_state::{CALL, CALL_NO_ROOM};
 use crate::carriers::{alarms, outside};
 use crate::process::Process;
@@ -134,6 +135,7 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && is_ours(&info, m.pid) {
             service.called.store(false, SeqCst);
             follow(me, &mut page);
+            kick_unserved(k);
             watch.begin();
         } else if r > 0
             && let Ok(info) = SigInfo::read(&info)
@@ -151,6 +153,16 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         m.records.look(k, &m.contexts);
         page.look(k, &m.page, service.tid(), |t| m.position(t));
     }
+}
+
+/// Kicks the CPUs without a carrier that have threads to run, if a borrower has asked for it.
+fn kick_unserved(k: &Process) {
+    if !k.m.service.unserved.swap(false, SeqCst) {
+        return;
+    }
+    let cpus = (0..k.config().cpus).map(|i| CpuId(i as u16));
+    let waits = |&cpu: &CpuId| matches!(k.m.seats.look(cpu).0, Seat::Empty | Seat::Host) && k.sched.queued(cpu) != 0;
+    cpus.filter(waits).for_each(|cpu| kernel::Machine::kick(&k.m, cpu));
 }
 
 /// Does what the table of identities wants of the service thread. When it has other rights than before, the page is no

@@ -107,7 +107,9 @@ impl Machine for Host {
         {
             self.places.prepare(self.carriers.get(carrier), core);
         }
-        self.seats.kick(cpu, &self.carriers);
+        if !self.seats.kick(cpu, &self.carriers) && Carrier::is_borrowers() {
+            self.service.kick_unserved();
+        }
         self.want_watch(cpu);
     }
 

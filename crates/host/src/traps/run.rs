@@ -112,8 +112,13 @@ extern "C" fn on_futex(context: *mut Context) -> ! {
 
 /// `futex(2)` while there are borrowers, which wait for words of ours at the host.
 extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
-    if !Carrier::is_borrowed() {
-        borrower::wake_borrowers(&call_of(context));
+    if !Carrier::is_borrowed()
+        && let Some(woken) = borrower::wake_borrowers(Carrier::my_process(), &call_of(context))
+        && enter(context).is_some()
+    {
+        // SAFETY: the entry filled it for this carrier.
+        unsafe { (*context).r[arch::context::reg::RAX] = woken as u64 };
+        leave(context);
     }
     on_futex(context)
 }

@@ -25,20 +25,21 @@ impl<M: Machine> Kernel<M> {
     /// The call; `own` is the first word, else the second.
     pub(crate) fn mixed_futex(&self, cpu: CpuId, t: ThreadIdx, call: &Call, own_first: bool) -> Result<Out, Errno> {
         let [addr, op, val, val2, addr2, val3] = call.args;
+        let (cmd, wake, moved) = (op as u32 & FUTEX_CMD_MASK, val as i32, val2 as i32);
+        if cmd != FUTEX_WAKE_OP && (wake < 0 || moved < 0) {
+            return Err(Errno::EINVAL);
+        }
         self.check_mixed(addr, own_first)?;
-        self.check_mixed(addr2, !own_first)?;
+        // FUTEX_WAKE_OP changes it.
+        self.check_mixed(addr2, !own_first || cmd == FUTEX_WAKE_OP)?;
         let wanted = |addr, count: u64| Wanted { addr, count: (count as i32).max(1) as u32 };
-        let (first, second) = match op as u32 & FUTEX_CMD_MASK {
+        let (first, second) = match cmd {
             FUTEX_WAKE_OP => match self.change_word(addr2, &WakeOp::decode(val3 as u32)) {
                 Ok(holds) => (wanted(addr, val), holds.then(|| wanted(addr2, val2))),
                 Err(Failed::With(error)) => return Err(error),
                 Err(Failed::Busy) => return Ok(Out::Done(Errno::ERESTARTNOINTR.to_ret())),
             },
-            cmd => {
-                let (wake, moved) = (val as i32, val2 as i32);
-                if wake < 0 || moved < 0 {
-                    return Err(Errno::EINVAL);
-                }
+            _ => {
                 let word = self.load_u32(addr)?;
                 if cmd == FUTEX_CMP_REQUEUE && word != val3 as u32 {
                     return Err(Errno::EAGAIN);
@@ -56,9 +57,9 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// A word of a file may be one that can only be read.
-    fn check_mixed(&self, addr: u64, own: bool) -> Result<(), Errno> {
-        match own {
+    /// A word of a file that is not changed may be one that can only be read.
+    fn check_mixed(&self, addr: u64, must_be_writable: bool) -> Result<(), Errno> {
+        match must_be_writable {
             true => self.check_word(addr, false),
             false if !addr.is_multiple_of(4) => Err(Errno::EINVAL),
             false => self.load_u32(addr).map(|_| ()).map_err(|_| Errno::EFAULT),

@@ -69,6 +69,8 @@ impl<M: Machine> Kernel<M> {
     /// `futex_atomic_op_inuser`: whether the comparison with the old value holds. An unknown
     /// operation is ENOSYS at once, an unknown comparison after the change.
     pub(super) fn change_word(&self, addr: u64, op: &WakeOp) -> Result<bool, Failed> {
+        // Before the word is read.
+        op.apply(0).ok_or(Failed::With(Errno::ENOSYS))?;
         for _ in 0..CAS_TRIES_MAX {
             let old = self.load_u32(addr).map_err(|_| Failed::With(Errno::EFAULT))?;
             let new = op.apply(old).ok_or(Failed::With(Errno::ENOSYS))?;

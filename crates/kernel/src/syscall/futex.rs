@@ -30,13 +30,25 @@ impl<M: Machine> Kernel<M> {
     /// All other calls, and those with errors.
     pub(crate) fn futex_rare(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let op = call.args[1] as u32;
+        let deadline = match self.futex_flags(op, call.args[3]) {
+            Ok(deadline) => deadline,
+            Err(error) => return error.into(),
+        };
         // A word that other processes may see belongs to the host's queues.
         if op & FUTEX_PRIVATE_FLAG == 0
             && let Some(out) = self.futex_of_host(cpu, t, call)
         {
             return out;
         }
-        self.futex_any(cpu, t, op, call).unwrap_or_else(Out::from)
+        self.futex_any(cpu, t, call, deadline).unwrap_or_else(Out::from)
+    }
+
+    /// The deadline; ENOSYS if the command has no clock to choose.
+    fn futex_flags(&self, op: u32, timeout: u64) -> Result<Option<Deadline>, Errno> {
+        let cmd = op & FUTEX_CMD_MASK;
+        let deadline = self.futex_deadline(cmd, op, timeout)?;
+        let clock_may_be_chosen = matches!(cmd, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2);
+        if op & FUTEX_CLOCK_REALTIME != 0 && !clock_may_be_chosen { Err(Errno::ENOSYS) } else { Ok(deadline) }
     }
 
     /// A call with a word that is for the host.
@@ -54,15 +66,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn futex_any(&self, cpu: CpuId, t: ThreadIdx, op: u32, call: &Call) -> Result<Out, Errno> {
-        let [addr, _, val, timeout, addr2, val3] = call.args;
-        let (val, val3) = (val as u32, val3 as u32);
+    fn futex_any(&self, cpu: CpuId, t: ThreadIdx, call: &Call, deadline: Option<Deadline>) -> Result<Out, Errno> {
+        let [addr, op, val, timeout, addr2, val3] = call.args;
+        let (op, val, val3) = (op as u32, val as u32, val3 as u32);
         let cmd = op & FUTEX_CMD_MASK;
-        let deadline = self.futex_deadline(cmd, op, timeout)?;
-        let clock_may_be_chosen = matches!(cmd, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2);
-        if op & FUTEX_CLOCK_REALTIME != 0 && !clock_may_be_chosen {
-            return Err(Errno::ENOSYS);
-        }
         let private = op & FUTEX_PRIVATE_FLAG != 0;
         let check = |addr| self.check_word(addr, private);
         let (key, key2) = (key_of(addr, private), key_of(addr2, private));

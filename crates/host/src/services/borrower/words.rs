@@ -74,18 +74,28 @@ pub(crate) fn wake_of(call: &Call) -> Option<Call> {
 }
 
 /// A thread of ours is about to make this call: borrowers are woken first. More may be woken than the call says, as if they
-/// had woken up by themselves.
-pub(crate) fn wake_borrowers(call: &Call) {
-    if let Some(wake_up) = wake_of(call) {
-        // SAFETY: the host only looks the address up.
-        unsafe { arch::raw::syscall(wake_up.nr, wake_up.args.map(|a| a as usize)) };
-    }
+/// had woken up by themselves. Answers a plain wake-up that found some.
+pub(crate) fn wake_borrowers(k: &Process, call: &Call) -> Option<isize> {
+    let wake_up = wake_of(call)?;
+    // SAFETY: the host only looks the address up.
+    let woken = unsafe { arch::raw::syscall(wake_up.nr, wake_up.args.map(|a| a as usize)) };
+    let plain = call.args[1] as u32 & FUTEX_CMD_MASK == FUTEX_WAKE;
+    (plain && woken > 0).then(|| {
+        let [addr, op, count, ..] = call.args;
+        let more = (count as i32 as isize - woken).max(0) as usize;
+        woken + wake_ours(k, addr, op as u32 & FUTEX_PRIVATE_FLAG != 0, more, || true)
+    })
 }
 
 /// A borrower wakes ours, unless it has stopped them: then they hold locks that it would wait for.
 pub(super) fn wake(k: &Process, b: &Borrower, addr: u64, private: bool, count: usize) -> isize {
+    wake_ours(k, addr, private, count, || !b.tracer.holds_them())
+}
+
+/// In rounds, as long as it is allowed.
+fn wake_ours(k: &Process, addr: u64, private: bool, count: usize, may: impl Fn() -> bool) -> isize {
     let mut woken = 0;
-    while woken < count && !b.tracer.holds_them() {
+    while woken < count && may() {
         let round = (count - woken).min(WAKES_MAX);
         let n = k.wake_from_outside(addr, private, round);
         woken += n;
