@@ -4,8 +4,9 @@ use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
 use crate::machine::{ask, host};
 use abi::args::{
-    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN, POLLOUT, RLIMIT_NICE,
-    RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET,
+    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLERR, POLLHUP, POLLIN,
+    POLLOUT, RLIMIT_NICE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN, SO_PROTOCOL,
+    SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
 };
 use abi::nr;
 use core::ffi::CStr;
@@ -46,8 +47,50 @@ pub(crate) fn is_ready(m: &impl Host, fd: u64, for_writing: bool) -> bool {
 /// Whether the file knows how many bytes can be read (FIONREAD), as FIFOs, terminals and inotify do: where it says none, a
 /// read waits. Of other files poll(2) may tell something else, as of counters (`perf_event_open(2)`).
 pub(crate) fn counts_bytes(m: &impl Host, fd: u64) -> bool {
+    unread(m, fd).is_some()
+}
+
+fn unread(m: &impl Host, fd: u64) -> Option<u32> {
     const FIONREAD: u64 = 0x541b;
-    ask(m, nr::IOCTL, &mut [Word(fd), Word(FIONREAD), Out(&mut [0; 4])]) == 0
+    let mut count = [0; 4];
+    (ask(m, nr::IOCTL, &mut [Word(fd), Word(FIONREAD), Out(&mut count)]) == 0).then_some(u32::from_le_bytes(count))
+}
+
+/// How a call goes on that has moved a part.
+#[must_use]
+pub(crate) enum Rest {
+    /// Its rest may be tried.
+    Try,
+    /// Its rest would wait.
+    Wait,
+    /// The call ends with the part. The next call is to tell of the error, and the host tells of it once (`sk_err`).
+    End,
+}
+
+/// How a call goes on that receives from a stream: what has come before an error is read first.
+pub(crate) fn rest_to_receive(m: &impl Host, fd: u64) -> Rest {
+    match unread(m, fd) {
+        Some(1..) => Rest::Try,
+        _ if is_ready(m, fd, false) => Rest::End,
+        _ => Rest::Wait,
+    }
+}
+
+/// How a call goes on that writes. An error that comes after this look is lost with the rest (CAVEATS). A pipe without readers is told of by a signal, even after a part.
+pub(crate) fn rest_to_write(m: &impl Host, fd: u64) -> Rest {
+    let mut one = (fd & 0xffff_ffff).to_le_bytes();
+    let told = ask(m, nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0;
+    let failed = told && u64::from_le_bytes(one) >> 48 & (POLLERR | POLLHUP) != 0;
+    if failed && is_socket(m, fd) { Rest::End } else { Rest::Try }
+}
+
+fn is_socket(m: &impl Host, fd: u64) -> bool {
+    socket_option::<4>(m, fd, SO_TYPE).is_some()
+}
+
+/// Whether `fd` is a pipe that does not block (any more): its calls look at O_NONBLOCK again when they go on (`pipe_write`).
+pub(crate) fn is_nonblocking_pipe(m: &impl Host, fd: u64) -> bool {
+    is_nonblocking(m, fd) && !is_socket(m, fd)
 }
 
 fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
@@ -66,16 +109,18 @@ pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option
 
 /// Whether `fd` is a TCP socket.
 pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
-    const SO_PROTOCOL: u64 = 38;
     const IPPROTO_TCP: u32 = 6;
     socket_option(m, fd, SO_PROTOCOL).is_some_and(|bytes| u32::from_le_bytes(bytes) == IPPROTO_TCP)
 }
 
+/// Whether `fd` is a socket that connections come to.
+pub(crate) fn is_listener(m: &impl Host, fd: u64) -> bool {
+    socket_option(m, fd, SO_ACCEPTCONN).is_some_and(|bytes| u32::from_le_bytes(bytes) != 0)
+}
+
 /// Whether `fd` is a socket whose messages are sent whole.
 pub(crate) fn is_datagram(m: &impl Host, fd: u64) -> bool {
-    const SO_TYPE: u64 = 3;
-    const SOCK_DGRAM: u32 = 2;
-    socket_option(m, fd, SO_TYPE).is_some_and(|bytes| u32::from_le_bytes(bytes) == SOCK_DGRAM)
+    socket_option(m, fd, SO_TYPE).is_some_and(|bytes| u64::from(u32::from_le_bytes(bytes)) == SOCK_DGRAM)
 }
 
 /// Whether `fd` stands for a file.

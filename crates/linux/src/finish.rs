@@ -55,6 +55,7 @@ impl<M: Host> Linux<'_, M> {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
             r if part > 0 && r < 0 && !self.strikes(Fault::TellInterrupt) => part,
+            r if r == Errno::EINTR.to_ret() && self.writes_to_nonblocking_pipe(t, call) => Errno::EAGAIN.to_ret(),
             r if r == Errno::EINTR.to_ret() => match self.child_after_all(t, call) {
                 Some(result) => result,
                 None => self.cut_short(t, call).to_ret(),
@@ -74,6 +75,11 @@ impl<M: Host> Linux<'_, M> {
             fault @ ..0 => fault,
             _ => result,
         }
+    }
+
+    /// A writer to a pipe that a signal wakes looks at O_NONBLOCK first (`pipe_write`).
+    fn writes_to_nonblocking_pipe(&self, t: ThreadIdx, call: usize) -> bool {
+        matches!(call, nr::WRITE | nr::WRITEV) && facts::is_nonblocking_pipe(&self.m, self.m.registers(t).rdi)
     }
 
     /// The result of a call that a signal has ended before it did anything (`signal(7)`).

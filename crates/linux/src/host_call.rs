@@ -14,7 +14,7 @@ use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
     GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR,
-    WNOHANG,
+    SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -81,6 +81,10 @@ pub(crate) enum Tried {
     MustWait,
     /// The call would wait for descriptors.
     WouldWait,
+    /// EAGAIN. On a descriptor that blocks the call would wait.
+    Refused,
+    /// As `Refused` in a form that does not wait, but the call itself may have another answer.
+    Unready,
     /// This part is done already; the call is for the rest.
     Rest(isize, Call),
     /// This part is done, and the host makes the call for the rest.
@@ -114,7 +118,7 @@ impl<M: Host> Linux<'_, M> {
         }
         self.note_generations(t, call);
         let tried = if call.nr == nr::CONNECT { self.try_connect(cpu, call) } else { self.try_without_waiting(call) };
-        match tried {
+        match self.unless_nonblocking(call, tried) {
             Tried::Done(result) if result == Errno::EINTR.to_ret() && is_parkable(call.nr) => self.try_host(cpu, call),
             Tried::Done(result) => {
                 self.note_short(t, call, result);
@@ -123,12 +127,28 @@ impl<M: Host> Linux<'_, M> {
             }
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
-            Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
+            Tried::WouldWait | Tried::Refused | Tried::Unready => self.descriptor_wait(cpu, t, *call, 0),
             Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
             Tried::RestInHost(done, rest) => Out::Host(rest, done),
             Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => Out::Host(*call, 0),
             Tried::Look(_) => self.descriptor_wait(cpu, t, *call, 0),
             Tried::AtTerminal(signal, out) => self.stop_at_terminal(cpu, t, call, signal).unwrap_or(out),
+        }
+    }
+
+    /// A call on a descriptor with O_NONBLOCK ends where another waits. Sockets look at the flag only here, when a call begins.
+    fn unless_nonblocking(&self, call: &Call, tried: Tried) -> Tried {
+        match tried {
+            Tried::Refused | Tried::Unready | Tried::Rest(..) | Tried::Look(_)
+                if !self.is_nonblocking(call.args[0]) =>
+            {
+                tried
+            }
+            Tried::Refused => Tried::Done(Errno::EAGAIN.to_ret()),
+            Tried::Unready => Tried::Done(self.host(call)),
+            Tried::Rest(done, _) => Tried::Done(done),
+            Tried::Look(_) => Tried::Inline,
+            tried => tried,
         }
     }
 
@@ -175,7 +195,10 @@ impl<M: Host> Linux<'_, M> {
             nr::SENDMMSG => self.try_send_several(call),
             nr::SENDTO => self.try_send(call),
             nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
-            nr::ACCEPT | nr::ACCEPT4 => self.nonblocking_or_wait(call, a[0]),
+            // One that can only fail is never ready.
+            nr::ACCEPT4 if a[3] & !(SOCK_CLOEXEC | SOCK_NONBLOCK) != 0 => Tried::MustWait,
+            nr::ACCEPT | nr::ACCEPT4 if !facts::is_listener(&self.m, a[0]) => Tried::MustWait,
+            nr::ACCEPT | nr::ACCEPT4 => Tried::Unready,
             nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => self.try_queue(call),
             nr::POLL if a[2] as i32 == 0 => Tried::Done(self.host(call)),
             nr::POLL => match self.host(&Call { nr: call.nr, args: with(a, 2, 0) }) {
@@ -227,8 +250,10 @@ impl<M: Host> Linux<'_, M> {
     fn try_receive(&self, call: &Call, flags: usize) -> Tried {
         let a = &call.args;
         match self.host(&Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
-            r if r != Errno::EAGAIN.to_ret() || a[flags] & (MSG_DONTWAIT | MSG_ERRQUEUE) != 0 => Tried::Done(r),
-            _ => self.refused_or_wait(a[0]),
+            r if r != Errno::EAGAIN.to_ret() || a[flags] & MSG_DONTWAIT != 0 => Tried::Done(r),
+            // A queue of errors is not waited for, but sockets without one ignore the flag.
+            _ if a[flags] & MSG_ERRQUEUE != 0 => Tried::MustWait,
+            _ => Tried::Refused,
         }
     }
 
@@ -240,7 +265,7 @@ impl<M: Host> Linux<'_, M> {
             return Tried::MustWait;
         }
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
-            r if r == Errno::EAGAIN.to_ret() => self.refused_or_wait(a[0]),
+            r if r == Errno::EAGAIN.to_ret() => Tried::Refused,
             r if r > 0 && (r as u64) < a[2] => self.rest_of(call, r),
             r => Tried::Done(r),
         }
@@ -251,7 +276,7 @@ impl<M: Host> Linux<'_, M> {
         let a = &call.args;
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
             r if a[3] & MSG_DONTWAIT != 0 => Tried::Done(r),
-            r if r == Errno::EAGAIN.to_ret() => self.refused_or_wait(a[0]),
+            r if r == Errno::EAGAIN.to_ret() => Tried::Refused,
             r if r >= 0 && (r as u64) < a[2] => self.rest_of(call, r),
             r => Tried::Done(r),
         }
@@ -277,28 +302,21 @@ impl<M: Host> Linux<'_, M> {
 
     /// `writev(2)`, `sendmsg(2)`.
     fn try_pieces(&self, call: &Call) -> Tried {
-        let fd = call.args[0];
+        let may_wait = call.nr != nr::SENDMSG || call.args[2] & MSG_DONTWAIT == 0;
         match self.send_pieces(call, 0) {
             // The host has no such form for this file.
             Sent::Done(r) if r == Errno::EOPNOTSUPP.to_ret() && call.nr == nr::WRITEV => Tried::MustWait,
             Sent::Done(r) => Tried::Done(r),
-            Sent::Nothing if call.nr == nr::SENDMSG && call.args[2] & MSG_DONTWAIT != 0 => {
-                Tried::Done(Errno::EAGAIN.to_ret())
-            }
-            Sent::Nothing => self.nonblocking_or_wait(call, fd),
-            Sent::Part(r) if call.nr == nr::SENDMSG && call.args[2] & MSG_DONTWAIT != 0 || self.is_nonblocking(fd) => {
-                Tried::Done(r)
-            }
-            Sent::Part(r) => Tried::Rest(r, *call),
+            Sent::Nothing if may_wait => Tried::Unready,
+            Sent::Nothing => Tried::Done(Errno::EAGAIN.to_ret()),
+            Sent::Part(r) if may_wait => Tried::Rest(r, *call),
+            Sent::Part(r) => Tried::Done(r),
         }
     }
 
     /// A part has been moved; a blocking descriptor owes the rest.
     fn rest_of(&self, call: &Call, done: isize) -> Tried {
         let a = &call.args;
-        if self.is_nonblocking(a[0]) {
-            return Tried::Done(done);
-        }
         let mut rest = *call;
         let from = if self.strikes(Fault::RepeatPart) { a[1] } else { a[1] + done as u64 };
         (rest.args[1], rest.args[2]) = (from, a[2] - done as u64);
@@ -345,7 +363,7 @@ impl<M: Host> Linux<'_, M> {
             facts::transfer_at_once(&self.m, vector, fd, addr, len)
         };
         match done {
-            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
+            r if r == Errno::EAGAIN.to_ret() => Tried::Unready,
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
             r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => self.rest_of(call, r),
             r if vector == nr::PREADV2 && r > 0 && !plain => self.read_in_part(call, r),
@@ -355,7 +373,7 @@ impl<M: Host> Linux<'_, M> {
 
     fn try_as(&self, call: &Call, attempt: Call, fd: u64) -> Tried {
         match self.host(&attempt) {
-            r if r == Errno::EAGAIN.to_ret() => self.nonblocking_or_wait(call, fd),
+            r if r == Errno::EAGAIN.to_ret() => Tried::Unready,
             r if r == Errno::EOPNOTSUPP.to_ret() => self.wait_if_stream(call, fd),
             r => Tried::Done(r),
         }
@@ -396,15 +414,6 @@ impl<M: Host> Linux<'_, M> {
         self.state().ready.may_deny(fd) && facts::is_ready(&self.m, fd.into(), false)
     }
 
-    fn nonblocking_or_wait(&self, call: &Call, fd: u64) -> Tried {
-        if self.is_nonblocking(fd) { Tried::Done(self.host(call)) } else { Tried::WouldWait }
-    }
-
-    /// MSG_DONTWAIT got EAGAIN: so does the call itself on a socket that does not block.
-    fn refused_or_wait(&self, fd: u64) -> Tried {
-        if self.is_nonblocking(fd) { Tried::Done(Errno::EAGAIN.to_ret()) } else { Tried::WouldWait }
-    }
-
     fn is_nonblocking(&self, fd: u64) -> bool {
         facts::is_nonblocking(&self.m, fd) || self.strikes(Fault::SeemNonblocking)
     }
@@ -417,16 +426,16 @@ impl<M: Host> Linux<'_, M> {
         if position >= 0 && facts::is_ready(&self.m, fd, writes) {
             return Tried::Inline;
         }
-        let is_blocking = !self.is_nonblocking(fd);
         // Only the first PIPE_BUF bytes of a longer write are known to fit.
-        if is_blocking
-            && !(writes && call.args[2] > PIPE_BUF)
+        if !(writes && call.args[2] > PIPE_BUF)
             && facts::counts_bytes(&self.m, fd)
             && !self.is_terminal(fd)
+            // A message queue can be read, and says nothing of when.
+            && matches!(self.file_of(fd), File::Stream)
         {
             return Tried::Look(writes);
         }
-        let out = if is_blocking { Out::Host(*call, 0) } else { Out::Inline(*call) };
+        let out = if self.is_nonblocking(fd) { Out::Inline(*call) } else { Out::Host(*call, 0) };
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
@@ -478,8 +487,11 @@ impl<M: Host> Linux<'_, M> {
                 if !facts::is_ready(&self.m, call.args[0], false) {
                     return Attempt::Wait;
                 }
-                // Another process may be faster, and then the call waits.
-                Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
+                // Another process may be faster, and then the call waits, though the descriptor may not block by now.
+                match self.host_briefly(self.sched.cpu_of(t), call) {
+                    r if r == Errno::EAGAIN.to_ret() => Attempt::Wait,
+                    r => Attempt::Done(r),
+                }
             }
             nr::WRITEV | nr::SENDMSG => match self.send_pieces(call, self.thread(t).wait.a.load(Relaxed)) {
                 Sent::Done(result) => Attempt::Done(result),
@@ -501,7 +513,7 @@ impl<M: Host> Linux<'_, M> {
                     // Another process may be faster, and then the call waits.
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
-                Tried::WouldWait if is_read(call.nr) && self.is_denied(call.args[0] as u32) => {
+                Tried::Refused | Tried::Unready if is_read(call.nr) && self.is_denied(call.args[0] as u32) => {
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
                 _ => Attempt::Wait,

@@ -7,6 +7,7 @@
 //! the mask stays until the handler's frame has the old one.
 
 use crate::host_call::is_told_late;
+use crate::ready::after;
 use crate::{Host, Linux, facts};
 use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -23,6 +24,8 @@ struct Masked {
     mask: Option<SigSet>,
     /// The call's time limit is zero, so it does not wait at all.
     at_once: bool,
+    /// When the call ends by itself, if it is to tell how much time was left.
+    end: Option<Nanos>,
 }
 
 impl<M: Host> Linux<'_, M> {
@@ -50,11 +53,11 @@ impl<M: Host> Linux<'_, M> {
         };
         let is_over = |&result: &isize| result != 0 && (masked.at_once || !is_told_late(&masked.call, result));
         if let Some(result) = tried.filter(is_over) {
-            return Out::Done(self.masked_result(t, call.nr, result));
+            return Out::Done(self.masked_over(t, &masked, result));
         }
         if interrupted {
             let result = self.told_late(t, call.nr, Errno::EINTR.to_ret());
-            return Out::Done(self.masked_result(t, call.nr, result));
+            return Out::Done(self.masked_over(t, &masked, result));
         }
         if masked.at_once {
             return Out::Done(self.masked_result(t, call.nr, 0));
@@ -63,6 +66,14 @@ impl<M: Host> Linux<'_, M> {
             return Out::Host(masked.call, 0);
         }
         self.descriptor_wait(cpu, t, masked.call, 0)
+    }
+
+    /// A call that has not waited is over.
+    fn masked_over(&self, t: ThreadIdx, masked: &Masked, result: isize) -> isize {
+        if let Some(end) = masked.end {
+            self.tell_time_left(&masked.call, end);
+        }
+        self.masked_result(t, masked.call.nr, result)
     }
 
     fn read_masked(&self, call: &Call) -> Result<Masked, Errno> {
@@ -83,10 +94,13 @@ impl<M: Host> Linux<'_, M> {
                 (Some(a[4]), if a[5] == 0 { (0, 0) } else { self.get::<[u64; 2]>(a[5])?.into() })
             }
         };
-        let at_once = match time {
-            None => a[3] as i32 == 0,
-            Some(0) => false,
-            Some(at) => read_timespec(&self.m, at)? == Nanos::ZERO,
+        let (at_once, end) = match time {
+            None => (a[3] as i32 == 0, None),
+            Some(0) => (false, None),
+            Some(at) => match read_timespec(&self.m, at)? {
+                Nanos::ZERO => (true, None),
+                span => (false, Some(after(&self.m, span).at)),
+            },
         };
         let mask = match mask {
             (0, _) => None,
@@ -95,7 +109,7 @@ impl<M: Host> Linux<'_, M> {
                 Some(self.get::<SigSet>(at)?.blockable())
             }
         };
-        Ok(Masked { call: bare, mask, at_once })
+        Ok(Masked { call: bare, mask, at_once, end })
     }
 
     /// The call's result without waiting; `None` if it has no such form. A call that may not wait ends even if nothing

@@ -1,3 +1,4 @@
+//@ engines
 /* O_NONBLOCK, set while threads wait: they go on waiting, also when signals of faults arrive from elsewhere, which a host thread
  * cannot block and which end its call. */
 #include "../check.h"
@@ -5,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 enum { EVENT, PIPE, SOCKET, FULL, LISTENER, KINDS, ROUNDS = 20 };
@@ -85,6 +87,82 @@ CASE(a_wait_goes_on) {
     }
     say("%s: %d signals, back %d", names[kind], handled, back);
     let_go(kind);
+    finish(thread);
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
+/* One byte for two readers, after which the other one waits on. */
+CASE(one_of_two) {
+  need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  back = 0;
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) {
+    waiter = 0;
+    threads[i] = start(wait_there, (void *)(intptr_t)SOCKET);
+    wait_until(waiter != 0 && state_of(waiter) == 'S');
+  }
+  need(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  need(write(ends[1], "a", 1) == 1);
+  settle();
+  say("back %d", back);
+  need(write(ends[1], "b", 1) == 1);
+  finish(threads[0]);
+  finish(threads[1]);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+static void *wait_for_signal(void *kind) {
+  waiter = gettid();
+  long answer = wait_for((int)(intptr_t)kind);
+  say("%s: %s", names[(intptr_t)kind], result(answer));
+  return NULL;
+}
+CASE(a_signal_ends_it) {
+  struct sigaction action = {.sa_handler = note};
+  need(sigaction(SIGUSR1, &action, NULL) == 0);
+  for (int kind = 0; kind < KINDS; kind++) {
+    set_up(kind);
+    waiter = 0;
+    pthread_t thread = start(wait_for_signal, (void *)(intptr_t)kind);
+    wait_until(waiter != 0 && state_of(waiter) == 'S');
+    int fd = ends[kind == FULL];
+    need(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0);
+    need(pthread_kill(thread, SIGUSR1) == 0);
+    finish(thread);
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
+/* A pipe looks at the flag again once it has taken a part, a socket does not. */
+static char megabyte[1 << 20];
+static void *send_all(void *way) {
+  struct iovec halves[2] = {{megabyte, 100000}, {megabyte, 100000}};
+  waiter = gettid();
+  long sent = way == NULL ? write(ends[1], megabyte, sizeof megabyte) : way == ends ? writev(ends[1], halves, 2) : 0;
+  if (way == megabyte) sent = send(ends[1], megabyte, sizeof megabyte, 0) == sizeof megabyte;
+  back = 1;
+  say("sent %s", result(sent));
+  return NULL;
+}
+CASE(a_part_is_sent) {
+  static void *ways[] = {NULL, ends, megabyte};
+  for (int i = 0; i < COUNT(ways); i++) {
+    static char some[65536];
+    need((ways[i] == megabyte ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends)) == 0);
+    back = waiter = 0;
+    pthread_t thread = start(send_all, ways[i]);
+    wait_until(waiter != 0 && state_of(waiter) == 'S');
+    need(fcntl(ends[1], F_SETFL, fcntl(ends[1], F_GETFL) | O_NONBLOCK) == 0);
+    need(read(ends[0], some, 4096) == 4096);
+    settle();
+    say("back %d", back);
+    need(fcntl(ends[0], F_SETFL, fcntl(ends[0], F_GETFL) | O_NONBLOCK) == 0);
+    while (!back)
+      if (read(ends[0], some, sizeof some) < 0) sched_yield();
     finish(thread);
     close(ends[0]);
     close(ends[1]);

@@ -499,3 +499,35 @@ CASE(both_directions) {
     close(two[0]), close(two[1]);
   }
 }
+
+/* The call that has moved a part says so, and the next one has the error. */
+static long send_everything(struct waiter *w) { return send(w->fd, data, sizeof data, 0) > 0; }
+static long write_everything(struct waiter *w) { return write(w->fd, data, sizeof data) > 0; }
+static long write_pieces(struct waiter *w) {
+  struct iovec pieces[8];
+  for (int i = 0; i < 8; i++) pieces[i] = (struct iovec){data, sizeof data};
+  return writev(w->fd, pieces, 8) > 0;
+}
+CASE(reset_after_a_part) {
+  static long (*const ways[])(struct waiter *) = {receive_ten, send_everything, write_everything, write_pieces};
+  signal(SIGPIPE, SIG_DFL);
+  for (int way = 0; way < COUNT(ways); way++) {
+    tcp_pairs(1);
+    int small = 4096;
+    need(setsockopt(waiters[0].fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small) == 0);
+    need(setsockopt(waiters[0].other, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    if (way == 0) need(write(waiters[0].other, "abc", 3) == 3);
+    begin(1, ways[way]);
+    wait_until(sleeps(&waiters[0]) && (way > 0 || has_taken_all(waiters[0].fd)));
+    /* What has been sent is acknowledged, and no part of the rest is being tried. */
+    settle();
+    need(setsockopt(waiters[0].other, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)) == 0);
+    close(waiters[0].other);
+    join("part", 1);
+    say("then %s", result(way == 0 ? recv(waiters[0].fd, data, 1, 0) : write(waiters[0].fd, "x", 1)));
+    signal(SIGPIPE, SIG_IGN);
+    say("and then %s", result(way == 0 ? recv(waiters[0].fd, data, 1, 0) : write(waiters[0].fd, "x", 1)));
+    signal(SIGPIPE, SIG_DFL);
+    close(waiters[0].fd);
+  }
+}

@@ -35,4 +35,5 @@ mod poller;
 mod streams;
 mod table;
 
+pub(crate) use points::after;
 pub(crate) use table::Ready;

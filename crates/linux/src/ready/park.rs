@@ -1,6 +1,7 @@
 //! A thread parks, is woken and tries again.
 
 use super::points::{Point, Points, after, deadline, time_left_at};
+use crate::facts::Rest;
 use crate::host_call::Attempt;
 use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
@@ -9,7 +10,7 @@ use crate::{Host, Linux, facts};
 use abi::args::MSG_NOSIGNAL;
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, nr};
-use ids::{CpuId, ThreadIdx};
+use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::wait::Wait;
 use kernel::{Call, Io, USER_END};
 use sync::atomic::{Ordering::*, fence};
@@ -79,7 +80,9 @@ impl<M: Host> Linux<'_, M> {
         let thread = self.thread(t);
         // The host faults on a bad address only when something ends its wait, which may be a tick.
         let is_told_late = points.len() == 0 && call.args[0] >= USER_END;
-        if !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
+        // The host cannot be asked for the rest of pieces, and would swallow an error of the rest.
+        let is_rest = done > 0 && (is_of_pieces(call.nr) || facts::is_tcp(&self.m, call.args[0]));
+        if !(self.is_crowd() || is_told_late || is_rest) {
             thread.parked.leave_to_host(&self.parked);
             return false;
         }
@@ -237,6 +240,11 @@ impl<M: Host> Linux<'_, M> {
     fn try_parked(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
         let mut rest = *call;
         loop {
+            match self.rest_of_parked(t, call) {
+                Rest::Try => {}
+                Rest::Wait => return None,
+                Rest::End => return Some(0),
+            }
             match self.attempt(t, &rest) {
                 // A tick or a kick, which the program must not see.
                 Attempt::Done(r) if r == Errno::EINTR.to_ret() => {}
@@ -244,6 +252,7 @@ impl<M: Host> Linux<'_, M> {
                     self.note_short(t, call, result);
                     return Some(result);
                 }
+                Attempt::Part(part) if facts::is_nonblocking_pipe(&self.m, call.args[0]) => return Some(part),
                 Attempt::Part(part) => {
                     self.thread(t).wait.a.fetch_add(part as u64, Relaxed);
                     if !is_of_pieces(call.nr) {
@@ -252,6 +261,15 @@ impl<M: Host> Linux<'_, M> {
                 }
                 Attempt::Wait => return None,
             }
+        }
+    }
+
+    fn rest_of_parked(&self, t: ThreadIdx, call: &Call) -> Rest {
+        match call.nr {
+            nr::POLL => Rest::Try,
+            _ if self.thread(t).wait.a.load(Relaxed) == 0 => Rest::Try,
+            nr::RECVFROM => facts::rest_to_receive(&self.m, call.args[0]),
+            _ => facts::rest_to_write(&self.m, call.args[0]),
         }
     }
 
@@ -289,13 +307,20 @@ impl<M: Host> Linux<'_, M> {
         }
         self.parked.remove(&thread.parked);
         self.let_go_of_file(t);
-        if let (Some(at), Some(end)) = (time_left_at(call), thread.wait.armed()) {
+        if let Some(end) = thread.wait.armed() {
+            self.tell_time_left(call, end);
+        }
+        let result = self.outcome(t, call.nr, result);
+        self.finish_wait(t, result);
+    }
+
+    /// `poll_select_finish`: a call that would have ended by itself at `end` tells how much time was left.
+    pub(crate) fn tell_time_left(&self, call: &Call, end: Nanos) {
+        if let Some(at) = time_left_at(call) {
             let left = end.since(self.m.monotonic_bounds().1);
             // As Linux: whether it could be told changes nothing.
             let _ = self.put(at, Timespec::from_nanos(left));
         }
-        let result = self.outcome(t, call.nr, result);
-        self.finish_wait(t, result);
     }
 
     /// Looks for events. For a CPU that is busy.

@@ -173,7 +173,7 @@ pub(super) fn deadline(m: &impl Host, call: &Call) -> Result<Option<Deadline>, E
 }
 
 /// The end of a span that begins now.
-pub(super) fn after(m: &impl Host, span: Nanos) -> Deadline {
+pub(crate) fn after(m: &impl Host, span: Nanos) -> Deadline {
     // The later bound: never early.
     Deadline { at: m.monotonic_bounds().1 + span, clock: Clock::Monotonic }
 }
