@@ -26,6 +26,8 @@ pub struct Thread {
     pub robust_list: AtomicU64,
     /// `rseq(2)`: the area, 0 for none.
     pub rseq: AtomicU64,
+    /// Its length, in bytes.
+    pub rseq_len: AtomicU32,
     /// The signature that must stand before an abort handler.
     pub rseq_signature: AtomicU32,
     /// The CPU it was last resumed on, plus one; 0 after a preemption. If it is another at

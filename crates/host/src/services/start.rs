@@ -68,14 +68,18 @@ pub fn adopt_registrations(k: &Process, t: ids::ThreadIdx, rseq_offset: Option<i
     if let Some(offset) = rseq_offset {
         let area = base::fs_base().wrapping_add_signed(offset);
         // SAFETY: the host checks that this is what was registered.
-        let gone = unsafe { syscall!(nr::RSEQ, area, 32, 1, RSEQ_SIGNATURE) } == 0;
+        let gone = unsafe { syscall!(nr::RSEQ, area, RSEQ_LEN, 1, RSEQ_SIGNATURE) } == 0;
         if gone {
             thread.rseq.store(area, Relaxed);
+            thread.rseq_len.store(RSEQ_LEN, Relaxed);
             thread.rseq_signature.store(RSEQ_SIGNATURE, Relaxed);
             thread.rseq_cpu.store(0, Relaxed);
         }
     }
 }
+
+/// The length that glibc registers, in bytes.
+const RSEQ_LEN: u32 = 32;
 
 /// The signature that glibc registers on x86-64 (`RSEQ_SIG`).
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;

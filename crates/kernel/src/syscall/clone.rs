@@ -92,8 +92,8 @@ impl<M: Machine> Kernel<M> {
         if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
             return Errno::EINVAL.into();
         }
-        // The ids of threads are ours to choose.
-        if args.set_tid != 0 || args.set_tid_size != 0 {
+        // The ids of threads are ours to choose, and the host has no descriptor for a thread of ours.
+        if args.set_tid != 0 || args.set_tid_size != 0 || args.flags & cf::PIDFD != 0 {
             return Errno::EINVAL.into();
         }
         match self.clone_thread(cpu, t, args) {
@@ -243,6 +243,7 @@ impl<M: Machine> Kernel<M> {
         Inheritance {
             name: thread.name_words(),
             rseq: thread.rseq.load(Relaxed),
+            rseq_len: thread.rseq_len.load(Relaxed),
             rseq_signature: thread.rseq_signature.load(Relaxed),
             timer_slack: thread.slacks()[0],
             attr: self.sched.attr(t),
@@ -264,6 +265,7 @@ impl<M: Machine> Kernel<M> {
             to.store(word, Relaxed);
         }
         thread.rseq.store(from.rseq, Relaxed);
+        thread.rseq_len.store(from.rseq_len, Relaxed);
         thread.rseq_signature.store(from.rseq_signature, Relaxed);
         thread.set_slacks([from.timer_slack; 2]);
         {
@@ -299,6 +301,7 @@ pub(crate) fn inherited(attr: Attr) -> Attr {
 pub struct Inheritance {
     name: [u64; 2],
     rseq: u64,
+    rseq_len: u32,
     rseq_signature: u32,
     timer_slack: u64,
     attr: sched::Attr,

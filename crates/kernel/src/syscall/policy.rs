@@ -11,6 +11,7 @@ use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
 
 const RESET_ON_FORK: u32 = 0x4000_0000;
+const UTIL_CLAMP: u64 = sf::UTIL_CLAMP_MIN | sf::UTIL_CLAMP_MAX;
 
 /// The thread that a call names.
 enum Target {
@@ -85,13 +86,18 @@ impl<M: Machine> Kernel<M> {
         self.apply(by, target, &new)
     }
 
-    fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
+    /// Whether the caller may change the thread so.
+    fn may_apply(&self, by: By, target: ThreadIdx, new: &Attr) -> bool {
         let old = self.sched.attr(target);
         // The host is asked at most once, and only if something is raised.
         let granted = LazyCell::new(|| M::Personality::grants(&self.m));
         let nicer = may_be_nicer(&old, new, || granted.nice);
         let permitted = nicer && (!self.config.rt_host_rules || may_be_urgent(&old, new, granted.rt_priority));
-        if !permitted && !by.privileged.unwrap_or_else(|| granted.any_priority) {
+        permitted || by.privileged.unwrap_or_else(|| granted.any_priority)
+    }
+
+    fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
+        if !self.may_apply(by, target, new) {
             return Errno::EPERM.into();
         }
         let now = self.m.now();
@@ -145,6 +151,8 @@ impl<M: Machine> Kernel<M> {
         };
         let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
         match attr_from(&raw, &self.sched.attr(target)) {
+            // As a kernel without CONFIG_UCLAMP_TASK.
+            Ok(new) if raw.flags & UTIL_CLAMP != 0 && self.may_apply(by, target, &new) => Errno::EOPNOTSUPP.into(),
             Ok(new) => self.apply(by, target, &new),
             Err(e) => e.into(),
         }

@@ -10,34 +10,56 @@ use sync::atomic::Ordering::*;
 impl<M: Machine> Kernel<M> {
     /// Registers or unregisters the area of a thread.
     pub(crate) fn sys_rseq(&self, t: ThreadIdx, a: &[u64; 6]) -> Out {
-        let thread = self.thread(t);
+        const UNREGISTER: u64 = rseq::FLAG_UNREGISTER as u64;
         let [area, len, flags, signature, ..] = *a;
+        let (len, signature) = (len as u32, signature as u32);
+        let result = match flags as u32 as u64 {
+            UNREGISTER => self.unregister_rseq(t, area, len, signature),
+            0 => self.register_rseq(t, area, len, signature),
+            _ => Err(Errno::EINVAL),
+        };
+        Out::Done(Errno::ret_of(result.map(|()| 0)))
+    }
+
+    fn unregister_rseq(&self, t: ThreadIdx, area: u64, len: u32, signature: u32) -> Result<(), Errno> {
+        let known = self.thread(t).rseq.load(Relaxed);
+        if known == 0 || known != area {
+            return Err(Errno::EINVAL);
+        }
+        self.check_rseq(t, len, signature)?;
+        if !self.write_rseq_cpu(area, 0, rseq::CPU_ID_UNINITIALIZED) {
+            return Err(Errno::EFAULT);
+        }
+        self.thread(t).rseq.store(0, Relaxed);
+        Ok(())
+    }
+
+    fn register_rseq(&self, t: ThreadIdx, area: u64, len: u32, signature: u32) -> Result<(), Errno> {
+        let thread = self.thread(t);
         let known = thread.rseq.load(Relaxed);
-        if flags == u64::from(rseq::FLAG_UNREGISTER) {
-            if known == 0 || known != area {
-                return Errno::EINVAL.into();
-            }
-            if thread.rseq_signature.load(Relaxed) != signature as u32 {
-                return Errno::EPERM.into();
-            }
-            thread.rseq.store(0, Relaxed);
-            let gone = self.write_rseq_cpu(area, 0, rseq::CPU_ID_UNINITIALIZED);
-            return if gone { Out::Done(0) } else { Errno::EFAULT.into() };
-        }
-        if flags != 0 {
-            return Errno::EINVAL.into();
-        }
         if known != 0 {
-            let same = known == area && thread.rseq_signature.load(Relaxed) == signature as u32;
-            return if same { Errno::EBUSY } else { Errno::EINVAL }.into();
+            let same = if known == area { self.check_rseq(t, len, signature) } else { Err(Errno::EINVAL) };
+            return same.and(Err(Errno::EBUSY));
         }
-        if area == 0 || area % rseq::ALIGN as u64 != 0 || (len as usize) < rseq::ORIG_SIZE {
-            return Errno::EINVAL.into();
+        if !area.is_multiple_of(rseq::ALIGN as u64) || (len as usize) < rseq::ORIG_SIZE {
+            return Err(Errno::EINVAL);
         }
+        // No critical section is left from an earlier use of the memory.
+        self.put::<u64>(area.checked_add(rseq::RSEQ_CS as u64).ok_or(Errno::EFAULT)?, 0)?;
         thread.rseq.store(area, Relaxed);
-        thread.rseq_signature.store(signature as u32, Relaxed);
+        thread.rseq_len.store(len, Relaxed);
+        thread.rseq_signature.store(signature, Relaxed);
         thread.rseq_cpu.store(0, Relaxed);
-        Out::Done(0)
+        Ok(())
+    }
+
+    /// Whether the area was registered with this length and signature.
+    fn check_rseq(&self, t: ThreadIdx, len: u32, signature: u32) -> Result<(), Errno> {
+        let thread = self.thread(t);
+        if thread.rseq_len.load(Relaxed) != len {
+            return Err(Errno::EINVAL);
+        }
+        if thread.rseq_signature.load(Relaxed) != signature { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     fn write_rseq_cpu(&self, area: u64, start: u32, cpu: u32) -> bool {
