@@ -158,7 +158,7 @@ fn offset_of_rights() -> usize {
 }
 
 /// Which components a buffer holds.
-pub fn components(buffer: &[u8]) -> u64 {
+fn components(buffer: &[u8]) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&buffer[HEADER..HEADER + 8]);
     u64::from_le_bytes(word)
@@ -169,14 +169,17 @@ pub fn claim_components(buffer: &mut [u8], components: u64) {
     buffer[HEADER..HEADER + 8].copy_from_slice(&components.to_le_bytes());
 }
 
-/// Makes a buffer that a program has written acceptable to XRSTOR, which faults on
-/// reserved bits: mxcsr, the header's other words, components nobody enabled.
-pub fn sanitize(buffer: &mut [u8]) {
-    let used = components(buffer) & features();
+/// Limits a buffer that a program has written to some components. False if XRSTOR would fault on reserved bits: in mxcsr,
+/// of components that nobody has enabled, or in the header's next two words.
+#[must_use]
+pub fn admit(buffer: &mut [u8], wanted: u64) -> bool {
+    let mut mxcsr = [0; 4];
+    mxcsr.copy_from_slice(&buffer[24..28]);
+    let claimed = components(buffer);
+    let reserved = u32::from_le_bytes(mxcsr) >> 16 != 0
+        || claimed & !features() != 0
+        || buffer[HEADER + 8..HEADER + 24].iter().any(|&byte| byte != 0);
     buffer[HEADER..HEADER + 64].fill(0);
-    claim_components(buffer, used);
-    let mut word = [0; 4];
-    word.copy_from_slice(&buffer[24..28]);
-    let mxcsr = u32::from_le_bytes(word) & 0xffff;
-    buffer[24..28].copy_from_slice(&mxcsr.to_le_bytes());
+    claim_components(buffer, claimed & wanted);
+    !reserved
 }

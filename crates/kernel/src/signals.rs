@@ -64,6 +64,11 @@ impl ProcessState {
     }
 }
 
+/// Whether the processor takes it for an address: the highest 17 bits are the same.
+fn is_canonical(addr: u64) -> bool {
+    (addr as i64) << 16 >> 16 == addr as i64
+}
+
 /// Results of system calls that only exist inside a kernel: they say how to restart.
 fn restart_code(result: u64) -> Option<Errno> {
     let e = (result as i64).checked_neg()?;
@@ -385,7 +390,12 @@ impl<M: Machine> Kernel<M> {
         let left = match self.write_frame(t, delivery, &interrupted) {
             Some(entry) => {
                 self.m.set_resume(t, Resume::Registers(&entry));
-                self.process.signals.lock().delivered(&mut thread.signals.0.lock(), delivery)
+                let left = self.process.signals.lock().delivered(&mut thread.signals.0.lock(), delivery);
+                // The jump there would fault in the image.
+                if !is_canonical(entry.rip) {
+                    self.fault(t, SigInfo::kernel(Signal::SEGV));
+                }
+                left
             }
             None => {
                 let state = self.state_of(t);
@@ -424,10 +434,9 @@ impl<M: Machine> Kernel<M> {
         let mut bytes = [0; abi::frame::SIZE];
         let read = self.m.read(at, &mut bytes).ok();
         let returned = read.and_then(|()| frame::read(&bytes, now.eflags, USER_END).ok());
-        let Some(returned) = returned else { return self.force_fault(t, at) };
-        if self.restore_xstate(t, returned.fpstate).is_err() {
-            return self.force_fault(t, returned.fpstate);
-        }
+        // `signal_fault` sends no address.
+        let bad_frame = || self.fault(t, SigInfo::kernel(Signal::SEGV));
+        let Some(returned) = returned else { return bad_frame() };
         self.m.set_resume(t, Resume::Registers(&returned.registers));
         let thread = self.thread(t);
         let left = {
@@ -440,6 +449,10 @@ impl<M: Machine> Kernel<M> {
             left
         };
         self.retarget(cpu, t, left);
+        // The extended state comes last, so the signal finds the frame's registers and mask.
+        if self.restore_xstate(t, returned.fpstate).is_err() {
+            bad_frame();
+        }
         M::Personality::wanted(self, t, || !self.blocked(t));
     }
 

@@ -83,7 +83,8 @@ impl FramePlan {
             return Err(DoesNotFit);
         }
         let nested = alt.is_used_by(rsp);
-        let mut sp = rsp.checked_sub(RED_ZONE).ok_or(DoesNotFit)?;
+        // A wrapped address cannot be written, but the alternate stack may be used instead.
+        let mut sp = rsp.wrapping_sub(RED_ZONE);
         let enters_altstack = action.flags.has(SaFlags::ONSTACK) && alt.status(sp) == 0;
         if enters_altstack {
             sp = alt.top();

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 
 static sigset_t set_of(int a, int b) {
   sigset_t set;
@@ -350,4 +353,34 @@ CASE(an_execve_that_fails) {
     say("%d: nothing more %s", i, result(read(fd, &info, sizeof info)));
   }
   close(fd);
+}
+
+/* A signal that the host raises for a call, and that a descriptor is to read. */
+CASE(a_broken_pipe) {
+  int fd = descriptor(SIGPIPE, SIGXFSZ, SFD_NONBLOCK), ends[2];
+  need(pipe(ends) == 0);
+  close(ends[0]);
+  struct signalfd_siginfo info;
+  for (int i = 0; i < 2; i++) {
+    struct iovec piece = {"x", 1};
+    say("write %s", result(i == 0 ? write(ends[1], "x", 1) : writev(ends[1], &piece, 1)));
+    need(read(fd, &info, sizeof info) == sizeof info);
+    say("%s code %d", sigabbrev_np((int)info.ssi_signo), info.ssi_code);
+    say("nothing more %s", result(read(fd, &info, sizeof info)));
+  }
+  close(ends[1]);
+  struct rlimit limit;
+  need(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = 1;
+  int file = memfd_create("limited", 0);
+  need(file >= 0 && setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  /* Nothing can be said until the limit is gone, because the output may be a file. */
+  const char *fits = result(write(file, "x", 1)), *does_not = result(write(file, "x", 1));
+  limit.rlim_cur = before;
+  need(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  say("fits %s, does not %s", fits, does_not);
+  need(read(fd, &info, sizeof info) == sizeof info);
+  say("%s code %d", sigabbrev_np((int)info.ssi_signo), info.ssi_code);
+  close(file), close(fd);
 }

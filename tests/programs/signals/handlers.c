@@ -5,6 +5,7 @@
 #include "../check.h"
 #include <fenv.h>
 #include <setjmp.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <ucontext.h>
 
@@ -297,4 +298,64 @@ CASE(sigaction_refused) {
   }
   say("wrong size %s", result(syscall(SYS_rt_sigaction, SIGUSR1, NULL, NULL, 4)));
   say("bad place %s", result(syscall(SYS_rt_sigaction, SIGUSR1, (void *)8, NULL, 8)));
+}
+
+/* The place below such a stack pointer is none, so only the other stack can take the frame. */
+CASE(stack_pointer_near_zero) {
+  use_alternate();
+  install(SIGSEGV, jump_out, SA_ONSTACK);
+  install(SIGBUS, jump_out, SA_ONSTACK);
+  if (sigsetjmp(jump, 1) == 0)
+    __asm__ volatile("mov %%rsp, %%rbx; mov $0x10, %%esp; push %%rax; mov %%rbx, %%rsp" ::: "rbx", "memory");
+  say("first %d", (int)seen);
+  if (sigsetjmp(jump, 1) == 0)
+    __asm__ volatile("mov %%rsp, %%rbx; movabs $0x8000000000000000, %%rsp; push %%rax; mov %%rbx, %%rsp" ::: "rbx", "memory");
+  say("second %d", (int)seen);
+}
+
+/* How a child ends that takes one signal. */
+static void ends_by(const char *what, void (*handler)(int, siginfo_t *, void *)) {
+  pid_t child = fork();
+  need(child != -1);
+  if (child == 0) {
+    need(prctl(PR_SET_DUMPABLE, 0) == 0);
+    signal(SIGSEGV, SIG_DFL);
+    install(SIGUSR1, handler, 0);
+    raise(SIGUSR1);
+    _exit(3);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("%s: signal %d, status %d", what, WIFSIGNALED(status) ? WTERMSIG(status) : 0, WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+}
+CASE(handler_at_no_address) { ends_by("handler", (void (*)(int, siginfo_t *, void *))0x8000000000000010); }
+
+/* The extended state in a frame: the fxsave area, whose mxcsr is at byte 24, and the header behind it. */
+static char *state_of_frame(void *context) { return (char *)((ucontext_t *)context)->uc_mcontext.fpregs; }
+static void spoil_mxcsr(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  *(uint32_t *)(state_of_frame(context) + 24) = UINT32_MAX;
+}
+static void spoil_components(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  *(uint64_t *)(state_of_frame(context) + 512) = UINT64_MAX;
+}
+static void spoil_compaction(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  *(uint64_t *)(state_of_frame(context) + 520) = 1;
+}
+static void spoil_header(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  *(uint64_t *)(state_of_frame(context) + 528) = 1;
+}
+static void spoil_magic(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  *(uint32_t *)(state_of_frame(context) + 464) = 0;
+}
+CASE(reserved_bits_in_a_frame) {
+  ends_by("mxcsr", spoil_mxcsr);
+  ends_by("components", spoil_components);
+  ends_by("compaction", spoil_compaction);
+  ends_by("header", spoil_header);
+  ends_by("magic", spoil_magic);
 }

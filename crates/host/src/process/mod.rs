@@ -287,16 +287,13 @@ impl Host {
     pub(crate) fn accompany_slow(&self, t: ThreadIdx) {
         let set = 1u64 << (Signal::PIPE.raw() - 1) | 1 << (Signal::XFSZ.raw() - 1);
         let now = [0u64; 2];
-        loop {
-            // SAFETY: set and time are ours.
-            let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
-            match Signal::from_raw(r as i32) {
-                Some(signal) if r > 0 => {
-                    let k = Carrier::my_process();
-                    k.host_signal(t, SigInfo::user(signal, self.pid, k.process().uid()));
-                }
-                _ => return,
-            }
+        // Once: a signal that a descriptor is to read goes back to the host, where the next look would find it. The host gives what
+        // is pending for the thread first.
+        // SAFETY: set and time are ours.
+        let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+        if let Some(signal) = Signal::from_raw(r as i32).filter(|_| r > 0) {
+            let k = Carrier::my_process();
+            k.host_signal(t, SigInfo::user(signal, self.pid, k.process().uid()));
         }
     }
 }

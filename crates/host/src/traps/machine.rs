@@ -273,30 +273,29 @@ impl Machine for Host {
             xstate::init(bytes);
             let copied = match how {
                 Transfer::FromFrame(at, Restorable::Fxsave) => {
-                    self.read(at, &mut bytes[..512]).map(|()| xstate::claim_components(bytes, 3))
+                    self.read(at, &mut bytes[..512]).is_ok() && {
+                        xstate::claim_components(bytes, 3);
+                        xstate::admit(bytes, 3)
+                    }
                 }
                 Transfer::FromFrame(at, Restorable::Xsave { size, features }) => {
                     let n = (size as usize).min(bytes.len());
-                    self.read(at, &mut bytes[..n]).map(|()| {
-                        let used = xstate::components(bytes) & features;
-                        xstate::claim_components(bytes, used);
-                    })
+                    self.read(at, &mut bytes[..n]).is_ok() && xstate::admit(bytes, features)
                 }
                 _ => {
                     xstate::init_for_handler(bytes);
-                    Ok(())
+                    true
                 }
             };
-            // A copy that faulted has left a part of what the program wrote there, which the processor may not load.
-            if copied.is_err() {
+            // It may be a part of what the program wrote there, which the processor may not load.
+            if !copied {
                 xstate::init(bytes);
             }
             #[cfg(feature = "planted")]
             if crate::carriers::planted::loses_vectors() {
                 xstate::init(bytes);
             }
-            xstate::sanitize(bytes);
-            copied
+            copied.then_some(()).ok_or(Fault)
         })
     }
 

@@ -39,7 +39,7 @@ pub struct Facts<'a> {
     pub name: &'a [u8],
     /// The thread's state.
     pub state: State,
-    /// The file is the process's: times and faults of all its threads, and signals pending for any.
+    /// The file is the process's: times and faults of all its threads.
     pub whole: bool,
     /// How many threads the process has.
     pub threads: u32,
@@ -81,9 +81,9 @@ impl Facts<'_> {
         stat.set(Field::Policy, i64::from(scheduling.policy));
         stat.set(Field::Processor, i64::from(scheduling.cpu));
         stat.set(Field::Wchan, i64::from(self.waits_in.is_some()));
-        let [pending, shared, blocked, ignored, caught] = self.signals;
+        let [pending, _, blocked, ignored, caught] = self.signals;
         let first = |set: u64| (set & 0x7fff_ffff) as i64;
-        stat.set(Field::Signal, first(if self.whole { pending | shared } else { pending }));
+        stat.set(Field::Signal, first(pending));
         for (field, set) in [(Field::Blocked, blocked), (Field::SigIgnore, ignored), (Field::SigCatch, caught)] {
             stat.set(field, first(set));
         }
@@ -148,7 +148,7 @@ mod tests {
         let ours = Stat::parse(text(|to| whole.write_stat(&mut base.clone(), to)).as_bytes()).unwrap();
         assert_eq!((ours.name(), ours.get(Field::Minflt)), (base.name(), base.get(Field::Minflt)));
         assert_eq!(ours.get(Field::StartTime), base.get(Field::StartTime));
-        assert_eq!((ours.get(Field::Signal), ours.get(Field::SigCatch)), (3, 16));
+        assert_eq!((ours.get(Field::Signal), ours.get(Field::SigCatch)), (1, 16));
         assert_eq!(ours.get(Field::ExitSignal), base.get(Field::ExitSignal));
     }
 
