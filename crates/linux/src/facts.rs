@@ -4,9 +4,9 @@ use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
 use crate::machine::{ask, host};
 use abi::args::{
-    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLERR, POLLHUP, POLLIN,
-    POLLOUT, RLIMIT_NICE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN, SO_PROTOCOL,
-    SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
+    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN, POLLOUT, RLIMIT_NICE,
+    RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN, SO_PROTOCOL, SO_RCVLOWAT,
+    SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
 };
 use abi::nr;
 use core::ffi::CStr;
@@ -50,41 +50,15 @@ pub(crate) fn counts_bytes(m: &impl Host, fd: u64) -> bool {
     unread(m, fd).is_some()
 }
 
-fn unread(m: &impl Host, fd: u64) -> Option<u32> {
+/// How many bytes can be read (FIONREAD).
+pub(crate) fn unread(m: &impl Host, fd: u64) -> Option<u32> {
     const FIONREAD: u64 = 0x541b;
     let mut count = [0; 4];
     (ask(m, nr::IOCTL, &mut [Word(fd), Word(FIONREAD), Out(&mut count)]) == 0).then_some(u32::from_le_bytes(count))
 }
 
-/// How a call goes on that has moved a part.
-#[must_use]
-pub(crate) enum Rest {
-    /// Its rest may be tried.
-    Try,
-    /// Its rest would wait.
-    Wait,
-    /// The call ends with the part. The next call is to tell of the error, and the host tells of it once (`sk_err`).
-    End,
-}
-
-/// How a call goes on that receives from a stream: what has come before an error is read first.
-pub(crate) fn rest_to_receive(m: &impl Host, fd: u64) -> Rest {
-    match unread(m, fd) {
-        Some(1..) => Rest::Try,
-        _ if is_ready(m, fd, false) => Rest::End,
-        _ => Rest::Wait,
-    }
-}
-
-/// How a call goes on that writes. An error that comes after this look is lost with the rest (CAVEATS). A pipe without readers is told of by a signal, even after a part.
-pub(crate) fn rest_to_write(m: &impl Host, fd: u64) -> Rest {
-    let mut one = (fd & 0xffff_ffff).to_le_bytes();
-    let told = ask(m, nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0;
-    let failed = told && u64::from_le_bytes(one) >> 48 & (POLLERR | POLLHUP) != 0;
-    if failed && is_socket(m, fd) { Rest::End } else { Rest::Try }
-}
-
-fn is_socket(m: &impl Host, fd: u64) -> bool {
+/// Whether `fd` is a socket.
+pub(crate) fn is_socket(m: &impl Host, fd: u64) -> bool {
     socket_option::<4>(m, fd, SO_TYPE).is_some()
 }
 

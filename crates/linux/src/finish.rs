@@ -54,7 +54,10 @@ impl<M: Host> Linux<'_, M> {
         match self.told_late(t, call, result) {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
             r if part < 0 => crate::shared_futex::shared_wait_ended(part, r),
-            r if part > 0 && r < 0 && !self.strikes(Fault::TellInterrupt) => part,
+            r if part > 0 && r < 0 && !self.strikes(Fault::TellInterrupt) => {
+                self.owe_error(t, r);
+                part
+            }
             r if r == Errno::EINTR.to_ret() && self.writes_to_nonblocking_pipe(t, call) => Errno::EAGAIN.to_ret(),
             r if r == Errno::EINTR.to_ret() => match self.child_after_all(t, call) {
                 Some(result) => result,

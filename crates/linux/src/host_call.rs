@@ -110,6 +110,9 @@ impl<M: Host> Linux<'_, M> {
     /// Makes the call without waiting if there is a way; else it has to wait.
     pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
         let t = self.current(cpu);
+        if let Some(result) = self.owed_error(call) {
+            return Out::Done(result);
+        }
         if self.is_known_to_wait(t, call) {
             return self.descriptor_wait(cpu, t, *call, 0);
         }
@@ -469,8 +472,12 @@ impl<M: Host> Linux<'_, M> {
         if self.park(cpu, t, &call, done) {
             return Out::Blocked;
         }
-        // The host cannot be asked for the rest of its pieces, and a part is an answer.
-        if done > 0 && is_of_pieces(call.nr) { Out::Done(done) } else { Out::Host(call, done) }
+        match done {
+            0 => Out::Host(call, 0),
+            // The host cannot be asked for the rest of its pieces, and a part is an answer.
+            _ if is_of_pieces(call.nr) => Out::Done(done),
+            _ => Out::Host(self.without_signal(call), done),
+        }
     }
 
     /// Makes a call that is about descriptors without waiting: for a parked thread `t`.

@@ -87,11 +87,13 @@ impl<M: Host> Linux<'_, M> {
 
     fn send_piece(&self, call: &Call, at: u64, len: u64, is_last: bool) -> isize {
         let [fd, _, flags, ..] = call.args;
-        if call.nr != nr::SENDMSG {
-            return facts::transfer_at_once(&self.m, nr::PWRITEV2, fd, at, len);
-        }
-        // The last piece alone ends the record or carries the urgent byte.
-        let flags = if is_last { flags } else { flags & !(MSG_EOR | MSG_OOB) };
+        let flags = match call.nr {
+            // The last piece alone ends the record or carries the urgent byte.
+            nr::SENDMSG if is_last => flags,
+            nr::SENDMSG => flags & !(MSG_EOR | MSG_OOB),
+            _ if facts::is_socket(&self.m, fd) => 0,
+            _ => return facts::transfer_at_once(&self.m, nr::PWRITEV2, fd, at, len),
+        };
         self.host(&Call { nr: nr::SENDTO, args: [fd, at, len, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0] })
     }
 }

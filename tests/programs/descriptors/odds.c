@@ -531,3 +531,25 @@ CASE(reset_after_a_part) {
     close(waiters[0].fd);
   }
 }
+
+/* A peer that is gone after a part: the signal comes with the next call. */
+static atomic_int broken;
+static void note_broken(int signal) { broken += signal == SIGPIPE; }
+CASE(closed_after_a_part) {
+  static long (*const ways[])(struct waiter *) = {send_everything, write_everything, write_pieces};
+  signal(SIGPIPE, note_broken);
+  for (int way = 0; way < COUNT(ways); way++) {
+    pairs_of(1, SOCK_STREAM);
+    broken = 0;
+    begin(1, ways[way]);
+    wait_until(sleeps(&waiters[0]));
+    settle();
+    close(waiters[0].other);
+    join("part", 1);
+    say("signals %d", broken);
+    say("then %s", result(write(waiters[0].fd, "x", 1)));
+    say("signals %d", broken);
+    close(waiters[0].fd);
+  }
+  signal(SIGPIPE, SIG_DFL);
+}

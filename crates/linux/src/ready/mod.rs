@@ -26,9 +26,10 @@
 //!
 //! The simulator's `models.rs` runs this protocol on a model checker.
 //!
-//! [`closing`] handles threads whose descriptor is closed.
+//! [`closing`] handles threads whose descriptor is closed, [`owed`] errors that come after a part.
 
 mod closing;
+mod owed;
 mod park;
 mod points;
 mod poller;

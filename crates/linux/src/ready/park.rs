@@ -1,13 +1,11 @@
 //! A thread parks, is woken and tries again.
 
 use super::points::{Point, Points, after, deadline, time_left_at};
-use crate::facts::Rest;
 use crate::host_call::Attempt;
 use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
-use abi::args::MSG_NOSIGNAL;
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -80,9 +78,7 @@ impl<M: Host> Linux<'_, M> {
         let thread = self.thread(t);
         // The host faults on a bad address only when something ends its wait, which may be a tick.
         let is_told_late = points.len() == 0 && call.args[0] >= USER_END;
-        // The host cannot be asked for the rest of pieces, and would swallow an error of the rest.
-        let is_rest = done > 0 && (is_of_pieces(call.nr) || facts::is_tcp(&self.m, call.args[0]));
-        if !(self.is_crowd() || is_told_late || is_rest) {
+        if !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
             thread.parked.leave_to_host(&self.parked);
             return false;
         }
@@ -224,27 +220,21 @@ impl<M: Host> Linux<'_, M> {
     fn parked_call(&self, t: ThreadIdx) -> Call {
         let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
         let nr = wait.call.load(Relaxed) as usize;
-        let mut args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
+        let mut call = Call { nr, args: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] };
         if matches!(nr, nr::WRITE | nr::SENDTO | nr::RECVFROM) {
             let part = if self.strikes(Fault::RepeatParked) { 0 } else { wait.a.load(Relaxed) };
-            (args[1], args[2]) = (args[1] + part, args[2] - part);
-            if nr == nr::SENDTO && part > 0 {
-                // As in one call, a peer that is gone after a part is told by the next (`tcp_sendmsg_locked`).
-                args[3] |= MSG_NOSIGNAL;
+            (call.args[1], call.args[2]) = (call.args[1] + part, call.args[2] - part);
+            if part > 0 {
+                call = self.without_signal(call);
             }
         }
-        Call { nr, args }
+        call
     }
 
     /// Makes the call in a form that does not wait. `None`: it would wait.
     fn try_parked(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
         let mut rest = *call;
         loop {
-            match self.rest_of_parked(t, call) {
-                Rest::Try => {}
-                Rest::Wait => return None,
-                Rest::End => return Some(0),
-            }
             match self.attempt(t, &rest) {
                 // A tick or a kick, which the program must not see.
                 Attempt::Done(r) if r == Errno::EINTR.to_ret() => {}
@@ -261,15 +251,6 @@ impl<M: Host> Linux<'_, M> {
                 }
                 Attempt::Wait => return None,
             }
-        }
-    }
-
-    fn rest_of_parked(&self, t: ThreadIdx, call: &Call) -> Rest {
-        match call.nr {
-            nr::POLL => Rest::Try,
-            _ if self.thread(t).wait.a.load(Relaxed) == 0 => Rest::Try,
-            nr::RECVFROM => facts::rest_to_receive(&self.m, call.args[0]),
-            _ => facts::rest_to_write(&self.m, call.args[0]),
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Descriptor {
     pub(super) stream: Stream,
     /// An event has reported an end or urgent data, which a call that does not wait may deny.
     may_deny: AtomicBool,
+    /// The error that the next call tells, or 0.
+    pub(super) owed: AtomicU32,
 }
 
 /// How the poller knows a descriptor.
@@ -57,6 +59,8 @@ pub(crate) struct Ready {
     /// How often the host had no descriptor or no memory for the poller, so that it had to do the waiting.
     refusals: AtomicU32,
     pub(super) sharing: Sharing,
+    /// Some descriptor may owe an error.
+    pub(super) owes: AtomicBool,
     pub(crate) poller: Poller,
 }
 
@@ -194,6 +198,7 @@ impl Ready {
         }
         descriptor.stream.forget();
         descriptor.may_deny.store(false, Relaxed);
+        descriptor.owed.store(0, Relaxed);
         *registration = Registration { epoch: registration.epoch.wrapping_add(1), ..Registration::default() };
         descriptor.generation.fetch_add(1, AcqRel);
     }
