@@ -14,6 +14,7 @@ use bench::args::{BenchArguments, DemoArguments, ProbeArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use laboratory::args::LabArguments;
 use simulate::args::SimArguments;
+use simulate::compare::CompareArguments;
 use watch::column::{Column, SortKey};
 
 /// The whole command line.
@@ -50,6 +51,8 @@ pub enum Task {
     Demo(Later<DemoArguments>),
     /// Measure costs, by turns under Entresol and natively
     Bench(Later<BenchArguments>),
+    /// Run a workload of rt-app simulated, under Entresol and natively, side by side
+    Compare(Later<CompareArguments>),
     /// Run the same kernel on simulated CPUs, in virtual time
     Sim(Later<SimArguments>),
     /// Show the threads of a process that runs under Entresol

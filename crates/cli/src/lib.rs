@@ -88,6 +88,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Mount(request) => mount::mount(&request),
         Task::Proc(request) => Ok(mount::command::run(&request)),
         Task::Lab(request) => laboratory::laboratory(&request),
+        Task::Compare(request) => simulate::compare::compare(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
         Task::Timers(request) => timers::timers(&request),
         Task::Probe(request) => Ok(bench::probe::probe(request.name, request.quick, &request.parameters)),

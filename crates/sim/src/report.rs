@@ -157,6 +157,11 @@ impl Samples {
         self.0.extend_from_slice(&other.0);
     }
 
+    /// All of them, in the order in which they came.
+    pub fn values(&self) -> &[u64] {
+        &self.0
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -3,15 +3,17 @@
 //! `plan` turns the options into one consistent plan, or says why there is none, before anything runs. `once` runs it
 //! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. Many plans at once are an
 //! `experiment`, which `estimate` counts, `fleet` runs in parts and `report` sums up. The simulated machine is in crate `sim`; this crate is
-//! its command line.
+//! its command line. [`compare`](mod@compare) runs a workload simulated and live, side by side.
 //!
-//! **May touch:** the files it is told to read or write; `calibrate` also the host's clock and threads of its own.
+//! **May touch:** the files it is told to read or write; `calibrate` and `compare` also the host's clock, threads and child
+//! processes of its own.
 //!
 //! **Start reading at** [`args`], then `plan`.
 
 pub mod args;
 mod blame;
 mod calibrate;
+pub mod compare;
 mod estimate;
 mod experiment;
 mod fleet;

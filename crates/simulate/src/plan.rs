@@ -184,7 +184,7 @@ fn cost(choice: &Choice) -> anyhow::Result<Cost> {
 }
 
 /// A profile, a file, or `file:profile`.
-fn named_cost(named: &str) -> anyhow::Result<Cost> {
+pub(super) fn named_cost(named: &str) -> anyhow::Result<Cost> {
     if let Ok(cost) = Cost::profile(named) {
         return Ok(cost);
     }

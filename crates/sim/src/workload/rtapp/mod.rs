@@ -4,9 +4,13 @@
 //! runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume and yield. Everything else is
 //! refused by its name: a workload that leaves something out is another workload. Times are microseconds of the
 //! simulated CPUs, so rt-app's calibration has no meaning here.
+//!
+//! A [`script::Script`] says what a thread does next. It knows nothing of how that is done: [`thread`] does it in the
+//! simulator, and `entresol compare` with real threads.
 
 mod json;
 mod parse;
+pub mod script;
 mod thread;
 
 pub use json::Wrong;
@@ -17,8 +21,10 @@ use crate::user::{Barrier, Cond, Mutex, Program, with};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
-use std::cell::{Cell, RefCell};
+use script::{Measured, Script, Timers};
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The workload that a file describes.
 #[derive(Clone, Debug)]
@@ -32,6 +38,34 @@ pub struct Workload {
     conds: usize,
     barriers: usize,
     timers: usize,
+}
+
+/// How many objects of each kind the threads of a workload share.
+#[derive(Clone, Copy, Debug)]
+pub struct Objects {
+    /// Mutexes.
+    pub mutexes: usize,
+    /// Whether they inherit priorities.
+    pub pi: bool,
+    /// Condition variables.
+    pub conds: usize,
+    /// Barriers.
+    pub barriers: usize,
+    /// Tasks, each of which may be suspended and resumed.
+    pub tasks: usize,
+}
+
+/// A thread of a workload before it begins.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Its task's name and its number in it.
+    pub name: String,
+    /// Its policy and priority.
+    pub attr: Attr,
+    /// The CPUs that it may use; `None`: all.
+    pub cpus: Option<CpuMask>,
+    /// Its actions.
+    pub script: Script,
 }
 
 /// One task, with one thread per instance.
@@ -88,31 +122,14 @@ enum Event {
     Yield,
 }
 
-/// State shared by the threads of one run.
+/// State shared by the simulated threads of one run.
 struct Shared {
-    end: Option<Nanos>,
     pi: bool,
     mutexes: Vec<Mutex>,
     conds: Vec<Cond>,
     barriers: Vec<Barrier>,
-    /// When each shared timer is due.
-    timers: Vec<Cell<Option<Nanos>>>,
     /// By task: the word that its suspended threads wait on.
-    suspended: Vec<(String, u64)>,
-}
-
-/// Measurements of one thread.
-#[derive(Default)]
-struct Seen {
-    loops: u64,
-    /// The time from the wake-up until the thread runs.
-    wakeup: Samples,
-    /// Periods that were over when it asked for the next.
-    missed: u64,
-    /// When its last loop was over.
-    ended: Nanos,
-    /// A change of policy or CPUs was refused: the negative error number.
-    refused: Option<isize>,
+    suspended: Vec<u64>,
 }
 
 impl Workload {
@@ -130,8 +147,51 @@ impl Workload {
         }
     }
 
-    /// Runs it. A run with a duration ends then, even if threads still wait; one without must end by itself.
+    /// When the run ends, even if threads still wait. One without a duration must end by itself.
+    pub fn duration(&self) -> Option<Nanos> {
+        self.duration
+    }
+
+    /// The objects that its threads share.
+    pub fn objects(&self) -> Objects {
+        Objects {
+            mutexes: self.mutexes,
+            pi: self.pi,
+            conds: self.conds,
+            barriers: self.barriers,
+            tasks: self.tasks.len(),
+        }
+    }
+
+    /// How many threads meet at a barrier.
+    pub fn parties(&self, barrier: usize) -> u32 {
+        let is_it = |e: &Event| matches!(e, Event::Barrier(n) if *n == barrier);
+        let meets = |t: &&Task| t.phases.iter().flat_map(|p| &p.events).any(is_it);
+        self.tasks.iter().filter(meets).map(|t| t.instances as u32).sum()
+    }
+
+    /// Its threads, on a machine with so many CPUs.
+    pub fn threads(&self, cpus: usize) -> Vec<Thread> {
+        let timers = Arc::new(Timers::new(self.timers));
+        let names: Arc<[String]> = self.tasks.iter().map(|t| t.name.clone()).collect();
+        let instances =
+            self.tasks.iter().enumerate().flat_map(|(i, task)| (0..task.instances).map(move |n| (i, task, n)));
+        let thread = |(i, task, n): (usize, &Task, usize)| Thread {
+            name: format!("{}-{n}", task.name),
+            attr: task.attr,
+            cpus: (!task.cpus.is_empty()).then(|| mask(&task.cpus)),
+            script: Script::new(task, i, names.clone(), timers.clone(), self.duration, cpus),
+        };
+        instances.map(thread).collect()
+    }
+
+    /// Runs it, simulated.
     pub fn run(&self, name: &str, seed: u64, cpus: usize, options: &Options) -> Report {
+        self.measure(name, seed, cpus, options).0
+    }
+
+    /// Runs it, simulated; also what each thread has measured, in the order of [`Workload::threads`].
+    pub fn measure(&self, name: &str, seed: u64, cpus: usize, options: &Options) -> (Report, Vec<Measured>) {
         let mut config = options.config(seed, cpus);
         if let Some(duration) = self.duration {
             config.limit = duration + Nanos::from_millis(100);
@@ -141,41 +201,41 @@ impl Workload {
         let shared = Rc::new(self.share(&mut setup));
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
         let mut seen = Vec::new();
-        for task in &self.tasks {
-            let mask = (!task.cpus.is_empty()).then(|| mask(&task.cpus));
-            for instance in 0..task.instances {
-                let mine = Rc::new(RefCell::new(Seen::default()));
-                let thread = thread::Thread::new(task, shared.clone(), mine.clone(), cpus);
-                programs.push(with(task.attr, mask.clone(), Box::new(thread)));
-                seen.push((format!("{}-{instance}", task.name), task.attr, mine));
-            }
+        for Thread { name, attr, cpus, script } in self.threads(cpus) {
+            let mine = Rc::new(RefCell::new(Measured::default()));
+            let thread = thread::Simulated::new(script, shared.clone(), mine.clone());
+            programs.push(with(attr, cpus, Box::new(thread)));
+            seen.push((name, attr, mine));
         }
         let out = setup.threads(programs).run();
         let mut report = Report::new(name, seed, cpus, out);
+        let seen: Vec<_> = seen.into_iter().map(|(name, attr, seen)| (name, attr, seen.take())).collect();
         for (thread, _, seen) in &seen {
-            if let Some(error) = seen.borrow().refused {
+            if let Some(error) = seen.refused {
                 report.fail(format!("{thread}: its policy or its CPUs were refused with error {}", -error));
             }
         }
         tell(&seen, &mut report);
-        report
+        (report, seen.into_iter().map(|(.., seen)| seen).collect())
     }
 
     fn share(&self, setup: &mut Setup) -> Shared {
-        let parties = |b: usize| {
-            let meets =
-                |t: &&Task| t.phases.iter().flat_map(|p| &p.events).any(|e| matches!(e, Event::Barrier(n) if *n == b));
-            self.tasks.iter().filter(meets).map(|t| t.instances as u32).sum()
-        };
         Shared {
-            end: self.duration,
             pi: self.pi,
             mutexes: (0..self.mutexes).map(|_| setup.mutex()).collect(),
             conds: (0..self.conds).map(|_| setup.cond()).collect(),
-            barriers: (0..self.barriers).map(|b| setup.barrier(parties(b))).collect(),
-            timers: (0..self.timers).map(|_| Cell::new(None)).collect(),
-            suspended: self.tasks.iter().map(|t| (t.name.clone(), setup.words(1))).collect(),
+            barriers: (0..self.barriers).map(|b| setup.barrier(self.parties(b))).collect(),
+            suspended: self.tasks.iter().map(|_| setup.words(1)).collect(),
         }
+    }
+}
+
+/// The policy and priority of a thread in words.
+pub fn policy_in_words(attr: &Attr) -> String {
+    match attr.policy {
+        ids::Policy::Fifo | ids::Policy::RoundRobin => format!("{:?} {}", attr.policy, attr.rt.0),
+        ids::Policy::Deadline => "Deadline".to_owned(),
+        other => format!("{other:?}, nice {}", attr.nice.0),
     }
 }
 
@@ -185,33 +245,46 @@ fn mask(cpus: &[(u16, usize)]) -> CpuMask {
     mask
 }
 
-fn tell(seen: &[(String, Attr, Rc<RefCell<Seen>>)], report: &mut Report) {
+fn tell(seen: &[(String, Attr, Measured)], report: &mut Report) {
     let us = |n: u64| format!("{:.1}", n as f64 / 1e3);
-    let row = |(name, attr, seen): &(String, Attr, Rc<RefCell<Seen>>)| {
-        let seen = seen.borrow();
-        let how = match attr.policy {
-            ids::Policy::Fifo | ids::Policy::RoundRobin => format!("{:?} {}", attr.policy, attr.rt.0),
-            ids::Policy::Deadline => "Deadline".to_owned(),
-            other => format!("{other:?}, nice {}", attr.nice.0),
-        };
+    let row = |(name, attr, seen): &(String, Attr, Measured)| {
         let waits = [seen.wakeup.permille(500), seen.wakeup.permille(990), seen.wakeup.most()].map(us);
+        let responses = [seen.response.permille(500), seen.response.most()].map(us);
         [
-            vec![name.clone(), how, seen.loops.to_string()],
+            vec![name.clone(), policy_in_words(attr), seen.loops.to_string()],
             waits.to_vec(),
             vec![seen.missed.to_string(), us(seen.ended.0 / 1000)],
+            responses.to_vec(),
         ]
         .concat()
     };
-    report.value("loops", seen.iter().map(|s| s.2.borrow().loops as f64).sum(), "");
-    report.value("periods missed", seen.iter().map(|s| s.2.borrow().missed as f64).sum(), "");
-    let mut wakeup = Samples::default();
-    seen.iter().for_each(|s| wakeup.add_all(&s.2.borrow().wakeup));
+    report.value("loops", seen.iter().map(|s| s.2.loops as f64).sum(), "");
+    report.value("periods missed", seen.iter().map(|s| s.2.missed as f64).sum(), "");
+    let (mut wakeup, mut response) = (Samples::default(), Samples::default());
+    for (.., seen) in seen {
+        wakeup.add_all(&seen.wakeup);
+        response.add_all(&seen.response);
+    }
     wakeup.report("wake-up", report);
+    response.report("response", report);
     report.tables.push(Table {
-        title: "Threads; µs from when a sleep or timer was over until the thread ran".to_string(),
-        columns: ["thread", "policy", "loops", "wake-up p50", "p99", "max", "missed", "last loop ends, ms"]
-            .map(String::from)
-            .to_vec(),
+        title: "Threads; wake-up: µs from when a sleep or timer was over until the thread ran; response: µs from then until it \
+                waited for the next"
+            .to_string(),
+        columns: [
+            "thread",
+            "policy",
+            "loops",
+            "wake-up p50",
+            "p99",
+            "max",
+            "missed",
+            "last loop ends, ms",
+            "response p50",
+            "max",
+        ]
+        .map(String::from)
+        .to_vec(),
         rows: seen.iter().map(row).collect(),
     });
 }

@@ -1,0 +1,72 @@
+//! `entresol compare`: all three sides do what the file says. How fast is for the reader of the table.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Threads that meet in every way that a file knows, each with a number of loops.
+const ALL_KINDS: &str = r#"{ "global": { "duration": 5 }, "tasks": {
+    "waiter": { "loop": 5, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "barrier": "b" },
+    "caller": { "loop": 5, "sleep": 100000, "lock": "m", "signal": "c", "unlock": "m", "barrier": "b" },
+    "asleep": { "loop": 2, "suspend": "asleep", "run": 10 },
+    "alarm": { "loop": 2, "sleep": 100000, "resume": "asleep" },
+    "walker": { "loop": 3, "phases": { "here": { "loop": 2, "cpus": [0], "run": 100, "sleep": 50 },
+                                       "there": { "runtime": 100, "yield": "" } } },
+    "ticker": { "loop": 4, "run": 10, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } } } }"#;
+
+fn entresol(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_entresol")).args(arguments).output().expect("the command can be started")
+}
+
+fn file(folder: &Path, text: &str) -> String {
+    let file = folder.join("app.json");
+    std::fs::write(&file, text).expect("the file can be written");
+    file.to_str().expect("temporary names are UTF-8").to_owned()
+}
+
+#[test]
+fn all_sides_run_the_same_script() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = file(folder.path(), ALL_KINDS);
+    let output = entresol(&["compare", &file, "--runs", "2", "--cpus", "1", "--json"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
+    assert_eq!(all["failures"].as_array().map(Vec::len), Some(0), "{all}");
+    let rows = all["rows"].as_array().expect("rows");
+    // Of two runs: sleeps, and periods that were not over when they were asked for.
+    for (thread, quantity, samples) in
+        [("caller-0", "wake-up", 10), ("alarm-0", "wake-up", 4), ("walker-0", "wake-up", 12)]
+    {
+        let row = rows.iter().find(|row| row["thread"] == thread && row["quantity"] == quantity).expect("such a row");
+        for side in ["simulated", "entresol", "native"] {
+            assert_eq!(row[side]["samples"], samples, "{thread} {side}: {row}");
+            assert!(row[side]["p50"].as_f64() <= row[side]["max"].as_f64(), "{row}");
+        }
+    }
+}
+
+#[test]
+fn live_threads_that_still_wait_at_the_end_are_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file =
+        file(folder.path(), r#"{ "global": { "duration": 0.2 }, "tasks": { "stuck": { "run": 10, "suspend": "" } } }"#);
+    let output = entresol(&["compare", &file, "--runs", "1", "--cpus", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_words() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let fine = file(folder.path(), r#"{ "tasks": { "a": { "loop": 1, "run": 10, "cpus": [1] } } }"#);
+    for (arguments, sentence) in [
+        (vec!["compare", "periodic"], "is a scenario of the simulator"),
+        (vec!["compare", "/nonexistent.json"], "cannot read /nonexistent.json"),
+        (vec!["compare", &fine, "--cpus", "4096"], "expected --cpus"),
+        (vec!["compare", &fine, "--cpus", "1"], "CPU 1: expected one of 0 to 0"),
+        (vec!["compare", &fine, "--costs", "none"], "--costs none"),
+    ] {
+        let output = entresol(&arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(sentence), "{arguments:?}: {errors}");
+    }
+}

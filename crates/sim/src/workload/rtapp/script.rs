@@ -1,0 +1,273 @@
+//! The actions of a thread of an rt-app file, one after the other, and what is measured of it.
+//!
+//! Times count from the beginning of the run. Whoever does the actions tells the time; so the same script drives a
+//! simulated thread and a real one.
+
+use super::{Event, Phase, Task, mask};
+use crate::report::Samples;
+use ids::{CpuMask, Nanos};
+use sched::Attr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a thread does next. Objects and tasks are numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Changes its policy and priority.
+    SetPolicy(Attr),
+    /// Changes the CPUs that it may use.
+    SetAffinity(CpuMask),
+    /// Computes for so long.
+    Run(Nanos),
+    /// Computes until then.
+    RunUntil(Nanos),
+    /// Sleeps for so long.
+    Sleep(Nanos),
+    /// Sleeps until then.
+    SleepUntil(Nanos),
+    /// Takes a mutex.
+    Lock(usize),
+    /// Releases a mutex.
+    Unlock(usize),
+    /// Waits for a condition variable with a mutex that it holds.
+    Wait {
+        /// The condition variable.
+        cond: usize,
+        /// The mutex.
+        mutex: usize,
+    },
+    /// Wakes one thread that waits for a condition variable.
+    Signal(usize),
+    /// Wakes all of them.
+    Broadcast(usize),
+    /// Waits at a barrier.
+    Barrier(usize),
+    /// Waits until the task is resumed.
+    Suspend(usize),
+    /// Resumes all suspended threads of a task.
+    Resume(usize),
+    /// Gives way.
+    Yield,
+    /// Ends.
+    Exit,
+}
+
+/// Measurements of one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Loops that are done.
+    pub loops: u64,
+    /// From when a sleep or timer was over until the thread ran, in nanoseconds.
+    pub wakeup: Samples,
+    /// From then until it waited for the next, in nanoseconds.
+    pub response: Samples,
+    /// Periods that were over when it asked for the next.
+    pub missed: u64,
+    /// When its last loop was over.
+    pub ended: Nanos,
+    /// A change of policy or CPUs was refused: the negative error number.
+    pub refused: Option<isize>,
+}
+
+/// When each shared timer is due next; 0 for one that nobody has used. Two threads that use one at the same moment may
+/// both get the same period, as in rt-app.
+#[derive(Debug)]
+pub struct Timers(Box<[AtomicU64]>);
+
+impl Timers {
+    pub(super) fn new(count: usize) -> Timers {
+        Timers((0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn due(&self, timer: usize) -> Option<Nanos> {
+        Some(Nanos(self.0[timer].load(Relaxed))).filter(|&due| due != Nanos::ZERO)
+    }
+
+    fn set(&self, timer: usize, due: Nanos) {
+        self.0[timer].store(due.0, Relaxed);
+    }
+}
+
+/// The script of a thread.
+#[derive(Clone, Debug)]
+pub struct Script {
+    phases: Vec<Phase>,
+    delay: Option<Nanos>,
+    loops_left: Option<u32>,
+    end: Option<Nanos>,
+    /// Where it is: phase, loops of it that are done, event.
+    at: (usize, u32, usize),
+    /// The mask outside of phases with one of their own.
+    mask: CpuMask,
+    narrowed: bool,
+    /// When each timer of its own is due.
+    due: Vec<Option<Nanos>>,
+    /// When its first phase began, and when the present round of a phase did.
+    began: Option<Nanos>,
+    round_began: Nanos,
+    /// It waits for this time; what it is late then is its wake-up latency.
+    waits_for: Option<Nanos>,
+    /// The moment from which its present response time counts.
+    job: Option<Nanos>,
+    actions: VecDeque<Action>,
+    task: usize,
+    names: Arc<[String]>,
+    timers: Arc<Timers>,
+}
+
+impl Script {
+    pub(super) fn new(
+        task: &Task,
+        number: usize,
+        names: Arc<[String]>,
+        timers: Arc<Timers>,
+        end: Option<Nanos>,
+        cpus: usize,
+    ) -> Script {
+        Script {
+            phases: task.phases.clone(),
+            delay: Some(task.delay),
+            loops_left: task.loops,
+            end,
+            at: (0, 0, 0),
+            mask: if task.cpus.is_empty() { CpuMask::first(cpus) } else { mask(&task.cpus) },
+            narrowed: false,
+            due: vec![None; timers.0.len()],
+            began: None,
+            round_began: Nanos::ZERO,
+            waits_for: None,
+            job: None,
+            actions: VecDeque::new(),
+            task: number,
+            names,
+            timers,
+        }
+    }
+
+    /// What the thread does next, at this time; what it has seen since the last action goes into `seen`.
+    pub fn next(&mut self, now: Nanos, seen: &mut Measured) -> Action {
+        if let Some(delay) = self.delay.take().filter(|&d| d > Nanos::ZERO) {
+            return Action::Sleep(delay);
+        }
+        if self.actions.is_empty()
+            && let Some(due) = self.waits_for.take()
+        {
+            seen.wakeup.add(now.since(due).0);
+            self.job = Some(due);
+        }
+        loop {
+            if let Some(action) = self.actions.pop_front() {
+                return action;
+            }
+            if self.is_over(now) {
+                return Action::Exit;
+            }
+            let Some(event) = self.advance(now, seen) else { return Action::Exit };
+            self.expand(event, now, seen);
+        }
+    }
+
+    fn is_over(&self, now: Nanos) -> bool {
+        self.loops_left == Some(0) || self.end.is_some_and(|end| now >= end)
+    }
+
+    /// The next event, and what a new phase changes; `None` at the end of the thread.
+    fn advance(&mut self, now: Nanos, seen: &mut Measured) -> Option<Event> {
+        loop {
+            if self.loops_left == Some(0) {
+                return None;
+            }
+            let (p, done, e) = self.at;
+            let phase = &self.phases[p];
+            if e == 0 {
+                self.round_began = now;
+                if self.began.is_none() {
+                    (self.began, self.job) = (Some(now), Some(now));
+                }
+            }
+            if let (Some(attr), (0, 0)) = (phase.attr, (done, e)) {
+                self.actions.push_back(Action::SetPolicy(attr));
+            }
+            if (done, e) == (0, 0) && (self.narrowed || !phase.cpus.is_empty()) {
+                self.narrowed = !phase.cpus.is_empty();
+                let mask = if self.narrowed { mask(&phase.cpus) } else { self.mask.clone() };
+                self.actions.push_back(Action::SetAffinity(mask));
+            }
+            if let Some(event) = phase.events.get(e) {
+                self.at.2 += 1;
+                return Some(event.clone());
+            }
+            self.at = if done + 1 < phase.loops { (p, done + 1, 0) } else { (p + 1, 0, 0) };
+            if self.at.0 == self.phases.len() {
+                self.at = (0, 0, 0);
+                (seen.loops, seen.ended) = (seen.loops + 1, now);
+                self.loops_left = self.loops_left.map(|n| n - 1);
+            }
+        }
+    }
+
+    fn expand(&mut self, event: Event, now: Nanos, seen: &mut Measured) {
+        let action = match event {
+            Event::Run(n) => Action::Run(n),
+            Event::RunFor(n) => Action::RunUntil(now + n),
+            Event::Sleep(n) => {
+                self.job_is_done(now, seen);
+                self.waits_for = Some(now + n);
+                Action::SleepUntil(now + n)
+            }
+            Event::Timer { timer, unique, period, absolute } => {
+                return self.timer(timer, unique, period, absolute, now, seen);
+            }
+            Event::Lock(m) => Action::Lock(m),
+            Event::Unlock(m) => Action::Unlock(m),
+            Event::Wait(cond, mutex) => Action::Wait { cond, mutex },
+            Event::Sync(cond, mutex) => {
+                let wait = Action::Wait { cond, mutex };
+                self.actions.extend([Action::Lock(mutex), Action::Signal(cond), wait]);
+                Action::Unlock(mutex)
+            }
+            Event::Signal(c) => Action::Signal(c),
+            Event::Broadcast(c) => Action::Broadcast(c),
+            Event::Barrier(b) => Action::Barrier(b),
+            Event::Suspend(task) => Action::Suspend(task.map_or(self.task, |task| self.number_of(&task))),
+            Event::Resume(task) => Action::Resume(self.number_of(&task)),
+            Event::Yield => Action::Yield,
+        };
+        self.actions.push_back(action);
+    }
+
+    fn number_of(&self, task: &str) -> usize {
+        self.names.iter().position(|name| name == task).unwrap_or(self.task)
+    }
+
+    fn job_is_done(&mut self, now: Nanos, seen: &mut Measured) {
+        if let Some(began) = self.job.take() {
+            seen.response.add(now.since(began).0);
+        }
+    }
+
+    /// The first period of an absolute timer begins with the thread's first phase, that of a relative one with the
+    /// round of the phase in which it is used.
+    fn timer(&mut self, timer: usize, unique: bool, period: Nanos, absolute: bool, now: Nanos, seen: &mut Measured) {
+        self.job_is_done(now, seen);
+        let first = if absolute { self.began.unwrap_or(now) } else { self.round_began };
+        let before = if unique { self.due[timer] } else { self.timers.due(timer) };
+        let mut due = before.unwrap_or(first) + period;
+        if due > now {
+            self.waits_for = Some(due);
+            self.actions.push_back(Action::SleepUntil(due));
+        } else {
+            seen.missed += 1;
+            if !absolute {
+                due = now;
+            }
+            self.job = Some(due);
+        }
+        if unique {
+            self.due[timer] = Some(due);
+        } else {
+            self.timers.set(timer, due);
+        }
+    }
+}
