@@ -139,15 +139,13 @@ impl Row {
         let differs = self.entresol.differ_from(&self.simulated)?;
         let stolen = live.map_or(Duration::ZERO, |runs| runs.stolen);
         let reason = if self.native.samples > 0 && self.entresol.differ_from(&self.native).is_none() {
-            "the host does the same, so the simulation's costs do not fit this machine (`entresol sim calibrate`)"
+            "the host does the same, so the simulation's costs do not fit this machine (`entresol sim calibrate`), or the \
+             threads began in another order there"
                 .to_owned()
         } else if stolen > Duration::ZERO {
-            format!(
-                "meanwhile {} ms of CPU time went to other machines of this machine's hypervisor",
-                stolen.as_millis()
-            )
+            format!("meanwhile the hypervisor took {} ms of CPU time (steal in /proc/stat)", stolen.as_millis())
         } else {
-            "the host differs from both: other programs, or interrupts, took its CPUs".to_owned()
+            "the host differs from both, so something else took its CPUs meanwhile".to_owned()
         };
         Some(format!("{}, {}: {differs}; {reason}", self.thread, self.quantity))
     }

@@ -5,7 +5,7 @@
 //! refused by its name: a workload that leaves something out is another workload. Times are microseconds of the
 //! simulated CPUs, so rt-app's calibration has no meaning here.
 //!
-//! A [`script::Script`] says what a thread does next. It knows nothing of how that is done: [`thread`] does it in the
+//! A [`script::Script`] says what a thread does next. It knows nothing of how that is done: `thread` does it in the
 //! simulator, and `entresol compare` with real threads.
 
 mod json;
