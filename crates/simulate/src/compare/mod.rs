@@ -1,7 +1,7 @@
 //! `entresol compare`: an rt-app file simulated, live under Entresol and live on the host, side by side.
 //!
 //! Each side runs the same scripts ([`sim::workload::rtapp::script`]) on the same number of CPUs: the simulator in virtual time,
-//! the other two in a child process with real threads ([`live`]). They take turns, so that a disturbance of the host reaches
+//! the other two in a child process with real threads (`live`). They take turns, so that a disturbance of the host reaches
 //! both live sides.
 
 mod live;
