@@ -64,7 +64,7 @@ pub(crate) fn is_socket(m: &impl Host, fd: u64) -> bool {
 
 /// Whether `fd` is a pipe that does not block (any more): its calls look at O_NONBLOCK again when they go on (`pipe_write`).
 pub(crate) fn is_nonblocking_pipe(m: &impl Host, fd: u64) -> bool {
-    is_nonblocking(m, fd) && !is_socket(m, fd)
+    is_nonblocking(m, fd) && is_pipe(m, fd)
 }
 
 fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
@@ -123,10 +123,21 @@ pub(crate) fn sets_enough(call: &Call) -> bool {
 pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
     let a = &call.args;
     let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };
-    // `struct stat` has 144 bytes; st_mode is the word at byte 24.
-    let mut stat = [[0; 4]; 36];
+    let mut stat = [[0; 4]; STAT_WORDS];
     let args = &mut [Word(dir), Word(path), Out(stat.as_flattened_mut()), Word(0)];
-    flags & O_NONBLOCK == 0 && ask(m, nr::NEWFSTATAT, args) == 0 && u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO
+    flags & O_NONBLOCK == 0 && ask(m, nr::NEWFSTATAT, args) == 0 && is_fifo(&stat)
+}
+
+fn is_pipe(m: &impl Host, fd: u64) -> bool {
+    let mut stat = [[0; 4]; STAT_WORDS];
+    ask(m, nr::FSTAT, &mut [Word(fd), Out(stat.as_flattened_mut())]) == 0 && is_fifo(&stat)
+}
+
+/// `struct stat` has 144 bytes; st_mode is the word at byte 24.
+const STAT_WORDS: usize = 36;
+
+fn is_fifo(stat: &[[u8; 4]; STAT_WORDS]) -> bool {
+    u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO
 }
 
 /// The size in bytes of a System V shared memory segment.

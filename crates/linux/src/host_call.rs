@@ -110,7 +110,7 @@ impl<M: Host> Linux<'_, M> {
     /// Makes the call without waiting if there is a way; else it has to wait.
     pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
         let t = self.current(cpu);
-        if let Some(result) = self.owed_error(call) {
+        if let Some(result) = self.owed_to_writer(call) {
             return Out::Done(result);
         }
         if self.is_known_to_wait(t, call) {
@@ -126,7 +126,7 @@ impl<M: Host> Linux<'_, M> {
             Tried::Done(result) => {
                 self.note_short(t, call, result);
                 self.thread(t).parked.habit.did_not_wait(call);
-                answered(call, result)
+                answered(call, self.owed_at_end(call.nr, call.args[0], result))
             }
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
@@ -255,6 +255,7 @@ impl<M: Host> Linux<'_, M> {
         match self.host(&Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
             r if r != Errno::EAGAIN.to_ret() || a[flags] & MSG_DONTWAIT != 0 => Tried::Done(r),
             // A queue of errors is not waited for, but sockets without one ignore the flag.
+            r if a[flags] & MSG_ERRQUEUE != 0 && self.is_nonblocking(a[0]) => Tried::Done(r),
             _ if a[flags] & MSG_ERRQUEUE != 0 => Tried::MustWait,
             _ => Tried::Refused,
         }

@@ -12,7 +12,7 @@
 
 use crate::kinds::restarts;
 use crate::{Host, Linux, facts};
-use abi::args::WNOHANG;
+use abi::args::{MSG_DONTWAIT_NOSIGNAL, WNOHANG};
 use abi::{Errno, nr};
 use ids::{Nanos, ThreadIdx};
 use kernel::Clock;
@@ -63,7 +63,8 @@ impl<M: Host> Linux<'_, M> {
         let (began, part) = (Nanos(wait.b.load(Relaxed)), wait.a.load(Relaxed) as i64);
         let (then, made) = match call {
             nr::POLL | nr::EPOLL_WAIT => (Then::Look, false),
-            nr::WRITE if part > 0 => (Then::Look, false),
+            // To a socket the rest of a write is sent.
+            nr::WRITE | nr::SENDTO if part > 0 => (Then::Look, false),
             nr::FLOCK | nr::MSGRCV | nr::MSGSND | nr::WAIT4 => (Then::Again, false),
             _ if part == 0 && direction(call).is_some() && !self.has_time_limit(t, call) => (Then::Again, false),
             _ => (Then::Again, true),
@@ -137,10 +138,14 @@ impl<M: Host> Linux<'_, M> {
         let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
         // The host says EINTR for a tick of ours, too.
         let undecided = |result: isize| result == Errno::EINTR.to_ret() || result == Errno::EAGAIN.to_ret();
-        if call == nr::WRITE {
+        if matches!(call, nr::WRITE | nr::SENDTO) {
             let part = wait.a.load(Relaxed);
-            let left = r.rdx - part;
-            return match facts::transfer_at_once(&self.m, nr::PWRITEV2, r.rdi, r.rsi + part, left) {
+            let (at, left) = (r.rsi + part, r.rdx - part);
+            let more = match call {
+                nr::WRITE => facts::transfer_at_once(&self.m, nr::PWRITEV2, r.rdi, at, left),
+                _ => self.host(&Call { nr: call, args: [r.rdi, at, left, MSG_DONTWAIT_NOSIGNAL, 0, 0] }),
+            };
+            return match more {
                 more if more >= 0 && (more as u64) < left => {
                     wait.a.store(part + more as u64, Relaxed);
                     None

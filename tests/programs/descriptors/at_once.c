@@ -57,8 +57,10 @@ CASE(queue_of_errors) {
 
 CASE(state_of_a_message_queue) {
   struct mq_attr limits = {.mq_maxmsg = 2, .mq_msgsize = 8};
-  mqd_t queue = mq_open("/entresol-at-once", O_RDWR | O_CREAT, 0600, &limits);
-  need(queue != -1 && mq_unlink("/entresol-at-once") == 0);
+  char name[64];
+  snprintf(name, sizeof name, "/entresol-at-once-%d", getpid());
+  mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, &limits);
+  need(queue != -1 && mq_unlink(name) == 0);
   char bytes[128] = "";
   say("read %d", read(queue, bytes, sizeof bytes) > 0);
   say("%.6s", bytes);

@@ -553,3 +553,22 @@ CASE(closed_after_a_part) {
   }
   signal(SIGPIPE, SIG_DFL);
 }
+
+/* The other half of a connection that this side has shut down after a part. */
+CASE(half_closed_after_a_part) {
+  signal(SIGPIPE, note_broken);
+  tcp_pairs(1);
+  broken = 0;
+  begin(1, write_everything);
+  wait_until(sleeps(&waiters[0]));
+  settle();
+  need(shutdown(waiters[0].fd, SHUT_WR) == 0);
+  join("part", 1);
+  say("signals %d", broken);
+  need(write(waiters[0].other, "hello", 5) == 5);
+  say("received %s", result(recv(waiters[0].fd, data, 5, MSG_WAITALL)));
+  say("then %s", result(write(waiters[0].fd, "x", 1)));
+  say("signals %d", broken);
+  close_pairs(1);
+  signal(SIGPIPE, SIG_DFL);
+}

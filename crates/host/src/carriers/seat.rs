@@ -171,7 +171,8 @@ impl Seats {
                 PARKED => all.get(now >> 2).wake(),
                 _ => {
                     let Some(spare) = all.spare_or_new() else {
-                        if now & 3 == HOST {
+                        // The service thread will make one for a borrower.
+                        if now & 3 == HOST && !Carrier::is_borrowers() {
                             let _ = all.get(now >> 2).recall(self.pid);
                         }
                         return false;

@@ -1,6 +1,7 @@
 //! The service thread as the others see it: how it is called, and what they and it tell each other.
 
 use crate::base::os;
+use ids::CpuId;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// The signal that calls the service thread.
@@ -35,8 +36,8 @@ pub(crate) struct Service {
     pub heeded: AtomicU64,
     /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,
-    /// A borrower has woken a thread whose CPU has no carrier, and may not make one.
-    pub unserved: AtomicBool,
+    /// CPUs without a carrier that a borrower has kicked, which may not make one: bit `c % 64` for CPU `c`.
+    pub unserved: AtomicU64,
     /// Some carrier has been refused a timer, so the service thread rings it.
     pub rings: AtomicBool,
     /// The stop that the service thread is to make: the signal, and above it the count of SIGCONT that voids it. 0:
@@ -62,7 +63,7 @@ impl Service {
             left: AtomicU64::new(0),
             heeded: AtomicU64::new(0),
             watches: AtomicBool::new(false),
-            unserved: AtomicBool::new(false),
+            unserved: AtomicU64::new(0),
             rings: AtomicBool::new(false),
             stop: AtomicU64::new(0),
             simple_stops: AtomicU64::new(0),
@@ -96,10 +97,10 @@ impl Service {
         tid != 0
     }
 
-    /// Has the service thread kick the CPUs that have threads to run and no carrier.
+    /// Has the service thread kick a CPU that has no carrier.
     #[cold]
-    pub(crate) fn kick_unserved(&self) {
-        self.unserved.store(true, SeqCst);
+    pub(crate) fn kick_unserved(&self, cpu: CpuId) {
+        self.unserved.fetch_or(1 << (cpu.0 % 64), SeqCst);
         self.call();
     }
 

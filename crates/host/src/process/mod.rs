@@ -80,6 +80,8 @@ pub struct Host {
     pub(crate) settings: Settings,
     /// The thread whose fault is being handled, plus one, and the signal.
     pub(crate) faulting: AtomicU64,
+    /// The address of the instruction that faulted.
+    pub(crate) faulting_at: AtomicU64,
 }
 
 /// Settings of the machine, from the command or the image.
@@ -199,6 +201,7 @@ impl Host {
             records: Records::default(),
             settings,
             faulting: AtomicU64::new(0),
+            faulting_at: AtomicU64::new(0),
         })
     }
 
@@ -271,6 +274,7 @@ impl Host {
     /// The thread faults, and its signal may be fatal.
     pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo, trapped: Trapped) {
         self.contexts.set_trapped(t, trapped);
+        self.faulting_at.store(kernel::Machine::registers(self, t).rip, Relaxed);
         self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
     }
 

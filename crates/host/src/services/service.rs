@@ -155,14 +155,15 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
     }
 }
 
-/// Kicks the CPUs without a carrier that have threads to run, if a borrower has asked for it.
+/// Kicks the CPUs without a carrier that borrowers have asked for.
 fn kick_unserved(k: &Process) {
-    if !k.m.service.unserved.swap(false, SeqCst) {
+    let wanted = k.m.service.unserved.swap(0, SeqCst);
+    if wanted == 0 {
         return;
     }
-    let cpus = (0..k.config().cpus).map(|i| CpuId(i as u16));
-    let waits = |&cpu: &CpuId| matches!(k.m.seats.look(cpu).0, Seat::Empty | Seat::Host) && k.sched.queued(cpu) != 0;
-    cpus.filter(waits).for_each(|cpu| kernel::Machine::kick(&k.m, cpu));
+    let cpus = (0..k.config().cpus).map(|i| CpuId(i as u16)).filter(|cpu| wanted >> (cpu.0 % 64) & 1 != 0);
+    let unserved = |&cpu: &CpuId| matches!(k.m.seats.look(cpu).0, Seat::Empty | Seat::Host);
+    cpus.filter(unserved).for_each(|cpu| kernel::Machine::kick(&k.m, cpu));
 }
 
 /// Does what the table of identities wants of the service thread. When it has other rights than before, the page is no

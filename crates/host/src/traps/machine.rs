@@ -108,7 +108,7 @@ impl Machine for Host {
             self.places.prepare(self.carriers.get(carrier), core);
         }
         if !self.seats.kick(cpu, &self.carriers) && Carrier::is_borrowers() {
-            self.service.kick_unserved();
+            self.service.kick_unserved(cpu);
         }
         self.want_watch(cpu);
     }
@@ -316,7 +316,7 @@ impl Machine for Host {
         }
         let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
         // The note may be of an earlier fault that a handler took.
-        let fault = noted && info.code() > 0;
+        let fault = noted && info.code() > 0 && self.faulting_at.load(Relaxed) == self.registers(t).rip;
         if why == Raise::Terminate && self.clock.stands().is_some() {
             controlled::hold(Carrier::my_process(), chaos::log::State::Dying);
         }

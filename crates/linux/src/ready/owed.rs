@@ -1,9 +1,9 @@
 //! Errors that a connection reports after a part.
 //!
-//! One call of Linux that sends or receives a part and then fails tells of the part. The next call tells of the error, which
-//! the socket keeps until then (`sk_err`); and a writer to a connection without a reader gets SIGPIPE only with the next call
-//! (`tcp_sendmsg_locked`). Here the rest is a call of its own, which uses the error up: so it is kept for the next call here,
-//! and the rest raises no signal.
+//! One call of Linux that sends or receives a part and then fails tells of the part. The socket keeps the error (`sk_err`) for
+//! the next call: for one that writes at once, for one that reads when all that came before has been read. SIGPIPE comes only
+//! with that next call, too (`tcp_sendmsg_locked`). Here the rest is a call of its own, which uses the error up: so it is kept
+//! for the next call here, and the rest raises no signal. EPIPE is not kept, as the host repeats it.
 
 use super::table::Ready;
 use crate::{Host, Linux, facts};
@@ -22,7 +22,8 @@ impl Ready {
     }
 
     fn take_owed(&self, fd: u32) -> Option<Errno> {
-        let error = self.get(fd)?.owed.swap(0, AcqRel);
+        let owed = &self.get(fd)?.owed;
+        let error = if owed.load(Relaxed) == 0 { 0 } else { owed.swap(0, AcqRel) };
         (error != 0).then_some(Errno(error as i32))
     }
 }
@@ -33,26 +34,30 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn owe_error(&self, t: ThreadIdx, result: isize) {
         let fd = self.m.registers(t).rdi;
         if let Err(error) = Errno::from_ret(result)
-            && !matches!(error, Errno::EAGAIN | Errno::EINTR | Errno::EFAULT | Errno::EBADF)
+            && is_kept(error)
             && facts::is_tcp(&self.m, fd)
         {
             self.state().ready.owe(fd as u32, error);
         }
     }
 
-    /// The error that is left for this call. What has come before it is read first.
+    /// The error that is left for this call, if it writes.
     #[inline]
-    pub(crate) fn owed_error(&self, call: &Call) -> Option<isize> {
-        if !self.state().ready.owes.load(Acquire) {
-            return None;
+    pub(crate) fn owed_to_writer(&self, call: &Call) -> Option<isize> {
+        let ready = &self.state().ready;
+        let writes = || matches!(call.nr, nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG);
+        (ready.owes.load(Acquire) && writes()).then(|| ready.take_owed(call.args[0] as u32))?.map(Errno::to_ret)
+    }
+
+    /// The result of a call on `fd`: one that reads and finds the end has the error that is left.
+    #[inline]
+    pub(crate) fn owed_at_end(&self, nr: usize, fd: u64, result: isize) -> isize {
+        let ready = &self.state().ready;
+        let reads = || matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG);
+        match result {
+            0 if ready.owes.load(Acquire) && reads() => ready.take_owed(fd as u32).map_or(0, Errno::to_ret),
+            result => result,
         }
-        let fd = call.args[0];
-        let is_next = match call.nr {
-            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG => facts::unread(&self.m, fd) == Some(0),
-            nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG => true,
-            _ => false,
-        };
-        if is_next { self.state().ready.take_owed(fd as u32).map(|error| error.to_ret()) } else { None }
     }
 
     /// The call that writes the rest. To a socket, so that it raises no signal.
@@ -66,4 +71,18 @@ impl<M: Host> Linux<'_, M> {
             _ => rest,
         }
     }
+}
+
+/// Whether a socket keeps this error (`tcp_reset`, `tcp_write_err`, `tcp_v4_err`).
+fn is_kept(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::ECONNRESET
+            | Errno::ECONNABORTED
+            | Errno::ETIMEDOUT
+            | Errno::EHOSTUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::ENETUNREACH
+            | Errno::ENETDOWN
+    )
 }

@@ -242,14 +242,17 @@ impl<M: Host> Linux<'_, M> {
                     self.note_short(t, call, result);
                     return Some(result);
                 }
-                Attempt::Part(part) if facts::is_nonblocking_pipe(&self.m, call.args[0]) => return Some(part),
                 Attempt::Part(part) => {
                     self.thread(t).wait.a.fetch_add(part as u64, Relaxed);
                     if !is_of_pieces(call.nr) {
                         (rest.args[1], rest.args[2]) = (rest.args[1] + part as u64, rest.args[2] - part as u64);
+                        rest = self.without_signal(rest);
                     }
                 }
-                Attempt::Wait => return None,
+                Attempt::Wait => {
+                    let part = if call.nr == nr::POLL { 0 } else { self.thread(t).wait.a.load(Relaxed) };
+                    return (part > 0 && facts::is_nonblocking_pipe(&self.m, call.args[0])).then_some(0);
+                }
             }
         }
     }

@@ -74,13 +74,13 @@ pub(crate) fn wake_of(call: &Call) -> Option<Call> {
 }
 
 /// A thread of ours is about to make this call: borrowers are woken first. More may be woken than the call says, as if they
-/// had woken up by themselves. Answers a plain wake-up that found some.
+/// had woken up by themselves. The result, if it is a plain FUTEX_WAKE of a few and has woken a borrower.
 pub(crate) fn wake_borrowers(k: &Process, call: &Call) -> Option<isize> {
     let wake_up = wake_of(call)?;
     // SAFETY: the host only looks the address up.
     let woken = unsafe { arch::raw::syscall(wake_up.nr, wake_up.args.map(|a| a as usize)) };
-    let plain = call.args[1] as u32 & FUTEX_CMD_MASK == FUTEX_WAKE;
-    (plain && woken > 0).then(|| {
+    let few = call.args[1] as u32 & FUTEX_CMD_MASK == FUTEX_WAKE && call.args[2] as i32 <= WAKES_MAX as i32;
+    (few && woken > 0).then(|| {
         let [addr, op, count, ..] = call.args;
         let more = (count as i32 as isize - woken).max(0) as usize;
         woken + wake_ours(k, addr, op as u32 & FUTEX_PRIVATE_FLAG != 0, more, || true)
