@@ -110,10 +110,12 @@ impl<M: Machine> Kernel<M> {
 
     /// Sends a signal to one thread.
     pub fn send_to_thread(&self, cpu: CpuId, t: ThreadIdx, info: SigInfo) -> Result<(), Errno> {
-        let state = self.state_of(t);
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();
+            // Under the lock: a thread that has been notified looks for signals under it, so one that has not looked yet finds this
+            // one, too.
+            let state = self.state_of(t);
             self.take_back(&mut process, quota);
             let mut signals = self.thread(t).signals.0.lock();
             let candidate = signals.candidate(state);
@@ -385,8 +387,11 @@ impl<M: Machine> Kernel<M> {
                 Restart::Again | Restart::Continue => self.restart_call(t, None),
             }
         }
-        let interrupted = self.m.registers(t);
+        // A handler aborts the critical section that it interrupts (`rseq_signal_deliver`).
         let thread = self.thread(t);
+        thread.rseq_cpu.store(0, Relaxed);
+        self.rseq_resume(cpu, t);
+        let interrupted = self.m.registers(t);
         let left = match self.write_frame(t, delivery, &interrupted) {
             Some(entry) => {
                 self.m.set_resume(t, Resume::Registers(&entry));

@@ -1,6 +1,7 @@
 /* Registration of the area for restartable sequences, which glibc makes for every thread. */
 #include "../check.h"
 #include <stddef.h>
+#include <ucontext.h>
 
 #define SIGNATURE 0x53053053
 extern const ptrdiff_t __rseq_offset;
@@ -40,3 +41,53 @@ static void *registers(void *unused) {
 }
 CASE(first_thread) { registers(NULL); }
 CASE(another_thread) { finish(start(registers, NULL)); }
+
+/* A section that lasts until it is aborted, or until it is told to end. */
+static struct {
+  uint32_t version, flags;
+  uint64_t start, length, abort;
+} section __attribute__((aligned(32)));
+static volatile uint32_t leave;
+static atomic_int inside, handled, at_abort;
+
+static void look(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  at_abort += (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] == section.abort;
+  handled = 1;
+}
+static void stay_once(void) {
+  uint64_t *in_area = (uint64_t *)(own_area() + 8);
+  __asm__ volatile("lea 1f(%%rip), %%rax; mov %%rax, 8(%[section])\n"
+                   "lea 2f(%%rip), %%rcx; sub %%rax, %%rcx; mov %%rcx, 16(%[section])\n"
+                   "lea 3f(%%rip), %%rcx; mov %%rcx, 24(%[section])\n"
+                   "mov %[section], (%[area])\n"
+                   "1: cmpl $0, %[leave]; je 1b\n"
+                   "2: jmp 4f\n"
+                   ".byte 0x0f, 0xb9, 0x3d; .long 0x53053053\n"
+                   "3: nop\n"
+                   "4:"
+                   :
+                   : [section] "r"(&section), [area] "r"(in_area), [leave] "m"(leave)
+                   : "rax", "rcx", "memory", "cc");
+}
+/* A preemption aborts it as well, and then it begins anew. */
+static void *stay(void *unused) {
+  inside = 1;
+  while (!leave) stay_once();
+  return unused;
+}
+CASE(a_handler_aborts_a_section) {
+  struct sigaction action = {.sa_sigaction = look, .sa_flags = SA_SIGINFO};
+  need(sigaction(SIGUSR1, &action, NULL) == 0);
+  pthread_t thread = start(stay, NULL);
+  wait_until(inside);
+  for (int i = 0; i < 20; i++) {
+    handled = 0;
+    need(pthread_kill(thread, SIGUSR1) == 0);
+    wait_until(handled);
+  }
+  leave = 1;
+  finish(thread);
+  /* A signal may find the thread between two sections. */
+  say("most find the thread at its abort handler %d", at_abort > 10);
+}

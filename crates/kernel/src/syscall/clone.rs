@@ -3,7 +3,7 @@
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Event, Machine, Times};
 use crate::trap::{Out, Process};
-use crate::{Carried, Kernel, ThreadIdx};
+use crate::{Carried, Kernel, ThreadIdx, USER_END};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use ids::{CpuId, Nice};
 use sched::Attr;
@@ -24,6 +24,9 @@ const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
 
 /// Resources that a process may share with its maker and give up by `unshare(2)`, if it has one thread and nobody else has them.
 pub const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
+
+/// Flags that `clone3(2)` refuses (`clone3_args_valid`), and CLONE_INTO_CGROUP, which the host could do for its own threads only.
+const NOT_FOR_THREADS: u64 = !(0xffff_ffff | cf::CLEAR_SIGHAND) | cf::DETACHED | cf::CSIGNAL & !cf::NEWTIME;
 
 impl<M: Machine> Kernel<M> {
     /// Whether the current thread, the process's only one, has all of these to itself.
@@ -52,6 +55,7 @@ impl<M: Machine> Kernel<M> {
         }
         match self.read_clone_args(a[0], size) {
             Ok(args) if (args.stack == 0) != (args.stack_size == 0) => Errno::EINVAL.into(),
+            Ok(args) if args.flags & cf::THREAD != 0 && args.flags & NOT_FOR_THREADS != 0 => Errno::EINVAL.into(),
             Ok(args) => self.clone_any(cpu, t, &args),
             Err(e) => e.into(),
         }
@@ -95,6 +99,10 @@ impl<M: Machine> Kernel<M> {
         // The ids of threads are ours to choose, and the host has no descriptor for a thread of ours.
         if args.set_tid != 0 || args.set_tid_size != 0 || args.flags & cf::PIDFD != 0 {
             return Errno::EINVAL.into();
+        }
+        // Of `do_arch_prctl_64`.
+        if args.flags & cf::SETTLS != 0 && args.tls >= USER_END - 4096 {
+            return Errno::EPERM.into();
         }
         match self.clone_thread(cpu, t, args) {
             Ok(tid) => Out::Done(tid as isize),

@@ -33,7 +33,8 @@ impl<M: Machine> Kernel<M> {
             (true, _) => Deadline::after(&self.m, at.since(self.m.clock(clock))),
         };
         if absolute && at <= self.m.clock(clock) {
-            return Out::Yield(0);
+            // The thread goes on: a late one is to catch up with the rest of its slice or budget.
+            return Out::Done(0);
         }
         self.begin_wait(t, Wait::Sleep);
         let wait = &self.thread(t).wait;
