@@ -53,6 +53,7 @@ mod put_off;
 mod ready;
 mod shared_futex;
 mod short;
+pub use short::rest_of_cut;
 mod signalfd;
 mod terminal;
 mod vectors;

@@ -9,7 +9,7 @@ use crate::host_call::Tried;
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::machine::ask;
 use crate::{Host, Linux, facts};
-use abi::args::{MAX_RW_COUNT, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
+use abi::args::{MAX_RW_COUNT, MSG_DONTWAIT, MSG_WAITALL, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
 use abi::{Errno, nr};
 use kernel::Call;
 use sync::Arena;
@@ -142,6 +142,20 @@ impl<M: Host> Linux<'_, M> {
         let short = reads && got > 0 && (got as u64) < call.args[2].min(MAX_RW_COUNT);
         (short && self.file_of(call.args[0]) == File::Endless).then(|| rest_of_read(call, got))
     }
+}
+
+/// The rest of a call that ends only when it has moved everything, if one of our signals has cut it short after `done` bytes.
+#[must_use]
+pub fn rest_of_cut(call: &Call, done: isize) -> Option<Call> {
+    let [fd, at, len, flags, to, size] = call.args;
+    let moves_all = match call.nr {
+        nr::WRITE => true,
+        nr::SENDTO => flags & MSG_DONTWAIT == 0,
+        nr::RECVFROM => flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL,
+        _ => false,
+    };
+    let done = u64::try_from(done).ok().filter(|&done| moves_all && 0 < done && done < len)?;
+    Some(Call { nr: call.nr, args: [fd, at + done, len - done, flags, to, size] })
 }
 
 /// The call for what is left; the part has been moved. It moves no more than one call would have.

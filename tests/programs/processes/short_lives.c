@@ -1,6 +1,8 @@
 /* Children that end before they have done much, and what reaches them until then. */
 #include "../check.h"
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 static volatile sig_atomic_t handled;
 static void note_it(int signal) { handled = signal; }
@@ -150,4 +152,37 @@ CASE(vector_registers) {
     _exit(found == given ? 1 : 2);
   }
   end_child("child", child);
+}
+
+/* A transfer that takes long is whole, though the process has just begun and has one thread. */
+static char megabyte[1 << 20];
+static long by_write(int fd) { return write(fd, megabyte, sizeof megabyte); }
+static long by_send(int fd) { return send(fd, megabyte, sizeof megabyte, 0); }
+static long by_writev(int fd) {
+  struct iovec halves[2] = {{megabyte, sizeof megabyte / 2}, {megabyte + sizeof megabyte / 2, sizeof megabyte / 2}};
+  return writev(fd, halves, 2);
+}
+CASE(a_lone_writer) {
+  static long (*const ways[])(int) = {by_write, by_send, by_writev};
+  for (int way = 0; way < COUNT(ways); way++) {
+    int ends[2], report[2];
+    need((way == 1 ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends)) == 0 && pipe(report) == 0);
+    pid_t child = fork();
+    need(child != -1);
+    if (child == 0) {
+      close(ends[0]);
+      long sent = ways[way](ends[1]);
+      _exit(write(report[1], &sent, sizeof sent) != sizeof sent);
+    }
+    close(ends[1]);
+    static char some[4096];
+    long got = 0, more, sent;
+    while ((more = read(ends[0], some, sizeof some)) > 0) {
+      got += more;
+      usleep(50);
+    }
+    need(read(report[0], &sent, sizeof sent) == sizeof sent && waitpid(child, NULL, 0) == child);
+    say("way %d: sent %ld, received %ld", way, sent, got);
+    close(ends[0]), close(report[0]), close(report[1]);
+  }
 }

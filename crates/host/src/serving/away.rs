@@ -71,7 +71,7 @@ pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: is
 pub(crate) fn waiting_call(
     me: &'static Carrier,
     t: ThreadIdx,
-    call: Call,
+    mut call: Call,
     until: Option<Nanos>,
     look: impl Fn(&Process),
 ) -> isize {
@@ -90,7 +90,9 @@ pub(crate) fn waiting_call(
             look(k);
         }
         if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
-            timed = mask.close(k, &call, until);
+            // Its time goes on while it is made again.
+            let gone = k.m.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
+            timed = mask.close(k, &shortened(&call, gone), until);
         }
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
@@ -117,6 +119,19 @@ pub(crate) fn waiting_call(
             r => r,
         };
         me.gs.interrupt.store(0, SeqCst);
+        // A tick or a request of a process that is alone, or a recall, has cut it short.
+        if r > 0
+            && (me.stirred.load(SeqCst) || me.is_recalled())
+            && !k.host_interrupted(t)
+            && let Some(rest) = linux::rest_of_cut(&call, r)
+        {
+            k.thread(t).wait.a.fetch_add(r as u64, Relaxed);
+            if me.is_recalled() {
+                break linux::TRY_AGAIN;
+            }
+            call = rest;
+            continue;
+        }
         // An interrupt meant for an earlier call of this carrier is no reason to return.
         if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
             break r;
@@ -158,6 +173,20 @@ impl Mask {
             os::sigprocmask(2, CARRIER_MASK);
         }
     }
+}
+
+/// The call with so much less of its time.
+fn shortened(call: &Call, gone: Nanos) -> Call {
+    let mut call = *call;
+    let at = match call.nr {
+        nr::POLL => 2,
+        nr::EPOLL_WAIT | nr::EPOLL_PWAIT => 3,
+        _ => return call,
+    };
+    if let Ok(ms) = u64::try_from(call.args[at] as i32) {
+        call.args[at] = Nanos::from_millis(ms).since(gone).0.div_ceil(1_000_000);
+    }
+    call
 }
 
 /// The CPU that the carrier has kept loosely is wanted: a spare gets it. False if there is none; then the carrier serves it
