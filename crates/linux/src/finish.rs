@@ -64,7 +64,7 @@ impl<M: Host> Linux<'_, M> {
                 None => self.cut_short(t, call).to_ret(),
             },
             r if part > 0 && self.strikes(Fault::TellLastPart) => r,
-            r => self.owed_at_end(call, self.m.registers(t).rdi, part + r),
+            r => self.owed_at_end(call, || self.m.registers(t).rdi, part + r),
         }
     }
 

@@ -126,7 +126,7 @@ impl<M: Host> Linux<'_, M> {
             Tried::Done(result) => {
                 self.note_short(t, call, result);
                 self.thread(t).parked.habit.did_not_wait(call);
-                answered(call, self.owed_at_end(call.nr, call.args[0], result))
+                answered(call, self.owed_at_end(call.nr, || call.args[0], result))
             }
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),

@@ -53,7 +53,6 @@ mod put_off;
 mod ready;
 mod shared_futex;
 mod short;
-pub use short::rest_of_cut;
 mod signalfd;
 mod terminal;
 mod vectors;
@@ -70,6 +69,7 @@ pub use kinds::restarts;
 pub use machine::{Arg, Host, host};
 #[cfg(feature = "planted")]
 pub use planted::Fault;
+pub use short::rest_of_cut;
 
 /// The personality's state of a process.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 //! the mask stays until the handler's frame has the old one.
 
 use crate::host_call::is_told_late;
-use crate::ready::after;
+use crate::ready::{after, tells_time_left};
 use crate::{Host, Linux, facts};
 use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -99,7 +99,7 @@ impl<M: Host> Linux<'_, M> {
             Some(0) => (false, None),
             Some(at) => match read_timespec(&self.m, at)? {
                 Nanos::ZERO => (true, None),
-                span => (false, Some(after(&self.m, span).at)),
+                span => (false, tells_time_left(call.nr).then(|| after(&self.m, span).at)),
             },
         };
         let mask = match mask {

@@ -2,7 +2,7 @@
 
 use crate::trace::Record;
 use crate::world::{Outcome, Violation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Every value that a report may have, with its unit: the columns of tables of results, which must not depend on what
 /// happened to be run.
@@ -143,7 +143,8 @@ impl Report {
 }
 
 /// Samples of one quantity.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Samples(Vec<u64>);
 
 impl Samples {
@@ -155,11 +156,6 @@ impl Samples {
     /// Adds all of another's.
     pub fn add_all(&mut self, other: &Samples) {
         self.0.extend_from_slice(&other.0);
-    }
-
-    /// All of them, in the order in which they came.
-    pub fn values(&self) -> &[u64] {
-        &self.0
     }
 
     /// How many there are.

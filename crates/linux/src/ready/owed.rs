@@ -49,13 +49,13 @@ impl<M: Host> Linux<'_, M> {
         (ready.owes.load(Acquire) && writes()).then(|| ready.take_owed(call.args[0] as u32))?.map(Errno::to_ret)
     }
 
-    /// The result of a call on `fd`: one that reads and finds the end has the error that is left.
+    /// The result of a call on the descriptor `fd`: one that reads and finds the end has the error that is left.
     #[inline]
-    pub(crate) fn owed_at_end(&self, nr: usize, fd: u64, result: isize) -> isize {
+    pub(crate) fn owed_at_end(&self, nr: usize, fd: impl FnOnce() -> u64, result: isize) -> isize {
         let ready = &self.state().ready;
         let reads = || matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG);
         match result {
-            0 if ready.owes.load(Acquire) && reads() => ready.take_owed(fd as u32).map_or(0, Errno::to_ret),
+            0 if ready.owes.load(Acquire) && reads() => ready.take_owed(fd() as u32).map_or(0, Errno::to_ret),
             result => result,
         }
     }

@@ -191,5 +191,10 @@ fn timespec_of(call: &Call) -> Option<u64> {
 
 /// Where the call tells how much of its time was left (`poll_select_finish`).
 pub(super) fn time_left_at(call: &Call) -> Option<u64> {
-    timespec_of(call).filter(|_| matches!(call.nr, nr::PPOLL | nr::PSELECT6))
+    timespec_of(call).filter(|_| tells_time_left(call.nr))
+}
+
+/// Whether the call tells how much of its time was left.
+pub(crate) fn tells_time_left(nr: usize) -> bool {
+    matches!(nr, nr::PPOLL | nr::PSELECT6)
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use abi::SchedAttr;
 use anyhow::Context;
+use bench::probe::clock::{now_ns, read_ns};
 use ids::{CpuMask, Nanos};
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use sched::Attr;
 use sim::workload::rtapp::script::{Action, Measured, Script};
 use sim::workload::rtapp::{Thread, Workload};
@@ -19,7 +20,7 @@ use super::objects::Shared;
 /// How long after the end of a workload its threads are waited for.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What the threads have in common.
+/// State that the threads share.
 struct Live {
     shared: Shared,
     /// The host's CPUs, by the numbers that the workload gives them.
@@ -52,7 +53,7 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
         };
         thread::Builder::new().stack_size(256 << 10).spawn(body).context("a thread cannot be created")?;
     }
-    live.origin.get_or_init(|| read(ClockId::CLOCK_MONOTONIC) + 2_000_000);
+    live.origin.get_or_init(|| now_ns() + 2_000_000);
     live.start.wait();
     let deadline = workload.duration().map(|span| Instant::now() + Duration::from_nanos(span.0) + GRACE);
     for _ in 0..measured.len() {
@@ -74,7 +75,7 @@ fn play(live: &Live, thread: Thread, mine: &Mutex<Measured>) {
     let origin = *live.origin.wait();
     sleep_until(origin);
     loop {
-        let now = Nanos(read(ClockId::CLOCK_MONOTONIC).saturating_sub(origin));
+        let now = Nanos(now_ns().saturating_sub(origin));
         match next(&mut script, now, mine) {
             Action::Exit => return,
             action => live.act(origin, action, mine),
@@ -93,8 +94,8 @@ impl Live {
             Action::SetPolicy(attr) => note_refusal(mine, set_policy(&attr)),
             Action::SetAffinity(mask) => note_refusal(mine, self.allow(&mask)),
             Action::Run(span) => compute(span),
-            Action::RunUntil(at) => while read(ClockId::CLOCK_MONOTONIC) < origin + at.0 {},
-            Action::Sleep(span) => sleep_until(read(ClockId::CLOCK_MONOTONIC) + span.0),
+            Action::RunUntil(at) => while now_ns() < origin + at.0 {},
+            Action::Sleep(span) => sleep_until(now_ns() + span.0),
             Action::SleepUntil(at) => sleep_until(origin + at.0),
             Action::Lock(m) => s.mutexes[m].lock(),
             Action::Unlock(m) => s.mutexes[m].unlock(),
@@ -123,18 +124,13 @@ fn note_refusal(mine: &Mutex<Measured>, set: Result<(), i32>) {
 
 /// Computes until this thread has used so much CPU time.
 fn compute(span: Nanos) {
-    let end = read(ClockId::CLOCK_THREAD_CPUTIME_ID) + span.0;
-    while read(ClockId::CLOCK_THREAD_CPUTIME_ID) < end {
+    let end = read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID) + span.0;
+    while read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID) < end {
         // About a microsecond between two looks at the clock, which is a system call.
         for turn in 0..1_000_u32 {
             std::hint::black_box(turn);
         }
     }
-}
-
-fn read(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock).expect("the clock exists");
-    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
 fn sleep_until(at: u64) {

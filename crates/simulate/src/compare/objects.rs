@@ -1,4 +1,4 @@
-//! What the threads of a workload share, made of the C library's objects, which rt-app uses too.
+//! The objects that the threads of a workload share: the C library's, which rt-app uses too.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -45,7 +45,7 @@ pub(super) struct Request<'a> {
     pub cost: Cost,
 }
 
-/// What a thread has measured in one run, or in several.
+/// Measurements of a thread in one run, or in several.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Observed {
     pub loops: u64,
@@ -53,19 +53,18 @@ pub(super) struct Observed {
     /// The number of the error with which a change of policy or CPUs was refused.
     pub refused: Option<i32>,
     /// In nanoseconds, as the next.
-    pub wakeup: Vec<u64>,
-    pub response: Vec<u64>,
+    pub wakeup: Samples,
+    pub response: Samples,
 }
 
 impl From<&Measured> for Observed {
     fn from(measured: &Measured) -> Observed {
-        let values = |samples: &Samples| samples.values().to_vec();
         Observed {
             loops: measured.loops,
             missed: measured.missed,
             refused: measured.refused.map(|negative| -negative as i32),
-            wakeup: values(&measured.wakeup),
-            response: values(&measured.response),
+            wakeup: measured.wakeup.clone(),
+            response: measured.response.clone(),
         }
     }
 }
@@ -75,8 +74,8 @@ impl Observed {
         self.loops += other.loops;
         self.missed += other.missed;
         self.refused = self.refused.or(other.refused);
-        self.wakeup.extend_from_slice(&other.wakeup);
-        self.response.extend_from_slice(&other.response);
+        self.wakeup.add_all(&other.wakeup);
+        self.response.add_all(&other.response);
     }
 }
 
@@ -136,7 +135,7 @@ fn live(request: &Request<'_>, side: Side) -> anyhow::Result<Vec<Observed>> {
     serde_json::from_str(&output).context("the live run has printed something else")
 }
 
-/// What a command prints; it must succeed within the limit.
+/// The output of a command, which must succeed within the limit.
 fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<String> {
     let mut child = command
         .stdin(Stdio::null())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
+use sim::report::Samples;
 use sim::workload::rtapp::policy_in_words;
 
 use super::sides::{Observed, Request, Runs, Side};
@@ -52,14 +53,10 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(values: &[u64]) -> Figures {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable();
-        let at = |permille: usize| {
-            let i = (sorted.len() * permille).div_ceil(1000).max(1) - 1;
-            sorted.get(i).map_or(0.0, |&ns| ns as f64 / 1e3)
-        };
-        Figures { samples: sorted.len(), p50: at(500), p99: at(990), max: at(1000) }
+    fn of(samples: &Samples) -> Figures {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let [p50, p99] = [500, 990].map(|permille| us(samples.permille(permille)));
+        Figures { samples: samples.len(), p50, p99, max: us(samples.most()) }
     }
 
     /// In words, how these live figures differ from the simulated ones.
@@ -130,7 +127,7 @@ impl Comparison {
     }
 }
 
-type Values = fn(&Observed) -> &[u64];
+type Values = fn(&Observed) -> &Samples;
 const QUANTITIES: [(&str, Values); 2] = [("wake-up", |o| &o.wakeup), ("response", |o| &o.response)];
 
 impl Row {
@@ -171,10 +168,11 @@ mod tests {
 
     #[test]
     fn percentiles_are_in_microseconds() {
-        let values: Vec<u64> = (1..=1000).map(|n| n * 1000).collect();
-        let f = Figures::of(&values);
+        let mut samples = Samples::default();
+        (1..=1000).for_each(|n| samples.add(n * 1000));
+        let f = Figures::of(&samples);
         assert_eq!((f.samples, f.p50, f.p99, f.max), (1000, 500.0, 990.0, 1000.0));
-        assert_eq!(Figures::of(&[]).samples, 0);
+        assert_eq!(Figures::of(&Samples::default()).samples, 0);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a thread does next. Objects and tasks are numbers.
+/// An action of a thread. Objects and tasks are numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Changes its policy and priority.
@@ -145,7 +145,7 @@ impl Script {
         }
     }
 
-    /// What the thread does next, at this time; what it has seen since the last action goes into `seen`.
+    /// The thread's next action, at this time; measurements since the last one go into `seen`.
     pub fn next(&mut self, now: Nanos, seen: &mut Measured) -> Action {
         if let Some(delay) = self.delay.take().filter(|&d| d > Nanos::ZERO) {
             return Action::Sleep(delay);
