@@ -190,9 +190,10 @@ CASE(descriptor) {
   write_to_pipe(pair, "ioctl");
 }
 
-/* A child is one of the group that its parent has named, with threads and without. */
-static void *stay(void *unused) {
-  (void)unused;
+/* A child is one of the group that its parent has named, with threads and without. A new thread opens its mask, and takes a
+ * signal that the process has just then, natively too: the case begins after that. */
+static void *stay(void *begun) {
+  pthread_barrier_wait(begun);
   pause();
   return NULL;
 }
@@ -209,7 +210,11 @@ CASE(descriptor_of_a_group) {
       need(grandchild >= 0);
       if (grandchild == 0) {
         handle(SIGIO);
-        if (threads) start(stay, NULL);
+        if (threads) {
+          static pthread_barrier_t begun;
+          need(pthread_barrier_init(&begun, NULL, 2) == 0);
+          start(stay, &begun), pthread_barrier_wait(&begun);
+        }
         EACH(threads ? "threads" : "alone", write(pair[1], "x", 1) == 1 && read(pair[0], &byte, 1) == 1 ? 0 : -1);
         _exit(0);
       }
