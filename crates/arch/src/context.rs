@@ -52,9 +52,12 @@ pub struct Context {
     pub host_carrier: AtomicU32,
     /// The thread's credentials: the machine's number for them.
     pub identity: AtomicU32,
-    /// The number of its system call, for restarts.
+    /// The number of its system call, for restarts; [`NO_CALL`] if its own code was interrupted.
     pub call: u32,
 }
+
+/// In [`Context::call`]: the thread did not come by a system call.
+pub const NO_CALL: u32 = u32::MAX;
 
 /// The processor's description of a thread's last fault. Linux keeps it with the thread (`thread_struct`) and writes
 /// it into every signal frame.

@@ -3,7 +3,7 @@
 //! Layout of `struct ucontext` and `struct sigcontext` of the x86-64 ABI
 //! (`arch/x86/include/uapi/asm/{ucontext,sigcontext}.h`).
 
-use crate::context::{Context, Kind, Trapped, reg};
+use crate::context::{Context, Kind, NO_CALL, Trapped, reg};
 
 /// `struct ucontext` as the host writes it.
 #[repr(C)]
@@ -81,6 +81,7 @@ impl HostFrame {
         to.rip = self.gregs[RIP];
         to.rflags = self.gregs[EFLAGS];
         to.kind = Kind::Full as u32;
+        to.call = NO_CALL;
         to.xbuf = xbuf;
         // SAFETY: the host's frame holds at least 512 bytes of state and says in its
         // software-reserved words whether and how far it extends.

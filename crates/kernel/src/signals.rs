@@ -9,7 +9,7 @@ use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
-use ids::{CpuId, ThreadIdx};
+use ids::{CpuId, ThreadIdx, Tid};
 use signal::frame::{self, FramePlan};
 use signal::{
     Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Shown, Target,
@@ -26,6 +26,8 @@ pub struct ProcessState {
     uid: AtomicU32,
     /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
     continued: AtomicU32,
+    /// Threads that have not begun to exit: the one that takes it to 0 ends the process (Linux: `signal->live`).
+    pub(crate) staying: AtomicU32,
     /// Resources that other processes may share with this one, as flags of `clone(2)`: descriptors, folders, semaphore undo lists.
     pub shares: AtomicU64,
 }
@@ -45,6 +47,7 @@ impl ProcessState {
             exit_status: AtomicI32::new(0),
             uid: AtomicU32::new(uid),
             continued: AtomicU32::new(0),
+            staying: AtomicU32::new(1),
             shares: AtomicU64::new(0),
         })
     }
@@ -108,8 +111,18 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// Sends a signal to the thread that has this id. ESRCH if there is none.
+    pub(crate) fn send_to_id(&self, cpu: CpuId, id: Tid, info: SigInfo) -> Result<(), Errno> {
+        let t = self.threads().find(id).ok_or(Errno::ESRCH)?;
+        self.send_directed(cpu, t, id, info)
+    }
+
     /// Sends a signal to one thread.
     pub fn send_to_thread(&self, cpu: CpuId, t: ThreadIdx, info: SigInfo) -> Result<(), Errno> {
+        self.send_directed(cpu, t, self.tid(t), info)
+    }
+
+    fn send_directed(&self, cpu: CpuId, t: ThreadIdx, id: Tid, info: SigInfo) -> Result<(), Errno> {
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();
@@ -118,6 +131,13 @@ impl<M: Machine> Kernel<M> {
             let state = self.state_of(t);
             self.take_back(&mut process, quota);
             let mut signals = self.thread(t).signals.0.lock();
+            // Since it was found the thread may have exited, and another one may have its place.
+            if self.tid(t) != id {
+                return Err(Errno::ESRCH);
+            }
+            if signals.has_exited() {
+                return Ok(());
+            }
             let candidate = signals.candidate(state);
             let sent = process.send(Target::Thread(&mut signals, candidate), info, quota)?;
             drop(signals);
@@ -368,8 +388,14 @@ impl<M: Machine> Kernel<M> {
         result
     }
 
+    /// The result of the thread's call, if that says how to restart it. The same number in a register of interrupted code is the
+    /// program's own.
+    fn restart_code(&self, t: ThreadIdx) -> Option<Errno> {
+        restart_code(self.m.registers(t).rax).filter(|_| self.m.in_call(t))
+    }
+
     fn restart_without_handler(&self, t: ThreadIdx) {
-        let Some(code) = restart_code(self.m.registers(t).rax) else { return };
+        let Some(code) = self.restart_code(t) else { return };
         match signal::restart(code, None) {
             Restart::Return(e) => self.set_result(t, e.to_ret()),
             Restart::Again => self.restart_call(t, None),
@@ -381,7 +407,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn run_handler(&self, cpu: CpuId, t: ThreadIdx, delivery: &Delivery) {
-        if let Some(code) = restart_code(self.m.registers(t).rax) {
+        if let Some(code) = self.restart_code(t) {
             match signal::restart(code, Some(&delivery.action)) {
                 Restart::Return(e) => self.set_result(t, e.to_ret()),
                 Restart::Again | Restart::Continue => self.restart_call(t, None),

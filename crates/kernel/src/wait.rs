@@ -23,6 +23,7 @@
 
 use crate::machine::{Call, Clock, Machine};
 use crate::{Kernel, Now};
+use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
@@ -111,6 +112,10 @@ pub struct WaitState {
     pub on: AtomicU32,
     /// An interrupted call goes on by `restart_syscall(2)`, once (Linux: `restart_block.fn`).
     pub continues: AtomicBool,
+    /// The deadline of the interrupted call and its clock. The thread may be held back before it goes on, which is a wait
+    /// with a deadline, too.
+    restart_at: AtomicU64,
+    restart_clock: AtomicU32,
     /// The generation when the thread began.
     first: AtomicU32,
 }
@@ -135,6 +140,21 @@ impl WaitState {
     pub fn note_call(&self, call: &Call) {
         self.call.store(call.nr as u32, Relaxed);
         self.on.store(call.args[0] as u32, Relaxed);
+    }
+
+    /// The present wait has been interrupted, and this call is to go on to the same deadline. Returns its result.
+    #[must_use]
+    pub(crate) fn keep_for_restart(&self, call: usize) -> Errno {
+        self.call.store(call as u32, Relaxed);
+        self.restart_at.store(self.deadline.load(Relaxed), Relaxed);
+        self.restart_clock.store(self.clock.load(Relaxed), Relaxed);
+        Errno::ERESTART_RESTARTBLOCK
+    }
+
+    /// The deadline of [`WaitState::keep_for_restart`].
+    pub(crate) fn kept(&self) -> Deadline {
+        let clock = if self.restart_clock.load(Relaxed) == 0 { Clock::Monotonic } else { Clock::Realtime };
+        Deadline { at: Nanos(self.restart_at.load(Relaxed)), clock }
     }
 
     /// How often the thread has begun to wait. Comes round after 2^32.

@@ -127,7 +127,7 @@ impl<M: Host> Linux<'_, M> {
             return Ok(Out::Host(Call { nr: nr::FUTEX, args }, TRY_AGAIN_UNTIL));
         }
         // Others keep writing to the word: the thread comes again.
-        Ok(Out::Done(Errno::ERESTARTNOINTR.to_ret()))
+        Ok(self.start_over(t))
     }
 
     fn shared_pi_unlock(&self, t: ThreadIdx, addr: u64) -> Result<Out, Errno> {

@@ -247,7 +247,8 @@ impl Entity {
 
     /// Takes over `attr`; the caller owns the entity, and it is in no queue.
     pub(crate) fn set_attr(&self, attr: &Attr, base_slice: u64, rr_slice: Nanos) {
-        if self.policy.get() != attr.policy as u8 || self.rt.get() != attr.rt.0 {
+        let before = self.policy();
+        if before != attr.policy || self.rt.get() != attr.rt.0 {
             self.rr_left.set(rr_slice.0);
         }
         self.policy.set(attr.policy as u8);
@@ -264,8 +265,11 @@ impl Entity {
             self.dl.runtime.set(p.runtime.0);
             self.dl.relative.set(p.deadline.0);
             self.dl.period.set(p.period().0);
-            self.dl.budget.set(0);
-            self.dl.absolute.set(0);
+            // One that had the policy goes on with what is left of its job (`__setparam_dl`).
+            if before != Policy::Deadline {
+                self.dl.budget.set(0);
+                self.dl.absolute.set(0);
+            }
         }
         self.derive_class();
     }

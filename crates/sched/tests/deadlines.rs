@@ -374,16 +374,25 @@ fn a_throttled_thread_preempts_nobody() {
     assert_eq!(at(&mut m, T + 12 * U, Prev::Preempted), Some(0));
 }
 
-/// A later reservation than another's makes the running thread give way; an earlier one lets it go on.
+/// A change of the reservation, or of the nice value alone, is no way to a fresh budget: it counts from the next job
+/// (`__setparam_dl`).
 #[test]
-fn a_new_reservation_is_a_new_deadline() {
-    for (length, stays) in [(10 * U, true), (40 * U, false)] {
-        let mut m = running(U, 20 * U, 20 * U);
-        start(&mut m, 1, &reservation(U, 30 * U, 30 * U), C0);
+fn a_new_reservation_begins_with_the_next_job() {
+    let others = [reservation(3 * U, 12 * U, 12 * U), reservation(5 * U, 20 * U, 20 * U)];
+    for attr in others.map(|attr| Attr { nice: ids::Nice(7), ..attr }) {
+        let next = attr.deadline.unwrap();
+        let mut m = running(3 * U, 12 * U, 12 * U);
+        m.s.set_attr(t(0), &attr, Nanos(T + U), &mut m.kicks).unwrap();
+        assert_eq!((budget_ends(&m), deadline(&m)), (T + 3 * U, T + 12 * U));
+        run_out(&mut m, T + 3 * U);
+        // Neither does it end the wait for a budget.
+        m.s.set_attr(t(0), &attr, Nanos(T + 4 * U), &mut m.kicks).unwrap();
         assert!(!m.s.need_resched(C0));
-        m.s.set_attr(t(0), &reservation(U, length, length), Nanos(T + 1), &mut m.kicks).unwrap();
-        assert_eq!(m.s.need_resched(C0), !stays, "{length}");
-        assert_eq!(at(&mut m, T + 2, Prev::Preempted), Some(if stays { 0 } else { 1 }));
+        assert_eq!(at(&mut m, T + 5 * U, Prev::Preempted), None);
+        let period = T + next.period.0;
+        m.s.tick(C0, Nanos(period), &mut m.kicks);
+        assert_eq!(at(&mut m, period, Prev::Preempted), Some(0));
+        assert_eq!(budget_ends(&m), period + next.runtime.0);
     }
 }
 

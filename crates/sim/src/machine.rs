@@ -299,6 +299,11 @@ impl Machine for SimMachine {
         })
     }
 
+    fn in_call(&self, t: ThreadIdx) -> bool {
+        // Programs of a simulation have no code of their own between calls.
+        self.with(t, |c| c.regs.rip == USER_RIP)
+    }
+
     fn move_extended_state(&self, _t: ThreadIdx, how: Transfer) -> Result<(), Fault> {
         match how {
             Transfer::ToFrame(at) => self.write(at, &[0; abi::frame::FXSAVE_SIZE]),

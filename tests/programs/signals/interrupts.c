@@ -215,3 +215,31 @@ CASE(interval_timer) {
   say("bad time %s", result(setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 1000000}}, NULL)));
   say("no such timer %s", result(setitimer(3, &timer, NULL)));
 }
+
+/* What the program's own code has in a register means nothing, also where a kernel has the result of a call to be restarted. */
+static volatile sig_atomic_t at_registers;
+static void look_at_registers(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  ucontext_t *interrupted = context;
+  at_registers += interrupted->uc_mcontext.gregs[REG_RAX] == interrupted->uc_mcontext.gregs[REG_RBX];
+}
+
+CASE(numbers_of_restarts_in_registers) {
+  for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+    struct sigaction action = {.sa_sigaction = look_at_registers, .sa_flags = SA_SIGINFO | flags};
+    need(sigaction(SIGALRM, &action, NULL) == 0);
+    for (long number = -511; number >= -517; number--) {
+      struct itimerval soon = {.it_interval.tv_usec = 500, .it_value.tv_usec = 500}, off = {0};
+      at_registers = 0;
+      need(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+      long left, loops = 0;
+      do {
+        long count = 1000000;
+        asm volatile("1: dec %1\n\tjnz 1b" : "=a"(left), "+c"(count) : "a"(number), "b"(number));
+        loops++;
+      } while (left == number && at_registers < 10 && loops < 100000);
+      need(setitimer(ITIMER_REAL, &off, NULL) == 0);
+      say("%ld with flags %x: left alone %d, seen by the handler %d", number, flags, left == number, at_registers >= 10);
+    }
+  }
+}

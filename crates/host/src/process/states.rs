@@ -3,7 +3,7 @@
 use crate::base::{report, sites};
 use crate::process::Host;
 use abi::frame::Registers;
-use arch::context::{UNKNOWN_WORDS, reg};
+use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, xstate};
 use signal::frame::ExtendedState;
 use sync::atomic::Ordering::*;
@@ -90,6 +90,7 @@ impl Host {
             n.r15,
         ];
         c.rip = sites::real(n.rip);
+        c.call = NO_CALL;
         c.rflags = n.eflags | 0x202;
         #[cfg(feature = "planted")]
         if crate::carriers::planted::sets_direction_flag() && (1..=64).contains(&n.rdi) {

@@ -12,7 +12,7 @@ use crate::traps::controlled;
 use abi::args::{CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
-use arch::context::{UNKNOWN_WORDS, reg};
+use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::machine::SignalChange;
@@ -262,6 +262,10 @@ impl Machine for Host {
             cr2: trapped.address,
             ..self.with_context(t, |c| states::registers(c))
         }
+    }
+
+    fn in_call(&self, t: ThreadIdx) -> bool {
+        self.with_context(t, |c| c.call != NO_CALL)
     }
 
     fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault> {

@@ -71,7 +71,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn cpu_sleep_again(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let wait = &self.thread(t).wait;
         let clock = SleepClock::from_word(self.thread(t).time.sleeps_on.load(Relaxed));
-        self.cpu_sleep(cpu, t, clock, Nanos(wait.deadline.load(Relaxed)), false, wait.a.load(Relaxed))
+        self.cpu_sleep(cpu, t, clock, wait.kept().at, false, wait.a.load(Relaxed))
     }
 
     fn queue_sleeper(&self, cpu: CpuId, t: ThreadIdx, on: SleepClock, at: Nanos) -> Result<(), Errno> {
@@ -112,8 +112,7 @@ impl<M: Machine> Kernel<M> {
         if rem != 0 && self.put(rem, Timespec::from_nanos(left)).is_err() {
             return Some(Errno::EFAULT.to_ret());
         }
-        wait.call.store(nr::CLOCK_NANOSLEEP as u32, Relaxed);
-        Some(Errno::ERESTART_RESTARTBLOCK.to_ret())
+        Some(wait.keep_for_restart(nr::CLOCK_NANOSLEEP).to_ret())
     }
 
     /// Out of its queue before its time; true if its time came meanwhile.

@@ -37,7 +37,7 @@ impl<M: Machine> Kernel<M> {
             FUTEX_WAKE_OP => match self.change_word(addr2, &WakeOp::decode(val3 as u32)) {
                 Ok(holds) => (wanted(addr, val), holds.then(|| wanted(addr2, val2))),
                 Err(Failed::With(error)) => return Err(error),
-                Err(Failed::Busy) => return Ok(Out::Done(Errno::ERESTARTNOINTR.to_ret())),
+                Err(Failed::Busy) => return Ok(self.start_over(t)),
             },
             _ => {
                 let word = self.load_u32(addr)?;

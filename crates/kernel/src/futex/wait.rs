@@ -3,11 +3,11 @@
 use super::queue::{NodeId, Role};
 use super::word_of;
 use crate::Kernel;
-use crate::machine::{Clock, Machine};
+use crate::machine::Machine;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use abi::{Errno, nr};
-use ids::{CpuId, Nanos, ThreadIdx};
+use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
@@ -87,17 +87,14 @@ impl<M: Machine> Kernel<M> {
         if wait.b.load(Relaxed) == 0 {
             return Errno::ERESTARTSYS;
         }
-        wait.call.store(nr::FUTEX as u32, Relaxed);
-        Errno::ERESTART_RESTARTBLOCK
+        wait.keep_for_restart(nr::FUTEX)
     }
 
     /// `restart_syscall(2)` of a wait with a deadline. Its word, bits and deadline are where
     /// the interrupted wait left them.
     pub(crate) fn futex_wait_again(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let (wait, node) = (&self.thread(t).wait, &self.thread(t).node);
-        let clock = if wait.clock.load(Relaxed) == 0 { Clock::Monotonic } else { Clock::Realtime };
-        let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock };
         let expected = wait.a.load(Relaxed) as u32;
-        self.futex_wait_until(cpu, t, node.addr.load(Relaxed), expected, node.bitset.load(Relaxed), deadline)
+        self.futex_wait_until(cpu, t, node.addr.load(Relaxed), expected, node.bitset.load(Relaxed), wait.kept())
     }
 }

@@ -103,7 +103,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The call is made again from the start, after others had their turn: what it needs was
     /// being changed all the time.
-    pub(super) fn start_over(&self, t: ThreadIdx) -> Out {
+    pub fn start_over(&self, t: ThreadIdx) -> Out {
         self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
         Out::Yield(Errno::ERESTARTNOINTR.to_ret())
     }

@@ -127,6 +127,7 @@ impl<M: Machine> Kernel<M> {
         }
         let now = self.m.now();
         self.thread(child).begun.store(now.0, Relaxed);
+        self.process.staying.fetch_add(1, Relaxed);
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
         self.tick_elsewhere(cpu, self.sched.cpu_of(child));
         Ok(tid)
@@ -182,7 +183,7 @@ impl<M: Machine> Kernel<M> {
             return out;
         }
         self.exit_pi(cpu, t);
-        if self.threads.live() == 1 {
+        if self.process.staying.fetch_sub(1, AcqRel) == 1 {
             return Out::Process(Process::Exit(status));
         }
         self.m.save(t);

@@ -63,7 +63,6 @@ impl<M: Machine> Kernel<M> {
         if rem != 0 && self.put(rem, Timespec::from_nanos(left)).is_err() {
             return Some(Errno::EFAULT.to_ret());
         }
-        wait.call.store(nr::NANOSLEEP as u32, Relaxed);
-        Some(Errno::ERESTART_RESTARTBLOCK.to_ret())
+        Some(wait.keep_for_restart(nr::NANOSLEEP).to_ret())
     }
 }

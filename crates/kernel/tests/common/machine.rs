@@ -247,6 +247,9 @@ impl Machine for TestMachine {
     fn registers(&self, t: ThreadIdx) -> Registers {
         self.state().contexts[&t.0]
     }
+    fn in_call(&self, t: ThreadIdx) -> bool {
+        self.state().contexts[&t.0].rip == AFTER
+    }
     fn move_extended_state(&self, _t: ThreadIdx, _how: Transfer) -> Result<(), Fault> {
         Ok(())
     }

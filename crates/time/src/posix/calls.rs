@@ -158,7 +158,7 @@ impl PosixTimers {
     ) -> Result<(ItimerValue, TellCpu), Refused> {
         let (key, slot, mut state) = self.table.lock(id)?;
         let timer = &mut state.timer;
-        if !matches!(timer.base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) {
+        if !counts_cpu_time(timer.base) {
             let (before, base) = (timer.queue_base(), timer.base_for(absolute));
             // Disarming, and an absolute time, mean the same whatever the clocks read.
             let relative = new.value != Nanos::ZERO && !absolute;
@@ -230,7 +230,7 @@ impl PosixTimers {
         Ok(Taken { listed, queued: !last })
     }
 
-    /// Continues a timer that was just created where another was dumped. Returns what to tell its CPU, and its key if
+    /// Continues a timer where another was dumped. Returns what to tell its CPU, and its key if
     /// its signal was pending: [`Self::fire`] it.
     pub fn resume(
         &self,
@@ -239,12 +239,19 @@ impl PosixTimers {
         cpu: &mut dyn CpuClocks,
     ) -> Result<(TellCpu, Option<TimerKey>), Error> {
         let (key, slot, mut state) = self.table.lock(id)?;
+        // It may have been set since, or resumed twice.
+        let before = state.timer.queue_base();
+        if counts_cpu_time(before) {
+            disarm_cpu(key, slot, before, cpu);
+        } else {
+            self.queues.disarm(&self.table, slot, before);
+        }
         let resumed = state.timer.restore(dump);
         let base = state.timer.queue_base();
         Ok(match resumed {
             Resumed::Idle => (None, None),
             Resumed::Fire => (None, Some(key)),
-            Resumed::Arm(at) if matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..)) => {
+            Resumed::Arm(at) if counts_cpu_time(base) => {
                 cpu.arm(base, key, at);
                 (None, None)
             }
@@ -372,6 +379,10 @@ impl PosixTimers {
         let revived = timer.unignored(lives) && !planted::strikes(Fault::ForgetParked);
         Some(revived.then_some(TimerSignal { key, id, notify: timer.notify, value: timer.value }))
     }
+}
+
+const fn counts_cpu_time(base: Base) -> bool {
+    matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..))
 }
 
 fn disarm_cpu(key: TimerKey, slot: &Slot, base: Base, cpu: &mut dyn CpuClocks) {

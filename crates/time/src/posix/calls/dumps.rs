@@ -188,3 +188,18 @@ fn a_cpu_is_used_while_a_timer_has_its_home_there() {
         assert!(!t.queues.is_used(C0), "{base:?}");
     }
 }
+
+/// The second call counts: the timer is in its queue once.
+#[test]
+fn what_is_resumed_twice_is_armed_once() {
+    let (t, mut cpu) = (PosixTimers::new(1).unwrap(), Clock::default());
+    let id = create(&t, Base::Monotonic);
+    let _ = t.settime(id, ItimerValue { value: ms(5), interval: ms(0) }, false, false, &at(0), None).unwrap();
+    for expires in [20, 10, 30] {
+        let dump = TimerDump { interval: ms(0), expires: Some(ms(expires)), ..dump(&t, id) };
+        let _ = t.resume(id, &dump, &mut cpu).unwrap();
+    }
+    assert_eq!(t.pop_due(C0, &at(29)), None);
+    assert!(t.pop_due(C0, &at(30)).is_some());
+    assert_eq!(t.pop_due(C0, &at(60)), None);
+}
