@@ -16,7 +16,7 @@ use kernel::machine::{NEVER_LEFT, SignalChange};
 #[derive(Debug, Default)]
 pub struct HandedOn {
     set: SigSet,
-    /// Signals of timers.
+    /// Signals of timers, and those that the host has no room for.
     kept: Vec<SigInfo>,
 }
 
@@ -32,14 +32,14 @@ impl<M: Host> Linux<'_, M> {
             let private = self.process().signals.lock().private_set(&self.thread(t).signals.0.lock()) & set;
             // Signals of the thread alone are taken first.
             let Some(info) = self.take_signal(t, if private.is_empty() { set } else { private }) else { break };
-            if info.code() == si_code::TIMER {
-                if handed.kept.try_reserve(1).is_ok() {
-                    handed.kept.push(info);
-                }
-            } else if private.is_empty() && !info.signal().is_some_and(|s| NEVER_LEFT.contains(s)) {
-                left::queue(&self.m, &info);
-            } else {
-                left::queue_for_carrier(&self.m, self.config().pid.0, &info);
+            let is_left = private.is_empty() && !info.signal().is_some_and(|s| NEVER_LEFT.contains(s));
+            let queued = match () {
+                () if info.code() == si_code::TIMER => false,
+                () if is_left => left::queue(&self.m, &info),
+                () => left::queue_for_carrier(&self.m, self.config().pid.0, &info),
+            };
+            if !queued && handed.kept.try_reserve(1).is_ok() {
+                handed.kept.push(info);
             }
         }
         handed

@@ -1,7 +1,7 @@
 //! The state that a forked child takes over from its parent.
 
 use crate::memory::stacks::Arena;
-use crate::{Host, Linux, host_times};
+use crate::{Host, Linux};
 use abi::{SigSet, clone_flags};
 use ids::ThreadIdx;
 
@@ -24,12 +24,6 @@ impl Inheritance {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// A child that has no kernel yet is about to execute a program: as [`Linux::hand_on_times`], which this kernel, its
-    /// parent's, need not be asked for.
-    pub fn hand_on_inherited_times(&self, from: &Inheritance) {
-        host_times::hand_on(&self.m, &from.kernel.times());
-    }
-
     /// The state that a child of `t` takes over, read before the fork with these flags; until then stacks stay as they are.
     pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
         let state = self.state();

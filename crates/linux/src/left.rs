@@ -10,17 +10,19 @@ use abi::{SigInfo, SigSet, Timespec, nr};
 /// Only to itself may a thread send one with the code of a kernel's signal or of `tkill(2)` (`do_rt_sigqueueinfo`), so the
 /// calling carrier names itself. That is another name of the process: which host thread is named decides nothing, because all
 /// block the program's own signals.
-pub fn queue(m: &impl Host, info: &SigInfo) {
+///
+/// False if the host has no room: it counts the signals of all processes of the user.
+pub fn queue(m: &impl Host, info: &SigInfo) -> bool {
     let tid = ask(m, nr::GETTID, &mut []) as u64;
-    ask(m, nr::RT_SIGQUEUEINFO, &mut [Word(tid), Word(info.signo() as u64), In(&info.to_bytes())]);
+    ask(m, nr::RT_SIGQUEUEINFO, &mut [Word(tid), Word(info.signo() as u64), In(&info.to_bytes())]) == 0
 }
 
-/// Queues a signal for the calling carrier, which blocks it and may say of itself what it likes.
-pub fn queue_for_carrier(m: &impl Host, pid: i32, info: &SigInfo) {
+/// Queues a signal for the calling carrier, which blocks it and may say of itself what it likes. False if the host has no room.
+pub fn queue_for_carrier(m: &impl Host, pid: i32, info: &SigInfo) -> bool {
     let tid = ask(m, nr::GETTID, &mut []) as u64;
     let ids = [Word(pid as u64), Word(tid), Word(info.signo() as u64)];
     let [pid, tid, signal] = ids;
-    ask(m, nr::RT_TGSIGQUEUEINFO, &mut [pid, tid, signal, In(&info.to_bytes())]);
+    ask(m, nr::RT_TGSIGQUEUEINFO, &mut [pid, tid, signal, In(&info.to_bytes())]) == 0
 }
 
 /// Takes a signal of the set, the calling carrier's first.

@@ -7,7 +7,7 @@ use abi::args::RLIMIT_SIGPENDING;
 use abi::checkpoint::{ProcessRecord, VERSION};
 use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, clone_flags, nr};
 use ids::{CpuId, ThreadIdx};
-use kernel::machine::NEVER_LEFT;
+use kernel::machine::{NEVER_LEFT, Times};
 use kernel::wait::Wait;
 use kernel::{Call, Grants, HostTimer, Kernel, Next, Out, Personality, Process};
 
@@ -138,10 +138,9 @@ impl<M: Host> Linux<'_, M> {
         self.0.take_over_times(cpu, t, host_times::take_over(&self.m));
     }
 
-    /// Before exec: gives the host the timers and limits that the new program inherits. A vfork child (`borrowed`) has its
-    /// parent's limit but no timers.
-    pub fn hand_on_times(&self, borrowed: bool) {
-        host_times::hand_on(&self.m, &self.times_to_hand_on(borrowed));
+    /// Before exec: gives the host the timers and limits that the new program inherits.
+    pub fn hand_on_times(&self, times: &Times) {
+        host_times::hand_on(&self.m, times);
     }
 
     /// Exec has failed: timers and limit are ours again, as they were.

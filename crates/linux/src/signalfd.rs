@@ -110,11 +110,23 @@ impl<M: Host> Linux<'_, M> {
             left.fetch_and(!only.0, SeqCst);
             return;
         }
-        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
+        self.tell_left();
         while let Some(info) = self.take_signal(t, only) {
             // A timer that is not read as fast as it expires has one signal there, not many.
             if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
                 left::queue(&self.m, &info);
+            }
+        }
+    }
+
+    /// Tells the machine what is left to the host, and again if another thread has changed that meanwhile: the last word must be what
+    /// holds.
+    fn tell_left(&self) {
+        loop {
+            let left = self.state().descriptors.left();
+            self.m.signals_changed(SignalChange::LeftToHost(left));
+            if self.state().descriptors.left() == left {
+                return;
             }
         }
     }
@@ -135,7 +147,7 @@ impl<M: Host> Linux<'_, M> {
             return;
         }
         self.state().descriptors.left.fetch_and(!taken.0, SeqCst);
-        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
+        self.tell_left();
         while let Some(info) = left::take(&self.m, taken) {
             // The host has accepted it; if the queue here is full, it is lost as on Linux.
             let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);

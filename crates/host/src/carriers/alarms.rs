@@ -111,6 +111,18 @@ impl Alarms {
         self.rung_at.load(Relaxed) == RUNG && self.rung_at.compare_exchange(RUNG, NEVER, SeqCst, Relaxed).is_ok()
     }
 
+    /// No ring from now on, and none on its way. The caller has the signal open; its CPU asks again when it sets its timer.
+    pub(crate) fn refuse_rings(&self) {
+        for round in 0.. {
+            match self.rung_at.load(SeqCst) {
+                // The handler is about to take it.
+                RUNG => os::relax(round),
+                at if self.rung_at.compare_exchange(at, NEVER, SeqCst, SeqCst).is_ok() => return,
+                _ => {}
+            }
+        }
+    }
+
     /// The signal of this timer has arrived: from the handler of the carrier.
     pub fn went_off(&self, id: i32) {
         for alarm in &self.alarms {

@@ -134,6 +134,8 @@ pub struct FaultInfo {
     pub trapped: core::cell::UnsafeCell<arch::context::Trapped>,
     /// Whether there is one.
     pub pending: AtomicBool,
+    /// The carrier executes a program, and signals that the program handles are kept here meanwhile (`services/caught.rs`).
+    pub catches: AtomicBool,
     /// Where the thread has come to a breakpoint of a controlled run; 0 if it has not.
     pub point: AtomicU64,
 }

@@ -6,7 +6,8 @@
 //!
 //! A standard signal is pending once or not at all, so one slot per number is enough. Signals above 31 queue: they
 //! are forwarded to the service thread, which blocks and receives them; their slot is for one that the host refuses
-//! to queue.
+//! to queue. With the code of `kill(2)` or `tgkill(2)` a thread may queue one for itself only (`do_rt_tgsigqueueinfo`), so the
+//! code travels in the place of the error number.
 //!
 //! | slot | meaning | written by |
 //! |---|---|---|
@@ -18,7 +19,7 @@
 use crate::base::dispositions::FAULTS;
 use crate::base::os;
 use crate::carriers::service_state::Service;
-use abi::SigInfo;
+use abi::{SigInfo, si_code};
 use core::cell::UnsafeCell;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -46,7 +47,7 @@ pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     let pid = os::getpid();
     if let Some(service) = service
         && SIGNALS & 1 << (signal - 1) != 0
-        && os::queue_info(pid, service.tid(), info) == 0
+        && os::queue_info(pid, service.tid(), &to_forward(info)) == 0
     {
         return;
     }
@@ -62,6 +63,31 @@ pub(crate) fn note(service: Option<&Service>, info: &[u8; 128]) {
     unsafe { *slot.info.get() = *info };
     slot.state.store(mine | FULL, Release);
     service.map(Service::call);
+}
+
+/// In `si_errno`: the signal was forwarded, and its code, but for the sign, is in the lowest byte.
+const FORWARDED: u32 = 0x656e_7400;
+
+fn to_forward(info: &[u8; 128]) -> [u8; 128] {
+    let mut forwarded = *info;
+    let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
+    if matches!(code, si_code::USER | si_code::TKILL) {
+        forwarded[4..8].copy_from_slice(&(FORWARDED | code.unsigned_abs()).to_ne_bytes());
+        forwarded[8..12].copy_from_slice(&si_code::QUEUE.to_ne_bytes());
+    }
+    forwarded
+}
+
+/// The signal as it was before it was forwarded, if it was.
+pub(crate) fn forwarded(info: SigInfo) -> SigInfo {
+    let mut bytes = info.to_bytes();
+    let errno = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+    if info.code() != si_code::QUEUE || errno & !0xff != FORWARDED {
+        return info;
+    }
+    bytes[4..8].fill(0);
+    bytes[8..12].copy_from_slice(&(-((errno & 0xff) as i32)).to_ne_bytes());
+    SigInfo::read(&bytes).unwrap_or(info)
 }
 
 /// Notes a signal on the carrier of a process without a service thread, which finds it when it begins.

@@ -106,6 +106,10 @@ impl Places {
         if tid != 0 && carrier.placed.swap(wanted, Relaxed) != wanted {
             self.shared.store(true, SeqCst);
             os::set_affinity(tid, &self.of(core, 0));
+            // The carrier may have bound itself elsewhere meanwhile: which of the two was last is not known, so it does so again.
+            if carrier.placed.load(SeqCst) != wanted {
+                carrier.placed.store(u32::MAX, SeqCst);
+            }
         }
     }
 

@@ -12,7 +12,10 @@ impl Carrier {
         self.park.store(1, SeqCst);
         if self.polls.compare_exchange(ASLEEP, CALLED, SeqCst, SeqCst).is_ok() {
             self.gs.interrupt.store(1, SeqCst);
-            os::signal_thread(self.pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT);
+            if !os::signal_thread(self.pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT) {
+                // A borrower with other rights, or in another PID namespace, may not send it.
+                let _ = self.polls.compare_exchange(CALLED, ASLEEP, SeqCst, SeqCst);
+            }
         } else {
             os::futex_wake(&self.park);
         }
@@ -25,12 +28,10 @@ impl Carrier {
 
     /// The carrier has slept in the poller. Waits for a signal that is on its way, which would interrupt a later call.
     pub(crate) fn wake_up_in_poller(&self) {
-        if self.polls.compare_exchange(ASLEEP, AWAKE, SeqCst, SeqCst).is_err() {
-            for round in 0.. {
-                if self.polls.load(SeqCst) == AWAKE {
-                    break;
-                }
-                os::relax(round);
+        for round in 0.. {
+            match self.polls.compare_exchange(ASLEEP, AWAKE, SeqCst, SeqCst) {
+                Ok(_) | Err(AWAKE) => break,
+                Err(_) => os::relax(round),
             }
         }
         self.gs.interrupt.store(0, SeqCst);
@@ -53,10 +54,10 @@ impl Carrier {
         }
     }
 
-    /// The exec failed: answers kicks that were refused meanwhile.
+    /// The exec failed: answers kicks and rings that were refused meanwhile.
     pub(crate) fn accept_kicks(&self) {
         self.kicked.store(false, SeqCst);
-        self.gs.pending.fetch_or(pending::KICK, SeqCst);
+        self.gs.pending.fetch_or(pending::KICK | pending::TIMER, SeqCst);
     }
 
     /// The carrier begins a host call that waits.

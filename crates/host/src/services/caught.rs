@@ -8,6 +8,7 @@
 use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
 use crate::base::{os, report};
 use crate::carriers::carrier::Carrier;
+use crate::services::alone;
 use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::entry;
 use arch::frame::HostFrame;
@@ -19,6 +20,7 @@ use sync::atomic::Ordering::*;
 pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -> isize {
     let k = me.process();
     let caught = &k.m.caught;
+    begin(me);
     {
         let mut state = caught.0.lock();
         state.0 += 1;
@@ -26,9 +28,7 @@ pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -
         state.1 |= new.without(SigSet::IGNORED_BY_DEFAULT).0;
         catch(new);
     }
-    me.gs.interrupt.store(0, SeqCst);
     let result = call();
-    me.gs.interrupt.store(0, SeqCst);
     {
         let mut state = caught.0.lock();
         state.0 -= 1;
@@ -36,12 +36,37 @@ pub(crate) fn with_handlers_caught(me: &Carrier, call: impl FnOnce() -> isize) -
             each(core::mem::take(&mut state.1), |signal| set(signal, 0));
         }
     }
+    end(me);
     result
 }
 
-/// From now on these signals, which have handlers of the program's, are caught.
-pub(crate) fn catch(signals: SigSet) {
+/// Calls `call`, in a child that has no kernel, while these signals, which have handlers of the program's, are caught. Those that
+/// queue get their default action back; the others get the handler that the child's kernel gives them.
+pub(crate) fn with_caught(me: &Carrier, signals: SigSet, call: impl FnOnce() -> isize) {
+    begin(me);
+    catch(signals);
+    call();
+    each(signals.0 & SERVICE_SET & QUEUEING, |signal| set(signal, 0));
+    end(me);
+}
+
+/// The signals that queue.
+const QUEUEING: u64 = !0 << 31;
+
+fn catch(signals: SigSet) {
     each(signals.0 & SERVICE_SET, |signal| set(signal, on_caught as *const () as u64));
+}
+
+/// Before the first handler is there.
+fn begin(me: &Carrier) {
+    me.gs.interrupt.store(0, SeqCst);
+    me.fault.catches.store(true, SeqCst);
+}
+
+/// After all that could find no other place have lost their handler.
+fn end(me: &Carrier) {
+    me.fault.catches.store(false, SeqCst);
+    me.gs.interrupt.store(0, SeqCst);
 }
 
 /// Hands the caught signals to the kernel.
@@ -80,6 +105,10 @@ unsafe extern "C" fn on_caught(_signal: i32, info: *const HostInfo, frame: *mut 
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
     let me = Carrier::me();
+    // A handler that was left in its place after an exec failed: it is like those of a process that is alone.
+    if !me.fault.catches.load(Relaxed) {
+        return alone::note(me, info, frame);
+    }
     // SAFETY: only this carrier uses it, and it is in the kernel, so there is no fault.
     unsafe { (*me.fault.info.get()).as_mut_ptr().cast::<HostInfo>().write(*info) };
     me.fault.pending.store(true, Relaxed);

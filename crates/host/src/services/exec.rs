@@ -6,11 +6,13 @@
 //! natively, or is refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
 
 use crate::base::clock::Clock;
-use crate::base::dispositions;
+use crate::base::dispositions::{self, CLONING_MASK};
 use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use crate::carriers::carrier::Carrier;
+use crate::carriers::outside;
+use crate::process::Process;
 use crate::services::entrance::{self, File, Load, Obstacle, Way};
 use crate::services::{alone, caught};
 use abi::args::F_SETFD;
@@ -19,8 +21,9 @@ use alloc::vec::Vec;
 use arch::context::pending;
 use arch::{syscall, user};
 use core::fmt::Write;
-use ids::ThreadIdx;
-use kernel::{Call, Carried};
+use ids::{CpuId, ThreadIdx};
+use kernel::machine::Times;
+use kernel::{Call, Carried, Machine};
 use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
 
@@ -49,6 +52,10 @@ pub(crate) struct Lent {
 struct Inherited {
     carried: Carried,
     ignored: SigSet,
+    /// The rate of the clock, if it is known well enough.
+    rate: Option<u64>,
+    /// The mask for the call itself, if it is not in force yet.
+    mask: Option<u64>,
     /// Signals whose handlers the rest of the process needs until the call succeeds.
     needed: u64,
 }
@@ -87,17 +94,16 @@ fn exec_file(handover: &Handover, call: &Call, named: &File, inherited: &Inherit
             os::close(fd);
             result
         }
-        Way::In | Way::Unseen(_) => enter(handover, &Carrier::my_process().m.clock, call, inherited, lent),
+        Way::In | Way::Unseen(_) => enter(handover, call, inherited, lent),
         Way::Nowhere | Way::Unknown(_) => host(call, inherited),
     }
 }
 
 /// The new program is ours if the image can enter it.
-fn enter(handover: &Handover, clock: &Clock, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
+fn enter(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
     let envp_at = if call.nr == nr::EXECVE { 2 } else { 3 };
     let mut args = call.args;
-    clock.keep();
-    lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
+    lent.options = handover.options_for(&inherited.carried, inherited.ignored, inherited.rate);
     match environment(handover, &lent.options, args[envp_at]) {
         Ok(environment) => {
             lent.environment = environment;
@@ -116,9 +122,7 @@ fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, l
     if has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
         return host(call, inherited);
     }
-    let clock = &Carrier::my_process().m.clock;
-    clock.keep();
-    lent.options = handover.options_for(&inherited.carried, inherited.ignored, clock.rate());
+    lent.options = handover.options_for(&inherited.carried, inherited.ignored, inherited.rate);
     lent.options.pop();
     let mut text = Text::<96>::default();
     let _ = write!(text, ";program={};name=", load.fd);
@@ -206,20 +210,31 @@ fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obsta
 fn host(call: &Call, inherited: &Inherited) -> isize {
     let handed_back = dispositions::hand_back(inherited.ignored, inherited.needed);
     // The call returns only on failure, with nothing changed.
+    let before = inherited.mask.map(|mask| os::sigprocmask(2, mask));
     let result = os::interruptible(call);
+    if let Some(before) = before {
+        os::sigprocmask(2, before);
+    }
     if handed_back.restore() && !Carrier::is_borrowed() {
         recover_dropped();
     }
     result
 }
 
-/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread. A tick
-/// or a call too many is harmless.
+/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread, a kick of
+/// another carrier that had no room in the host's queue. One too many of each is harmless.
 fn recover_dropped() {
     let me = Carrier::me();
+    let k = me.process();
     me.alarms.forget();
     me.gs.pending.fetch_or(pending::TIMER, AcqRel);
-    me.process().m.service.call();
+    for i in (0..k.m.carriers.count()).filter(|&i| i != me.number) {
+        k.m.carriers.get(i).kicked.store(false, SeqCst);
+    }
+    for cpu in (0..k.config().cpus).map(|i| CpuId(i as u16)).filter(|&cpu| cpu != me.cpu()) {
+        k.m.kick(cpu);
+    }
+    k.m.service.call();
 }
 
 #[derive(Debug, Default)]
@@ -337,8 +352,9 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     if alone::close(k) {
         return Errno::ERESTARTNOINTR.to_ret();
     }
-    Linux(k).hand_on_times(false);
+    Linux(k).hand_on_times(&k.times_to_hand_on(false));
     let mask = k.blocked(t);
+    me.alarms.refuse_rings();
     me.refuse_kicks();
     // A program that is over at once leaves no page, and would leave this one.
     let had_page = k.m.page.withdraw();
@@ -351,8 +367,10 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
             if k.interrupted(t) {
                 return Errno::ERESTARTNOINTR.to_ret();
             }
+            k.m.clock.keep();
             let (carried, ignored, needed) = (k.carried(t), k.ignored(), needed_by_others(me));
-            exec(handover, call, &Inherited { carried, ignored, needed }, &mut Lent::default())
+            let inherited = Inherited { carried, ignored, rate: k.m.clock.rate(), mask: None, needed };
+            exec(handover, call, &inherited, &mut Lent::default())
         })
     });
     os::set_timer_slack(os::FINEST);
@@ -380,19 +398,42 @@ fn needed_by_others(me: &Carrier) -> u64 {
     }
 }
 
-/// A borrower that comes from thread `from` does. If it succeeds, nobody comes back to what it has been lent: that is freed
-/// with the borrower. It has no CPU timers.
-pub(crate) fn by_borrower(from: ThreadIdx, mask: u64, ignored: SigSet, lent: &mut Lent, call: &Call) -> isize {
+/// State of a thread of ours that a program gets which its borrower executes: it has no CPU timers.
+#[derive(Debug, Clone)]
+pub(crate) struct HandedDown {
+    carried: Carried,
+    times: Times,
+    rate: Option<u64>,
+}
+
+impl HandedDown {
+    /// As it is now.
+    pub(crate) fn by(k: &Process, from: ThreadIdx) -> HandedDown {
+        HandedDown { carried: k.carried(from), times: k.times_to_hand_on(true), rate: k.m.clock.rate() }
+    }
+}
+
+/// A borrower does. If it succeeds, nobody comes back to what it has been lent: that is freed with the borrower. `down` is called while
+/// no signal can end it, as it would with locks of ours.
+pub(crate) fn by_borrower(
+    down: impl FnOnce() -> HandedDown,
+    mask: u64,
+    ignored: SigSet,
+    lent: &mut Lent,
+    call: &Call,
+) -> isize {
     if let Some(error) = File::of(call).missing() {
         return error;
     }
-    let me = Carrier::me();
-    let k = me.process();
-    Linux(k).hand_on_times(true);
-    let slacks = os::reset_timer_slack();
-    os::set_timer_slack(slacks[0]);
-    let carried = k.carried(from).by_child(slacks);
-    with_mask(me, mask, || exec(&k.m.handover, call, &Inherited { carried, ignored, needed: 0 }, lent))
+    let k = Carrier::my_process();
+    with_mask(Carrier::me(), CLONING_MASK, || {
+        let HandedDown { carried, times, rate } = down();
+        Linux(k).hand_on_times(&times);
+        let slacks = os::reset_timer_slack();
+        os::set_timer_slack(slacks[0]);
+        let carried = carried.by_child(slacks);
+        exec(&k.m.handover, call, &Inherited { carried, ignored, rate, mask: Some(mask), needed: 0 }, lent)
+    })
 }
 
 /// A forked child that has no kernel yet does, if the image can enter the program. The result is the host's error if there is no such
@@ -409,9 +450,8 @@ pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &
 
 fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, file: &File) {
     let k = me.process();
-    me.gs.interrupt.store(0, SeqCst);
     // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
-    if me.gs.pending.load(SeqCst) != 0 {
+    if me.gs.pending.load(SeqCst) != 0 || outside::is_due(os::getpid()) {
         return;
     }
     if file.is_for_host() || file.behind(&k.m.handover).is_some() {
@@ -425,11 +465,12 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     }
     let (mask, actions) = (from.kernel().blocked(), from.kernel().actions());
     let carried = from.kernel().carried(k.config().cpus);
-    let inherited = Inherited { carried, ignored: actions.ignored(), needed: 0 };
-    Linux(k).hand_on_inherited_times(from);
-    caught::catch(actions.caught().without(mask));
-    with_mask(me, mask.0, || enter(&k.m.handover, clock, call, &inherited, &mut Lent::default()));
-    me.gs.interrupt.store(0, SeqCst);
+    clock.keep();
+    let inherited = Inherited { carried, ignored: actions.ignored(), rate: clock.rate(), mask: None, needed: 0 };
+    Linux(k).hand_on_times(&from.kernel().times());
+    caught::with_caught(me, actions.caught().without(mask), || {
+        with_mask(me, mask.0, || enter(&k.m.handover, call, &inherited, &mut Lent::default()))
+    });
     Linux(k).keep_times();
 }
 

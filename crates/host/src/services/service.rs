@@ -19,6 +19,7 @@ use crate::services::{alone, stops};
 use crate::serving::{identity, takeover};
 use abi::clone_flags as cf;
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
+use alloc::collections::VecDeque;
 use arch::syscall;
 use ids::{CpuId, Nanos};
 use linux::{Linux, left};
@@ -93,10 +94,12 @@ pub(crate) fn stand_in(k: &Process) -> bool {
     let mut info = [0u8; 128];
     let set = SERVICE_SET & !k.m.service.left.load(SeqCst);
     let there = take(set, Some(Nanos::ZERO), &mut info) > 0;
-    if there {
-        let _ = SigInfo::read(&info).map(|info| deliver(k, info));
+    let refused = if there { SigInfo::read(&info).ok().and_then(|info| deliver(k, info)) } else { None };
+    // The process is at its limit: the host keeps it until there is room.
+    match refused {
+        Some(info) => !left::queue(&k.m, &info),
+        None => there,
     }
-    there
 }
 
 /// The service thread's loop.
@@ -106,13 +109,17 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
     m.places.release();
     let mut watch = Watch::new(k.config().cpus);
     let mut page = Publisher::default();
-    // A signal that did not fit. Until it does, others of its kind stay at the host, where their senders meet the
-    // host's limit.
-    let mut held: Option<SigInfo> = None;
+    // Signals that did not fit. Until they do, others of their kind stay at the host, where their senders meet the host's limit;
+    // but not those with the numbers of our own.
+    let mut held = VecDeque::new();
     let mut order = Order::default();
     let rounds = &m.receiving.rounds;
     loop {
-        held = held.and_then(|info| deliver(k, info));
+        while let Some(&info) = held.front()
+            && deliver(k, info).is_none()
+        {
+            held.pop_front();
+        }
         outside::serve(|info| match Publisher::is_request(&info) {
             true => page.ask(),
             false => drop(deliver(k, info)),
@@ -121,10 +128,10 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         service.heeded.store(left, SeqCst);
         stops::serve(k, left);
         let simple = stops::adopt(k, left);
-        let queueing = if held.is_some() { REAL_TIME } else { 0 };
+        let queueing = if held.is_empty() { 0 } else { REAL_TIME };
         let called = outside::SIGNALS | 1 << (CALL - 1) | u64::from(service.called.load(SeqCst)) << (CALL_NO_ROOM - 1);
         let set = SERVICE_SET & !left & !queueing & !simple | called;
-        let patience = held.is_some().then_some(PATIENCE);
+        let patience = (!held.is_empty()).then_some(PATIENCE);
         let sleep =
             [m.records.sooner(k.config(), watch.sleep()), page.sleep(), alarms::sleep(service, &m.carriers), patience];
         let sleep = sleep.into_iter().flatten().min();
@@ -142,9 +149,10 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         {
             if Publisher::is_request(&info) {
                 page.ask();
-            } else {
-                // Only a real-time signal is ever refused, and there is none in hand if one comes.
-                held = deliver(k, info).or(held);
+            } else if let Some(refused) = deliver(k, outside::forwarded(info))
+                && held.try_reserve(1).is_ok()
+            {
+                held.push_back(refused);
             }
         }
         rounds.end();

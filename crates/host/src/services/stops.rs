@@ -6,8 +6,8 @@
 //!
 //! **By a signal to itself**, if a thread finds the stop in its queue: sent inside, or blocked until then. SIGCONT
 //! voids every stop that was chosen before it, and a stop signal that is sent wipes out a SIGCONT that is pending at
-//! the host. So the thread that takes signals from the host does both: when it sends itself the stop, no SIGCONT
-//! is on its way between the host and the kernel, and none was pending at the host a moment ago.
+//! the host. So the service thread sends itself the stop, between two signals that it takes and while no carrier takes any
+//! (`Receiving::turn`): no SIGCONT is on its way between the host and the kernel, and none was pending at the host a moment ago.
 //!
 //! **By a signal of the thread's carrier to itself**, under a tracer, which waits for the stop of that one.
 
@@ -114,6 +114,11 @@ pub(crate) fn serve(k: &Process, left: u64) {
     if word == 0 {
         return;
     }
+    // No carrier has a SIGCONT in hand that the kernel does not know yet.
+    let Some(_turn) = k.m.receiving.turn.try_lock() else {
+        let _ = k.m.service.call();
+        return;
+    };
     let (signal, continued) = (word as i32 & 0xff, (word >> 32) as u32);
     if k.continued() == continued {
         let cont = 1 << Signal::CONT.index();

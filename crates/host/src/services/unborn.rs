@@ -15,14 +15,14 @@
 use crate::base::clock::Clock;
 use crate::base::dispositions;
 use crate::base::os::{self, nr};
-use crate::carriers::alarms;
 use crate::carriers::carrier::{Carrier, KERNEL_STACK, UNBORN};
+use crate::carriers::{alarms, outside};
 use crate::process::{Host, found};
 use crate::services::start::{begin, open};
 use crate::services::{alone, caught, exec};
 use abi::{CloneArgs, clone_flags as cf};
 use alloc::boxed::Box;
-use arch::context::reg;
+use arch::context::{pending, reg};
 use arch::{Context, base, syscall};
 use ids::ThreadIdx;
 use kernel::{Call, Config, Kernel, Machine, Next};
@@ -74,6 +74,10 @@ pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     if waits {
         // SAFETY: this carrier's own block.
         unsafe { (*base::gs()).borrowed = UNBORN };
+        // A signal may have been noted before the mark was cleared above.
+        if outside::is_due(os::getpid()) {
+            me.gs.pending.fetch_or(pending::KICK, AcqRel);
+        }
         alone::change_mask(k.m.service.open.load(Relaxed), open);
         return Next::Run(t);
     }

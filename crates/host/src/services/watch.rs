@@ -125,7 +125,7 @@ impl Seen {
             *self = Seen { progress, ..Seen::default() };
             return;
         }
-        let _ = recall(k, cpu);
+        recall_for_queued(k, cpu);
         help(k, cpu);
         self.judge(k, cpu);
     }
@@ -186,6 +186,14 @@ fn recall(k: &Process, cpu: CpuId) -> bool {
     let m = &k.m;
     let (Seat::Running, carrier) = m.seats.look(cpu) else { return false };
     m.carriers.get(carrier).recall(m.pid)
+}
+
+/// Threads wait for `cpu`, whose carrier may have left it loosely for a host call: the kick may have come before the call began,
+/// when there was no spare either.
+fn recall_for_queued(k: &Process, cpu: CpuId) {
+    if let (Seat::Running | Seat::Host, carrier) = k.m.seats.look(cpu) {
+        let _ = k.m.carriers.get(carrier).recall(k.m.pid);
+    }
 }
 
 /// Has an idle CPU pull what waits on `cpu`.

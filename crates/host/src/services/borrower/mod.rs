@@ -23,6 +23,7 @@ use crate::base::dispositions::{self, CLONING_MASK};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
 use crate::process::Process;
+use crate::services::exec::HandedDown;
 use crate::services::{alone, exec};
 use crate::serving::away::away;
 use abi::{CloneArgs, Errno, clone_flags as cf};
@@ -47,6 +48,9 @@ pub(crate) struct Borrower {
     arrivals: signals::Arrivals,
     /// The frame by which it continues when a signal must be let in.
     frame: signals::Frame,
+    /// Of a child with memory of its own: state from before the fork. The kernel in its memory is a copy in which others may hold
+    /// locks for ever.
+    apart: Option<HandedDown>,
     /// Memory of ours that the borrower's exec needs.
     lent: exec::Lent,
     tracer: tracer::Tracer,
@@ -141,6 +145,7 @@ fn create(
         thread,
         arrivals: signals::Arrivals::default(),
         frame: signals::Frame::default(),
+        apart: None,
         lent: exec::Lent::default(),
         tracer: tracer::Tracer::default(),
         set_tid: wants(cf::CHILD_SETTID),
@@ -187,7 +192,9 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], m
         (*gs).fs_base_due = 1;
         (*gs).context = c;
         let (stack, stack_size) = Carrier::kernel_stack_of(child);
-        let raw = CloneArgs { flags: args.flags & !OURS, stack, stack_size, tls: 0, ..*args };
+        // The host clears the word even if the child is killed before it has begun.
+        let (flags, child_tid) = (args.flags & !OURS | cf::CHILD_CLEARTID, b.tid.as_ptr() as u64);
+        let raw = CloneArgs { flags, child_tid, stack, stack_size, tls: 0, ..*args };
         words::lent(k, child);
         let before = os::sigprocmask(2, mask);
         let result = entry::clone_lent(&raw const raw as u64, size_of::<CloneArgs>(), gs);
@@ -203,12 +210,10 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], m
 /// The first thing that a borrower does: what the host keeps for each thread is set as the image needs it.
 pub(crate) fn begin(me: &Carrier) -> *mut Context {
     let b = Borrower::of(me);
-    // SAFETY: the word lives until the host has stored there.
-    let tid = unsafe { syscall!(nr::SET_TID_ADDRESS, b.tid.as_ptr()) };
     me.use_signal_stack();
     dispositions::dispatch_on();
     if b.set_tid != 0 {
-        let _ = user::store_u32(b.set_tid, tid as u32);
+        let _ = user::store_u32(b.set_tid, os::gettid() as u32);
     }
     signals::begin(b, b.process.actions().caught() | alone::installed(me.process()));
     b.context.get()
@@ -228,6 +233,11 @@ pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
         nr::FORK | nr::VFORK | nr::CLONE | nr::CLONE3 => multiply(me, c, &call),
         nr::EXIT | nr::EXIT_GROUP => end(me.process(), b(), &call),
         nr::FUTEX => words::futex(me.process(), b(), &call),
+        // The host's word is ours.
+        nr::SET_TID_ADDRESS => {
+            b().clear_tid = a[0];
+            os::gettid() as isize
+        }
         nr::PTRACE => tracer::ptrace(me.process(), &mut b().tracer, &call),
         nr::WAIT4 => tracer::wait(me.process(), &mut b().tracer, &call),
         nr::GETDENTS | nr::GETDENTS64 => tracer::list(me.process(), &call),
@@ -247,7 +257,8 @@ fn end(k: &Process, b: &Borrower, call: &Call) -> isize {
 #[inline(never)]
 fn execute(b: &mut Borrower, call: &Call) -> isize {
     let (from, mask, ignored) = (b.from, b.thread.blocked(), b.process.actions().ignored());
-    exec::by_borrower(from, mask.0, ignored, &mut b.lent, call)
+    let down = || b.apart.clone().unwrap_or_else(|| HandedDown::by(Carrier::my_process(), from));
+    exec::by_borrower(down, mask.0, ignored, &mut b.lent, call)
 }
 
 /// The borrower makes a process. A child with memory of its own stays outside our kernel as well, with one thread for
@@ -269,17 +280,25 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     };
     let b = Borrower::of(me);
     let signals = (b.thread.for_child(args.flags), b.process.for_child(args.flags & cf::CLEAR_SIGHAND != 0));
+    let k = me.process();
     if args.flags & cf::VM != 0 {
-        let Some(child) = create(me.process(), b.from, signals, &args) else { return Errno::ENOMEM.to_ret() };
+        let made = unkilled(|| create(k, b.from, signals, &args));
+        let Some(child) = made else { return Errno::ENOMEM.to_ret() };
         // SAFETY: the caller's own context, complete but for the registers that it goes on with.
         return unsafe { start(child, c, &me.gs.xmm, CLONING_MASK, &args) };
     }
+    let apart = b.apart.clone().unwrap_or_else(|| unkilled(|| HandedDown::by(k, b.from)));
     let raw = CloneArgs { flags: args.flags & !cf::CLEAR_SIGHAND, stack: 0, stack_size: 0, ..args };
-    // SAFETY: the child has a copy of all memory and goes on right here.
-    let result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
+    let mut result = 0;
+    let mut call = || {
+        // SAFETY: the child has a copy of all memory and goes on right here.
+        result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
+    };
+    unkilled(|| (k.m.settings.hooks.with_allocator_held)(&mut call));
     compiler_fence(SeqCst);
     if result == 0 {
         dispositions::dispatch_on();
+        b.apart = Some(apart);
         let before = b.process.actions().caught();
         (b.thread, b.process) = signals;
         signals::begin(b, before);
@@ -287,6 +306,14 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
             c.r[reg::RSP] = args.stack + args.stack_size;
         }
     }
+    result
+}
+
+/// A borrower uses what is ours, under our locks: a signal that ended it there would leave them to nobody. SIGKILL alone still can.
+fn unkilled<T>(f: impl FnOnce() -> T) -> T {
+    let before = os::sigprocmask(2, CLONING_MASK);
+    let result = f();
+    os::sigprocmask(2, before);
     result
 }
 

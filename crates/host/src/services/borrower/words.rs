@@ -4,7 +4,7 @@
 //! ours. So while there are borrowers, what wakes here wakes there as well. That costs our threads nothing at other times: their
 //! `futex(2)` has another entry function meanwhile ([`entry::share_futex_words`]).
 
-use super::Borrower;
+use super::{Borrower, unkilled};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::lent::Lent;
@@ -87,9 +87,13 @@ pub(crate) fn wake_borrowers(k: &Process, call: &Call) -> Option<isize> {
     })
 }
 
-/// A borrower wakes ours, unless it has stopped them: then they hold locks that it would wait for.
+/// A borrower wakes ours, unless it has stopped them: then they hold locks that it would wait for. One with memory of its own has
+/// nobody there to wake.
 pub(super) fn wake(k: &Process, b: &Borrower, addr: u64, private: bool, count: usize) -> isize {
-    wake_ours(k, addr, private, count, || !b.tracer.holds_them())
+    if b.apart.is_some() {
+        return 0;
+    }
+    unkilled(|| wake_ours(k, addr, private, count, || !b.tracer.holds_them()))
 }
 
 /// In rounds, as long as it is allowed.
