@@ -71,6 +71,7 @@ impl<M: Host> Linux<'_, M> {
             nr::FSTAT => self.sys_fstat(cpu, call),
             nr::GETDENTS64 => self.sys_getdents(cpu, t, call),
             nr::LSEEK => self.sys_lseek(cpu, call),
+            nr::FTRUNCATE => self.sys_ftruncate(cpu, call),
             nr::MMAP => self.sys_mmap(call),
             nr::MUNMAP => self.sys_munmap(call),
             nr::MPROTECT => self.sys_mprotect(call),

@@ -195,3 +195,28 @@ static void no_files(void) {
   say("child of it: %s, read again %d", ended(status), again);
 }
 CASE(without_files) { in_child("child", no_files); }
+
+/* A path alone is neither read nor written, and what is read only has its length. */
+CASE(paths_alone) {
+  const char *const names[] = {"/proc/self/status", "/proc/self/task", "/proc/self/stat", "/proc/thread-self/comm", "/proc/self"};
+  for (int i = 0; i < COUNT(names); i++) {
+    int fd = open(names[i], O_PATH);
+    say("%s: read %s, write %s", names[i], result(read(fd, text, 8)), result(write(fd, "x", 1)));
+    say("  seek %s, truncate %s", result(lseek(fd, 0, SEEK_SET)), result(ftruncate(fd, 0)));
+    say("  list %s, flags %o", result(syscall(SYS_getdents64, fd, text, sizeof text)), fcntl(fd, F_GETFL) & ~0100000);
+    struct stat state;
+    need(fstat(fd, &state) == 0);
+    say("  mode %o", state.st_mode);
+    char again[64];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
+    int second = open(again, O_RDONLY);
+    say("  opened again: %s", second < 0 ? "no" : S_ISDIR(state.st_mode) ? "folder" : read(second, text, 4) > 0 ? "read" : "empty");
+    close(second), close(fd);
+    fd = open(names[i], O_RDONLY);
+    say("  read only: truncate %s, to less than nothing %s", result(ftruncate(fd, 0)), result(ftruncate(fd, -1)));
+    close(fd);
+  }
+  int fd = open("/proc/self/comm", O_RDWR | O_TRUNC);
+  say("comm: truncate %s, then %s", result(ftruncate(fd, 0)), read(fd, text, 64) > 1 ? "it is there" : "it is gone");
+  close(fd);
+}

@@ -167,7 +167,7 @@ impl<M: Host> Linux<'_, M> {
         let is_ours = filled != Err(Errno::EFBIG);
         if !is_ours {
             facts::close(&self.m, own as u64);
-            own = self.open_hosts(&file.node, true);
+            own = self.open_hosts(&file.node, O_CLOEXEC);
             if own < 0 {
                 return true;
             }

@@ -22,10 +22,10 @@ impl<M: Host> Linux<'_, M> {
             self.back_files();
             return self.pass(cpu, call);
         };
-        if !self.proc_lives(&file.node) {
+        if file.reads && !self.proc_lives(&file.node) {
             return Errno::ENOENT.into();
         }
-        if file.node.dir() != Some(Dir::Tasks) {
+        if file.node.dir() != Some(Dir::Tasks) || !file.reads {
             return self.pass(cpu, call);
         }
         let owner = self.proc_owner();
@@ -72,7 +72,7 @@ impl<M: Host> Linux<'_, M> {
         {
             return out;
         }
-        if file.node.dir() != Some(Dir::Tasks) {
+        if file.node.dir() != Some(Dir::Tasks) || !file.reads {
             return self.pass(cpu, call);
         }
         let to = match whence {

@@ -32,18 +32,17 @@ impl<M: Host> Linux<'_, M> {
             return self.open_folder(node, flags);
         };
         let Is::Ours(file) = entry.is else { return self.open_link(entry.is, flags) };
-        if flags & O_PATH == 0 {
-            let want = [MAY_READ, MAY_WRITE, MAY_READ | MAY_WRITE, MAY_READ | MAY_WRITE][access as usize];
-            if let Err(e) = caller.may_access(view, node, want) {
-                return e.to_ret();
-            }
+        if flags & O_PATH != 0 {
+            return self.open_path(node, flags);
+        }
+        let want = [MAY_READ, MAY_WRITE, MAY_READ | MAY_WRITE, MAY_READ | MAY_WRITE][access as usize];
+        if let Err(e) = caller.may_access(view, node, want) {
+            return e.to_ret();
         }
         let (reads, writes) = (access != O_WRONLY, access != 0);
-        // A path alone (O_PATH) is never read. A backed file's descriptor makes the host refuse as it should.
         let close_on_exec = flags & O_CLOEXEC != 0;
-        if flags & O_PATH == 0
-            && let Some(fd) = self.open_bare(OpenFile { close_on_exec, ..OpenFile::new(*node, reads, writes, false) })
-        {
+        let bare = OpenFile { close_on_exec, ..OpenFile::new(*node, reads, writes, false) };
+        if let Some(fd) = self.open_bare(bare) {
             return fd;
         }
         let fd = self.host_memory_file(close_on_exec);
@@ -52,7 +51,7 @@ impl<M: Host> Linux<'_, M> {
         }
         if let Err(e) = self.proc_fill(fd as u64, node, file) {
             facts::close(&self.m, fd as u64);
-            return if e == Errno::EFBIG { self.open_hosts(node, close_on_exec) } else { e.to_ret() };
+            return if e == Errno::EFBIG { self.open_hosts(node, flags & O_CLOEXEC) } else { e.to_ret() };
         }
         self.state().proc.files.insert(fd as i32, OpenFile::new(*node, reads, writes, true));
         fd
@@ -81,16 +80,24 @@ impl<M: Host> Linux<'_, M> {
         };
         let fd = self.ask(nr::OPEN, &mut [In(room.text()), Word(flags & !O_CREAT)]);
         if fd >= 0 {
-            self.state().proc.files.insert(fd as i32, OpenFile::new(*node, true, false, true));
+            self.state().proc.files.insert(fd as i32, OpenFile::new(*node, flags & O_PATH == 0, false, true));
+        }
+        fd
+    }
+
+    /// A path alone is neither read nor written: the host's file of that name makes the host refuse as it should.
+    fn open_path(&self, node: &Node, flags: u64) -> isize {
+        let fd = self.open_hosts(node, flags);
+        if fd >= 0 {
+            self.state().proc.files.insert(fd as i32, OpenFile::new(*node, false, false, true));
         }
         fd
     }
 
     /// The host's own file of that name, where ours cannot be had.
-    pub(super) fn open_hosts(&self, node: &Node, close_on_exec: bool) -> isize {
+    pub(super) fn open_hosts(&self, node: &Node, flags: u64) -> isize {
         let Place::Entry(dir, _) = node.place else { return Errno::ENOENT.to_ret() };
         let Ok(path) = self.hosts_path(dir, node, &[]) else { return Errno::ENOMEM.to_ret() };
-        let flags = if close_on_exec { O_CLOEXEC } else { 0 };
         self.ask(nr::OPEN, &mut [In(&path), Word(flags)])
     }
 
@@ -155,6 +162,15 @@ impl<M: Host> Linux<'_, M> {
             }
         }
         self.pass(cpu, call)
+    }
+
+    /// `ftruncate(2)`: a file that can be written has its length nevertheless (`proc_setattr`), another one refuses.
+    pub(crate) fn sys_ftruncate(&self, cpu: CpuId, call: &Call) -> Out {
+        match self.state().proc.files.find(call.args[0] as i32) {
+            Some(file) if (call.args[1] as i64) < 0 || !file.writes && file.reads => Errno::EINVAL.into(),
+            Some(file) if file.writes => Out::Done(0),
+            _ => self.pass(cpu, call),
+        }
     }
 
     /// `write(2)`: names can be set, and what the scheduler has counted is let alone.
