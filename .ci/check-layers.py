@@ -33,6 +33,7 @@ CRATES = {
     "api": (8, False),
     "mount": (8, False),
     "tool": (8, False),
+    "profile": (8, False),
     "watch": (9, False),
     "bench": (10, False),
     "laboratory": (11, False),

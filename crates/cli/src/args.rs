@@ -13,6 +13,7 @@ use crate::top::view::Key;
 use bench::args::{BenchArguments, DemoArguments, ProbeArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use laboratory::args::LabArguments;
+use profile::Sampling;
 use simulate::args::SimArguments;
 use simulate::compare::CompareArguments;
 use watch::column::{Column, SortKey};
@@ -222,15 +223,6 @@ pub struct Controlled {
     pub epoch: u64,
     /// How many memory accesses become scheduling points.
     pub places: u16,
-}
-
-/// How often threads are sampled, and by which clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampling {
-    /// Samples in a second.
-    pub hz: u32,
-    /// By the wall clock, all threads.
-    pub wall: bool,
 }
 
 /// The clock that samples are taken by.

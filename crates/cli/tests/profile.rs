@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use entresol_cli::profile::pprof::PprofProfile;
+use profile::pprof::PprofProfile;
 use prost::Message;
 
 /// Functions that do so much work in threads of their own, and say how much CPU time that took. The work is a chain of products,
@@ -112,7 +112,7 @@ fn seen(profile: &PprofProfile) -> Vec<Seen> {
         .iter()
         .map(|l| (l.id, l.line.iter().map(|l| functions[&l.function_id].clone()).collect()))
         .collect();
-    let one = |sample: &entresol_cli::profile::pprof::PprofSample| Seen {
+    let one = |sample: &profile::pprof::PprofSample| Seen {
         functions: sample.location_id.iter().flat_map(|id| places[id].clone()).collect(),
         values: sample.value.clone(),
         pid: sample.label.iter().find(|label| text(label.key) == "pid").map_or(0, |label| label.num),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use chaos::Log;
+use profile::modules::Module;
 use state::Place;
 use tool::style;
 use watch::stack::Frame;
@@ -10,7 +11,6 @@ use watch::{fetch, stack};
 
 use super::attempt::{End, Outcome};
 use super::waits::{self, On};
-use crate::profile::modules::Module;
 
 /// A thread of a run that was looked at.
 #[derive(Clone, Debug)]

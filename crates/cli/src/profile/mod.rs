@@ -1,15 +1,9 @@
 //! `entresol profile`: where a program's threads spend CPU time, or wall time.
 //!
 //! - [`supervise`] runs the program as `run` does, in a child process, and knows the folder where images write records.
-//! - [`modules`]: which file's code lay where, and what a function there is called; [`stacks`] unwinds.
-//! - [`collect`] makes one [`collect::Profile`] of all records; [`pprof`] and [`flame`] write it.
+//! - Crate `profile` makes one [`Profile`] of all records and writes it.
 
 pub mod args;
-pub mod collect;
-pub mod flame;
-pub mod modules;
-pub mod pprof;
-pub mod stacks;
 pub mod supervise;
 
 use std::ffi::OsStr;
@@ -17,11 +11,12 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Context;
+use profile::collect::{Profile, collect};
+use profile::{Sampling, flame, pprof};
 
 use crate::STATUS_REFUSED;
-use crate::args::{Sampling, SamplingClock};
+use crate::args::SamplingClock;
 use args::ProfileArguments;
-use collect::Profile;
 use tool::style;
 
 /// Runs the program, writes the profile, answers the program's exit status.
@@ -48,7 +43,7 @@ pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {
     if files.is_empty() {
         return Ok(status);
     }
-    let profile = collect::collect(&files, &sampling);
+    let profile = collect(&files, &sampling);
     outputs.write(&profile)?;
     report(&profile, request);
     if let Some(trace) = trace {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::collect::Profile;
+use crate::collect::Profile;
 
 /// Of the whole picture, in pixels.
 const WIDTH: f64 = 1200.0;
@@ -29,7 +29,10 @@ struct Frame {
     callees: BTreeMap<String, Frame>,
 }
 
-/// Writes the picture; microseconds of CPU time, or of wall time.
+/// Writes the picture, as SVG; microseconds of CPU time, or of wall time.
+///
+/// # Errors
+/// Those of the stream.
 pub fn write(profile: &Profile, mut to: impl Write) -> io::Result<()> {
     let all = tree(profile);
     let mut rows = Vec::new();
@@ -112,9 +115,9 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::collect::{Location, Thread, Weight};
-    use super::super::modules::Frame;
     use super::*;
+    use crate::collect::{Location, Thread, Weight};
+    use crate::modules::Frame;
 
     fn profile(stacks: &[(&[usize], u64)]) -> Profile {
         let frame = |name: &str| Frame { function: name.to_owned(), file: String::new(), line: 0 };

@@ -11,7 +11,7 @@ use framehop::{FrameAddress, Unwinder};
 use record::read::Sample;
 use record::write::STACK_MAX;
 
-use super::modules::{Mapping, Module, mappings};
+use crate::modules::{Mapping, Module, mappings};
 
 /// The most frames of a stack.
 const FRAMES_MAX: usize = 512;

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::collect::{Location, Profile};
+use crate::collect::{Location, Profile, Thread, Weight};
 
 /// `Profile`: a whole file.
 #[allow(missing_docs, reason = "the format's own names")]
@@ -124,6 +124,9 @@ pub struct PprofFunction {
 }
 
 /// Writes the file.
+///
+/// # Errors
+/// Those of the stream.
 pub fn write(profile: &Profile, to: impl Write) -> io::Result<()> {
     let mut file = GzEncoder::new(to, Compression::default());
     file.write_all(&encode(profile).encode_to_vec())?;
@@ -194,7 +197,7 @@ fn encode(profile: &Profile) -> PprofProfile {
 
 fn samples(profile: &Profile, strings: &mut Strings) -> Vec<PprofSample> {
     let (name, tid, pid) = (strings.id("thread"), strings.id("tid"), strings.id("pid"));
-    let sample = |((thread, stack), weight): (&(super::collect::Thread, Vec<usize>), &super::collect::Weight)| {
+    let sample = |((thread, stack), weight): (&(Thread, Vec<usize>), &Weight)| {
         let mut value = vec![weight.samples as i64, weight.cpu as i64];
         if profile.wall {
             value.push((weight.samples * profile.every) as i64);

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use record::read::{Sample, name};
 use record::{Record, records};
 
-use super::modules::{Frame, Module, mappings};
-use super::stacks::{Files, Space, Spot};
-use crate::args::Sampling;
+use crate::Sampling;
+use crate::modules::{Frame, Module, mappings};
+use crate::stacks::{Files, Space, Spot};
 
 /// A thread of a process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
