@@ -36,6 +36,7 @@ CRATES = {
     "profile": (8, False),
     "watch": (9, False),
     "bench": (10, False),
+    "observe": (10, False),
     "laboratory": (11, False),
     "simulate": (11, False),
     "cli": (12, False),
@@ -43,7 +44,7 @@ CRATES = {
     "fuzz": (13, False),
 }
 # Either the simulated machine or the host: nothing of one may lean on the other.
-APART = {("host", "sim"), ("image", "sim"), ("kernel", "lab"), ("linux", "lab"), ("image", "lab"), ("bench", "image"), ("bench", "sim"), ("watch", "image")}
+APART = {("host", "sim"), ("image", "sim"), ("kernel", "lab"), ("linux", "lab"), ("image", "lab"), ("bench", "image"), ("bench", "sim"), ("observe", "image"), ("observe", "sim"), ("watch", "image")}
 
 
 # Folders of a crate, from below: a file may import files of its own folder and of those before it.

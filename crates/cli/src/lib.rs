@@ -9,8 +9,6 @@
 //! - [`profile`](mod@profile) runs a program in a child process and makes a profile of the image's samples.
 //! - [`chaos`](mod@chaos) runs a program under many controlled schedules, each in a child process.
 //! - [`doctor`] prints each of these checks as a line.
-//! - [`ps`], [`threads`], [`mod@top`] and [`mod@export`] show what running processes publish; crate `watch` reads it.
-//! - [`timers`] asks a process that runs under Entresol for its timers.
 //! - [`mount`](mod@mount) serves the host's `/proc` with the threads in it, in a folder or over a command's own `/proc`.
 //! - [`gdb`] starts gdb with commands that find parked threads in a stopped process.
 //!
@@ -18,14 +16,14 @@
 //!
 //! **Start reading at** [`args`], then [`run`].
 //!
-//! `bench`, `demo` and the measuring programs are crate `bench`, `sim` is crate `simulate`, `lab` is crate `laboratory`.
+//! `ps`, `threads`, `top`, `export` and `timers`, which show running processes, are crate `observe`. `bench`, `demo` and the
+//! measuring programs are crate `bench`, `sim` is crate `simulate`, `lab` is crate `laboratory`.
 
 pub mod args;
 pub mod chaos;
 pub mod doctor;
 pub mod embedded;
 pub mod environment;
-pub mod export;
 pub mod gdb;
 pub mod inherited;
 pub mod install;
@@ -36,12 +34,8 @@ pub mod mount;
 pub mod plans;
 pub mod profile;
 pub mod program;
-pub mod ps;
 pub mod run;
 mod seal;
-pub mod threads;
-pub mod timers;
-pub mod top;
 pub mod trace;
 mod unentered;
 
@@ -80,17 +74,17 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
         Task::Demo(request) => bench::demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
-        Task::Threads(request) => threads::threads(&request),
+        Task::Threads(request) => observe::threads::threads(&request),
         Task::Gdb(request) => gdb::gdb(&request),
-        Task::Ps(request) => ps::ps(&request),
-        Task::Top(request) => top::top(&request),
-        Task::Export(request) => export::export(&request),
+        Task::Ps(request) => observe::ps::ps(&request),
+        Task::Top(request) => observe::top::top(&request),
+        Task::Export(request) => observe::export::export(&request),
         Task::Mount(request) => mount::mount(&request),
         Task::Proc(request) => Ok(mount::command::run(&request)),
         Task::Lab(request) => laboratory::laboratory(&request),
         Task::Compare(request) => simulate::compare::compare(&request),
         Task::Sim(request) => Ok(simulate::simulate(&request)),
-        Task::Timers(request) => timers::timers(&request),
+        Task::Timers(request) => observe::timers::timers(&request),
         Task::Probe(request) => Ok(bench::probe::probe(request.name, request.quick, &request.parameters)),
         Task::Completions(request) => completions(request.shell),
         Task::Manual(request) => manual(&request.folder),

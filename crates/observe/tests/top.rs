@@ -1,9 +1,9 @@
 //! The screen of `top`, drawn into memory, and the figures of `export`, from processes that are made up.
 
-use entresol_cli::export;
-use entresol_cli::top::draw::draw;
-use entresol_cli::top::rates::Rates;
-use entresol_cli::top::view::{After, Group, Key, View};
+use entresol_observe::export;
+use entresol_observe::top::draw::draw;
+use entresol_observe::top::rates::Rates;
+use entresol_observe::top::view::{After, Group, Key, View};
 use ids::{Nanos, Nice, Policy, RtPriority};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
