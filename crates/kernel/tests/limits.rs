@@ -241,3 +241,23 @@ fn a_group_has_its_cpus_and_others_keep_off_exclusive_ones() {
     assert_eq!(w.call(MAIN, nr::SCHED_SETAFFINITY, [0, 8, word(30), 0, 0, 0]), Some(0));
     assert_eq!(mask(&w, MAIN), [3]);
 }
+
+/// A reservation is of one thread: it makes others only with SCHED_FLAG_RESET_ON_FORK, and those are fair (`sched_fork`).
+#[test]
+fn a_deadline_thread_makes_no_thread() {
+    const DEADLINE: u64 = 6;
+    const THREAD: u64 = abi::clone_flags::VM | abi::clone_flags::SIGHAND | abi::clone_flags::THREAD;
+    let mut w = world(2, Limits::default());
+    for (reset_on_fork, made) in [(0, false), (1, true)] {
+        let attr = [48 | DEADLINE << 32, reset_on_fork, 0, 1_000_000, 100_000_000, 100_000_000];
+        attr.into_iter().enumerate().for_each(|(i, value)| w.poke_u64(word(40) + 8 * i as u64, value));
+        assert_eq!(w.call(MAIN, nr::SCHED_SETATTR, [0, word(40), 0, 0, 0, 0]), Some(0));
+        if made {
+            let child = w.spawn(MAIN);
+            assert_eq!(w.kernel.sched.attr(child), sched::Attr::DEFAULT);
+        } else {
+            assert_eq!(w.call(MAIN, nr::CLONE, [THREAD, word(60), 0, 0, 0, 0]), err(abi::Errno::EAGAIN));
+            assert_eq!(w.call(MAIN, nr::FORK, [0; 6]), err(abi::Errno::EAGAIN));
+        }
+    }
+}

@@ -5,7 +5,7 @@ use crate::machine::{Call, Event, Machine, Times};
 use crate::trap::{Out, Process};
 use crate::{Carried, Kernel, ThreadIdx, USER_END};
 use abi::{CloneArgs, Errno, clone_flags as cf};
-use ids::{CpuId, Nice};
+use ids::{CpuId, Nice, Policy};
 use sched::Attr;
 use sync::atomic::Ordering::*;
 
@@ -84,10 +84,14 @@ impl<M: Machine> Kernel<M> {
         CloneArgs::read(&bytes[..size])
     }
 
-    fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
+    pub(super) fn clone_any(&self, cpu: CpuId, t: ThreadIdx, args: &CloneArgs) -> Out {
         const OWN_AND_SHARED: u64 = cf::CLEAR_SIGHAND | cf::SIGHAND;
         if args.flags & OWN_AND_SHARED == OWN_AND_SHARED {
             return Errno::EINVAL.into();
+        }
+        // A reservation is of one thread (`sched_fork`).
+        if matches!(self.sched.attr(t), Attr { policy: Policy::Deadline, reset_on_fork: false, .. }) {
+            return Errno::EAGAIN.into();
         }
         if args.flags & cf::THREAD == 0 {
             self.process.shares.fetch_or(args.flags & SHARED, Relaxed);

@@ -42,8 +42,7 @@ impl<M: Machine> Kernel<M> {
             nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => self.sys_sleep(cpu, t, call),
             nr::CLONE => self.sys_clone(cpu, t, a),
             nr::CLONE3 => self.sys_clone3(cpu, t, a),
-            nr::FORK => Out::Process(Process::Clone(clone::fork_args(false))),
-            nr::VFORK => Out::Process(Process::Clone(clone::fork_args(true))),
+            nr::FORK | nr::VFORK => self.clone_any(cpu, t, &clone::fork_args(call.nr == nr::VFORK)),
             nr::EXIT_GROUP => {
                 self.process_ends(cpu);
                 Out::Process(Process::Exit(a[0] as i32))
