@@ -73,6 +73,8 @@ impl HostOp {
                 *self = HostOp::Wait { child: input };
                 Micro::Call(call(nr::WAIT4, &[input as u64]))
             }
+            // A SCHED_DEADLINE thread makes no process.
+            HostOp::Forked if input == Errno::EAGAIN.to_ret() => Micro::Done(input),
             HostOp::Forked => env.wrong("fork", input),
             HostOp::Wait { child } if interrupted => Micro::Call(call(nr::WAIT4, &[*child as u64])),
             HostOp::Wait { child } if input == *child => Micro::Done(0),
