@@ -239,7 +239,8 @@ impl<'a> Held<'a> {
                 }
                 self.rq.rt.len += 1;
             }
-            Class::Deadline => deadline::go_on(e, now),
+            Class::Deadline if e.dl.absolute.get() == 0 => deadline::begin_job(e, now),
+            Class::Deadline => {}
         }
     }
 
