@@ -54,9 +54,9 @@ global_asm!(
     // that does not come, and none is made behind a host call, after which some processors guess returns wrong.
     ".macro entresol_handle_call",
     "sub rsp, 8",
-    "cmp qword ptr [rdi], {sched_yield}",
+    "cmp dword ptr [rdi], {sched_yield}",
     "je 1f",
-    "cmp qword ptr [rdi], {futex}",
+    "cmp dword ptr [rdi], {futex}",
     "je 2f",
     "jmp qword ptr [rip + {handlers} + 0]",
     "1: jmp qword ptr [rip + {handlers} + 32]",

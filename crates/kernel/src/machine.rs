@@ -178,8 +178,8 @@ pub trait Machine: Sync + Sized {
     fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64;
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
-    /// Whether the current thread came by a system call and is to go on behind it, so that its registers hold the call's
-    /// result (Linux: `orig_ax`). False after [`Resume::Registers`], and where its own code was interrupted.
+    /// Whether the current thread came by a system call, so that its registers hold the call's result (Linux: `orig_ax`), or with
+    /// [`Resume::Call`] its number. False after [`Resume::Registers`], and where its own code was interrupted.
     fn in_call(&self, t: ThreadIdx) -> bool;
     /// Moves the thread's extended state between the thread and a signal frame.
     fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault>;

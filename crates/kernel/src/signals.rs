@@ -111,8 +111,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Sends a signal to the thread that has this id. ESRCH if there is none.
-    pub(crate) fn send_to_id(&self, cpu: CpuId, id: Tid, info: SigInfo) -> Result<(), Errno> {
+    /// Sends a signal to the thread that has this id.
+    ///
+    /// # Errors
+    /// ESRCH if there is none, EAGAIN if there is no room.
+    pub fn send_to_id(&self, cpu: CpuId, id: Tid, info: SigInfo) -> Result<(), Errno> {
         let t = self.threads().find(id).ok_or(Errno::ESRCH)?;
         self.send_directed(cpu, t, id, info)
     }
@@ -134,9 +137,6 @@ impl<M: Machine> Kernel<M> {
             // Since it was found the thread may have exited, and another one may have its place.
             if self.tid(t) != id {
                 return Err(Errno::ESRCH);
-            }
-            if signals.has_exited() {
-                return Ok(());
             }
             let candidate = signals.candidate(state);
             let sent = process.send(Target::Thread(&mut signals, candidate), info, quota)?;

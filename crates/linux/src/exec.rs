@@ -16,8 +16,9 @@ use kernel::machine::{NEVER_LEFT, SignalChange};
 #[derive(Debug, Default)]
 pub struct HandedOn {
     set: SigSet,
-    /// Signals of timers, and those that the host has no room for.
-    kept: Vec<SigInfo>,
+    /// Signals of timers, and those that the host has no room for, which are lost if the call succeeds. Whether each is the thread's
+    /// alone.
+    kept: Vec<(SigInfo, bool)>,
 }
 
 impl<M: Host> Linux<'_, M> {
@@ -39,7 +40,7 @@ impl<M: Host> Linux<'_, M> {
                 () => left::queue_for_carrier(&self.m, self.config().pid.0, &info),
             };
             if !queued && handed.kept.try_reserve(1).is_ok() {
-                handed.kept.push(info);
+                handed.kept.push((info, !private.is_empty()));
             }
         }
         handed
@@ -51,9 +52,12 @@ impl<M: Host> Linux<'_, M> {
             self.take_over_signals(cpu, t, handed.set);
         }
         self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
-        for info in handed.kept {
+        for (info, private) in handed.kept {
             // Cannot fail: the signal was queued here before.
-            let _ = self.send_to_process(cpu, Some(t), info);
+            let _ = match private {
+                true => self.send_to_thread(cpu, t, info),
+                false => self.send_to_process(cpu, Some(t), info),
+            };
         }
     }
 

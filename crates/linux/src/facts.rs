@@ -78,7 +78,7 @@ pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option
     let time = socket_option::<16>(m, fd, if sending { SO_SNDTIMEO } else { SO_RCVTIMEO })?;
     // struct timeval.
     let [seconds, micros] = [0, 8].map(|at| abi::bytes::get_u64(&time, at));
-    (time != [0; 16]).then_some(Nanos(seconds * 1_000_000_000 + micros * 1000))
+    (time != [0; 16]).then_some(Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000)))
 }
 
 /// Whether `fd` is a TCP socket.

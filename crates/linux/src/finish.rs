@@ -5,6 +5,7 @@ use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::args::{POLLIN, POLLOUT, WNOHANG};
+use abi::futex::{FUTEX_CMD_MASK, FUTEX_WAIT, FUTEX_WAIT_BITSET};
 use abi::{Errno, SigInfo, nr};
 use ids::{Nanos, ThreadIdx};
 use kernel::futex::mixed_nodes;
@@ -90,8 +91,16 @@ impl<M: Host> Linux<'_, M> {
         match restarts(call) {
             // A call on a socket with a timeout is not restarted (`sock_intr_errno`).
             Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
+            // With a time (`futex_wait`).
+            Errno::ERESTARTSYS if call == nr::FUTEX && self.waits_with_time(t) => Errno::ERESTARTNOHAND,
             error => error,
         }
+    }
+
+    /// Whether the call of `t`, a `futex(2)`, is a plain wait with a time.
+    fn waits_with_time(&self, t: ThreadIdx) -> bool {
+        let r = self.m.registers(t);
+        matches!(r.rsi as u32 & FUTEX_CMD_MASK, FUTEX_WAIT | FUTEX_WAIT_BITSET) && r.r10 != 0
     }
 
     /// A wait for children was interrupted: a child that has something to tell comes first, because `do_wait` looks at the
@@ -165,7 +174,7 @@ impl<M: Host> Linux<'_, M> {
         }
         // This clock may be ahead of the host's by a few parts in a million: never early.
         let left = Nanos(end).since(self.m.now());
-        let left = left.0 + (Nanos::from_millis(r.rdx).since(left).0 >> 10);
+        let left = left.0 + (Nanos::from_millis(u64::from(r.rdx as u32)).since(left).0 >> 10);
         match left.div_ceil(1_000_000) {
             0 => self.host_at_once(&call(0)),
             ms => Out::Host(call(ms.min(i32::MAX as u64) as i32), end as isize),

@@ -13,8 +13,8 @@ use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
-    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_WAITALL, RWF_NOWAIT, SEEK_CUR,
-    SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
+    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_WAITALL,
+    RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -278,6 +278,9 @@ impl<M: Host> Linux<'_, M> {
     /// `sendto(2)`: of a stream a part may be sent.
     fn try_send(&self, call: &Call) -> Tried {
         let a = &call.args;
+        if must_connect(a[3]) {
+            return Tried::MustWait;
+        }
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
             r if a[3] & MSG_DONTWAIT != 0 => Tried::Done(r),
             r if r == Errno::EAGAIN.to_ret() => Tried::Refused,
@@ -291,7 +294,7 @@ impl<M: Host> Linux<'_, M> {
     fn try_send_several(&self, call: &Call) -> Tried {
         let a = &call.args;
         let count = u64::from(a[2] as u32).min(MESSAGES_MAX);
-        if !facts::is_datagram(&self.m, a[0]) {
+        if must_connect(a[3]) || !facts::is_datagram(&self.m, a[0]) {
             return Tried::MustWait;
         }
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
@@ -307,6 +310,12 @@ impl<M: Host> Linux<'_, M> {
     /// `writev(2)`, `sendmsg(2)`.
     fn try_pieces(&self, call: &Call) -> Tried {
         let may_wait = call.nr != nr::SENDMSG || call.args[2] & MSG_DONTWAIT == 0;
+        if call.nr == nr::SENDMSG && must_connect(call.args[2]) {
+            return Tried::MustWait;
+        }
+        if call.nr == nr::WRITEV && self.file_of(call.args[0]) == File::OnDisk {
+            return Tried::Inline;
+        }
         match self.send_pieces(call, 0) {
             // The host has no such form for this file.
             Sent::Done(r) if r == Errno::EOPNOTSUPP.to_ret() && call.nr == nr::WRITEV => Tried::MustWait,
@@ -359,6 +368,10 @@ impl<M: Host> Linux<'_, M> {
             return Tried::Done(self.host(call));
         }
         let plain = self.state().ready.is_plain(fd as u32);
+        // Of a write that must not wait some file systems do a part, or do it and say that they have not, and others refuse it.
+        if !plain && vector == nr::PWRITEV2 && self.file_of(fd) == File::OnDisk {
+            return Tried::Inline;
+        }
         let done = if plain {
             // Spares the host a vector.
             let nr = if vector == nr::PWRITEV2 { nr::SENDTO } else { nr::RECVFROM };
@@ -521,6 +534,10 @@ impl<M: Host> Linux<'_, M> {
                     // Another process may be faster, and then the call waits.
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
+                // SO_RCVLOWAT has been set meanwhile.
+                Tried::MustWait if is_read(call.nr) && facts::is_ready(&self.m, call.args[0], false) => {
+                    Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
+                }
                 Tried::Refused | Tried::Unready if is_read(call.nr) && self.is_denied(call.args[0] as u32) => {
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
@@ -528,6 +545,11 @@ impl<M: Host> Linux<'_, M> {
             },
         }
     }
+}
+
+/// Whether a call that sends connects first, and may wait for that (`tcp_sendmsg_fastopen`).
+fn must_connect(flags: u64) -> bool {
+    flags & (MSG_FASTOPEN | MSG_DONTWAIT) == MSG_FASTOPEN
 }
 
 /// The host's answer to a call that was made with tick and kick open.

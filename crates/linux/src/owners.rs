@@ -13,7 +13,7 @@ use kernel::trap::Out;
 
 use abi::{Errno, SigInfo, Signal, nr, si_code};
 use alloc::vec::Vec;
-use ids::{CpuId, ThreadIdx, Tid};
+use ids::{CpuId, Tid};
 use sync::Lock;
 use sync::atomic::{AtomicBool, Ordering::*};
 
@@ -73,18 +73,17 @@ impl Owners {
 
 impl<M: Host> Linux<'_, M> {
     /// The thread of ours that a signal of a descriptor is for.
-    pub(crate) fn owner_for(&self, info: &SigInfo) -> Option<ThreadIdx> {
+    pub(crate) fn owner_for(&self, info: &SigInfo) -> Option<Tid> {
         if !self.state().owners.used.load(Acquire) {
             return None;
         }
-        let tid = if info.is_poll() {
+        if info.is_poll() {
             self.state().owners.of(info.fd())
         } else if info.signo() == Signal::IO.raw() && info.code() == si_code::KERNEL {
             self.state().owners.only()
         } else {
             None
-        };
-        self.threads().find(tid?)
+        }
     }
 
     /// `fcntl(2)`.

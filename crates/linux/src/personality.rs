@@ -9,7 +9,8 @@ use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, clone_fla
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::{NEVER_LEFT, Times};
 use kernel::wait::Wait;
-use kernel::{Call, Grants, HostTimer, Kernel, Next, Out, Personality, Process};
+use kernel::{Call, Grants, HostTimer, Kernel, Next, Out, Personality, Process, hint};
+use sync::atomic::Ordering::*;
 
 impl<M: Host> Personality<M> for State {
     fn call(k: &Kernel<M>, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -63,9 +64,10 @@ impl<M: Host> Linux<'_, M> {
     pub fn signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
         match info.code() {
             abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
-            _ => match self.owner_for(&info) {
-                Some(owner) => self.send_to_thread(cpu, owner, info),
-                None => self.send_to_process(cpu, None, info),
+            _ => match self.owner_for(&info).map(|owner| self.send_to_id(cpu, owner, info)) {
+                // The thread is gone.
+                None | Some(Err(Errno::ESRCH)) => self.send_to_process(cpu, None, info),
+                Some(sent) => sent,
             },
         }
     }
@@ -121,9 +123,17 @@ impl<M: Host> Linux<'_, M> {
             return self.0.inline_goes_on(cpu, t, rest, result);
         }
         self.0.inline_done(cpu, t, call, result).unwrap_or_else(|| {
-            self.note_accepted(call.nr, result);
-            self.note_closed(&call);
-            self.process_done(cpu, result)
+            let not_begun = result == Errno::ERESTARTNOINTR.to_ret();
+            let cut = result == Errno::EINTR.to_ret();
+            if !not_begun {
+                self.note_accepted(call.nr, result);
+                self.note_closed(&call);
+            }
+            if not_begun || cut {
+                // A result that says how to restart is for the signal's delivery only.
+                self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+            }
+            self.process_done(cpu, if cut { self.cut_short(t, call.nr).to_ret() } else { result })
         })
     }
 

@@ -83,15 +83,17 @@ impl Files {
 
 /// The kind by the file's mode and device number; `None` if the host does not tell them.
 fn look(m: &impl Host, fd: u32) -> Option<File> {
-    /// The major number of `/dev/zero` and its kin (`MEM_MAJOR`).
+    /// The major number of `/dev/zero` and its kin (`MEM_MAJOR`), and the minor numbers of those that have no end: `zero`, `full`,
+    /// `random`, `urandom`. Another, `kmsg`, has records.
     const MEMORY: u64 = 1;
+    const ENDLESS: [u32; 4] = [5, 7, 8, 9];
     // `struct stat` has 144 bytes; st_mode is the word at byte 24, st_rdev the two at byte 40.
     let mut stat = [[0; 4]; 36];
     let answer = ask(m, nr::FSTAT, &mut [Word(fd.into()), Filled(stat.as_flattened_mut())]);
     let major = u64::from(u32::from_le_bytes(stat[10])) >> 8 & 0xfff;
     (answer == 0).then(|| match u32::from_le_bytes(stat[6]) & S_IFMT {
         S_IFREG | S_IFBLK => File::OnDisk,
-        S_IFCHR if major == MEMORY => File::Endless,
+        S_IFCHR if major == MEMORY && ENDLESS.contains(&(u32::from_le_bytes(stat[10]) & 0xff)) => File::Endless,
         _ => File::Stream,
     })
 }

@@ -207,7 +207,7 @@ impl Held<'_> {
         self.s.apply(e, what);
         self.rejoin_running(t, e, now, e.urgency() < before);
         self.rq.chosen = self.rq.chosen.min(Rank::of(e));
-        // Joining may have given it a later deadline, or it had used up its budget before.
+        // A job may have begun with a later deadline, or it had used up its budget before.
         let current = Some(e);
         let outranked = self.rq.best_rank(&self.s.table, current) < self.rq.running_rank(current);
         e.urgency() < before || outranked

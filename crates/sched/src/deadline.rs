@@ -74,9 +74,9 @@ impl DeadlineQueue {
         let e = table.get(t);
         e.vruntime.set(0);
         if e.boosted_deadline().is_none() && e.dl.budget.get() <= 0 {
-            if next_period(e) > now.0 {
+            if e.next_period() > now.0 {
                 e.dl.throttled.set(1);
-                e.key.set(clamp_key(next_period(e)));
+                e.key.set(clamp_key(e.next_period()));
                 self.throttled.insert(table, t, e);
                 return;
             }
@@ -168,6 +168,15 @@ pub(crate) fn begin_job(e: &Entity, now: Nanos) {
     }
 }
 
+/// The job of a thread whose attributes or boost have changed: it goes on, unless its deadline has passed (`enqueue_dl_entity` with
+/// ENQUEUE_RESTORE).
+pub(crate) fn go_on(e: &Entity, now: Nanos) {
+    let absolute = e.dl.absolute.get();
+    if absolute == 0 || e.dl.budget.get() > 0 && absolute < now.0 {
+        begin_job(e, now);
+    }
+}
+
 /// The running thread has used `delta` nanoseconds; true when its budget is used up.
 pub(crate) fn charge(e: &Entity, delta: u64) -> bool {
     if e.boosted_deadline().is_some() {
@@ -187,11 +196,6 @@ pub(crate) fn give_way(e: &Entity) {
 /// The key by which a thread that may run is compared.
 pub(crate) fn deadline_of(e: &Entity) -> u64 {
     e.boosted_deadline().map_or(e.dl.absolute.get(), |d| d.0)
-}
-
-/// When a thread without budget gets a new one: when its deadline's period ends.
-fn next_period(e: &Entity) -> u64 {
-    e.dl.absolute.get().saturating_sub(e.dl.relative.get()).saturating_add(e.dl.period.get())
 }
 
 /// Starts a new period: the deadline moves on until there is budget. If it is still late, the job starts afresh.
@@ -310,7 +314,7 @@ mod tests {
             (400, 1_000, u64::MAX, u64::MAX),
         ] {
             assert_eq!(
-                next_period(&entity(100, deadline, period, 0, absolute)),
+                entity(100, deadline, period, 0, absolute).next_period(),
                 next,
                 "{deadline} of {period}, {absolute}"
             );

@@ -262,16 +262,26 @@ impl Entity {
         self.weight.set(w);
         self.inverse.set(weight::inverse(w));
         if let Some(p) = &attr.deadline {
+            let replenished = self.next_period();
             self.dl.runtime.set(p.runtime.0);
             self.dl.relative.set(p.deadline.0);
             self.dl.period.set(p.period().0);
-            // One that had the policy goes on with what is left of its job (`__setparam_dl`).
+            // One that had the policy goes on with what is left of its job (`__setparam_dl`), or waits for its budget as long as it
+            // would have.
             if before != Policy::Deadline {
                 self.dl.budget.set(0);
                 self.dl.absolute.set(0);
+            } else if self.dl.budget.get() <= 0 && self.dl.absolute.get() != 0 {
+                self.dl.absolute.set((replenished + p.deadline.0).saturating_sub(p.period().0).max(1));
             }
         }
         self.derive_class();
+    }
+
+    /// When a deadline thread without budget gets a new one: when its deadline's period ends.
+    pub(crate) fn next_period(&self) -> u64 {
+        let dl = &self.dl;
+        dl.absolute.get().saturating_sub(dl.relative.get()).saturating_add(dl.period.get())
     }
 
     /// Takes over a boost; the caller owns the entity, and it is in no queue.

@@ -239,8 +239,7 @@ impl<'a> Held<'a> {
                 }
                 self.rq.rt.len += 1;
             }
-            Class::Deadline if e.dl.absolute.get() == 0 => deadline::begin_job(e, now),
-            Class::Deadline => {}
+            Class::Deadline => deadline::go_on(e, now),
         }
     }
 

@@ -396,6 +396,21 @@ fn a_new_reservation_begins_with_the_next_job() {
     }
 }
 
+/// A change while it waits for a budget does not shorten that wait, whatever the new reservation.
+#[test]
+fn a_new_reservation_waits_for_the_old_period() {
+    for attr in [reservation(3 * U, 12 * U, 12 * U), reservation(3 * U, 9 * U, 30 * U), reservation(U, 6 * U, 7 * U)] {
+        let next = attr.deadline.unwrap();
+        let mut m = running(3 * U, 6 * U, 12 * U);
+        run_out(&mut m, T + 3 * U);
+        m.s.set_attr(t(0), &attr, Nanos(T + 4 * U), &mut m.kicks).unwrap();
+        assert_eq!(m.s.next_event(C0), Some(Nanos(T + 12 * U)));
+        m.s.tick(C0, Nanos(T + 12 * U), &mut m.kicks);
+        assert_eq!(at(&mut m, T + 12 * U, Prev::Preempted), Some(0));
+        assert_eq!((budget_ends(&m), deadline(&m)), (m.now + next.runtime.0, m.now + next.deadline.0));
+    }
+}
+
 /// Neither a tick nor somebody else's wake-up changes what is left.
 #[test]
 fn a_budget_is_charged_whoever_looks() {

@@ -18,6 +18,11 @@ impl Target<'_> {
             Target::Thread(_, c) | Target::Process(c) => c,
         }
     }
+
+    /// A thread that has exited takes nothing; a stop signal or SIGCONT to it has its effect on the process nevertheless.
+    fn is_gone(&self) -> bool {
+        matches!(self, Target::Thread(thread, _) if thread.has_exited())
+    }
 }
 
 /// RLIMIT_SIGPENDING, which counts for all processes of a user.
@@ -94,7 +99,7 @@ impl ProcessSignals {
     pub fn send(&mut self, mut target: Target<'_>, info: SigInfo, quota: Quota) -> Result<Sent, Errno> {
         let signal = info.signal().ok_or(Errno::EINVAL)?;
         let mut sent = self.prepare(signal);
-        if self.is_dying() || self.is_dropped(signal, target.first_choice()) {
+        if self.is_dying() || self.is_dropped(signal, target.first_choice()) || target.is_gone() {
             return Ok(sent);
         }
         if !signal.is_rt() && self.is_pending(&target, signal) {

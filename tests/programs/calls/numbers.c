@@ -81,3 +81,32 @@ CASE(all) {
     say("%d:%s", number, line);
   }
 }
+
+/* Of the number the lower half counts alone. */
+static long call_with(unsigned long number, long a, long b, long c, long d) {
+  register long fourth asm("r10") = d;
+  long answer;
+  asm volatile("syscall" : "=a"(answer) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth) : "rcx", "r11", "memory");
+  return answer;
+}
+static void *leave_by_long_number(void *unused) {
+  call_with(0x700000000UL + SYS_exit, 0, 0, 0, 0);
+  return unused;
+}
+CASE(long_numbers) {
+  const unsigned long high = 0x123400000000UL;
+  must(call_with(high + SYS_getpid, 0, 0, 0, 0) == getpid() && call_with(high + SYS_gettid, 0, 0, 0, 0) == gettid());
+  sigset_t set;
+  sigemptyset(&set), sigaddset(&set, SIGUSR1);
+  say("mask: %ld", call_with(high + SYS_rt_sigprocmask, SIG_BLOCK, (long)&set, 0, 8));
+  sigprocmask(SIG_BLOCK, NULL, &set);
+  say("blocked: %d", sigismember(&set, SIGUSR1));
+  for (int i = 0; i < 20; i++) {
+    pthread_t thread = start(leave_by_long_number, NULL);
+    need(pthread_join(thread, NULL) == 0);
+  }
+  say("yield: %ld", call_with(high + SYS_sched_yield, 0, 0, 0, 0));
+  int word = 1;
+  say("futex: %ld", call_with(high + SYS_futex, (long)&word, 0, 2, 0));
+  say("none: %ld, %ld", call_with(-1, 0, 0, 0, 0), call_with(high + 5000, 0, 0, 0, 0));
+}

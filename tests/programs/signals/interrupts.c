@@ -1,6 +1,8 @@
 /* What a signal does to a thread that waits in a call; children and their end; alarms. */
 #include "../check.h"
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -240,6 +242,52 @@ CASE(numbers_of_restarts_in_registers) {
       } while (left == number && at_registers < 10 && loops < 100000);
       need(setitimer(ITIMER_REAL, &off, NULL) == 0);
       say("%ld with flags %x: left alone %d, seen by the handler %d", number, flags, left == number, at_registers >= 10);
+    }
+  }
+}
+
+/* Waits that the host makes on a thread's behalf without a carrier's place being given up, or with a time of their own. */
+static int counter;
+static void *write_too_much(void *unused) {
+  (void)unused;
+  uint64_t most = 0xfffffffffffffffe;
+  say("write %s", result(write(counter, &most, sizeof most)));
+  return NULL;
+}
+CASE(full_counter) {
+  install(SIGUSR1, SA_RESTART);
+  need((counter = eventfd(1, 0)) >= 0);
+  for (int wait = 1; wait <= 100; wait *= 10) {
+    count = 0;
+    pthread_t thread = start(write_too_much, NULL);
+    sleep_ms(wait);
+    pthread_kill(thread, SIGUSR1);
+    wait_until(count == 1);
+    sleep_ms(5);
+    uint64_t value;
+    need(read(counter, &value, sizeof value) == sizeof value);
+    finish(thread);
+    need(read(counter, &value, sizeof value) == sizeof value);
+    value = 1;
+    need(write(counter, &value, sizeof value) == sizeof value);
+  }
+}
+
+CASE(shared_word_with_time) {
+  int *word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  need(word != MAP_FAILED);
+  for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+    install(SIGALRM, flags);
+    struct itimerval timer = {.it_value.tv_usec = 50000, .it_interval.tv_usec = 50000}, off = {0};
+    for (int bitset = 0; bitset < 2; bitset++) {
+      struct timespec span = {.tv_sec = 2}, end;
+      clock_gettime(CLOCK_MONOTONIC, &end);
+      end.tv_sec += 2;
+      need(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+      long answer = bitset ? syscall(SYS_futex, word, 9 /* FUTEX_WAIT_BITSET */, 0, &end, NULL, -1)
+                           : syscall(SYS_futex, word, 0 /* FUTEX_WAIT */, 0, &span);
+      say("flags %x, bits %d: %s", flags, bitset, result(answer));
+      need(setitimer(ITIMER_REAL, &off, NULL) == 0);
     }
   }
 }

@@ -20,7 +20,6 @@
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use abi::args::{CLOCK_BOOTTIME, O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR, R_OK, SEEK_CUR};
-use abi::{Errno, Signal};
 use alloc::vec::Vec;
 use arch::syscall;
 use core::fmt::Write;
@@ -132,7 +131,7 @@ impl Natives {
         let line = line.as_bytes();
         if !line.is_empty() {
             // SAFETY: the host reads the bytes.
-            without_signals(|| unsafe { syscall!(nr::WRITE, 2, line.as_ptr(), line.len()) });
+            os::without_signals(|| unsafe { syscall!(nr::WRITE, 2, line.as_ptr(), line.len()) });
         }
     }
 
@@ -201,7 +200,7 @@ impl Natives {
     fn append(&self, byte: u8) -> Option<bool> {
         let fd = os::open(self.file().as_bytes(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600).ok()?;
         // SAFETY: the host reads one byte of ours.
-        let written = without_signals(|| unsafe { syscall!(nr::WRITE, fd, &raw const byte, 1) });
+        let written = os::without_signals(|| unsafe { syscall!(nr::WRITE, fd, &raw const byte, 1) });
         // SAFETY: has no effect: how far the file goes with that byte.
         let end = unsafe { syscall!(nr::LSEEK, fd, 0, SEEK_CUR) };
         let is_first = (written == 1).then(|| !has_said(fd, end - 1));
@@ -232,21 +231,6 @@ fn has_said(fd: i32, end: isize) -> bool {
         at += read;
     }
     false
-}
-
-/// Makes a write whose refusal comes with a signal (`SIGPIPE`, `SIGXFSZ`), or which a terminal stops background jobs for: the
-/// program must not see that.
-fn without_signals(write: impl FnOnce() -> isize) -> isize {
-    let set = [Signal::PIPE, Signal::XFSZ, Signal::TTOU].iter().fold(0u64, |set, signal| set | 1 << (signal.raw() - 1));
-    let before = os::sigprocmask(0, set);
-    let result = write();
-    if [Errno::EPIPE.to_ret(), Errno::EFBIG.to_ret()].contains(&result) {
-        let now = [0u64; 2];
-        // SAFETY: set and time are ours.
-        unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
-    }
-    os::sigprocmask(2, before);
-    result
 }
 
 /// A file's name in a line of text.

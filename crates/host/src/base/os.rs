@@ -24,6 +24,8 @@ pub const SIGNAL_NO_ROOM: i32 = 8;
 pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
 /// The value of an interrupt that ends nothing.
 pub const IDENTITY_COOKIE: u64 = COOKIE + 1;
+/// The value of a tick that stands for a timer (`carriers/alarms.rs`), not for a kick.
+pub const RING_COOKIE: u64 = COOKIE + 2;
 
 pub(crate) mod nr {
     pub use abi::nr::*;
@@ -235,6 +237,11 @@ pub fn signal_for_identity(pid: i32, tid: i32) {
     signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
 }
 
+/// Sends a carrier a tick that stands for its timer.
+pub(crate) fn ring(pid: i32, tid: i32) {
+    signal_carrier(pid, tid, SIGNAL_TICK, RING_COOKIE);
+}
+
 fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
     match queue(pid, tid, signal, cookie) {
         0 => true,
@@ -266,6 +273,23 @@ pub(crate) fn queue_info(pid: i32, tid: i32, info: &[u8; 128]) -> isize {
     let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
     // SAFETY: the host copies `info`.
     unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) }
+}
+
+/// Makes a write whose refusal comes with a signal (`SIGPIPE`, `SIGXFSZ`), or which a terminal stops background jobs for: the
+/// program must not see that.
+pub(crate) fn without_signals(write: impl FnOnce() -> isize) -> isize {
+    let set = [abi::Signal::PIPE, abi::Signal::XFSZ, abi::Signal::TTOU]
+        .iter()
+        .fold(0u64, |set, signal| set | 1 << (signal.raw() - 1));
+    let before = sigprocmask(0, set);
+    let result = write();
+    if [abi::Errno::EPIPE.to_ret(), abi::Errno::EFBIG.to_ret()].contains(&result) {
+        let now = [0u64; 2];
+        // SAFETY: set and time are ours.
+        unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
+    }
+    sigprocmask(2, before);
+    result
 }
 
 /// Sets this host thread's mask; gives the old one. `how`: 0 block, 1 unblock, 2 set.

@@ -21,7 +21,7 @@ use abi::args::{
     AT_FDCWD, AT_SYMLINK_NOFOLLOW, CLOCK_BOOTTIME, CLOCK_THREAD_CPUTIME_ID, MADV_DONTFORK, MAP_SHARED, O_CREAT, O_EXCL,
     O_NOFOLLOW, O_RDWR, PROT_READ_WRITE, RLIMIT_FSIZE, S_IFDIR, S_IFMT,
 };
-use abi::{Errno, SigInfo, Signal};
+use abi::{Errno, SigInfo};
 use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
@@ -176,7 +176,7 @@ impl Page {
         self.created.store(os::clock_gettime(CLOCK_BOOTTIME).0, Relaxed);
         self.namespace.store(namespace(), Relaxed);
         let words = self.header(0, service).encode();
-        let written = without_limit_signal(|| {
+        let written = os::without_signals(|| {
             // SAFETY: the descriptor and the words are ours.
             unsafe { syscall!(nr::PWRITE64, fd, words.as_ptr(), size_of_val(&words), 0) }
         });
@@ -200,21 +200,6 @@ impl Page {
             remove(&path);
         }
     }
-}
-
-/// Makes a write of ours. RLIMIT_FSIZE may forbid it (`setrlimit(2)`); the signal that comes with the refusal is not the
-/// program's, so it is taken back before anybody sees it. The result of the write.
-fn without_limit_signal(write: impl FnOnce() -> isize) -> isize {
-    let set = 1u64 << (Signal::XFSZ.raw() - 1);
-    let before = os::sigprocmask(0, set);
-    let written = write();
-    if written == Errno::EFBIG.to_ret() {
-        let now = [0u64; 2];
-        // SAFETY: set and time are ours.
-        unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
-    }
-    os::sigprocmask(2, before);
-    written
 }
 
 /// The folder that the image was put into.

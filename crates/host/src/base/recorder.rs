@@ -229,7 +229,7 @@ impl File {
         let (mut at, mut left) = (words.as_ptr().cast::<u8>(), size_of_val(words));
         while left > 0 {
             // SAFETY: within the words.
-            let n = unsafe { syscall!(nr::WRITE, self.0, at, left) };
+            let n = os::without_signals(|| unsafe { syscall!(nr::WRITE, self.0, at, left) });
             let Ok(n) = usize::try_from(n) else { return };
             if n == 0 {
                 return;

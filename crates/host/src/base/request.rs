@@ -50,14 +50,22 @@ fn write(k: &Kernel<impl Host>) -> Option<i32> {
     let mut len = 0;
     k.write_checkpoint(&Linux(k).process_record(), |bytes| {
         if len + bytes.len() > BUFFER {
-            os::write(file, &buffer[..len]);
+            write_quietly(file, &buffer[..len]);
             len = 0;
         }
         buffer[len..len + bytes.len()].copy_from_slice(bytes);
         len += bytes.len();
     });
-    os::write(file, &buffer[..len]);
+    write_quietly(file, &buffer[..len]);
     Some(file)
+}
+
+/// RLIMIT_FSIZE may forbid it, which is no matter of the program's.
+fn write_quietly(file: i32, bytes: &[u8]) {
+    os::without_signals(|| {
+        os::write(file, bytes);
+        0
+    });
 }
 
 /// Sends the descriptor with one byte (`unix(7)`, SCM_RIGHTS).

@@ -106,7 +106,7 @@ impl Alarms {
         }
     }
 
-    /// Whether the kick that has arrived stands for a timer: from the handler of the carrier.
+    /// The ring has arrived, if there was one: from the handler of the carrier.
     pub fn was_rung(&self) -> bool {
         self.rung_at.load(Relaxed) == RUNG && self.rung_at.compare_exchange(RUNG, NEVER, SeqCst, Relaxed).is_ok()
     }
@@ -170,7 +170,7 @@ pub(crate) fn ring(service: &Service, all: &Carriers) {
         let due = at <= os::clock_gettime(1).0;
         // If the carrier wants an earlier time meanwhile it is looked at again, for that one has called.
         if due && carrier.alarms.rung_at.compare_exchange(at, RUNG, SeqCst, Relaxed).is_ok() {
-            let _ = os::signal_thread(os::getpid(), carrier.tid.load(Acquire) as i32, os::SIGNAL_TICK);
+            os::ring(os::getpid(), carrier.tid.load(Acquire) as i32);
         }
     }
 }

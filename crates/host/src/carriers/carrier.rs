@@ -79,7 +79,8 @@ pub struct Carrier {
     pub assigned: AtomicU32,
     /// A seat that it is given when it is a spare the next time: CPU plus one. Under the lock of the spares.
     pub(super) owed: AtomicU32,
-    /// The CPU to whose host CPU the carrier is bound, plus one. Written by the carrier only.
+    /// The CPU to whose host CPU the carrier is bound, plus one; `u32::MAX` if that is not known. Written by the carrier, and by one
+    /// that is about to wake it.
     pub placed: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,

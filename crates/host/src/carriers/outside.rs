@@ -82,11 +82,13 @@ fn to_forward(info: &[u8; 128]) -> [u8; 128] {
 pub(crate) fn forwarded(info: SigInfo) -> SigInfo {
     let mut bytes = info.to_bytes();
     let errno = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-    if info.code() != si_code::QUEUE || errno & !0xff != FORWARDED {
+    let code = -((errno ^ FORWARDED) as i32);
+    let ours = SIGNALS & 1 << (info.signo() - 1) != 0;
+    if !ours || info.code() != si_code::QUEUE || !matches!(code, si_code::USER | si_code::TKILL) {
         return info;
     }
     bytes[4..8].fill(0);
-    bytes[8..12].copy_from_slice(&(-((errno & 0xff) as i32)).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&code.to_ne_bytes());
     SigInfo::read(&bytes).unwrap_or(info)
 }
 

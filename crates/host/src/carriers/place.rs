@@ -96,6 +96,14 @@ impl Places {
         if me.placed.swap(wanted, Relaxed) != wanted {
             self.shared.store(true, SeqCst);
             os::set_affinity(0, &core.map_or(self.all, |core| self.of(core, 0)));
+            Places::settle(me, wanted);
+        }
+    }
+
+    /// The carrier and one that wakes it may bind it at the same time. Which of them was last is not known: it does so again.
+    fn settle(carrier: &Carrier, wanted: u32) {
+        if carrier.placed.load(SeqCst) != wanted {
+            carrier.placed.store(u32::MAX, SeqCst);
         }
     }
 
@@ -106,10 +114,7 @@ impl Places {
         if tid != 0 && carrier.placed.swap(wanted, Relaxed) != wanted {
             self.shared.store(true, SeqCst);
             os::set_affinity(tid, &self.of(core, 0));
-            // The carrier may have bound itself elsewhere meanwhile: which of the two was last is not known, so it does so again.
-            if carrier.placed.load(SeqCst) != wanted {
-                carrier.placed.store(u32::MAX, SeqCst);
-            }
+            Places::settle(carrier, wanted);
         }
     }
 

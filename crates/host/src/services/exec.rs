@@ -21,9 +21,9 @@ use alloc::vec::Vec;
 use arch::context::pending;
 use arch::{syscall, user};
 use core::fmt::Write;
-use ids::{CpuId, ThreadIdx};
+use ids::ThreadIdx;
 use kernel::machine::Times;
-use kernel::{Call, Carried, Machine};
+use kernel::{Call, Carried};
 use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
 
@@ -221,20 +221,13 @@ fn host(call: &Call, inherited: &Inherited) -> isize {
     result
 }
 
-/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread, a kick of
-/// another carrier that had no room in the host's queue. One too many of each is harmless.
+/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread. A tick
+/// or a call too many is harmless.
 fn recover_dropped() {
     let me = Carrier::me();
-    let k = me.process();
     me.alarms.forget();
     me.gs.pending.fetch_or(pending::TIMER, AcqRel);
-    for i in (0..k.m.carriers.count()).filter(|&i| i != me.number) {
-        k.m.carriers.get(i).kicked.store(false, SeqCst);
-    }
-    for cpu in (0..k.config().cpus).map(|i| CpuId(i as u16)).filter(|&cpu| cpu != me.cpu()) {
-        k.m.kick(cpu);
-    }
-    k.m.service.call();
+    me.process().m.service.call();
 }
 
 #[derive(Debug, Default)]
@@ -450,10 +443,6 @@ pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &
 
 fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, file: &File) {
     let k = me.process();
-    // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
-    if me.gs.pending.load(SeqCst) != 0 || outside::is_due(os::getpid()) {
-        return;
-    }
     if file.is_for_host() || file.behind(&k.m.handover).is_some() {
         return;
     }
@@ -469,6 +458,10 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     let inherited = Inherited { carried, ignored: actions.ignored(), rate: clock.rate(), mask: None, needed: 0 };
     Linux(k).hand_on_times(&from.kernel().times());
     caught::with_caught(me, actions.caught().without(mask), || {
+        // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
+        if me.gs.pending.load(SeqCst) != 0 || outside::is_due(os::getpid()) {
+            return Errno::ERESTARTNOINTR.to_ret();
+        }
         with_mask(me, mask.0, || enter(&k.m.handover, call, &inherited, &mut Lent::default()))
     });
     Linux(k).keep_times();

@@ -110,8 +110,13 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
     let mut watch = Watch::new(k.config().cpus);
     let mut page = Publisher::default();
     // Signals that did not fit. Until they do, others of their kind stay at the host, where their senders meet the host's limit;
-    // but not those with the numbers of our own.
+    // but not those with the numbers of our own, of which some are held.
     let mut held = VecDeque::new();
+    let hold = |held: &mut VecDeque<SigInfo>, info| {
+        if held.len() < HELD_MAX && held.try_reserve(1).is_ok() {
+            held.push_back(info);
+        }
+    };
     let mut order = Order::default();
     let rounds = &m.receiving.rounds;
     loop {
@@ -122,7 +127,7 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         }
         outside::serve(|info| match Publisher::is_request(&info) {
             true => page.ask(),
-            false => drop(deliver(k, info)),
+            false => deliver(k, info).into_iter().for_each(|refused| hold(&mut held, refused)),
         });
         let left = service.left.load(SeqCst);
         service.heeded.store(left, SeqCst);
@@ -149,10 +154,10 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         {
             if Publisher::is_request(&info) {
                 page.ask();
-            } else if let Some(refused) = deliver(k, outside::forwarded(info))
-                && held.try_reserve(1).is_ok()
-            {
-                held.push_back(refused);
+            } else if !held.is_empty() && REAL_TIME & 1 << (info.signo() - 1) != 0 {
+                hold(&mut held, outside::forwarded(info));
+            } else if let Some(refused) = deliver(k, outside::forwarded(info)) {
+                hold(&mut held, refused);
             }
         }
         rounds.end();
@@ -223,6 +228,8 @@ fn take(set: u64, patience: Option<Nanos>, info: &mut [u8; 128]) -> isize {
 
 /// Signals that queue.
 const REAL_TIME: u64 = !0 << 31;
+/// The most signals that the service thread holds.
+const HELD_MAX: usize = 1024;
 /// The pause before checking again whether a signal fits.
 const PATIENCE: Nanos = Nanos(1_000_000);
 

@@ -114,7 +114,7 @@ pub(crate) fn serve(k: &Process, left: u64) {
     if word == 0 {
         return;
     }
-    // No carrier has a SIGCONT in hand that the kernel does not know yet.
+    // No carrier has a SIGCONT in hand that the kernel does not know yet, but for one that executes a program (`caught`).
     let Some(_turn) = k.m.receiving.turn.try_lock() else {
         let _ = k.m.service.call();
         return;

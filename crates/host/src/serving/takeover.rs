@@ -33,6 +33,7 @@ use crate::carriers::carrier::Carrier;
 use crate::carriers::inline::{ASKED, FREE, GIVEN, TAKEN};
 use crate::process::Process;
 use crate::serving::away;
+use abi::Errno;
 use core::sync::atomic::compiler_fence;
 use ids::{CpuId, ThreadIdx};
 use kernel::{Call, ELSEWHERE, Machine, Next};
@@ -45,14 +46,16 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     let cpu = me.cpu();
     let before = me.inline.call.load(Relaxed);
     me.inline.call.store(before.wrapping_add(1), Release);
-    let r = if call.nr & ELSEWHERE == 0 {
-        // SAFETY: the program's own call on its behalf.
-        unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
-    } else {
-        neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.process().uid()), &call)
+    compiler_fence(SeqCst);
+    let r = match call.nr & ELSEWHERE {
+        // A tick or a kick that came just before would not end the call, and might be the last.
+        0 if me.gs.pending.load(Relaxed) != 0 => Errno::ERESTARTNOINTR.to_ret(),
+        0 => os::interruptible(&call),
+        _ => neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.process().uid()), &call),
     };
     me.inline.call.store(before.wrapping_add(2), Release);
     compiler_fence(SeqCst);
+    me.gs.interrupt.store(0, Relaxed);
     let kept = me.inline.keeps();
     let r = k.m.accompany(t, r);
     if kept {

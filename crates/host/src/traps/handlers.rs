@@ -38,25 +38,39 @@ pub fn install() {
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
     identity::called(me);
     me.called_in_poller();
-    me.gs.pending.fetch_or(kicked(me), AcqRel);
+    let rung = if me.alarms.was_rung() { pending::TIMER } else { 0 };
+    me.gs.pending.fetch_or(kicked(me) | rung, AcqRel);
+    end_short_call(me, frame);
     match entry::interrupted(frame.rip()) {
         Some(to) if me.gs.interrupt.load(SeqCst) != 0 => frame.set_rip(to),
         _ => look(me, frame),
     }
 }
 
+/// A call that is taken to be short ends, or does not begin, so that the kernel sees what has come.
+fn end_short_call(me: &Carrier, frame: &mut HostFrame) {
+    if me.inline.current().is_none() {
+        return;
+    }
+    me.gs.interrupt.store(1, SeqCst);
+    if let Some(to) = entry::interrupted(frame.rip()) {
+        frame.set_rip(to);
+    }
+}
+
 /// The message of the kick that has arrived.
 fn kicked(me: &Carrier) -> u32 {
     me.kicked.store(false, Release);
-    pending::KICK | if me.alarms.was_rung() { pending::TIMER } else { 0 }
+    pending::KICK
 }
 
-/// Tick and kick.
+/// Tick, kick and ring. Each clears its own mark only: the other signal may still be on its way.
 unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if info.value() != os::COOKIE {
+    let rings = info.value() == os::RING_COOKIE;
+    if info.value() != os::COOKIE && !rings {
         return note(info, frame);
     }
     if !arch::base::has_gs() {
@@ -66,10 +80,14 @@ unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut Ho
     let bits = if info.code == si_code::TIMER {
         me.alarms.went_off(info.timer());
         pending::TIMER
+    } else if rings {
+        me.alarms.was_rung();
+        pending::TIMER
     } else {
         kicked(me)
     };
     me.gs.pending.fetch_or(bits, AcqRel);
+    end_short_call(me, frame);
     if me.process().m.service.is_alone() {
         stir(me, frame);
     }

@@ -70,7 +70,8 @@ fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
 #[inline(always)]
 fn call_of(context: *const Context) -> Call {
     use arch::context::reg;
-    let nr = word_of(context, reg::RAX) as usize;
+    // Of the number the host looks at the lower half alone (`do_syscall_64`).
+    let nr = word_of(context, reg::RAX) as i32 as usize;
     Call { nr, args: [reg::RDI, reg::RSI, reg::RDX, reg::R10, reg::R8, reg::R9].map(|at| word_of(context, at)) }
 }
 

@@ -118,9 +118,9 @@ impl<M: Machine> Kernel<M> {
         let info = SigInfo::timer(signal, timer.id, info.overrun(), info.value());
         match timer.aim {
             None => self.send_to_process(cpu, None, info),
-            Some(tid) => match self.threads.find(tid) {
-                Some(t) => self.send_to_thread(cpu, t, info),
-                None => Ok(()),
+            Some(tid) => match self.send_to_id(cpu, tid, info) {
+                Err(Errno::ESRCH) => Ok(()),
+                sent => sent,
             },
         }
     }

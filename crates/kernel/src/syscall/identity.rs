@@ -1,8 +1,8 @@
 //! Identity and registrations of a thread: ids, robust list, name, bases.
 
-use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
+use crate::{Kernel, USER_END};
 use abi::Errno;
 use abi::args::{
     ARCH_GET_FS, ARCH_GET_GS, ARCH_SET_CPUID, ARCH_SET_FS, ARCH_SET_GS, PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_GET_NAME,
@@ -140,7 +140,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_arch_prctl(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let a = &call.args;
         match a[0] {
-            ARCH_SET_FS if a[1] >= 1 << 47 => Errno::EPERM.into(),
+            // `TASK_SIZE_MAX`.
+            ARCH_SET_FS if a[1] >= USER_END - 4096 => Errno::EPERM.into(),
             ARCH_SET_FS => {
                 self.m.fs_base(t, Some(a[1]));
                 Out::Done(0)

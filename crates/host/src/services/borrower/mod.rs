@@ -26,7 +26,7 @@ use crate::process::Process;
 use crate::services::exec::HandedDown;
 use crate::services::{alone, exec};
 use crate::serving::away::away;
-use abi::{CloneArgs, Errno, clone_flags as cf};
+use abi::{CloneArgs, Errno, SigSet, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
 use arch::{Context, Kind, base, entry, syscall, user, xstate};
@@ -85,7 +85,9 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
         alone::end(k);
     }
     let signals = k.signals_for_child(t, args.flags);
-    let Some(child) = create(k, t, signals, args) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    // For what the borrower executes: it must not do so itself, as it may be killed.
+    k.m.clock.keep();
+    let Some(child) = create(k, t, signals, args, None) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
     if args.flags & cf::VFORK == 0 {
         // SAFETY: the current thread's context, and a child that nobody has seen.
         let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, CLONING_MASK, args) };
@@ -135,6 +137,7 @@ fn create(
     from: ThreadIdx,
     (thread, process): (ThreadSignals, ProcessSignals),
     args: &CloneArgs,
+    apart: Option<HandedDown>,
 ) -> Option<*mut Carrier> {
     words::sweep(k);
     let wants = |flag: u64| if args.flags & flag != 0 { args.child_tid } else { 0 };
@@ -145,7 +148,7 @@ fn create(
         thread,
         arrivals: signals::Arrivals::default(),
         frame: signals::Frame::default(),
-        apart: None,
+        apart,
         lent: exec::Lent::default(),
         tracer: tracer::Tracer::default(),
         set_tid: wants(cf::CHILD_SETTID),
@@ -215,7 +218,9 @@ pub(crate) fn begin(me: &Carrier) -> *mut Context {
     if b.set_tid != 0 {
         let _ = user::store_u32(b.set_tid, os::gettid() as u32);
     }
-    signals::begin(b, b.process.actions().caught() | alone::installed(me.process()));
+    // After an exec that failed some of those that are ignored by default have handlers of ours, too (`caught`).
+    let ours = alone::installed(me.process()) | SigSet::IGNORED_BY_DEFAULT;
+    signals::begin(b, b.process.actions().caught() | ours);
     b.context.get()
 }
 
@@ -281,11 +286,17 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let b = Borrower::of(me);
     let signals = (b.thread.for_child(args.flags), b.process.for_child(args.flags & cf::CLEAR_SIGHAND != 0));
     let k = me.process();
+    // They may hold locks that are needed here.
+    if b.tracer.holds_them() {
+        return Errno::EAGAIN.to_ret();
+    }
     if args.flags & cf::VM != 0 {
-        let made = unkilled(|| create(k, b.from, signals, &args));
-        let Some(child) = made else { return Errno::ENOMEM.to_ret() };
-        // SAFETY: the caller's own context, complete but for the registers that it goes on with.
-        return unsafe { start(child, c, &me.gs.xmm, CLONING_MASK, &args) };
+        return unkilled(|| {
+            let apart = b.apart.clone();
+            let Some(child) = create(k, b.from, signals, &args, apart) else { return Errno::ENOMEM.to_ret() };
+            // SAFETY: the caller's own context, complete but for the registers that it goes on with.
+            unsafe { start(child, c, &me.gs.xmm, CLONING_MASK, &args) }
+        });
     }
     let apart = b.apart.clone().unwrap_or_else(|| unkilled(|| HandedDown::by(k, b.from)));
     let raw = CloneArgs { flags: args.flags & !cf::CLEAR_SIGHAND, stack: 0, stack_size: 0, ..args };
@@ -294,11 +305,17 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
         // SAFETY: the child has a copy of all memory and goes on right here.
         result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
     };
-    unkilled(|| (k.m.settings.hooks.with_allocator_held)(&mut call));
+    unkilled(|| {
+        // The child makes borrowers as well.
+        let _lent = k.m.lent.lock();
+        (k.m.settings.hooks.with_allocator_held)(&mut call);
+    });
     compiler_fence(SeqCst);
     if result == 0 {
         dispositions::dispatch_on();
         b.apart = Some(apart);
+        // The host clears its own word, and the other is its parent's.
+        b.clear_tid = 0;
         let before = b.process.actions().caught();
         (b.thread, b.process) = signals;
         signals::begin(b, before);
@@ -309,7 +326,8 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     result
 }
 
-/// A borrower uses what is ours, under our locks: a signal that ended it there would leave them to nobody. SIGKILL alone still can.
+/// A borrower uses what is ours, under our locks: a signal that ended it there would leave them to nobody. SIGKILL still can, and
+/// the signals of faults if somebody sends them.
 fn unkilled<T>(f: impl FnOnce() -> T) -> T {
     let before = os::sigprocmask(2, CLONING_MASK);
     let result = f();
