@@ -71,15 +71,14 @@ impl<M: Machine> Kernel<M> {
     /// A call of [`Next::Inline`] has returned, and this carrier still has the CPU.
     ///
     /// One that was cut short by something that the program cannot see, a tick or a kick, is made
-    /// again as one that waits: then nothing of the kind disturbs it. So is one that has not begun, ERESTARTNOINTR. Only `close(2)` is not made
+    /// again as one that waits: then nothing of the kind disturbs it. Only `close(2)` is not made
     /// twice: the descriptor is gone after the first time.
     ///
     /// The answer is `None` if the call is done: what follows from that is the personality's, which ends the call.
     #[must_use]
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Option<Next> {
         self.end_inline(cpu, t);
-        let cut = result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE;
-        let disturbed = (cut || result == Errno::ERESTARTNOINTR.to_ret()) && !self.host_interrupted(t);
+        let disturbed = result == Errno::EINTR.to_ret() && call.nr != nr::CLOSE && !self.host_interrupted(t);
         disturbed.then(|| self.host_wait(cpu, t, call, 0))
     }
 

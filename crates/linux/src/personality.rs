@@ -123,6 +123,7 @@ impl<M: Host> Linux<'_, M> {
             return self.0.inline_goes_on(cpu, t, rest, result);
         }
         self.0.inline_done(cpu, t, call, result).unwrap_or_else(|| {
+            // Then it starts over, so that no signal ends a call that none can end: `close(2)` would seem done.
             let not_begun = result == Errno::ERESTARTNOINTR.to_ret();
             let cut = result == Errno::EINTR.to_ret();
             if !not_begun {
