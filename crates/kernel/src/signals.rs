@@ -125,7 +125,8 @@ impl<M: Machine> Kernel<M> {
         self.send_directed(cpu, t, self.tid(t), info)
     }
 
-    fn send_directed(&self, cpu: CpuId, t: ThreadIdx, id: Tid, info: SigInfo) -> Result<(), Errno> {
+    /// Sends a signal to `t`, which was found by this id. ESRCH if it has another one by now.
+    pub(crate) fn send_directed(&self, cpu: CpuId, t: ThreadIdx, id: Tid, info: SigInfo) -> Result<(), Errno> {
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();

@@ -27,6 +27,16 @@ fn a_tick_in_a_short_call_does_not_show() {
     assert_eq!(w.waiting_on_host.len(), 1);
 }
 
+/// It starts over: as a call that waits, a signal could end it, and `close(2)` would seem done.
+#[test]
+fn a_short_call_that_has_not_begun_is_made_again() {
+    let (mut w, all) = World::with_threads(1);
+    w.kernel.m.state().host_answers = vec![0, Errno::ERESTARTNOINTR.to_ret()];
+    assert_eq!(w.call(all[0], nr::CLOSE, [7, 0, 0, 0, 0, 0]), Some(0));
+    let made = w.kernel.m.state().host_calls.iter().filter(|call| call.nr == nr::CLOSE).count();
+    assert_eq!(made, 2);
+}
+
 #[test]
 fn memory_is_given_back_at_once_and_the_hosts_refusal_is_told() {
     let (mut w, all) = World::with_threads(1);

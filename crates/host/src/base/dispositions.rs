@@ -27,6 +27,8 @@ pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_I
 pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
 /// The mask of a carrier that clones another: everything but faults, including what may be one of ours.
 pub const CLONING_MASK: u64 = !FAULTS | bit(os::SIGNAL_NO_ROOM);
+/// Signals that queue.
+pub(crate) const REAL_TIME: u64 = !0 << 31;
 /// The signals that the service thread receives.
 pub const SERVICE_SET: u64 = CARRIER_MASK;
 

@@ -5,7 +5,7 @@
 //! of the program get one of ours for that time: the host drops it when the call succeeds, so that what arrives later finds
 //! the default action, as natively. If the call fails, or a signal comes before it begins, the kernel gets the signal here.
 
-use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
+use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, REAL_TIME, SERVICE_SET};
 use crate::base::{os, report};
 use crate::carriers::carrier::Carrier;
 use crate::services::alone;
@@ -46,12 +46,9 @@ pub(crate) fn with_caught(me: &Carrier, signals: SigSet, call: impl FnOnce() -> 
     begin(me);
     catch(signals);
     call();
-    each(signals.0 & SERVICE_SET & QUEUEING, |signal| set(signal, 0));
+    each(signals.0 & SERVICE_SET & REAL_TIME, |signal| set(signal, 0));
     end(me);
 }
-
-/// The signals that queue.
-const QUEUEING: u64 = !0 << 31;
 
 fn catch(signals: SigSet) {
     each(signals.0 & SERVICE_SET, |signal| set(signal, on_caught as *const () as u64));

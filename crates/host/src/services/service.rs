@@ -4,7 +4,7 @@
 //! of a carrier is ever interrupted by one, and the host's dispositions stay as the
 //! program wants its children to find them. It is asleep unless a signal arrives.
 
-use crate::base::dispositions::{FAULTS, SERVICE_SET, is_ours};
+use crate::base::dispositions::{FAULTS, REAL_TIME, SERVICE_SET, is_ours};
 use crate::base::os::{self, nr};
 use crate::base::page::Publisher;
 use crate::base::{neighbour, report, request};
@@ -226,8 +226,6 @@ fn take(set: u64, patience: Option<Nanos>, info: &mut [u8; 128]) -> isize {
     unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, info.as_mut_ptr(), time, 8) }
 }
 
-/// Signals that queue.
-const REAL_TIME: u64 = !0 << 31;
 /// The most signals that the service thread holds.
 const HELD_MAX: usize = 1024;
 /// The pause before checking again whether a signal fits.

@@ -98,7 +98,7 @@ impl Watch {
             if k.sched.queued(cpu) == 0 {
                 *seen = Seen { progress: seen.progress, ..Seen::default() };
                 // No thread is queued, but sleepers of that CPU may be late.
-                competing |= recall(k, cpu);
+                competing |= recall(k, cpu, &[Seat::Running]);
                 continue;
             }
             competing = true;
@@ -125,7 +125,8 @@ impl Seen {
             *self = Seen { progress, ..Seen::default() };
             return;
         }
-        recall_for_queued(k, cpu);
+        // The kick may have come before the call began, when there was no spare either.
+        let _ = recall(k, cpu, &[Seat::Running, Seat::Host]);
         help(k, cpu);
         self.judge(k, cpu);
     }
@@ -181,19 +182,11 @@ fn inline_call(k: &Process, cpu: CpuId) -> Option<(u32, u32)> {
     Some((carrier, m.carriers.get(carrier).inline.current()?))
 }
 
-/// The carrier of `cpu` may be in a host call that waits, because there was no spare to leave the CPU to. Says whether it is.
-fn recall(k: &Process, cpu: CpuId) -> bool {
-    let m = &k.m;
-    let (Seat::Running, carrier) = m.seats.look(cpu) else { return false };
-    m.carriers.get(carrier).recall(m.pid)
-}
-
-/// Threads wait for `cpu`, whose carrier may have left it loosely for a host call: the kick may have come before the call began,
-/// when there was no spare either.
-fn recall_for_queued(k: &Process, cpu: CpuId) {
-    if let (Seat::Running | Seat::Host, carrier) = k.m.seats.look(cpu) {
-        let _ = k.m.carriers.get(carrier).recall(k.m.pid);
-    }
+/// The carrier of `cpu`, if it has one of these seats, may be in a host call that waits, because there was no spare to leave the CPU
+/// to. Says whether it is.
+fn recall(k: &Process, cpu: CpuId, seats: &[Seat]) -> bool {
+    let (seat, carrier) = k.m.seats.look(cpu);
+    seats.contains(&seat) && k.m.carriers.get(carrier).recall(k.m.pid)
 }
 
 /// Has an idle CPU pull what waits on `cpu`.

@@ -268,15 +268,15 @@ impl<M: Machine> Kernel<M> {
             return Errno::EINVAL.into();
         }
         let target = self.threads().find(Tid(tid));
-        if target.is_none() || pid != self.config.pid.0 {
+        let Some(target) = target.filter(|_| pid == self.config.pid.0) else {
             return self.foreign(cpu, t, call);
-        }
+        };
         if signal == 0 {
             return Out::Done(0);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
         let info = SigInfo::tkill(signal, pid, self.process.uid());
-        Out::from(self.send_to_id(cpu, Tid(tid), info).map(|()| 0))
+        Out::from(self.send_directed(cpu, target, Tid(tid), info).map(|()| 0))
     }
 
     pub(crate) fn sys_sigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -297,16 +297,16 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_tgsigqueueinfo(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, tid, signal, from, ..] = call.args;
         let (pid, target) = (pid as i32, self.threads().find(Tid(tid as i32)));
-        if target.is_none() || pid <= 0 {
+        let Some(target) = target.filter(|_| pid > 0) else {
             return self.foreign(cpu, t, call);
-        }
+        };
         if pid != self.config.pid.0 {
             // The host would take the carrier for the sender, and one that names itself may say anything.
             let info = self.read_info(t, tid as i32, from, 0);
             return info.err().unwrap_or(Errno::ESRCH).into();
         }
         let sent = self.read_info(t, tid as i32, from, signal as i32).and_then(|info| match info {
-            Some(info) => self.send_to_id(cpu, Tid(tid as i32), info),
+            Some(info) => self.send_directed(cpu, target, Tid(tid as i32), info),
             None => Ok(()),
         });
         Out::from(sent.map(|()| 0))

@@ -209,7 +209,7 @@ impl PosixTimers {
         let created = state.created();
         let timer = &mut state.timer;
         let base = timer.queue_base();
-        let is_cpu = matches!(base, Base::ProcessCpu(_) | Base::ThreadCpu(..));
+        let is_cpu = counts_cpu_time(base);
         if process.is_none() && (is_cpu || timer.signal() != SignalAt::Nowhere) {
             return Err(Refused::NeedsProcess);
         }
