@@ -1,9 +1,7 @@
 //! Which calls are answered only when the signals that they cause have arrived, and which do not pay for that.
 
-mod common;
-
+use crate::common::{World, word};
 use abi::{Errno, Signal, nr};
-use common::{World, word};
 use entresol_kernel::Trap;
 use ids::{CpuId, ThreadIdx};
 use linux::Linux;

@@ -1,9 +1,7 @@
 //! CPU time: clocks, interval timers, RLIMIT_CPU, sleeps, in time that is told to go on.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::{Errno, nr};
-use common::{World, err, word};
 use entresol_kernel::{Next, Trap};
 use ids::{CpuId, Nanos, ThreadIdx};
 

@@ -1,9 +1,7 @@
 //! What is said of threads and CPUs, against what was done with them.
 
-mod common;
-
+use crate::common::{World, word};
 use abi::nr;
-use common::{World, word};
 use ids::{Nanos, Policy, RtPriority, ThreadIdx};
 use state::{Full, Header, Memory, Page, Place, Snapshot, Thread, Wait, Writer, page_words};
 use time::cpu::Usage;

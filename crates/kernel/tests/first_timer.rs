@@ -1,9 +1,7 @@
 //! What a process's first timer costs: a process that is restored makes timers with the ids that they had.
 
-mod common;
-
+use crate::common::{World, word};
 use abi::nr;
-use common::{World, word};
 use ids::ThreadIdx;
 
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;

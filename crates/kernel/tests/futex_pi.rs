@@ -1,10 +1,8 @@
 //! Priority inheritance: the word, hand-over, chains, death of an owner, condition variables.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::futex::*;
 use abi::{Errno, nr};
-use common::{World, err, word};
 use ids::{RtPriority, ThreadIdx};
 use sched::Urgency;
 
@@ -322,8 +320,8 @@ fn requeue(w: &mut World, t: ThreadIdx, moved: u64) -> Option<isize> {
     w.futex(t, FUTEX_CMP_REQUEUE_PI | PRIVATE, [COND, 1, moved, MUTEX, 0])
 }
 
-const COND: u64 = common::WORDS + 64 * 50;
-const MUTEX: u64 = common::WORDS + 64 * 51;
+const COND: u64 = crate::common::WORDS + 64 * 50;
+const MUTEX: u64 = crate::common::WORDS + 64 * 51;
 
 #[test]
 fn a_signalled_condition_gives_a_free_mutex_to_the_waiter() {

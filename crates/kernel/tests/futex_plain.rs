@@ -1,10 +1,8 @@
 //! WAIT, WAKE, REQUEUE, WAKE_OP: results, errors, order, deadlines, signals.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::futex::*;
 use abi::{Errno, SaFlags, nr};
-use common::{World, err, word};
 use ids::ThreadIdx;
 
 const PRIVATE: u32 = FUTEX_PRIVATE_FLAG;

@@ -1,10 +1,8 @@
 //! Random futex operations against naive models: lists that are searched from end to end.
 
-mod common;
-
+use crate::common::{Rng, World, err, word};
 use abi::Errno;
 use abi::futex::*;
-use common::{Rng, World, err, word};
 use ids::{RtPriority, ThreadIdx};
 use sched::Urgency;
 

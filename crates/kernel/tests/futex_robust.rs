@@ -1,13 +1,11 @@
 //! Robust lists at exit.
 
-mod common;
-
+use crate::common::{World, word};
 use abi::futex::*;
 use abi::nr;
-use common::{World, word};
 use ids::ThreadIdx;
 
-const HEAD: u64 = common::WORDS + 0x2_0000;
+const HEAD: u64 = crate::common::WORDS + 0x2_0000;
 /// From an entry to its word.
 const OFFSET: u64 = 16;
 

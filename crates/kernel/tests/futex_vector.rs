@@ -1,14 +1,12 @@
 //! `futex_waitv(2)` and the calls of futex2.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::futex::*;
 use abi::{Errno, nr};
-use common::{World, err, word};
 use ids::ThreadIdx;
 
 const FLAGS: u32 = FUTEX2_SIZE_U32 | FUTEX2_PRIVATE;
-const LIST: u64 = common::WORDS + 0x1_0000;
+const LIST: u64 = crate::common::WORDS + 0x1_0000;
 
 /// Writes a list of words, each with value and flags.
 fn list(w: &World, words: &[(u64, u64, u32)]) -> u64 {

@@ -1,9 +1,7 @@
 //! What a program sees of calls that the host answers.
 
-mod common;
-
+use crate::common::{World, word};
 use abi::{Errno, nr};
-use common::{World, word};
 use entresol_kernel::{Trap, Wanted};
 use ids::{CpuId, Nanos};
 

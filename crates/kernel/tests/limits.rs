@@ -1,9 +1,7 @@
 //! Limits and groups beyond Linux, in time that is told to go on.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::{Signal, nr};
-use common::{World, err, word};
 use entresol_kernel::limits::{GroupSpec, Limit, Limits, Share};
 use entresol_kernel::{Config, PRIVATE_JOIN_GROUP};
 use ids::{Nanos, ThreadIdx};

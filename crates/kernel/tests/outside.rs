@@ -1,11 +1,9 @@
 //! What reaches the kernel from outside any CPU: signals that the service thread received, carriers that take a seat
 //! over, a fork while signals arrive.
 
-mod common;
-
+use crate::common::machine::TestMachine;
+use crate::common::{World, word};
 use abi::{Errno, SigInfo, Signal, nr};
-use common::machine::TestMachine;
-use common::{World, word};
 use entresol_kernel::{Kernel, Trap};
 use ids::{CpuId, ThreadIdx};
 use linux::Linux;

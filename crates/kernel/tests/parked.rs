@@ -1,10 +1,8 @@
 //! Threads that wait for descriptors without a host thread.
 
-mod common;
-
+use crate::common::{World, word};
 use abi::epoll::Readiness;
 use abi::{Errno, nr};
-use common::{World, word};
 use entresol_kernel::{Io, Kernel};
 use ids::{CpuId, ThreadIdx};
 use linux::Linux;
@@ -14,7 +12,7 @@ const FD: u64 = 5;
 const MAIN: ThreadIdx = ThreadIdx(0);
 
 /// There is something to read, as an idle carrier learns of it.
-fn event(kernel: &Kernel<common::machine::TestMachine>) {
+fn event(kernel: &Kernel<crate::common::machine::TestMachine>) {
     Linux(kernel).descriptors_ready(CpuId::NONE, &[Readiness { events: Readiness::IN, token: FD }]);
 }
 

@@ -1,10 +1,8 @@
 //! POSIX timers by system calls, on a machine that is driven by hand.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::checkpoint::{TimerRecord, call};
 use abi::{Errno, nr};
-use common::{World, err, word};
 use entresol_kernel::{Machine, Trap};
 use ids::{CpuId, ThreadIdx};
 

@@ -1,9 +1,7 @@
 //! Samples for a profile: at which ticks, and that they add up.
 
-mod common;
-
+use crate::common::World;
 use abi::nr;
-use common::World;
 use entresol_kernel::Sampling;
 use ids::{Nanos, ThreadIdx};
 

@@ -1,9 +1,7 @@
 //! Calls that wait where the machine has no carrier to wait on.
 
-mod common;
-
+use crate::common::{World, err, word};
 use abi::{Errno, nr};
-use common::{World, err, word};
 use entresol_kernel::Trap;
 use ids::{CpuId, ThreadIdx};
 use linux::TRY_AGAIN;

@@ -1,9 +1,7 @@
 //! Sleeps whose ends are served together.
 
-mod common;
-
+use crate::common::World;
 use abi::nr;
-use common::World;
 use entresol_kernel::Trap;
 use ids::{CpuId, ThreadIdx};
 

@@ -1,13 +1,9 @@
 //! More CPUs than the host runs at the same time: real-time threads take as many as it runs, and the most urgent ones do.
 
-#[path = "support/scene.rs"]
-mod scene;
-mod support;
-
+use crate::scene::{C0, C1, Kicks, MS, Scene, t};
+use crate::support::{Rng, lives};
 use entresol_sched::{Attr, Config, Idle, Prev, Scheduler};
 use ids::{CpuId, CpuMask, Nanos};
-use scene::{C0, C1, Kicks, MS, Scene, t};
-use support::{Rng, lives};
 
 const C2: CpuId = CpuId(2);
 const C3: CpuId = CpuId(3);

@@ -1,11 +1,8 @@
 //! What each call promises, one small scene each.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, MS, Scene, t};
 use entresol_sched::{Attr, Idle, Prev, Urgency};
 use ids::{CpuId, CpuMask, Nanos, Policy};
-use scene::{C0, C1, MS, Scene, t};
 
 #[test]
 fn fifo_keeps_order_and_a_preempted_thread_keeps_its_place() {

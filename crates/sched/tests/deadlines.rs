@@ -1,13 +1,10 @@
 //! The constant bandwidth server and its throttling, figure by figure: `next_event` says when a budget ends, `urgency`
 //! what the deadline is.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, Scene, t};
 use core::cmp::Reverse;
 use entresol_sched::{Attr, AttrError, DeadlineParams, Prev, Urgency};
 use ids::{CpuId, CpuMask, Nanos, Policy, RtPriority};
-use scene::{C0, C1, Scene, t};
 
 /// Bandwidths are compared in units of 1024 ns: a multiple of that.
 const U: u64 = 1024 * 1000;

@@ -1,11 +1,8 @@
 //! Root domains: urgent threads are pushed, pulled and admitted within one.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, Kicks, MS, Scene, t};
 use entresol_sched::{Attr, AttrError, Config, DeadlineParams, Prev, Scheduler};
 use ids::{CpuId, CpuMask, Nanos};
-use scene::{C0, C1, Kicks, MS, Scene, t};
 
 const C2: CpuId = CpuId(2);
 const C3: CpuId = CpuId(3);

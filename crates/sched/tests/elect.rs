@@ -1,11 +1,8 @@
 //! Choices that somebody else makes: all threads that could run are offered, and the one that is chosen runs.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, Scene, t};
 use entresol_sched::{Attr, Electorate, Prev};
 use ids::{CpuMask, Nanos, ThreadIdx};
-use scene::{C0, Scene, t};
 
 /// Chooses the n-th in the order of slots, and remembers whom it was offered.
 struct Choose {

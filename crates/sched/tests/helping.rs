@@ -1,12 +1,9 @@
 //! Fair threads over several CPUs, figure by figure: whom an idle CPU takes from, when a parked one is called and which, and
 //! what a balance moves.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, MS, Scene, t};
 use entresol_sched::{Attr, Idle, Prev};
 use ids::{CpuId, CpuMask, Nanos, Policy};
-use scene::{C0, C1, MS, Scene, t};
 
 const C2: CpuId = CpuId(2);
 const C3: CpuId = CpuId(3);

@@ -1,11 +1,8 @@
 //! What a sample says of threads that wait.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, Scene, t};
 use entresol_sched::{Attr, Prev};
 use ids::{CpuId, CpuMask, Nanos};
-use scene::{C0, C1, Scene, t};
 
 /// CPU 0 runs FIFO 9, which belongs there; CPU 1 a fair thread.
 fn two() -> Scene {

@@ -1,12 +1,9 @@
 //! Which CPU a thread comes to: placement at wake-ups, what idle CPUs fetch and whom busy ones call, and what is evened
 //! out.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, MS, Scene, t};
 use entresol_sched::{Attr, Idle, Prev};
 use ids::{CpuId, CpuMask, Nanos, Policy};
-use scene::{C0, C1, MS, Scene, t};
 
 /// A scene in which every CPU runs a fair thread that stays there: thread 100 + n on CPU n.
 fn busy(cpus: u16) -> Scene {

@@ -1,12 +1,9 @@
 //! Where real-time and deadline threads go: the choice of a CPU at a wake-up, pulls over several overloaded CPUs, and
 //! machines of more than 64 CPUs.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, MS, Scene, t};
 use entresol_sched::{Attr, DeadlineParams, Prev, Urgency};
 use ids::{CpuId, CpuMask, Nanos};
-use scene::{C0, C1, MS, Scene, t};
 
 fn set(cpus: &[u16]) -> CpuMask {
     let mut m = CpuMask::empty();

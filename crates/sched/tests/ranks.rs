@@ -1,12 +1,9 @@
 //! Who runs before whom, and what is told about it: changes of attributes, boosts, equals and pinned threads, the fair
 //! server, latencies and counters.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, Kicks, MS, Scene, t};
 use entresol_sched::{Attr, Config, Prev, Scheduler, Urgency};
 use ids::{CpuId, CpuMask, Nanos, Policy, RtPriority};
-use scene::{C0, C1, Kicks, MS, Scene, t};
 
 fn set(m: &mut Scene, n: u32, attr: Attr) {
     m.s.set_attr(t(n), &attr, Nanos(m.now), &mut m.kicks).unwrap();

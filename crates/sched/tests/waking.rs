@@ -1,11 +1,8 @@
 //! Who is told of what: kicks after wake-ups and changes, calls that go with them, and what ticks ask for.
 
-#[path = "support/scene.rs"]
-mod scene;
-
+use crate::scene::{C0, C1, Kicks, MS, Scene, t};
 use entresol_sched::{Attr, Config, Idle, Prev, Scheduler, Urgency};
 use ids::{CpuId, CpuMask, Nanos, Policy, RtPriority};
-use scene::{C0, C1, Kicks, MS, Scene, t};
 
 const BATCH: Attr = Attr::fair(Policy::Batch, 0);
 const IDLE: Attr = Attr::fair(Policy::Idle, 0);

@@ -1,6 +1,5 @@
 //! Threads on a test machine, driven by hand: a test says which thread makes which call
 //! next, and everything else follows until nothing moves any more.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod machine;
 

@@ -1,7 +1,5 @@
 //! A scheduler driven by hand, one call after the other.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use entresol_sched::{Attr, Config, Kick, Prev, Scheduler};
 use ids::{CpuId, CpuMask, Nanos, ThreadIdx};
 
