@@ -93,6 +93,23 @@ fn threads_that_compute_for_long() {
     found("long_computation", "exit status 3", 4);
 }
 
+/// The host's clock that comes before a system call makes no choice of its own: all runs have as many.
+#[test]
+fn threads_that_make_many_calls() {
+    let room = Room::new();
+    let program = room.compile("short_calls");
+    let choices = |arguments: &[&str]| {
+        let ended = room.chaos(arguments);
+        assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
+        let said = text(&ended);
+        said.split(", ").find(|part| part.ends_with(" choices")).expect("how many choices").to_owned()
+    };
+    let first = choices(&["--runs", "2000", "--seed", "1", "--", program.to_str().unwrap()]);
+    for _ in 0..REPEATS {
+        assert_eq!(choices(&["--replay", "chaos.json"]), first);
+    }
+}
+
 #[test]
 fn by_each_strategy() {
     let room = Room::new();

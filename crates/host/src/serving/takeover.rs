@@ -40,6 +40,9 @@ use kernel::{Call, ELSEWHERE, Machine, Next};
 use linux::Linux;
 use sync::atomic::Ordering::*;
 
+/// The result of a call that a tick or a kick has kept from beginning.
+const NOT_BEGUN: isize = Errno::ERESTARTNOINTR.to_ret();
+
 /// Makes a call that is taken to be short.
 pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     let k = me.process();
@@ -49,10 +52,11 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     compiler_fence(SeqCst);
     let r = match call.nr & ELSEWHERE {
         // A tick or a kick that came just before would not end the call, and might be the last.
-        0 if me.gs.pending.load(Relaxed) != 0 => Errno::ERESTARTNOINTR.to_ret(),
+        0 if me.gs.pending.load(Relaxed) != 0 => NOT_BEGUN,
         0 => os::interruptible(&call),
         _ => neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.process().uid()), &call),
     };
+    let r = if r == NOT_BEGUN && k.is_controlled() { insist(me, &call) } else { r };
     me.inline.call.store(before.wrapping_add(2), Release);
     compiler_fence(SeqCst);
     me.gs.interrupt.store(0, Relaxed);
@@ -66,6 +70,18 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     // The rest of its state is still in this carrier's registers. No CPU resumes it before it is woken.
     k.m.save(t);
     away::come_back(me, cpu, t, r)
+}
+
+/// Makes the call of a controlled run. To start over would be one more choice, which a repeated run does not have at this place.
+#[cold]
+fn insist(me: &Carrier, call: &Call) -> isize {
+    loop {
+        me.gs.interrupt.store(0, Relaxed);
+        let r = os::interruptible(call);
+        if r != NOT_BEGUN {
+            return r;
+        }
+    }
 }
 
 /// Takes `cpu` from `carrier` for a spare if it still is in that call there.
