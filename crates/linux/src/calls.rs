@@ -1,5 +1,6 @@
 //! The function that answers each call. Calls that are not listed are passed on to the host as they are.
 
+use crate::masked::is_masked;
 use crate::owners::{FIOGETOWN, SIOCGPGRP};
 use crate::{Host, Linux, arrivals, kinds};
 use abi::args::{FIOSETOWN, SIOCSPGRP};
@@ -121,7 +122,7 @@ impl<M: Host> Linux<'_, M> {
             nr::PTRACE => Out::Process(Process::Rights(self.with_host_ids(call))),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
             nr::URETPROBE => self.sys_uretprobe(t),
-            nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS => {
+            nr if is_masked(nr) => {
                 self.back_files();
                 self.sys_masked(cpu, t, call)
             }

@@ -4,9 +4,9 @@ use crate::Host;
 use crate::machine::Arg::{In, Out, Word};
 use crate::machine::{ask, host};
 use abi::args::{
-    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN, POLLOUT, RLIMIT_NICE,
-    RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN, SO_PROTOCOL, SO_RCVLOWAT,
-    SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
+    AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_DUPFD_CLOEXEC, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN,
+    POLLOUT, RLIMIT_NICE, RLIMIT_NOFILE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN,
+    SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
 };
 use abi::nr;
 use core::ffi::CStr;
@@ -175,6 +175,13 @@ pub(crate) fn read_file<'a>(m: &impl Host, path: &CStr, to: &'a mut [u8]) -> &'a
 /// Opens a file of the host's by a path of ours; it is closed by exec.
 pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
     ask(m, nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
+}
+
+/// A second descriptor for the same file, closed by exec and out of the way of those that the program opens, which get the
+/// lowest numbers: not below `from`, or in the upper half of those that the process may have (RLIMIT_NOFILE).
+pub(crate) fn duplicate_above(m: &impl Host, fd: u32, from: u64) -> Option<u32> {
+    let above = |from| u32::try_from(ask(m, nr::FCNTL, &mut [Word(fd.into()), Word(F_DUPFD_CLOEXEC), Word(from)])).ok();
+    above(from).or_else(|| above(from.min(soft_limit(m, RLIMIT_NOFILE) / 2)))
 }
 
 /// Gives a descriptor back.

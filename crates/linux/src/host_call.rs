@@ -7,6 +7,7 @@
 use crate::facts::CURRENT;
 use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
 use crate::machine::Arg::{In, Word};
+use crate::masked::is_masked;
 use crate::planted::Fault;
 use crate::short::File;
 use crate::terminal::changes_terminal;
@@ -497,9 +498,9 @@ impl<M: Host> Linux<'_, M> {
     /// Makes a call that is about descriptors without waiting: for a parked thread `t`.
     pub(crate) fn attempt(&self, t: ThreadIdx, call: &Call) -> Attempt {
         match call.nr {
-            nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => match self.try_ready(call, false, false) {
+            nr if is_masked(nr) => match self.try_ready(call, false, false) {
                 Some(0) | None => Attempt::Wait,
-                Some(result) if result == Errno::EBADF.to_ret() && call.nr == nr::PSELECT6 => {
+                Some(result) if result == Errno::EBADF.to_ret() && matches!(nr, nr::SELECT | nr::PSELECT6) => {
                     Attempt::Done(self.select_without_closed(call))
                 }
                 Some(result) => Attempt::Done(result),

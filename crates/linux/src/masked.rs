@@ -1,5 +1,5 @@
 //! Waiting for descriptors with a signal mask for as long as the call lasts: `ppoll(2)`, `pselect(2)`,
-//! `epoll_pwait(2)` and their kin.
+//! `epoll_pwait(2)` and their kin; and `select(2)`, which has none but is otherwise the same.
 //!
 //! The mask is ours; the host gets the call without one. As in Linux (`set_user_sigmask`,
 //! `restore_saved_sigmask_unless`): what is ready wins over a signal; if the call ends by itself, the
@@ -7,11 +7,11 @@
 //! the mask stays until the handler's frame has the old one.
 
 use crate::host_call::is_told_late;
-use crate::ready::{after, tells_time_left};
+use crate::ready::{after, read_time, tells_time_left};
 use crate::{Host, Linux, facts};
 use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::machine::{Call, read_timespec};
+use kernel::machine::Call;
 use kernel::trap::Out;
 
 /// The bytes of a descriptor set that is tried first; larger ones go to the host at once.
@@ -88,6 +88,7 @@ impl<M: Host> Linux<'_, M> {
                 bare.args[4] = 0;
                 ((call.nr == nr::EPOLL_PWAIT2).then_some(a[3]), (a[4], a[5]))
             }
+            nr::SELECT => (Some(a[4]), (0, 0)),
             // pselect6, io_pgetevents: the sixth argument is the address of both.
             _ => {
                 bare.args[5] = 0;
@@ -97,7 +98,7 @@ impl<M: Host> Linux<'_, M> {
         let (at_once, end) = match time {
             None => (a[3] as i32 == 0, None),
             Some(0) => (false, None),
-            Some(at) => match read_timespec(&self.m, at)? {
+            Some(at) => match read_time(&self.m, call.nr, at)? {
                 Nanos::ZERO => (true, None),
                 span => (false, tells_time_left(call.nr).then(|| after(&self.m, span).at)),
             },
@@ -121,8 +122,10 @@ impl<M: Host> Linux<'_, M> {
             nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
                 Some(self.host(&Call { nr: nr::EPOLL_WAIT, args: [a[0], a[1], a[2], 0, 0, 0] }))
             }
-            nr::PSELECT6 if at_once && !interrupted => Some(facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]])),
-            nr::PSELECT6 => self.try_select(call),
+            nr::SELECT | nr::PSELECT6 if at_once && !interrupted => {
+                Some(facts::select_at_once(&self.m, a[0], [a[1], a[2], a[3]]))
+            }
+            nr::SELECT | nr::PSELECT6 => self.try_select(call),
             _ => at_once.then(|| self.host(call)),
         }
     }
@@ -152,7 +155,7 @@ impl<M: Host> Linux<'_, M> {
         Some(ready)
     }
 
-    /// `pselect6(2)` that has waited, of which a descriptor has been closed since: a closed one has all that was asked of it
+    /// `select(2)` that has waited, of which a descriptor has been closed since: a closed one has all that was asked of it
     /// (`select_poll_one`), where a call that begins is refused.
     pub(crate) fn select_without_closed(&self, call: &Call) -> isize {
         let [count, at_sets @ .., _, _] = call.args;
@@ -180,7 +183,8 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// Whether the call has a mask of its own.
+/// Whether the call is one of these.
 pub(crate) fn is_masked(nr: usize) -> bool {
-    matches!(nr, nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 | nr::IO_PGETEVENTS)
+    use nr::*;
+    matches!(nr, PPOLL | SELECT | PSELECT6 | EPOLL_PWAIT | EPOLL_PWAIT2 | IO_PGETEVENTS)
 }

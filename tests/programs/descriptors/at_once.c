@@ -92,6 +92,15 @@ CASE(time_left) {
   struct timeval time = {.tv_sec = 5};
   long answer = select(two[0] + 1, &set, NULL, NULL, &time);
   tell("select", answer, (struct timespec){.tv_sec = time.tv_sec});
+  /* glibc makes the other call. */
+  long seconds[2] = {4, 1500000};
+  answer = syscall(SYS_select, two[0] + 1, &set, NULL, NULL, seconds);
+  say("by its own number: %s, %d", result(answer), seconds[0] == 5 && seconds[1] < 500000 && seconds[1] > 0);
+  long empty[2] = {2, -2000000}, bad[2] = {2, -1};
+  answer = syscall(SYS_select, 0, NULL, NULL, NULL, empty);
+  say("no time: %s", result(answer));
+  say("bad time: %s", result(syscall(SYS_select, two[0] + 1, &set, NULL, NULL, bad)));
+  say("no address: %s", result(syscall(SYS_select, two[0] + 1, &set, NULL, NULL, 8)));
   left = (struct timespec){.tv_sec = 5};
   tell("too few", syscall(SYS_pselect6, -1, &set, NULL, NULL, &left, NULL), left);
   left = (struct timespec){0};

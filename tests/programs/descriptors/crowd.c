@@ -53,6 +53,15 @@ static long select_timed(struct waiter *w) {
   long n = select(w->fd + 1, &set, NULL, NULL, &time);
   return n < 0 ? n : n * 100 + FD_ISSET(w->fd, &set) * 10 + (time.tv_sec || time.tv_usec);
 }
+/* As the C library musl makes it; glibc makes pselect6(2). */
+static long select_number(struct waiter *w) {
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(w->fd, &set);
+  struct timeval time = {.tv_usec = 30000};
+  long n = syscall(SYS_select, w->fd + 1, &set, NULL, NULL, w->number % 2 == 0 ? &time : NULL);
+  return n < 0 ? n : n * 100 + FD_ISSET(w->fd, &set) * 10 + (time.tv_sec || time.tv_usec);
+}
 static long epoll_in(struct waiter *w) {
   struct epoll_event event = {0};
   long n = epoll_wait(w->fd, &event, 1, -1);
@@ -200,6 +209,11 @@ CASE(polled_by_all) {
   begin(WAITERS, select_in);
   need(write(two[1], "x", 1) == 1);
   join("select", WAITERS);
+  need(read(two[0], large, 1) == 1);
+  begin(WAITERS, select_number);
+  wait_until(over(WAITERS) == WAITERS / 2);
+  need(write(two[1], "x", 1) == 1);
+  join("select by its number", WAITERS);
   need(read(two[0], large, 1) == 1);
   begin(WAITERS, poll_in);
   close(two[1]);

@@ -50,18 +50,26 @@ impl Asked {
     /// `None` if it is none of these calls, or in a form that is the host's.
     #[inline]
     fn of(call: &Call) -> Option<Asked> {
+        /// `vfs_statx`: AT_NO_AUTOMOUNT and one of two ways to synchronise besides.
+        const STAT_FLAGS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | 0x6800;
+        /// `do_faccessat`.
+        const ACCESS_FLAGS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EACCESS;
         let a = &call.args;
+        let known = |flags: u64, all: u64| flags as u32 & !(all as u32) == 0;
         let follow = |flags: u64| Want { nofollow: flags & AT_SYMLINK_NOFOLLOW != 0, ..Want::default() };
         let link = Want { nofollow: true, ..Want::default() };
         let access = |mode: u64, real| What::Access { want: mode as u16 & 7, real };
         let (dirfd, path, want, what) = match call.nr {
             nr::STAT => (None, 0, Want::default(), What::Stat { to: a[1] }),
             nr::LSTAT => (None, 0, link, What::Stat { to: a[1] }),
-            nr::NEWFSTATAT => (Some(0), 1, follow(a[3]), What::Stat { to: a[2] }),
-            nr::STATX => (Some(0), 1, follow(a[2]), What::Statx { to: a[4] }),
+            // With other flags the host refuses the call.
+            nr::NEWFSTATAT if known(a[3], STAT_FLAGS) => (Some(0), 1, follow(a[3]), What::Stat { to: a[2] }),
+            nr::STATX if known(a[2], STAT_FLAGS) => (Some(0), 1, follow(a[2]), What::Statx { to: a[4] }),
             nr::ACCESS if a[1] <= 7 => (None, 0, Want::default(), access(a[1], true)),
             nr::FACCESSAT if a[2] <= 7 => (Some(0), 1, Want::default(), access(a[2], true)),
-            nr::FACCESSAT2 if a[2] <= 7 => (Some(0), 1, follow(a[3]), access(a[2], a[3] & AT_EACCESS == 0)),
+            nr::FACCESSAT2 if a[2] <= 7 && known(a[3], ACCESS_FLAGS) => {
+                (Some(0), 1, follow(a[3]), access(a[2], a[3] & AT_EACCESS == 0))
+            }
             nr::READLINK => (None, 0, link, What::Readlink { to: a[1], len: a[2] }),
             nr::READLINKAT => (Some(0), 1, link, What::Readlink { to: a[2], len: a[3] }),
             nr::OPEN => (None, 0, opens(a[1]), What::Open { flags: a[1] }),

@@ -18,8 +18,7 @@ use super::park::EXCLUSIVE;
 use super::points::Point;
 use super::table::Descriptor;
 use crate::planted::Fault;
-use crate::{Host, Linux};
-use abi::args::F_DUPFD_CLOEXEC;
+use crate::{Host, Linux, facts};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
@@ -168,9 +167,8 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn provide_stand_in(&self, fd: u32, descriptor: &Descriptor) {
-        let args = [fd.into(), F_DUPFD_CLOEXEC, STAND_INS_FROM, 0, 0, 0];
         // Without a stand-in the waiters find that their descriptor is gone.
-        let Ok(stand_in) = u32::try_from(self.host(&Call { nr: nr::FCNTL, args })) else { return };
+        let Some(stand_in) = facts::duplicate_above(&self.m, fd, STAND_INS_FROM) else { return };
         self.state().ready.hold(stand_in);
         for out in [false, true] {
             self.each_waiter(Point { fd, out }.key(), EXCLUSIVE, |t| self.turn_to(t, fd, stand_in));

@@ -7,7 +7,7 @@ use crate::machine::Arg::{Out as Filled, Word};
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::epoll::Readiness;
-use abi::{Errno, Timespec, nr};
+use abi::{Errno, Timespec, Timeval, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::wait::Wait;
 use kernel::{Call, Io, USER_END};
@@ -263,7 +263,7 @@ impl<M: Host> Linux<'_, M> {
             return Some(Errno::EINTR.to_ret());
         }
         self.thread(t).wait.timed_out().then(|| {
-            if call.nr == nr::PSELECT6 {
+            if matches!(call.nr, nr::SELECT | nr::PSELECT6) {
                 // Clears the sets, and has the last word. A tick or a kick may interrupt it.
                 let [n, read, write, except, ..] = call.args;
                 let last = || facts::select_at_once(&self.m, n, [read, write, except]);
@@ -303,7 +303,10 @@ impl<M: Host> Linux<'_, M> {
         if let Some(at) = time_left_at(call) {
             let left = end.since(self.m.monotonic_bounds().1);
             // As Linux: whether it could be told changes nothing.
-            let _ = self.put(at, Timespec::from_nanos(left));
+            let _ = match call.nr {
+                nr::SELECT => self.put(at, Timeval::from_nanos(left)),
+                _ => self.put(at, Timespec::from_nanos(left)),
+            };
         }
     }
 
@@ -355,5 +358,6 @@ impl<M: Host> Linux<'_, M> {
 
 /// Whether the call moves data or accepts, rather than asking what is ready.
 fn is_transfer(nr: usize) -> bool {
-    !matches!(nr, nr::POLL | nr::PPOLL | nr::PSELECT6 | nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2)
+    use nr::*;
+    !matches!(nr, POLL | PPOLL | SELECT | PSELECT6 | EPOLL_WAIT | EPOLL_PWAIT | EPOLL_PWAIT2)
 }

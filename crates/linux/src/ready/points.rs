@@ -2,7 +2,7 @@
 
 use crate::Host;
 use abi::epoll::Readiness;
-use abi::{Errno, nr};
+use abi::{Errno, Timespec, Timeval, nr};
 use alloc::vec::Vec;
 use ids::Nanos;
 use kernel::wait::Deadline;
@@ -98,7 +98,7 @@ impl Points {
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => Points::one(a[0], false),
             nr::WRITE | nr::SENDTO | nr::WRITEV | nr::SENDMSG => Points::one(a[0], true),
             nr::POLL | nr::PPOLL => Points::of_poll(m, a[0], a[1]),
-            nr::PSELECT6 => Points::of_select(m, a[0], &a[1..4]),
+            nr::SELECT | nr::PSELECT6 => Points::of_select(m, a[0], &a[1..4]),
             _ => None,
         }
     }
@@ -161,10 +161,10 @@ pub(super) fn deadline(m: &impl Host, call: &Call) -> Result<Option<Deadline>, E
     match call.nr {
         nr::POLL => of_millis(a[2]),
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT => of_millis(a[3]),
-        _ => match timespec_of(call) {
+        _ => match limit_of(call) {
             None => Ok(None),
             Some(at) => {
-                let time = kernel::machine::read_timespec(m, at)?;
+                let time = read_time(m, call.nr, at)?;
                 let is_moment = matches!(call.nr, nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND);
                 Ok(Some(if is_moment { Deadline { at: time, clock: Clock::Realtime } } else { after(m, time) }))
             }
@@ -178,12 +178,21 @@ pub(crate) fn after(m: &impl Host, span: Nanos) -> Deadline {
     Deadline { at: m.monotonic_bounds().1 + span, clock: Clock::Monotonic }
 }
 
+/// A time limit that lies in memory. That of `select(2)` may have more than a second of microseconds (`kern_select`).
+pub(crate) fn read_time(m: &impl Host, nr: usize, at: u64) -> Result<Nanos, Errno> {
+    if nr != nr::SELECT {
+        return kernel::machine::read_timespec(m, at);
+    }
+    let Timeval { sec, usec } = kernel::machine::get(m, at)?;
+    Timespec { sec: sec.wrapping_add(usec / 1_000_000), nsec: usec % 1_000_000 * 1_000 }.to_nanos()
+}
+
 /// Where the time limit lies in memory, if it does.
-fn timespec_of(call: &Call) -> Option<u64> {
+fn limit_of(call: &Call) -> Option<u64> {
     let at = match call.nr {
         nr::PPOLL => call.args[2],
         nr::EPOLL_PWAIT2 => call.args[3],
-        nr::PSELECT6 | nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => call.args[4],
+        nr::SELECT | nr::PSELECT6 | nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => call.args[4],
         _ => 0,
     };
     (at != 0).then_some(at)
@@ -191,10 +200,10 @@ fn timespec_of(call: &Call) -> Option<u64> {
 
 /// Where the call tells how much of its time was left (`poll_select_finish`).
 pub(super) fn time_left_at(call: &Call) -> Option<u64> {
-    timespec_of(call).filter(|_| tells_time_left(call.nr))
+    limit_of(call).filter(|_| tells_time_left(call.nr))
 }
 
 /// Whether the call tells how much of its time was left.
 pub(crate) fn tells_time_left(nr: usize) -> bool {
-    matches!(nr, nr::PPOLL | nr::PSELECT6)
+    matches!(nr, nr::PPOLL | nr::SELECT | nr::PSELECT6)
 }

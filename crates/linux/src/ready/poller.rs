@@ -6,7 +6,7 @@
 use crate::machine::Arg::Word;
 use crate::machine::ask;
 use crate::{Host, facts};
-use abi::args::{F_DUPFD_CLOEXEC, O_CLOEXEC};
+use abi::args::O_CLOEXEC;
 use abi::nr;
 use sync::atomic::{AtomicU32, Ordering::*};
 
@@ -30,7 +30,7 @@ impl Poller {
             return Some(fd);
         }
         let low = u32::try_from(ask(m, nr::EPOLL_CREATE1, &mut [Word(O_CLOEXEC)])).ok()?;
-        let fd = duplicate(m, low).inspect(|_| facts::close(m, low.into())).unwrap_or(low);
+        let fd = facts::duplicate_above(m, low, LOWEST).inspect(|_| facts::close(m, low.into())).unwrap_or(low);
         match self.0.compare_exchange(0, fd + 1, AcqRel, Acquire) {
             Ok(_) => Some(fd),
             // Another thread was faster.
@@ -43,14 +43,9 @@ impl Poller {
 
     /// The program wants the number `fd` for a file of its own (`dup2(2)`): ours gets another.
     pub fn move_away(&self, m: &impl Host, fd: u32) {
-        let Some(other) = duplicate(m, fd) else { return };
+        let Some(other) = facts::duplicate_above(m, fd, LOWEST) else { return };
         let moved = self.0.compare_exchange(fd + 1, other + 1, AcqRel, Acquire).is_ok();
         // If another thread has moved it, nobody needs the duplicate.
         facts::close(m, if moved { fd } else { other }.into());
     }
-}
-
-/// A duplicate out of the program's way.
-fn duplicate(m: &impl Host, fd: u32) -> Option<u32> {
-    u32::try_from(ask(m, nr::FCNTL, &mut [Word(fd.into()), Word(F_DUPFD_CLOEXEC), Word(LOWEST)])).ok()
 }
