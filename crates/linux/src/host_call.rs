@@ -14,7 +14,7 @@ use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
-    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_WAITALL,
+    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_OOB, MSG_WAITALL,
     RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
@@ -187,6 +187,9 @@ impl<M: Host> Linux<'_, M> {
                 File::Endless => Tried::MustWait,
             },
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
+            // Urgent data that is still to come is EAGAIN also for one that may wait (`tcp_recv_urg`).
+            nr::RECVFROM if a[3] & MSG_OOB != 0 => Tried::MustWait,
+            nr::RECVMSG if a[2] & MSG_OOB != 0 => Tried::MustWait,
             nr::RECVFROM if waits_for_all(a[3]) => self.try_receive_all(call),
             // A non-blocking try could return a part.
             nr::RECVMSG if waits_for_all(a[2]) => Tried::MustWait,

@@ -101,7 +101,7 @@ fn every_short_story_ends_well() {
 
 /// Each story once; whether kicks are prompt alternates along the digits.
 fn tell(code: usize) {
-    let prompt = code.count_ones() % 2 == 0;
+    let prompt = code.count_ones().is_multiple_of(2);
     if let Err(Violation(what)) = play(code, prompt) {
         panic!("story {code} (prompt: {prompt}): {what}");
     }
