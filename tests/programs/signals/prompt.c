@@ -252,6 +252,27 @@ CASE(queue) {
        }));
 }
 
+/* While a program is executed, signals are left for it to find; if that fails they are the old one's again. */
+CASE(after_an_exec_that_failed) {
+  pthread_barrier_t begun;
+  pthread_barrier_init(&begun, NULL, 2);
+  pthread_t other = start(stay, &begun);
+  pthread_barrier_wait(&begun);
+  handle(SIGIO);
+  int pair[2], sum = 0;
+  char byte;
+  need(pipe(pair) == 0 && fcntl(pair[0], F_SETFL, O_ASYNC | O_NONBLOCK) == 0 && fcntl(pair[0], F_SETOWN, getpid()) == 0);
+  for (int i = 0; i < 2000; i++) {
+    int before = handled;
+    need(execl("/", "x", NULL) == -1 && errno == EACCES && write(pair[1], "x", 1) == 1);
+    sum += handled != before + 1;
+    while (handled == before) sched_yield();
+    need(read(pair[0], &byte, 1) == 1);
+  }
+  say("late %d", sum);
+  pthread_cancel(other), finish(other);
+}
+
 /* Its signal comes before the timer is off, or not at all. */
 CASE(timer_off) {
   int after = 0;

@@ -21,6 +21,9 @@
 //! The same follows, without a word about sleep, if nothing is pending any more and the round that was under way at that
 //! moment has ended.
 //!
+//! Which signals it asks for changes when a program makes descriptors read signals, and around an exec ([`Service::left`]). A
+//! carrier first waits until it asks by the present set ([`Service::catch_up`]).
+//!
 //! A signal that carriers cannot block comes to a handler, which notes it and then calls the service thread (`outside`). It
 //! is as good as pending for that thread.
 //!

@@ -32,7 +32,7 @@ pub(crate) struct Service {
     pub called: AtomicBool,
     /// Signals that are left pending, for descriptors of the program to read.
     pub left: AtomicU64,
-    /// The signals among them that the service thread no longer asks for.
+    /// What `left` was when the service thread began the present round.
     pub heeded: AtomicU64,
     /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,
@@ -95,6 +95,17 @@ impl Service {
             os::send(self.pid, tid, CALL_NO_ROOM);
         }
         tid != 0
+    }
+
+    /// Waits until the service thread asks for all that it is to ask for. When signals are no longer left pending it is called,
+    /// and takes none of them before it comes.
+    pub(crate) fn catch_up(&self) {
+        for round in 0.. {
+            if self.heeded.load(SeqCst) == self.left.load(SeqCst) {
+                return;
+            }
+            os::relax(round);
+        }
     }
 
     /// Has the service thread kick a CPU that has no carrier.

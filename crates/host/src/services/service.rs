@@ -130,7 +130,6 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
             false => deliver(k, info).into_iter().for_each(|refused| hold(&mut held, refused)),
         });
         let left = service.left.load(SeqCst);
-        service.heeded.store(left, SeqCst);
         stops::serve(k, left);
         let simple = stops::adopt(k, left);
         let queueing = if held.is_empty() { 0 } else { REAL_TIME };
@@ -142,6 +141,7 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         let sleep = sleep.into_iter().flatten().min();
         let mut info = [0u8; 128];
         rounds.begin(set);
+        service.heeded.store(left, SeqCst);
         let r = order.next(set, sleep, &mut info);
         rounds.deliver();
         if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && is_ours(&info, m.pid) {
@@ -284,6 +284,7 @@ pub(crate) fn settle(k: &Process, awaited: Option<Signal>) {
         while stand_in(k) {}
         return;
     }
+    k.m.service.catch_up();
     let taken = {
         let _turn = receiving.turn.lock();
         receive(k, STANDARD & receiving.rounds.asked.load(SeqCst))
