@@ -31,6 +31,7 @@ pub fn threads(request: &ThreadsArguments) -> anyhow::Result<i32> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     if request.json {
         ps::write_json(&mut out, COLUMNS, &rows)?;
+        out.flush()?;
         return Ok(0);
     }
     let (process, name) = (&watched.snapshot.process, watched.name());

@@ -1,7 +1,7 @@
 //! Permissions: modes, and what the mount hides (`fs/proc/base.c`).
 
 use crate::entries::{S_IFDIR, S_IFLNK};
-use crate::node::{Dir, Node};
+use crate::node::{Dir, Node, Place};
 use crate::{ThreadId, Threads};
 use abi::Errno;
 
@@ -151,8 +151,10 @@ impl Caller<'_> {
         }
     }
 
+    /// A thread may write the names of all threads of its process (`proc_tid_comm_permission`), in the directories of threads.
     fn is_own_comm(&self, threads: &impl Threads, node: &Node) -> bool {
-        node.entry().is_some_and(|entry| entry.name == "comm")
+        matches!(node.place, Place::Entry(Dir::Thread, _))
+            && node.entry().is_some_and(|entry| entry.name == "comm")
             && threads.leader(node.thread).is_some_and(|leader| leader.id == self.process)
     }
 }

@@ -109,13 +109,21 @@ fn color(name: &str) -> String {
     format!("rgb({},{},{})", 205 + a * 50 / 255, 90 + b * 130 / 255, c * 55 / 255)
 }
 
+/// As text of an XML file, which cannot have all characters (XML 1.0, 2.2).
 fn escape(text: &str) -> String {
+    let is_text = |c: char| c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}') || matches!(c, '\t' | '\n');
+    let text = text.replace(|c| !is_text(c), "?");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(escape("a<b>&\x1b[31m\u{ffff}\t\u{e9}"), "a&lt;b&gt;&amp;?[31m?\t\u{e9}");
+    }
     use crate::collect::{Location, Thread, Weight};
     use crate::modules::Frame;
 

@@ -134,7 +134,7 @@ impl Module {
         let mut all = Vec::new();
         let Some(Ok(mut frames)) = self.debug.as_ref().map(|debug| debug.find_frames(address)) else { return all };
         while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.as_ref().and_then(|f| f.demangle().ok().map(Cow::into_owned));
+            let name = frame.function.as_ref().and_then(|f| f.raw_name().ok().map(|name| readable(&name)));
             // A place without a function is worth less than a symbol.
             let Some(function) = name.or_else(|| self.symbol(address).map(|name| readable(&name))) else { continue };
             let place = frame.location.as_ref();
@@ -157,8 +157,10 @@ impl Module {
     }
 }
 
+/// A mangled name as its language writes it. Any other is as it is: a C function `f` is no type `float`.
 fn readable(name: &str) -> String {
-    addr2line::demangle_auto(Cow::Borrowed(name), None).into_owned()
+    let is_mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| name.starts_with(prefix));
+    if is_mangled { addr2line::demangle_auto(Cow::Borrowed(name), None).into_owned() } else { name.to_owned() }
 }
 
 /// This process's own copy: the kernel gives every process the same.
@@ -173,6 +175,15 @@ fn own_vdso() -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_mangled_names_are_demangled() {
+        for (name, readable_name) in
+            [("f", "f"), ("Pi", "Pi"), ("main", "main"), ("_Z3addii", "add(int, int)"), ("_RNvC1a4main", "a::main")]
+        {
+            assert_eq!(readable(name), readable_name);
+        }
+    }
 
     #[test]
     fn neighbours_are_one_and_what_has_no_file_is_none() {

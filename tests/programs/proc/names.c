@@ -2,6 +2,7 @@
 #include "../check.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 static pid_t tid_of_other;
@@ -282,6 +283,49 @@ CASE(flags) {
   say("cloexec: %s", result(fcntl(fd, F_GETFD)));
   close(fd);
   end(thread);
+}
+
+CASE(flags_that_are_refused) {
+  static const char path[] = "/proc/self/stat";
+  struct stat st;
+  char room[256];
+  for (int bit = 9; bit < 18; bit++)
+    say("fstatat %x: %s", 1 << bit, result(syscall(SYS_newfstatat, AT_FDCWD, path, &st, 1 << bit)));
+  for (int bit = 8; bit < 18; bit++)
+    say("faccessat2 %x: %s", 1 << bit, result(syscall(SYS_faccessat2, AT_FDCWD, path, R_OK, 1 << bit)));
+  static const unsigned flags[] = {0, 0x200, 0x2000, 0x4000, 0x6000, 0x10000};
+  for (unsigned k = 0; k < sizeof flags / sizeof *flags; k++)
+    say("statx %x: %s", flags[k], result(syscall(SYS_statx, AT_FDCWD, path, flags[k], STATX_BASIC_STATS, room)));
+  say("reserved: %s", result(syscall(SYS_statx, AT_FDCWD, path, 0, 0x80000000u, room)));
+  say("direct: %s", open_result(path, O_RDONLY | O_DIRECT));
+  say("made: %s, %s", open_result("/proc/self/task", O_RDONLY | O_CREAT), open_result("/proc/self", O_RDONLY | O_CREAT));
+}
+
+/* As `kstrtoull` reads numbers. */
+CASE(slack) {
+  static const char *texts[] = {"5", "+6\n", "7\n\n", "", "\n", "-1", " 8", "9 ", "0x9", "000000000000000000000000000000000000000010",
+                                "18446744073709551615", "18446744073709551616", "0\n"};
+  int fd = open("/proc/self/timerslack_ns", O_WRONLY);
+  need(fd >= 0);
+  for (unsigned k = 0; k < sizeof texts / sizeof *texts; k++) {
+    ssize_t written = write(fd, texts[k], strlen(texts[k]));
+    say("%u: %s, slack %d", k, result(written), prctl(PR_GET_TIMERSLACK));
+  }
+  say("up to a zero: %s, %d", result(write(fd, "11\0x", 4)), prctl(PR_GET_TIMERSLACK));
+  close(fd);
+}
+
+/* Only the directories of threads let a process that is not dumpable write names. */
+static void not_dumpable(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/comm", getpid());
+  need(setresuid(65534, 65534, 65534) == 0);
+  say("process: %s", open_result("/proc/self/comm", O_WRONLY));
+  say("thread: %s", open_result(path, O_WRONLY));
+}
+CASE(names_of_one_that_is_not_dumpable) {
+  if (geteuid() != 0) return say("not root");
+  in_child("child", not_dumpable);
 }
 
 CASE(access_modes) {

@@ -52,7 +52,7 @@ pub struct ChaosArguments {
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(..=4096))]
     pub places: u16,
     /// Seconds of real time that one run may take
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub timeout: u64,
     /// A run fails if this shell command, which gets its output as input, succeeds; its exit status no longer counts
     #[arg(long, value_name = "COMMAND")]

@@ -52,6 +52,9 @@ impl Asked {
     fn of(call: &Call) -> Option<Asked> {
         /// `vfs_statx`: AT_NO_AUTOMOUNT and one of two ways to synchronise besides.
         const STAT_FLAGS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | 0x6800;
+        const BOTH_WAYS: u64 = 0x6000;
+        /// STATX__RESERVED is refused.
+        const STATX_MASK: u64 = 0x7fff_ffff;
         /// `do_faccessat`.
         const ACCESS_FLAGS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EACCESS;
         let a = &call.args;
@@ -64,7 +67,9 @@ impl Asked {
             nr::LSTAT => (None, 0, link, What::Stat { to: a[1] }),
             // With other flags the host refuses the call.
             nr::NEWFSTATAT if known(a[3], STAT_FLAGS) => (Some(0), 1, follow(a[3]), What::Stat { to: a[2] }),
-            nr::STATX if known(a[2], STAT_FLAGS) => (Some(0), 1, follow(a[2]), What::Statx { to: a[4] }),
+            nr::STATX if known(a[2], STAT_FLAGS) && known(a[3], STATX_MASK) && a[2] & BOTH_WAYS != BOTH_WAYS => {
+                (Some(0), 1, follow(a[2]), What::Statx { to: a[4] })
+            }
             nr::ACCESS if a[1] <= 7 => (None, 0, Want::default(), access(a[1], true)),
             nr::FACCESSAT if a[2] <= 7 => (Some(0), 1, Want::default(), access(a[2], true)),
             nr::FACCESSAT2 if a[2] <= 7 && known(a[3], ACCESS_FLAGS) => {

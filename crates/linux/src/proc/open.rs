@@ -8,9 +8,10 @@ use crate::machine::Arg::{In, Word};
 use crate::planted::Fault;
 use crate::{Host, Linux};
 use abi::args::{
-    CLOSE_RANGE_UNSHARE, F_DUPFD, F_DUPFD_CLOEXEC, O_ACCMODE, O_CREAT, O_EXCL, O_PATH, O_WRONLY, RLIMIT_FSIZE,
+    CLOSE_RANGE_UNSHARE, F_DUPFD, F_DUPFD_CLOEXEC, O_ACCMODE, O_CREAT, O_DIRECT, O_EXCL, O_PATH, O_WRONLY, RLIMIT_FSIZE,
 };
 use abi::{Errno, nr};
+use core::num::IntErrorKind;
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::Call;
 use kernel::trap::Out;
@@ -26,7 +27,7 @@ impl<M: Host> Linux<'_, M> {
         }
         let access = flags & O_ACCMODE;
         let Some(entry) = node.entry() else {
-            if access != 0 && flags & O_PATH == 0 {
+            if (access != 0 || flags & O_CREAT != 0) && flags & O_PATH == 0 {
                 return Errno::EISDIR.to_ret();
             }
             return self.open_folder(node, flags);
@@ -38,6 +39,9 @@ impl<M: Host> Linux<'_, M> {
         let want = [MAY_READ, MAY_WRITE, MAY_READ | MAY_WRITE, MAY_READ | MAY_WRITE][access as usize];
         if let Err(e) = caller.may_access(view, node, want) {
             return e.to_ret();
+        }
+        if flags & O_DIRECT != 0 {
+            return Errno::EINVAL.to_ret();
         }
         let (reads, writes) = (access != O_WRONLY, access != 0);
         let close_on_exec = flags & O_CLOEXEC != 0;
@@ -215,14 +219,20 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
+    /// As `kstrtoull_from_user` reads a number.
     fn write_slack(&self, node: &Node, from: u64, len: u64) -> Out {
-        let mut digits = [0; 24];
+        let mut digits = [0; 66];
         let len_read = len.min(digits.len() as u64) as usize;
         if self.m.read(from, &mut digits[..len_read]).is_err() {
             return Errno::EFAULT.into();
         }
-        let text = core::str::from_utf8(&digits[..len_read]).unwrap_or_default();
-        let Ok(slack) = text.trim_end_matches(['\n', '\0']).parse::<u64>() else { return Errno::EINVAL.into() };
+        let end = digits[..len_read].iter().position(|&byte| byte == 0).unwrap_or(len_read);
+        let text = core::str::from_utf8(&digits[..end]).unwrap_or_default();
+        let slack = match text.strip_suffix('\n').unwrap_or(text).parse::<u64>() {
+            Ok(slack) => slack,
+            Err(why) if *why.kind() == IntErrorKind::PosOverflow => return Errno::ERANGE.into(),
+            Err(_) => return Errno::EINVAL.into(),
+        };
         let Some(target) = self.slot_of(node.thread) else { return Errno::ESRCH.into() };
         self.thread(target).set_slack(slack);
         Out::Done(len as isize)

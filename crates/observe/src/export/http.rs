@@ -142,7 +142,8 @@ fn judge(request: &[u8], names: &[String]) -> Option<Result<bool, &'static str>>
         (Some(host), None) => str::from_utf8(host.value).is_ok_and(|host| is_ours(host, names)),
         _ => false,
     };
-    Some(match (parsed.method, parsed.path) {
+    let path = parsed.path.map(|path| path.split('?').next().unwrap_or_default());
+    Some(match (parsed.method, path) {
         _ if !ours => Err("421 Misdirected Request"),
         (Some(method @ ("GET" | "HEAD")), Some("/metrics" | "/")) => Ok(method == "HEAD"),
         (Some("GET" | "HEAD"), _) => Err("404 Not Found"),
@@ -179,6 +180,7 @@ mod tests {
         assert_eq!(judged("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"), Some(Ok(false)));
         assert_eq!(judged("HEAD / HTTP/1.1\r\nhost: 10.1.2.3:9099\r\n\r\n"), Some(Ok(true)));
         assert_eq!(judged("GET /metrics HTTP/1.0\r\n\r\n"), Some(Ok(false)));
+        assert_eq!(judged("GET /metrics?module=a HTTP/1.1\r\nHost: localhost\r\n\r\n"), Some(Ok(false)));
         assert_eq!(judged("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n"), Some(Err("404 Not Found")));
         assert_eq!(judged("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Some(Err("405 Method Not Allowed")));
         assert_eq!(judged("\0\0"), Some(Err("400 Bad Request")));

@@ -55,7 +55,8 @@ pub fn write(name: &[u8], id: i32, threads: u32, of: &Sched, to: &mut Room<'_>) 
     plain("se.load.weight", of.weight.saturating_mul(1024) as i64)?;
     plain("policy", i64::from(of.policy))?;
     plain("prio", i64::from(of.priority))?;
-    plain("se.slice", of.slice as i64)
+    // `fair_policy`.
+    if matches!(of.policy, 0 | 3) { plain("se.slice", of.slice as i64) } else { Ok(()) }
 }
 
 #[cfg(test)]
