@@ -57,12 +57,13 @@ fn modes_are_of_owner_group_and_others() {
         assert_eq!(rights(&world, &MATE, path), of_others, "{path}");
         assert_eq!(rights(&world, &SUPER, path), of_root, "{path}");
     }
-    // Nobody is asked about a link, and a name may be set by its own process.
+    // Nobody is asked about a link, and a thread's name may be set by its own process.
     let link = Node { place: entresol_procfs::Place::Entry(entresol_procfs::node::Dir::Root, 4), ..Node::ROOT };
     assert_eq!(link.entry().unwrap().name, "self");
     assert_eq!(OTHER.may_access(&world, &link, MAY_READ | MAY_WRITE | MAY_EXEC), Ok(()));
     let own = Caller { fsuid: 5, fsgid: 5, ..ME };
-    assert_eq!((rights(&world, &own, "100/comm"), rights(&world, &own, "1/comm")), ("rw-".into(), "r--".into()));
+    let names = ["100/task/101/comm", "100/comm", "1/comm"].map(|path| rights(&world, &own, path));
+    assert_eq!(names, ["rw-", "r--", "r--"]);
 }
 
 /// The tree has no file that lets its group do what it lets others not, so one is made: whoever is in the group of
