@@ -311,7 +311,8 @@ fn modes_are_for_owner_group_and_others() {
     assert_eq!(may(&OTHER, "100/comm", MAY_WRITE), Err(Errno::EACCES));
     assert_eq!(may(&ME, "1/comm", MAY_WRITE), Err(Errno::EACCES));
     let in_the_group = entresol_procfs::Caller { process: 100, ..OTHER };
-    assert_eq!(may(&in_the_group, "100/comm", MAY_WRITE), Ok(()), "proc_tid_comm_permission");
+    assert_eq!(may(&in_the_group, "100/task/101/comm", MAY_WRITE), Ok(()), "proc_tid_comm_permission");
+    assert_eq!(may(&in_the_group, "100/comm", MAY_WRITE), Err(Errno::EACCES), "which the process's directory has not");
 }
 
 #[test]
