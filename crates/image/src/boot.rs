@@ -153,9 +153,9 @@ unsafe fn bring_up(
     linux::Linux(k).take_over_signals(ids::CpuId(0), t, blocked);
     start::open(k);
     linux::Linux(k).take_over_times(ids::CpuId(0), t);
-    match Carried::parse(options.thread) {
-        Some(carried) => k.take_carried(t, &carried),
-        None => k.adopt_nice(t, os::nice()),
+    k.adopt_nice(t, os::nice());
+    if let Some(carried) = Carried::parse(options.thread) {
+        k.take_carried(t, &carried);
     }
     start::adopt_registrations(k, t, libraries::rseq_offset(aux));
     if options.chaos.is_on() {

@@ -10,6 +10,7 @@ use crate::syscall::clone::inherited;
 use core::fmt::{self, Write};
 use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
+use sync::atomic::Ordering::Relaxed;
 
 /// State that is carried over an exec.
 #[derive(Clone, PartialEq, Debug)]
@@ -114,6 +115,7 @@ impl<M: Machine> Kernel<M> {
         let attr = Attr { nice, ..self.sched.attr(t) };
         // Any nice value of the host is valid here.
         let _ = self.sched.set_attr(t, &attr, self.m.now(), &mut self.kicks(self.sched.cpu_of(t)));
+        self.process.nice.store(nice.0.into(), Relaxed);
     }
 
     /// Applies it to the first thread of the new program. Values that do not fit this kernel, which may have other
@@ -122,7 +124,9 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.now();
         let cpu = self.sched.cpu_of(t);
         // If admission is refused here, because there are fewer CPUs, the default policy stays.
+        let before = self.sched.attr(t).nice;
         let _ = self.sched.set_attr(t, &carried.attr, now, &mut self.kicks(cpu));
+        self.nice_changed(t, before);
         if let Some(mask) = &carried.affinity {
             let mask = mask.and(&CpuMask::first(self.config.cpus));
             // Empty: none of these CPUs is left.

@@ -120,6 +120,8 @@ pub enum Event<'a> {
     },
     /// The CPU has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
     Serves(CpuId, Option<usize>),
+    /// The least nice value of all threads has changed: with this one the process competes with others, and they see it.
+    Nice(ids::Nice),
     /// A thread with these rights ([`Machine::identity`]) has ended and is no longer among the living.
     Gone(u32),
     /// The program's user is to read this.

@@ -28,6 +28,8 @@ pub struct ProcessState {
     continued: AtomicU32,
     /// Threads that have not begun to exit: the one that takes it to 0 ends the process (Linux: `signal->live`).
     pub(crate) staying: AtomicU32,
+    /// The nice value of the process for the machine ([`crate::machine::Event::Nice`]).
+    pub(crate) nice: AtomicI32,
     /// Resources that other processes may share with this one, as flags of `clone(2)`: descriptors, folders, semaphore undo lists.
     pub shares: AtomicU64,
 }
@@ -48,6 +50,7 @@ impl ProcessState {
             uid: AtomicU32::new(uid),
             continued: AtomicU32::new(0),
             staying: AtomicU32::new(1),
+            nice: AtomicI32::new(0),
             shares: AtomicU64::new(0),
         })
     }

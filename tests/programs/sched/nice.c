@@ -117,3 +117,67 @@ CASE(of_the_process_group) {
   }
   waitpid(child, NULL, 0);
 }
+
+/* What a process and its threads give themselves counts against other processes, and they see it. */
+static int told[2], asked[2];
+static void next(void) {
+  char byte = 0;
+  need(write(told[1], &byte, 1) == 1 && read(asked[0], &byte, 1) == 1);
+}
+static void *to_nine(void *arg) {
+  (void)arg;
+  need(setpriority(PRIO_PROCESS, 0, 9) == 0);
+  next();
+  need(setpriority(PRIO_PROCESS, 0, 12) == 0);
+  next();
+  return NULL;
+}
+static void become_nicer(void) {
+  need(setpriority(PRIO_PROCESS, 0, 7) == 0);
+  next();
+  need(setpriority(PRIO_PROCESS, 0, 9) == 0);
+  finish(start(to_nine, NULL));
+  pid_t child = fork();
+  need(child >= 0);
+  if (child == 0) {
+    need(setpriority(PRIO_PROCESS, 0, 15) == 0);
+    execl("/bin/sh", "sh", "-c", "nice; cut -d' ' -f19 /proc/$$/stat", NULL);
+    _exit(1);
+  }
+  need(waitpid(child, NULL, 0) == child);
+  next();
+}
+CASE(seen_by_others) {
+  need(pipe(told) == 0 && pipe(asked) == 0);
+  fflush(stdout);
+  pid_t child = fork();
+  need(child >= 0);
+  if (child == 0) become_nicer(), _exit(0);
+  for (int i = 0; i < 4; i++) {
+    char byte;
+    need(read(told[0], &byte, 1) == 1);
+    say("%d: %s", i, of(PRIO_PROCESS, child));
+    need(write(asked[1], &byte, 1) == 1);
+  }
+  need(waitpid(child, NULL, 0) == child);
+}
+
+static void *ask(void *arg) {
+  (void)arg;
+  next();
+  say("thread %s", of(PRIO_PROCESS, 0));
+  return NULL;
+}
+static void of_group(void) {
+  char byte;
+  need(setpgid(0, 0) == 0 && pipe(told) == 0 && pipe(asked) == 0);
+  pthread_t thread = start(ask, NULL);
+  need(read(told[0], &byte, 1) == 1);
+  say("set %s", result(setpriority(PRIO_PGRP, 0, 5)));
+  say("own %s, group %s", of(PRIO_PROCESS, 0), of(PRIO_PGRP, 0));
+  need(write(asked[1], &byte, 1) == 1);
+  finish(thread);
+  need(setpriority(PRIO_PROCESS, 0, 9) == 0);
+  say("own %s, group %s", of(PRIO_PROCESS, 0), of(PRIO_PGRP, 0));
+}
+CASE(of_the_group) { in_child("child", of_group); }

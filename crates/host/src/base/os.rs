@@ -177,6 +177,12 @@ pub fn nice() -> Nice {
     Nice(20 - biased as i8)
 }
 
+/// Gives a host thread of ours this nice value, if the host allows it.
+pub(crate) fn set_nice(tid: u32, nice: Nice) {
+    // SAFETY: no memory is touched.
+    unsafe { syscall!(nr::SETPRIORITY, PRIO_PROCESS, tid, i32::from(nice.0)) };
+}
+
 /// This process's id.
 pub fn getpid() -> i32 {
     // SAFETY: has no effect.

@@ -2,7 +2,8 @@
 
 use crate::base::os;
 use crate::carriers::carrier::{Carrier, END, RETIRE};
-use ids::CpuId;
+use crate::carriers::service_state::Service;
+use ids::{CpuId, Nice};
 use sync::Lock;
 use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
@@ -51,6 +52,15 @@ impl Carriers {
     /// Held while a host thread is cloned.
     pub(super) fn lock_cloning(&self) -> impl Drop + '_ {
         self.cloning.lock()
+    }
+
+    /// Gives all host threads this nice value, as far as the host lets them have it. New ones inherit it from their makers.
+    #[cold]
+    pub(crate) fn set_nice(&self, service: &Service, nice: Nice) {
+        let _guard = self.lock_cloning();
+        let carriers = (0..self.count()).map(|i| self.get(i).tid.load(Acquire));
+        let all = carriers.chain([service.tid() as u32]).filter(|&tid| tid != 0);
+        all.for_each(|tid| os::set_nice(tid, nice));
     }
 
     /// The carriers made from now on belong to `process`.

@@ -158,6 +158,10 @@ impl Machine for Host {
                 self.places.share(Carrier::me(), core);
                 false
             }
+            Event::Nice(nice) => {
+                self.carriers.set_nice(&self.service, nice);
+                false
+            }
             Event::Gone(identity) => {
                 identity::gone(k(), identity);
                 false

@@ -260,6 +260,7 @@ impl<M: Machine> Kernel<M> {
             rseq_signature: thread.rseq_signature.load(Relaxed),
             timer_slack: thread.slacks()[0],
             attr: self.sched.attr(t),
+            nice: self.process.nice.load(Relaxed),
             affinity: self.sched.affinity(t),
             signals,
             process,
@@ -295,6 +296,9 @@ impl<M: Machine> Kernel<M> {
         }
         // A deadline is not inherited (the fork was refused) and the mask was valid before.
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
+        // The host thread of the child has its maker's.
+        self.process.nice.store(from.nice, Relaxed);
+        self.nice_changed(t, Nice::clamp_from(from.nice));
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
         self.enter(t, from.group);
     }
@@ -318,6 +322,7 @@ pub struct Inheritance {
     rseq_signature: u32,
     timer_slack: u64,
     attr: sched::Attr,
+    nice: i32,
     affinity: ids::CpuMask,
     signals: signal::ThreadSignals,
     process: signal::ProcessSignals,

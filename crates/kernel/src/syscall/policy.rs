@@ -1,7 +1,7 @@
 //! `sched_*(2)` but for affinity, and nice values. Checks in the order of Linux's
 //! `kernel/sched/syscalls.c`.
 
-use crate::machine::{Call, Machine};
+use crate::machine::{Call, Event, Machine};
 use crate::trap::Out;
 use crate::{Kernel, Personality, ThreadIdx};
 use abi::args::PRIO_PROCESS;
@@ -9,6 +9,7 @@ use abi::{Errno, SchedAttr, Timespec, sched_flags as sf};
 use core::cell::LazyCell;
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
+use sync::atomic::Ordering::Relaxed;
 
 const RESET_ON_FORK: u32 = 0x4000_0000;
 const UTIL_CLAMP: u64 = sf::UTIL_CLAMP_MIN | sf::UTIL_CLAMP_MAX;
@@ -100,15 +101,40 @@ impl<M: Machine> Kernel<M> {
         if !self.may_apply(by, target, new) {
             return Errno::EPERM.into();
         }
-        let now = self.m.now();
+        let (now, before) = (self.m.now(), self.sched.attr(target).nice);
         match self.sched.set_attr(target, new, now, &mut self.kicks(by.cpu)) {
             Ok(()) => {
+                self.nice_changed(target, before);
                 self.pi_urgency_changed(by.cpu, target);
                 Out::Done(0)
             }
             Err(AttrError::Invalid) => Errno::EINVAL.into(),
             Err(AttrError::Busy) => Errno::EBUSY.into(),
             Err(AttrError::NotPermitted) => Errno::EPERM.into(),
+        }
+    }
+
+    /// The nice value of `t` was this. The machine hears of the least of all threads, so that none has less of the machine than
+    /// other threads of its value; a look at all of them ends at the first that has it still.
+    pub(crate) fn nice_changed(&self, t: ThreadIdx, before: Nice) {
+        let (told, now) = (self.process.nice.load(Relaxed), self.sched.attr(t).nice);
+        let is_least = |nice: Nice| i32::from(nice.0) <= told;
+        let least = if is_least(now) {
+            now
+        } else if is_least(before) {
+            let mut least = now;
+            for nice in self.threads.living().map(|t| self.sched.attr(t).nice) {
+                least = least.min(nice);
+                if is_least(least) {
+                    break;
+                }
+            }
+            least
+        } else {
+            return;
+        };
+        if self.process.nice.swap(least.0.into(), Relaxed) != i32::from(least.0) {
+            self.m.observe(Event::Nice(least));
         }
     }
 
@@ -217,7 +243,25 @@ impl<M: Machine> Kernel<M> {
                     out => out,
                 }
             }
-            _ => self.foreign(cpu, t, call),
+            (PRIO_PROCESS, _) => self.foreign(cpu, t, call),
+            _ => {
+                let out = self.foreign(cpu, t, call);
+                if let (Out::Done(0), 0) = (&out, call.args[1] as i32) {
+                    self.all_have_nice(cpu, Nice::clamp_from(call.args[2] as i32));
+                }
+                out
+            }
+        }
+    }
+
+    /// The host has given this nice value to all that the process's group or user has.
+    fn all_have_nice(&self, cpu: CpuId, nice: Nice) {
+        self.process.nice.store(nice.0.into(), Relaxed);
+        let now = self.m.now();
+        for t in self.threads.living() {
+            let attr = Attr { nice, ..self.sched.attr(t) };
+            let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
+            self.pi_urgency_changed(cpu, t);
         }
     }
 }
