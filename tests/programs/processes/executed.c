@@ -4,6 +4,8 @@
 #include "check.h"
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 extern char **environ;
@@ -76,7 +78,7 @@ CASE(threads_outlive_failures) {
 }
 
 /* The path is looked at before arguments and environment. */
-CASE(errors_in_order) {
+static void refusals(void) {
   char **volatile nowhere = (char **)8;
   say("no file, no environment: %s", result(execve("/nonexistent", self, nowhere)));
   say("no file, no arguments: %s", result(execve("/nonexistent", nowhere, environ)));
@@ -87,6 +89,46 @@ CASE(errors_in_order) {
   say("a file that is no program: %s", result(execve("/etc/passwd", self, nowhere)));
   say("a program: %s", result(execve("/proc/self/exe", self, nowhere)));
 }
+CASE(errors_in_order) { refusals(); }
+
+/* A bad address is an error whatever is blocked: here, and at the end of what is mapped. */
+CASE(errors_with_all_signals_blocked) {
+  sigset_t all, none;
+  sigfillset(&all), sigemptyset(&none);
+  need(sigprocmask(SIG_SETMASK, &all, NULL) == 0);
+  refusals();
+  long page = sysconf(_SC_PAGESIZE);
+  char *end = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  need(end != MAP_FAILED && mprotect(end + page, page, PROT_NONE) == 0);
+  end += page;
+  char *strings[] = {"x", end - 4, NULL};
+  memcpy(end - 4, "A=b", 4);
+  say("ends there: %s, %s", result(execve("/etc/passwd", strings, self)), result(execve("/etc/passwd", self, strings)));
+  memcpy(end - 4, "A=bc", 4);
+  say("does not: %s, %s", result(execve("/bin/true", strings, self)), result(execve("/bin/true", self, strings)));
+  in_child("child", refusals);
+  need(sigprocmask(SIG_SETMASK, &none, NULL) == 0 && munmap(end - page, 2 * page) == 0);
+}
+
+/* Another thread's bad address is its own affair, also while an exec hands on that faults are ignored. */
+static atomic_int enough;
+static void *fail_to_execute(void *path) {
+  for (int i = 0; i < 3000; i++) need(execl(path, "x", NULL) == -1 && errno == ENOEXEC);
+  atomic_store(&enough, 1);
+  return NULL;
+}
+static void beside_execs(void) {
+  need(signal(SIGSEGV, SIG_IGN) != SIG_ERR && signal(SIGBUS, SIG_IGN) != SIG_ERR);
+  char path[] = "/tmp/no-program-XXXXXX";
+  int fd = mkstemp(path), others = 0;
+  need(fd >= 0 && write(fd, "hello\n", 6) == 6 && fchmod(fd, 0755) == 0 && close(fd) == 0);
+  pthread_t thread = start(fail_to_execute, path);
+  while (!atomic_load(&enough)) others += nanosleep((struct timespec *)8, NULL) != -1 || errno != EFAULT;
+  finish(thread);
+  need(unlink(path) == 0);
+  say("other results: %d", others);
+}
+CASE(faults_beside_failing_execs) { in_child("child", beside_execs); }
 
 /* Runs in the parent's memory until it ends. */
 static void in_vfork(int (*body)(void *)) {

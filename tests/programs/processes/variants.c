@@ -62,6 +62,20 @@ CASE(chosen_id) {
   say("no ids %s", result(syscall(SYS_clone3, &args, sizeof args)));
 }
 
+/* A stack must lie where programs can have one. */
+CASE(stacks_that_are_none) {
+  static const uint64_t stacks[][2] = {
+      {0xffff800000000000, 4096}, {0x7ffffffff000, 4096}, {0x7fffffffe000, 4096}, {0x10000, UINT64_C(1) << 60}, {0x10000, UINT64_MAX}, {0, 4096}, {0x10000, 0},
+  };
+  for (int threads = 0; threads < 2; threads++)
+    for (int i = 0; i < COUNT(stacks); i++) {
+      /* The last flag makes those fail that are right. */
+      uint64_t of_thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+      struct clone_args args = {.flags = (threads ? of_thread : 0) | CLONE_SETTLS, .tls = UINT64_MAX, .stack = stacks[i][0], .stack_size = stacks[i][1]};
+      say("%d %d: %s", threads, i, result(syscall(SYS_clone3, &args, sizeof args)));
+    }
+}
+
 /* Numbers that tell the parent nothing. */
 CASE(no_signal_at_the_end) {
   static const int numbers[] = {0, 65, 127, 255};

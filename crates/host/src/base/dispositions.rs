@@ -68,8 +68,8 @@ pub fn dispatch_on() {
 /// The signals that a carrier needs while another one executes a program: a tick or a kick that the host drops would count as
 /// on its way for ever. A program of ours that is executed is told which signals are ignored.
 pub(crate) const NEEDED_BY_CARRIERS: u64 = bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT) | bit(os::SIGNAL_NO_ROOM);
-/// The signals that a thread needs which makes calls meanwhile.
-pub(crate) const NEEDED_BY_THREADS: u64 = NEEDED_BY_CARRIERS | bit(SIGSYS);
+/// The signals that a thread needs which makes calls meanwhile: a fault in one, at a bad address, is none of the program's.
+pub(crate) const NEEDED_BY_THREADS: u64 = NEEDED_BY_CARRIERS | FAULTS;
 
 /// Actions of ours that the host has not got while a program is executed.
 #[derive(Debug, Default)]

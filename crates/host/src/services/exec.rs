@@ -6,7 +6,7 @@
 //! natively, or is refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
 
 use crate::base::clock::Clock;
-use crate::base::dispositions::{self, CLONING_MASK};
+use crate::base::dispositions::{self, CLONING_MASK, FAULTS};
 use crate::base::handover::Handover;
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
@@ -345,8 +345,11 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     if alone::close(k) {
         return Errno::ERESTARTNOINTR.to_ret();
     }
-    Linux(k).hand_on_times(&k.times_to_hand_on(false));
     let mask = k.blocked(t);
+    if mask.0 & FAULTS != 0 && !can_be_read(call) {
+        return os::interruptible(call);
+    }
+    Linux(k).hand_on_times(&k.times_to_hand_on(false));
     me.alarms.refuse_rings();
     me.refuse_kicks();
     // A program that is over at once leaves no page, and would leave this one.
@@ -453,6 +456,9 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
         _ => return,
     }
     let (mask, actions) = (from.kernel().blocked(), from.kernel().actions());
+    if mask.0 & FAULTS != 0 && !can_be_read(call) {
+        return;
+    }
     let carried = from.kernel().carried(k.config().cpus);
     clock.keep();
     let inherited = Inherited { carried, ignored: actions.ignored(), rate: clock.rate(), mask: None, needed: 0 };
@@ -465,6 +471,27 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
         with_mask(me, mask.0, || enter(&k.m.handover, call, &inherited, &mut Lent::default()))
     });
     Linux(k).keep_times();
+}
+
+/// Whether path, arguments and environment can be read as far as they are read here. The host refuses the call otherwise; and with
+/// the mask for the new program, which may block the signals of faults, to read them would be the end.
+fn can_be_read(call: &Call) -> bool {
+    let path = call.args[usize::from(call.nr != nr::EXECVE)];
+    let of_list = |list: u64| {
+        let strings = (0..STRINGS_MAX as u64).map(|i| user::load_u64(list + i * 8));
+        list == 0 || strings.take_while(|string| *string != Ok(0)).all(|string| string.is_ok_and(can_read_string))
+    };
+    can_read_string(path) && strings(call).into_iter().all(of_list)
+}
+
+fn can_read_string(at: u64) -> bool {
+    let byte = |at| {
+        let mut byte = [0];
+        user::read(at, &mut byte).is_ok().then_some(byte[0])
+    };
+    // Only a string that ends before may be followed by what cannot be read.
+    let ends = || (at..).map(byte).find(|byte| !matches!(byte, Some(1..))) == Some(Some(0));
+    user::read(at, &mut [0; PREFIX_MAX]).is_ok() || ends()
 }
 
 /// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.

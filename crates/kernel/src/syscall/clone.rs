@@ -55,6 +55,10 @@ impl<M: Machine> Kernel<M> {
         }
         match self.read_clone_args(a[0], size) {
             Ok(args) if (args.stack == 0) != (args.stack_size == 0) => Errno::EINVAL.into(),
+            // `clone3_stack_valid`.
+            Ok(args) if args.stack.checked_add(args.stack_size).is_none_or(|end| end > USER_END - 4096) => {
+                Errno::EINVAL.into()
+            }
             Ok(args) if args.flags & cf::THREAD != 0 && args.flags & NOT_FOR_THREADS != 0 => Errno::EINVAL.into(),
             Ok(args) => self.clone_any(cpu, t, &args),
             Err(e) => e.into(),
