@@ -60,5 +60,6 @@ pub use carriers::carrier;
 #[cfg(feature = "planted")]
 pub use carriers::planted;
 pub use process::states::extended_state;
+pub use services::borrower::memory as borrower_memory;
 pub use services::{exec, start};
 pub use traps::handlers;

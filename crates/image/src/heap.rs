@@ -14,6 +14,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
+use host::borrower_memory as memory;
 use host::os;
 use sync::Lock;
 use talc::{OomHandler, Span, Talc};
@@ -118,6 +119,9 @@ unsafe impl GlobalAlloc for Heap {
         if has_own_pages(layout) {
             return os::map(layout.size()).unwrap_or(core::ptr::null_mut());
         }
+        if let Some(block) = memory::take(layout) {
+            return block;
+        }
         // SAFETY: the layout has a size, as the caller promises.
         unsafe { HEAP.lock().malloc(layout).map_or(core::ptr::null_mut(), NonNull::as_ptr) }
     }
@@ -144,6 +148,9 @@ unsafe impl GlobalAlloc for Heap {
             return unsafe { os::unmap(block, layout.size()) };
         }
         let Some(block) = NonNull::new(block) else { return };
+        if memory::has(block.as_ptr()) {
+            return;
+        }
         let mut heap = HEAP.lock();
         // Tables live as long as their process. Were one given back and used for other blocks, these would look like tables.
         if heap.oom_handler.tables.has(block.as_ptr()) {

@@ -412,3 +412,36 @@ CASE(timer_slack_goes_with_it) {
   say("here %d", prctl(PR_GET_TIMERSLACK));
   prctl(PR_SET_TIMERSLACK, 0);
 }
+
+/* A child that is killed wherever it is, also in the middle of an exec, leaves its maker nothing to wait for. */
+CASE(killed_at_any_time) {
+  volatile pid_t *victim = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  need(victim != MAP_FAILED);
+  pid_t killer = fork();
+  need(killer >= 0);
+  if (killer == 0) {
+    unsigned state = 1;
+    for (;;) {
+      pid_t pid = *victim;
+      if (pid <= 0) continue;
+      *victim = 0;
+      for (volatile int left = rand_r(&state) % 100000; left > 0; left--) {}
+      kill(pid, SIGKILL);
+    }
+  }
+  int others = 0;
+  for (int i = 0; i < 1500; i++) {
+    int status;
+    pid_t child = vfork();
+    need(child >= 0);
+    if (child == 0) {
+      *victim = getpid();
+      execl("/bin/true", "true", NULL);
+      _exit(1);
+    }
+    need(waitpid(child, &status, 0) == child);
+    others += status != 0 && status != SIGKILL;
+  }
+  need(kill(killer, SIGKILL) == 0 && waitpid(killer, NULL, 0) == killer);
+  say("others: %d", others);
+}

@@ -11,7 +11,7 @@ use crate::carriers::mailbox::{Asked, Delegated, Tracing};
 use arch::{Gs, xstate};
 use core::mem::offset_of;
 use ids::CpuId;
-use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 pub(crate) const KERNEL_STACK: usize = 128 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
@@ -20,9 +20,16 @@ const GUARD: usize = 4096;
 const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
 const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
 
+/// Behind the buffer of a borrower's block: memory for its exec.
+pub(crate) const PIECE: usize = 64 << 10;
+
 /// Includes the end marker of the state in a signal frame.
 fn total() -> usize {
     BELOW + BLOCK + xstate::size() + 64
+}
+
+fn total_borrowed() -> usize {
+    total().next_multiple_of(64) + PIECE
 }
 
 /// The mark of a borrower in [`Gs::borrowed`].
@@ -118,6 +125,8 @@ pub struct Carrier {
     pub fault: FaultInfo,
     /// A borrower's additional state, or that of a forked child without a kernel. Set before it begins.
     pub(crate) borrower: AtomicPtr<()>,
+    /// How much of its piece a borrower's exec has taken (`services/borrower/memory.rs`); MAX: it does not execute a program.
+    pub(crate) taken: AtomicUsize,
     /// If a thread is tied to the carrier, the identity it would have otherwise; else [`NO_IDENTITY`]. Written by the
     /// carrier only.
     pub(crate) untied: AtomicU32,
@@ -148,19 +157,20 @@ const _: () = assert!(offset_of!(Carrier, gs) == 0);
 
 impl Carrier {
     pub(super) fn map(number: u32, process: *const ()) -> Option<*mut Carrier> {
-        let carrier = Carrier::reserve()?;
+        let carrier = Carrier::reserve(total())?;
         // SAFETY: fresh and ours alone.
         unsafe { Carrier::write(carrier, number, process) };
         Some(carrier)
     }
 
-    /// Memory for a block with its stacks, from low to high: guard, signal stack, guard, kernel stack, block, buffer.
-    fn reserve() -> Option<*mut Carrier> {
-        let base = os::map(total())?;
+    /// Memory for a block with its stacks, from low to high: guard, signal stack, guard, kernel stack, block, buffer; and for a
+    /// borrower the piece.
+    fn reserve(total: usize) -> Option<*mut Carrier> {
+        let base = os::map(total)?;
         // SAFETY: the layout.
         unsafe {
             if !os::guard(base, GUARD) || !os::guard(base.add(GUARD + SIGNAL_STACK), GUARD) {
-                os::unmap(base, total());
+                os::unmap(base, total);
                 return None;
             }
             Some(base.add(BELOW).cast())
@@ -216,6 +226,7 @@ impl Carrier {
                 next: AtomicU32::new(0),
                 fault: FaultInfo::default(),
                 borrower: AtomicPtr::new(core::ptr::null_mut()),
+                taken: AtomicUsize::new(usize::MAX),
                 untied: AtomicU32::new(NO_IDENTITY),
                 owner: AtomicU32::new(0),
                 signal_stack,
@@ -232,7 +243,7 @@ impl Carrier {
         process: *const (),
         borrower: *mut (),
     ) -> Option<*mut Carrier> {
-        let carrier = spare.or_else(Carrier::reserve)?;
+        let carrier = spare.or_else(|| Carrier::reserve(total_borrowed()))?;
         // SAFETY: ours alone.
         unsafe {
             Carrier::write(carrier, u32::MAX, process);
@@ -248,7 +259,7 @@ impl Carrier {
     /// Its host thread must be done with it.
     pub(crate) unsafe fn free_borrowed(carrier: *mut Carrier) {
         // SAFETY: the layout of `map`.
-        unsafe { os::unmap(carrier.cast::<u8>().sub(BELOW), total()) };
+        unsafe { os::unmap(carrier.cast::<u8>().sub(BELOW), total_borrowed()) };
     }
 
     /// A borrower's additional state.
@@ -272,6 +283,11 @@ impl Carrier {
     /// The buffer behind a block.
     pub(crate) fn buffer_of(carrier: *mut Carrier) -> *mut u8 {
         carrier.cast::<u8>().wrapping_add(BLOCK)
+    }
+
+    /// The piece of a borrower's block.
+    pub(crate) fn piece_of(carrier: *mut Carrier) -> *mut u8 {
+        carrier.cast::<u8>().wrapping_add(total().next_multiple_of(64) - BELOW)
     }
 
     /// The kernel stack below a block: where it begins, and its length.

@@ -8,10 +8,12 @@
 //! | module | subject |
 //! |---|---|
 //! | `mod` | its beginning, its calls, its end |
+//! | `memory` | what its exec allocates |
 //! | `signals` | its mask, its actions, and handlers that run in it |
 //! | `tracer` | what it sees of our threads by `ptrace(2)` and in `/proc`: LeakSanitizer reads their registers so |
 //! | `words` | futex words that it and our threads wait for |
 
+pub mod memory;
 mod signals;
 mod tracer;
 mod words;
@@ -51,6 +53,8 @@ pub(crate) struct Borrower {
     /// Of a child with memory of its own: state from before the fork. The kernel in its memory is a copy in which others may hold
     /// locks for ever.
     apart: Option<HandedDown>,
+    /// Of a child whose maker waits for it: state from before, so that its exec needs none of our locks.
+    down: Option<HandedDown>,
     /// Memory of ours that the borrower's exec needs.
     lent: exec::Lent,
     tracer: tracer::Tracer,
@@ -87,7 +91,10 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
     let signals = k.signals_for_child(t, args.flags);
     // For what the borrower executes: it must not do so itself, as it may be killed.
     k.m.clock.keep();
-    let Some(child) = create(k, t, signals, args, None) else { return k.process_done(cpu, Errno::ENOMEM.to_ret()) };
+    let down = (args.flags & cf::VFORK != 0).then(|| HandedDown::by(k, t));
+    let Some(child) = create(k, t, signals, args, [None, down]) else {
+        return k.process_done(cpu, Errno::ENOMEM.to_ret());
+    };
     if args.flags & cf::VFORK == 0 {
         // SAFETY: the current thread's context, and a child that nobody has seen.
         let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, CLONING_MASK, args) };
@@ -137,7 +144,7 @@ fn create(
     from: ThreadIdx,
     (thread, process): (ThreadSignals, ProcessSignals),
     args: &CloneArgs,
-    apart: Option<HandedDown>,
+    [apart, down]: [Option<HandedDown>; 2],
 ) -> Option<*mut Carrier> {
     words::sweep(k);
     let wants = |flag: u64| if args.flags & flag != 0 { args.child_tid } else { 0 };
@@ -149,6 +156,7 @@ fn create(
         arrivals: signals::Arrivals::default(),
         frame: signals::Frame::default(),
         apart,
+        down,
         lent: exec::Lent::default(),
         tracer: tracer::Tracer::default(),
         set_tid: wants(cf::CHILD_SETTID),
@@ -262,8 +270,11 @@ fn end(k: &Process, b: &Borrower, call: &Call) -> isize {
 #[inline(never)]
 fn execute(b: &mut Borrower, call: &Call) -> isize {
     let (from, mask, ignored) = (b.from, b.thread.blocked(), b.process.actions().ignored());
-    let down = || b.apart.clone().unwrap_or_else(|| HandedDown::by(Carrier::my_process(), from));
-    exec::by_borrower(down, mask.0, ignored, &mut b.lent, call)
+    let known = b.apart.as_ref().or(b.down.as_ref());
+    let down = || known.cloned().unwrap_or_else(|| HandedDown::by(Carrier::my_process(), from));
+    // Of an exec that failed.
+    b.lent = exec::Lent::default();
+    memory::within_piece(Carrier::me(), || exec::by_borrower(down, mask.0, ignored, &mut b.lent, call))
 }
 
 /// The borrower makes a process. A child with memory of its own stays outside our kernel as well, with one thread for
@@ -293,7 +304,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     if args.flags & cf::VM != 0 {
         return unkilled(|| {
             let apart = b.apart.clone();
-            let Some(child) = create(k, b.from, signals, &args, apart) else { return Errno::ENOMEM.to_ret() };
+            let Some(child) = create(k, b.from, signals, &args, [apart, None]) else { return Errno::ENOMEM.to_ret() };
             // SAFETY: the caller's own context, complete but for the registers that it goes on with.
             unsafe { start(child, c, &me.gs.xmm, CLONING_MASK, &args) }
         });

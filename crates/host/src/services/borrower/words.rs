@@ -4,7 +4,7 @@
 //! ours. So while there are borrowers, what wakes here wakes there as well. That costs our threads nothing at other times: their
 //! `futex(2)` has another entry function meanwhile ([`entry::share_futex_words`]).
 
-use super::{Borrower, unkilled};
+use super::{Borrower, memory, unkilled};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::lent::Lent;
@@ -33,7 +33,7 @@ pub(crate) fn sweep(k: &Process) {
             let b: *mut Borrower = (*child).borrower_state().cast();
             let gone = (*b).tid.load(Acquire) == 0;
             if gone {
-                drop(Box::from_raw(b));
+                memory::bury(child, || drop(Box::from_raw(b)));
                 match *spare {
                     0 => *spare = child as usize,
                     _ => Carrier::free_borrowed(child),

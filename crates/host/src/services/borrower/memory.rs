@@ -1,0 +1,62 @@
+//! Memory that a borrower takes while it executes a program: from a piece behind its block.
+//!
+//! SIGKILL ends a borrower wherever it is, and the allocator's lock would then be held for ever. Most borrowers only execute a
+//! program, so that takes none of our locks. What does not fit into the piece comes from the allocator all the same.
+//!
+//! What an exec has taken is given back whole: when the borrower executes another program, or has left our memory. Blocks of the piece
+//! are therefore not freed, neither by the borrower nor by who frees what it leaves ([`bury`]).
+
+use crate::carriers::carrier::{Carrier, PIECE};
+use core::alloc::Layout;
+use sync::atomic::{AtomicUsize, Ordering::*};
+
+/// The value of [`Carrier::taken`] outside of an exec.
+const CLOSED: usize = usize::MAX;
+
+/// Where the piece of the borrower begins that is being buried; 0: none is.
+static BURIED: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory for the caller, if it is a borrower that executes a program and there is room.
+pub fn take(layout: Layout) -> Option<*mut u8> {
+    let me = executing()?;
+    let piece = piece_of(me);
+    let at = (piece + me.taken.load(Relaxed)).next_multiple_of(layout.align());
+    let end = at.checked_add(layout.size()).filter(|&end| end <= piece + PIECE)?;
+    me.taken.store(end - piece, Relaxed);
+    Some(at as *mut u8)
+}
+
+/// Whether a block that the caller frees is of a piece.
+pub fn has(block: *mut u8) -> bool {
+    let within = |piece: usize| (piece..piece + PIECE).contains(&(block as usize));
+    let buried = BURIED.load(Relaxed);
+    buried != 0 && within(buried) || borrower().is_some_and(|me| within(piece_of(me)))
+}
+
+/// Runs an exec of the calling borrower, which takes memory from its piece. Nothing that it took before is in use.
+pub(crate) fn within_piece<T>(me: &Carrier, exec: impl FnOnce() -> T) -> T {
+    me.taken.store(0, Relaxed);
+    let result = exec();
+    me.taken.store(CLOSED, Relaxed);
+    result
+}
+
+/// Frees what a borrower leaves that has left our memory. One caller at a time.
+pub(super) fn bury(child: *mut Carrier, free: impl FnOnce()) {
+    // SAFETY: a block that is not freed yet.
+    BURIED.store(piece_of(unsafe { &*child }), Relaxed);
+    free();
+    BURIED.store(0, Relaxed);
+}
+
+fn piece_of(carrier: &Carrier) -> usize {
+    Carrier::piece_of(core::ptr::from_ref(carrier).cast_mut()) as usize
+}
+
+fn borrower() -> Option<&'static Carrier> {
+    (arch::base::has_gs() && Carrier::is_borrowers()).then(Carrier::me)
+}
+
+fn executing() -> Option<&'static Carrier> {
+    borrower().filter(|me| me.taken.load(Relaxed) != CLOSED)
+}
