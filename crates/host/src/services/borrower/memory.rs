@@ -4,7 +4,7 @@
 //! program, so that takes none of our locks. What does not fit into the piece comes from the allocator all the same.
 //!
 //! What an exec has taken is given back whole: when the borrower executes another program, or has left our memory. Blocks of the piece
-//! are therefore not freed, neither by the borrower nor by who frees what it leaves ([`bury`]).
+//! are therefore not freed, neither by the borrower nor by who frees what it leaves (`bury`).
 
 use crate::carriers::carrier::{Carrier, PIECE};
 use core::alloc::Layout;
