@@ -420,6 +420,7 @@ CASE(killed_at_any_time) {
   pid_t killer = fork();
   need(killer >= 0);
   if (killer == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     unsigned state = 1;
     for (;;) {
       pid_t pid = *victim;
