@@ -153,7 +153,7 @@ unsafe fn bring_up(
     linux::Linux(k).take_over_signals(ids::CpuId(0), t, blocked);
     start::open(k);
     linux::Linux(k).take_over_times(ids::CpuId(0), t);
-    k.adopt_nice(t, os::nice());
+    k.adopt_nice(ids::CpuId(0), os::nice());
     if let Some(carried) = Carried::parse(options.thread) {
         k.take_carried(t, &carried);
     }

@@ -10,7 +10,6 @@ use crate::syscall::clone::inherited;
 use core::fmt::{self, Write};
 use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
-use sync::atomic::Ordering::Relaxed;
 
 /// State that is carried over an exec.
 #[derive(Clone, PartialEq, Debug)]
@@ -110,14 +109,6 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives the first thread the nice value that the host gave the process, as `nice entresol run` wants it.
-    pub fn adopt_nice(&self, t: ThreadIdx, nice: Nice) {
-        let attr = Attr { nice, ..self.sched.attr(t) };
-        // Any nice value of the host is valid here.
-        let _ = self.sched.set_attr(t, &attr, self.m.now(), &mut self.kicks(self.sched.cpu_of(t)));
-        self.process.nice.store(nice.0.into(), Relaxed);
-    }
-
     /// Applies it to the first thread of the new program. Values that do not fit this kernel, which may have other
     /// CPUs, stay at their defaults.
     pub fn take_carried(&self, t: ThreadIdx, carried: &Carried) {
@@ -126,7 +117,7 @@ impl<M: Machine> Kernel<M> {
         // If admission is refused here, because there are fewer CPUs, the default policy stays.
         let before = self.sched.attr(t).nice;
         let _ = self.sched.set_attr(t, &carried.attr, now, &mut self.kicks(cpu));
-        self.nice_changed(t, before);
+        self.nice_changed(before, self.sched.attr(t).nice);
         if let Some(mask) = &carried.affinity {
             let mask = mask.and(&CpuMask::first(self.config.cpus));
             // Empty: none of these CPUs is left.

@@ -15,7 +15,7 @@ use signal::{
     Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Shown, Target,
     ThreadState, Wake,
 };
-use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 
 /// The process's signal state.
 pub struct ProcessState {
@@ -30,6 +30,8 @@ pub struct ProcessState {
     pub(crate) staying: AtomicU32,
     /// The nice value of the process for the machine ([`crate::machine::Event::Nice`]).
     pub(crate) nice: AtomicI32,
+    /// Threads may have different nice values.
+    pub(crate) nices_differ: AtomicBool,
     /// Resources that other processes may share with this one, as flags of `clone(2)`: descriptors, folders, semaphore undo lists.
     pub shares: AtomicU64,
 }
@@ -51,6 +53,7 @@ impl ProcessState {
             continued: AtomicU32::new(0),
             staying: AtomicU32::new(1),
             nice: AtomicI32::new(0),
+            nices_differ: AtomicBool::new(false),
             shares: AtomicU64::new(0),
         })
     }

@@ -1,4 +1,4 @@
-//! What the scheduler does, step by step. One program: each would compile a scheduler of its own.
+//! The rules of the scheduler, step by step. The files are one program because each program would compile a scheduler of its own.
 
 #[path = "support/scene.rs"]
 mod scene;

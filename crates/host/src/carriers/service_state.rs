@@ -32,7 +32,7 @@ pub(crate) struct Service {
     pub called: AtomicBool,
     /// Signals that are left pending, for descriptors of the program to read.
     pub left: AtomicU64,
-    /// What `left` was when the service thread began the present round.
+    /// The signals in `left` when the service thread began its present round.
     pub heeded: AtomicU64,
     /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,

@@ -346,7 +346,7 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
         return Errno::ERESTARTNOINTR.to_ret();
     }
     let mask = k.blocked(t);
-    if mask.0 & FAULTS != 0 && !can_be_read(call) {
+    if !can_be_read(mask, call) {
         return os::interruptible(call);
     }
     Linux(k).hand_on_times(&k.times_to_hand_on(false));
@@ -456,7 +456,7 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
         _ => return,
     }
     let (mask, actions) = (from.kernel().blocked(), from.kernel().actions());
-    if mask.0 & FAULTS != 0 && !can_be_read(call) {
+    if !can_be_read(mask, call) {
         return;
     }
     let carried = from.kernel().carried(k.config().cpus);
@@ -473,9 +473,12 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     Linux(k).keep_times();
 }
 
-/// Whether path, arguments and environment can be read as far as they are read here. The host refuses the call otherwise; and with
-/// the mask for the new program, which may block the signals of faults, to read them would be the end.
-fn can_be_read(call: &Call) -> bool {
+/// Whether path, arguments and environment can be read with this mask, as far as they are read here: a fault whose signal is
+/// blocked ends the process. The host refuses the call otherwise.
+fn can_be_read(mask: SigSet, call: &Call) -> bool {
+    if mask.0 & FAULTS == 0 {
+        return true;
+    }
     let path = call.args[usize::from(call.nr != nr::EXECVE)];
     let of_list = |list: u64| {
         let strings = (0..STRINGS_MAX as u64).map(|i| user::load_u64(list + i * 8));

@@ -197,6 +197,7 @@ impl<M: Machine> Kernel<M> {
         self.m.save(t);
         let thread = self.thread(t);
         self.drop_signals(cpu, t);
+        self.nice_ended(t);
         self.account_exit(cpu, t);
         let word = thread.clear_child_tid.load(Relaxed);
         if word != 0 && self.store_u32(word, 0).is_ok() {
@@ -302,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
         // The host thread of the child has its maker's.
         self.process.nice.store(from.nice, Relaxed);
-        self.nice_changed(t, Nice::clamp_from(from.nice));
+        self.nice_changed(Nice::clamp_from(from.nice), attr.nice);
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
         self.enter(t, from.group);
     }

@@ -9,6 +9,7 @@ mod identity;
 mod itimers;
 mod limits;
 pub mod neighbour;
+mod nice;
 mod policy;
 mod rseq;
 mod signal;

@@ -1,21 +1,19 @@
-//! `sched_*(2)` but for affinity, and nice values. Checks in the order of Linux's
+//! `sched_*(2)` but for affinity. Checks in the order of Linux's
 //! `kernel/sched/syscalls.c`.
 
-use crate::machine::{Call, Event, Machine};
+use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use crate::{Kernel, Personality, ThreadIdx};
-use abi::args::PRIO_PROCESS;
 use abi::{Errno, SchedAttr, Timespec, sched_flags as sf};
 use core::cell::LazyCell;
 use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
 use sched::{Attr, AttrError, DeadlineParams};
-use sync::atomic::Ordering::Relaxed;
 
 const RESET_ON_FORK: u32 = 0x4000_0000;
 const UTIL_CLAMP: u64 = sf::UTIL_CLAMP_MIN | sf::UTIL_CLAMP_MAX;
 
 /// The thread that a call names.
-enum Target {
+pub(super) enum Target {
     Ours(ThreadIdx),
     /// Not a thread of this process. Another process under Entresol has it, or the host knows it, or that there is
     /// none.
@@ -39,7 +37,7 @@ impl By {
 }
 
 impl<M: Machine> Kernel<M> {
-    fn sched_target(&self, t: ThreadIdx, pid: i32) -> Target {
+    pub(super) fn sched_target(&self, t: ThreadIdx, pid: i32) -> Target {
         match pid {
             0 => Target::Ours(t),
             _ => self.threads().find(Tid(pid)).map_or(Target::Foreign, Target::Ours),
@@ -97,44 +95,20 @@ impl<M: Machine> Kernel<M> {
         permitted || by.privileged.unwrap_or_else(|| granted.any_priority)
     }
 
-    fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
+    pub(super) fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
         if !self.may_apply(by, target, new) {
             return Errno::EPERM.into();
         }
         let (now, before) = (self.m.now(), self.sched.attr(target).nice);
         match self.sched.set_attr(target, new, now, &mut self.kicks(by.cpu)) {
             Ok(()) => {
-                self.nice_changed(target, before);
+                self.nice_changed(before, new.nice);
                 self.pi_urgency_changed(by.cpu, target);
                 Out::Done(0)
             }
             Err(AttrError::Invalid) => Errno::EINVAL.into(),
             Err(AttrError::Busy) => Errno::EBUSY.into(),
             Err(AttrError::NotPermitted) => Errno::EPERM.into(),
-        }
-    }
-
-    /// The nice value of `t` was this. The machine hears of the least of all threads, so that none has less of the machine than
-    /// other threads of its value; a look at all of them ends at the first that has it still.
-    pub(crate) fn nice_changed(&self, t: ThreadIdx, before: Nice) {
-        let (told, now) = (self.process.nice.load(Relaxed), self.sched.attr(t).nice);
-        let is_least = |nice: Nice| i32::from(nice.0) <= told;
-        let least = if is_least(now) {
-            now
-        } else if is_least(before) {
-            let mut least = now;
-            for nice in self.threads.living().map(|t| self.sched.attr(t).nice) {
-                least = least.min(nice);
-                if is_least(least) {
-                    break;
-                }
-            }
-            least
-        } else {
-            return;
-        };
-        if self.process.nice.swap(least.0.into(), Relaxed) != i32::from(least.0) {
-            self.m.observe(Event::Nice(least));
         }
     }
 
@@ -221,48 +195,6 @@ impl<M: Machine> Kernel<M> {
         let Target::Ours(target) = self.sched_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let interval = Timespec::from_nanos(self.sched.rr_interval(target));
         self.put(to, interval).into()
-    }
-
-    /// `getpriority(2)`. The nice value of a thread of ours is its own, as on Linux. Groups and other processes are the
-    /// host's.
-    pub(crate) fn sys_getpriority(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
-            (PRIO_PROCESS, Target::Ours(target)) => Out::Done(20 - self.sched.attr(target).nice.0 as isize),
-            _ => self.foreign(cpu, t, call),
-        }
-    }
-
-    pub(crate) fn sys_setpriority(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
-            (PRIO_PROCESS, Target::Ours(target)) => {
-                let nice = Nice::clamp_from(call.args[2] as i32);
-                let old = self.sched.attr(target);
-                match self.apply(By::own(cpu), target, &Attr { nice, ..old }) {
-                    // setpriority(2) says EACCES where sched_setattr(2) says EPERM.
-                    Out::Done(e) if e == Errno::EPERM.to_ret() => Errno::EACCES.into(),
-                    out => out,
-                }
-            }
-            (PRIO_PROCESS, _) => self.foreign(cpu, t, call),
-            _ => {
-                let out = self.foreign(cpu, t, call);
-                if let (Out::Done(0), 0) = (&out, call.args[1] as i32) {
-                    self.all_have_nice(cpu, Nice::clamp_from(call.args[2] as i32));
-                }
-                out
-            }
-        }
-    }
-
-    /// The host has given this nice value to all that the process's group or user has.
-    fn all_have_nice(&self, cpu: CpuId, nice: Nice) {
-        self.process.nice.store(nice.0.into(), Relaxed);
-        let now = self.m.now();
-        for t in self.threads.living() {
-            let attr = Attr { nice, ..self.sched.attr(t) };
-            let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
-            self.pi_urgency_changed(cpu, t);
-        }
     }
 }
 

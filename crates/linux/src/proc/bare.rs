@@ -39,13 +39,10 @@ impl<M: Host> Linux<'_, M> {
         if low < 0 {
             return None;
         }
-        let high = self.ask(nr::FCNTL, &mut [Word(low as u64), Word(F_DUPFD_CLOEXEC), Word(BLANK_FROM)]);
+        let high = facts::duplicate_above(&self.m, low as u32, BLANK_FROM).map(|fd| fd as i32);
         facts::close(&self.m, low as u64);
-        if high < 0 {
-            return None;
-        }
-        self.state().proc.files.set_blank(Some(high as i32));
-        Some(high as i32)
+        self.state().proc.files.set_blank(Some(high?));
+        high
     }
 
     /// `read(2)`, `pread64(2)` of a bare file. Reading at offset 0 generates the text again; the rest of a short read

@@ -4,6 +4,7 @@ use super::points::{Point, Points, after, deadline, time_left_at};
 use crate::host_call::Attempt;
 use crate::kinds::is_of_pieces;
 use crate::machine::Arg::{Out as Filled, Word};
+use crate::masked::is_masked;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::epoll::Readiness;
@@ -358,6 +359,5 @@ impl<M: Host> Linux<'_, M> {
 
 /// Whether the call moves data or accepts, rather than asking what is ready.
 fn is_transfer(nr: usize) -> bool {
-    use nr::*;
-    !matches!(nr, POLL | PPOLL | SELECT | PSELECT6 | EPOLL_WAIT | EPOLL_PWAIT | EPOLL_PWAIT2)
+    !(is_masked(nr) || matches!(nr, nr::POLL | nr::EPOLL_WAIT))
 }

@@ -3,8 +3,8 @@
 //! SIGKILL ends a borrower wherever it is, and the allocator's lock would then be held for ever. Most borrowers only execute a
 //! program, so that takes none of our locks. What does not fit into the piece comes from the allocator all the same.
 //!
-//! What an exec has taken is given back whole: when the borrower executes another program, or has left our memory. Blocks of the piece
-//! are therefore not freed, neither by the borrower nor by who frees what it leaves (`bury`).
+//! The piece is given back whole, when the borrower executes another program or has left our memory. So its blocks are not freed one
+//! by one, neither by the borrower nor by the thread that frees the borrower's state (`bury`).
 
 use crate::carriers::carrier::{Carrier, PIECE};
 use core::alloc::Layout;
