@@ -254,7 +254,8 @@ static bool a_signal_comes_within_its_time(const struct file *file, const struct
   return true;
 }
 static bool its_number_is_closed(const struct file *file, const struct form *form, int count, bool try) {
-  if (try) return true;
+  /* Those that ask say whether the number was closed when they were woken. */
+  if (try) return form->of != ASKS || is_of_epoll(form) || !file->makes_room;
   begin_all(form, count);
   int *number = is_of_epoll(form) ? &set : &fd;
   int again = is_of_epoll(form) ? fcntl(set, F_DUPFD, 200) : -1;
