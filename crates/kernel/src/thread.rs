@@ -72,6 +72,8 @@ pub struct ThreadTable {
     chunks: alloc::boxed::Box<[OnceBox<[Thread; CHUNK]>; CHUNKS]>,
     slots: Lock<Slots>,
     ids: crate::tid::TidMap,
+    /// The slot, plus one, of a main thread that has exited before others; 0: it lives.
+    zombie: AtomicU32,
     /// How many threads live. This and the next two are written under the lock of the slots and read without it.
     live: AtomicU32,
     /// The most that lived at once.
@@ -117,6 +119,7 @@ impl ThreadTable {
             chunks: sync::zeroed_slice(CHUNKS)?.try_into().ok()?,
             slots: Lock::new(Slots::default()),
             ids: crate::tid::TidMap::new(),
+            zombie: AtomicU32::new(0),
             live: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             started: AtomicU64::new(0),
@@ -186,6 +189,21 @@ impl ThreadTable {
         slots.free.push(t.0);
     }
 
+    /// Lays out the main thread, which has exited before others. Its slot is never given back, because its id names what is
+    /// left of it until the process ends (`delay_group_leader`).
+    pub fn keep_zombie(&self, t: ThreadIdx) {
+        // First, so that whoever misses the living one finds this.
+        self.zombie.store(t.0 + 1, Release);
+        self.ids.release(Tid(self.get(t).tid.swap(0, Release)));
+        let _slots = self.slots.lock();
+        self.live.store(self.live.load(Relaxed) - 1, Relaxed);
+    }
+
+    /// The main thread's slot, if it has exited before others.
+    pub fn zombie(&self) -> Option<ThreadIdx> {
+        self.zombie.load(Acquire).checked_sub(1).map(ThreadIdx)
+    }
+
     /// Gives `t` an id of ours; `None` if a new block of ids was needed and refused.
     pub fn assign_tid(&self, t: ThreadIdx, claim_block: impl FnOnce() -> Option<i32>) -> Option<Tid> {
         let tid = self.ids.assign(t, claim_block)?;
@@ -203,6 +221,11 @@ impl ThreadTable {
     pub fn find(&self, tid: Tid) -> Option<ThreadIdx> {
         let t = self.ids.find(tid)?;
         (self.get(t).tid.load(Acquire) == tid.0).then_some(t)
+    }
+
+    /// As [`ThreadTable::find`], or what is left of the main thread.
+    pub fn find_named(&self, tid: Tid) -> Option<ThreadIdx> {
+        self.find(tid).or_else(|| self.zombie().filter(|_| self.ids.is_main(tid)))
     }
 
     /// The living thread, but for the main one, with the lowest id above this one.
@@ -248,6 +271,11 @@ impl ThreadTable {
     /// How many threads live.
     pub fn live(&self) -> u32 {
         self.live.load(Relaxed)
+    }
+
+    /// How many threads the process shows: the living, and a main thread that has exited.
+    pub fn shown(&self) -> u32 {
+        self.live() + u32::from(self.zombie().is_some())
     }
 
     /// The most that lived at once, and how many were started in all.

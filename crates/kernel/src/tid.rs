@@ -53,6 +53,10 @@ impl TidMap {
         self.main.store(tid.0, Release);
     }
 
+    pub fn is_main(&self, tid: Tid) -> bool {
+        self.main.load(Acquire) == tid.0
+    }
+
     /// The next free id. A new block is claimed while more than half of the ids are in use.
     pub fn assign(&self, t: ThreadIdx, claim_block: impl FnOnce() -> Option<i32>) -> Option<Tid> {
         let mut c = self.cursor.lock();
@@ -112,7 +116,7 @@ impl TidMap {
     pub fn find(&self, tid: Tid) -> Option<ThreadIdx> {
         let raw = match self.slot(tid) {
             Some(slot) => slot.load(Acquire),
-            None if self.main.load(Acquire) == tid.0 => self.main_slot.load(Acquire),
+            None if self.is_main(tid) => self.main_slot.load(Acquire),
             None => 0,
         };
         raw.checked_sub(1).map(ThreadIdx)

@@ -244,6 +244,7 @@ impl ProcessSignals {
         thread.settled = self.flushes;
         thread.exited = true;
         let left = if self.is_dying() { SigSet::EMPTY } else { self.shared.set().without(thread.blocked) };
+        thread.saved = Some(thread.blocked);
         thread.blocked = SigSet::ALL;
         if thread.slot.is_some() {
             self.leave(thread);

@@ -31,7 +31,7 @@ impl Show for ProcessSignals {
 
 impl Show for ThreadSignals {
     fn words(&self) -> [u64; WORDS] {
-        [self.queued_set().0, self.blocked().0, self.settled(), 0]
+        [self.queued_set().0, self.mask_to_show().0, self.settled(), 0]
     }
 }
 
@@ -142,7 +142,7 @@ impl Sets {
             Sets {
                 private: process.private_set(&thread),
                 shared: process.shared_set(),
-                blocked: thread.blocked(),
+                blocked: thread.mask_to_show(),
                 ignored: process.actions().ignored(),
                 caught: process.actions().caught(),
             }

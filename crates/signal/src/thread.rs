@@ -14,7 +14,7 @@ pub struct ThreadSignals {
     /// The mask as it was, while the thread waits in sigtimedwait with some signals let
     /// through (`real_blocked`).
     pub(crate) awaiting: Option<SigSet>,
-    /// The mask to come back to when a call with a mask of its own ends (`saved_sigmask`).
+    /// The mask to come back to when a call with a mask of its own ends (`saved_sigmask`). Of a thread that has exited: its last.
     pub(crate) saved: Option<SigSet>,
     /// Signals sent to this thread.
     pub(crate) private: Pending,
@@ -95,6 +95,14 @@ impl ThreadSignals {
     #[inline(always)]
     pub const fn blocked(&self) -> SigSet {
         self.blocked
+    }
+
+    /// The mask that `/proc` shows: after the thread's end, the one that it ended with.
+    pub const fn mask_to_show(&self) -> SigSet {
+        match self.saved {
+            Some(mask) if self.exited => mask,
+            _ => self.blocked,
+        }
     }
 
     /// Signals sent to the thread alone and not received. The process may have flushed some of them

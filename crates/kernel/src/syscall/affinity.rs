@@ -4,13 +4,9 @@ use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
 use abi::Errno;
-use ids::{CPUS_MAX, CpuId, CpuMask, ThreadIdx, Tid};
+use ids::{CPUS_MAX, CpuId, CpuMask, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
-    fn affinity_target(&self, t: ThreadIdx, pid: i32) -> Option<ThreadIdx> {
-        if pid == 0 { Some(t) } else { self.threads().find(Tid(pid)) }
-    }
-
     pub(crate) fn sys_sched_setaffinity(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [pid, len, from, ..] = call.args;
         // A shorter mask is filled up with zeros, a longer one cut off (`get_user_cpu_mask`).
@@ -19,7 +15,7 @@ impl<M: Machine> Kernel<M> {
         if self.m.read(from, &mut bytes[..len]).is_err() {
             return Errno::EFAULT.into();
         }
-        let Some(target) = self.affinity_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
+        let Some(target) = self.named_or_self(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let mut words = [0u64; CPUS_MAX / 64];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
@@ -43,7 +39,7 @@ impl<M: Machine> Kernel<M> {
         if len * 8 < self.config.cpus || !len.is_multiple_of(8) {
             return Errno::EINVAL.into();
         }
-        let Some(target) = self.affinity_target(t, pid as i32) else { return self.foreign(cpu, t, call) };
+        let Some(target) = self.named_or_self(t, pid as i32) else { return self.foreign(cpu, t, call) };
         let mask = self.sched.affinity(target);
         let mut bytes = [0u8; CPUS_MAX / 8];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(mask.words()) {

@@ -24,7 +24,7 @@ impl<M: Machine> Who for Asker<'_, M> {
         self.k.config.pid.0
     }
     fn is_own_thread(&self, tid: i32) -> bool {
-        self.k.threads().find(Tid(tid)).is_some()
+        self.k.threads().find_named(Tid(tid)).is_some()
     }
     /// An id that is not one of our threads may be a process: the host is asked.
     fn is_process(&self, pid: i32) -> bool {
@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
     fn own_clock(&self, target: CpuTarget, clock: time::CpuClock) -> Whose {
         match target {
             CpuTarget::OwnProcess => Whose::Ours(SleepClock { thread: None, clock }),
-            CpuTarget::Thread(tid) => match self.threads().find(Tid(tid)) {
+            CpuTarget::Thread(tid) => match self.threads().find_named(Tid(tid)) {
                 Some(t) => Whose::Ours(SleepClock { thread: Some(t), clock }),
                 None => Whose::Hosts,
             },

@@ -221,7 +221,11 @@ impl<M: Machine> Kernel<M> {
     /// Gives back the slot of a thread that has a context.
     fn free_slot(&self, t: ThreadIdx) {
         let identity = self.m.identity(t);
-        self.threads.free(t);
+        if self.tid(t).0 == self.config.pid.0 {
+            self.threads.keep_zombie(t);
+        } else {
+            self.threads.free(t);
+        }
         self.m.observe(Event::Gone(identity));
     }
 

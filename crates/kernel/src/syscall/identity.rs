@@ -62,6 +62,11 @@ impl<M: Machine> Kernel<M> {
         if tid == 0 { Some(t) } else { self.threads.find(Tid(tid)) }
     }
 
+    /// As [`Kernel::thread_or_self`], or what is left of a main thread that has exited.
+    pub(crate) fn named_or_self(&self, t: ThreadIdx, id: i32) -> Option<ThreadIdx> {
+        if id == 0 { Some(t) } else { self.threads.find_named(Tid(id)) }
+    }
+
     pub(crate) fn sys_prctl(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let thread = self.thread(t);
         let a = &call.args;

@@ -6,7 +6,7 @@ use crate::trap::Out;
 use crate::{Kernel, Personality, ThreadIdx};
 use abi::{Errno, SchedAttr, Timespec, sched_flags as sf};
 use core::cell::LazyCell;
-use ids::{CpuId, Nanos, Nice, Policy, RtPriority, Tid};
+use ids::{CpuId, Nanos, Nice, Policy, RtPriority};
 use sched::{Attr, AttrError, DeadlineParams};
 
 const RESET_ON_FORK: u32 = 0x4000_0000;
@@ -38,10 +38,7 @@ impl By {
 
 impl<M: Machine> Kernel<M> {
     pub(super) fn sched_target(&self, t: ThreadIdx, pid: i32) -> Target {
-        match pid {
-            0 => Target::Ours(t),
-            _ => self.threads().find(Tid(pid)).map_or(Target::Foreign, Target::Ours),
-        }
+        self.named_or_self(t, pid).map_or(Target::Foreign, Target::Ours)
     }
 
     pub(crate) fn sys_sched_setscheduler(&self, by: By, t: ThreadIdx, call: &Call) -> Out {
@@ -98,6 +95,10 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn apply(&self, by: By, target: ThreadIdx, new: &Attr) -> Out {
         if !self.may_apply(by, target, new) {
             return Errno::EPERM.into();
+        }
+        if self.threads().zombie() == Some(target) {
+            // Linux changes what never runs again; here nothing of it is left to change.
+            return if new.is_valid() { Out::Done(0) } else { Errno::EINVAL.into() };
         }
         let (now, before) = (self.m.now(), self.sched.attr(target).nice);
         match self.sched.set_attr(target, new, now, &mut self.kicks(by.cpu)) {

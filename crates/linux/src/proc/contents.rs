@@ -30,8 +30,7 @@ const CPUS_SHOWN: usize = 1024;
 /// The facts about a thread.
 #[derive(Clone, Copy)]
 struct Subject {
-    /// `None`: the main thread has exited before others.
-    slot: Option<ThreadIdx>,
+    slot: ThreadIdx,
     id: i32,
     /// All threads together, or this one.
     whole: bool,
@@ -56,18 +55,14 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn text_in<'b>(&self, bytes: &'b mut [u8], node: &Node, file: File) -> Result<&'b [u8], Errno> {
-        let slot = self.slot_of(node.thread);
-        let is_main = node.thread.id == self.config().pid.0;
-        if slot.is_none() && !is_main {
-            return Err(Errno::ESRCH);
-        }
+        let slot = self.slot_of(node.thread).ok_or(Errno::ESRCH)?;
         let whole = matches!(node.place, Place::Entry(Dir::Process, _));
         let mut room = Room::new(bytes);
         let subject = Subject { slot, id: node.thread.id, whole };
         // Text that does not fit is cut, as by a short read.
         let _ = self.write_file(&subject, file, &mut room);
         let len = room.text().len();
-        if self.slot_of(node.thread) != slot {
+        if self.slot_of(node.thread) != Some(slot) {
             return Err(Errno::ESRCH);
         }
         Ok(&bytes[..len])
@@ -84,7 +79,7 @@ impl<M: Host> Linux<'_, M> {
             }
             File::Sched => {
                 let (name, len) = self.name_of(of);
-                sched::write(&name[..len], of.id, self.threads().live(), &self.sched_of(of), to)
+                sched::write(&name[..len], of.id, self.threads().shown(), &self.sched_of(of), to)
             }
             File::Schedstat => sched::write_stat(&self.sched_of(of), to),
             File::Wchan => thread::write_wchan(self.waits_in(of), to),
@@ -92,7 +87,7 @@ impl<M: Host> Linux<'_, M> {
             File::Timers => self.write_timers(to),
             File::Limits => self.write_limits(to),
             File::TimerSlack => {
-                let slack = of.slot.map_or(0, |t| self.thread(t).slacks()[0]);
+                let [slack, _] = self.thread(of.slot).slacks();
                 writeln!(to, "{slack}")
             }
             // The machine's own are the host's here; the tree has them for where there is none.
@@ -101,18 +96,23 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn name_of(&self, of: &Subject) -> ([u8; 16], usize) {
-        let name = of.slot.map_or([0; 16], |t| self.thread(t).name_bytes());
+        let name = self.thread(of.slot).name_bytes();
         (name, name.iter().position(|&byte| byte == 0).unwrap_or(15))
     }
 
     fn proc_state(&self, of: &Subject) -> State {
-        match of.slot {
-            None => State::Zombie,
+        let t = of.slot;
+        if self.threads().zombie() == Some(t) {
+            State::Zombie
+        } else if self.thread(t).wait.kind() == Wait::Throttled || !self.sched.is_blocked(t) {
             // A throttled thread is runnable to Linux (`throttle_cfs_rq`).
-            Some(t) if self.thread(t).wait.kind() == Wait::Throttled => State::Running,
-            Some(t) if self.sched.is_blocked(t) && self.waits_for_vfork(t) => State::Disk,
-            Some(t) if self.sched.is_blocked(t) && self.is_asleep(t) => State::Sleeping,
-            Some(_) => State::Running,
+            State::Running
+        } else if self.waits_for_vfork(t) {
+            State::Disk
+        } else if self.is_asleep(t) {
+            State::Sleeping
+        } else {
+            State::Running
         }
     }
 
@@ -131,31 +131,27 @@ impl<M: Host> Linux<'_, M> {
 
     /// Linux's name of the function in which such a wait stands.
     fn waits_in(&self, of: &Subject) -> Option<&'static str> {
-        let t = of.slot.filter(|&t| self.sched.is_blocked(t))?;
-        kernel::reason(self.thread(t).wait.kind()).function()
+        let kind = self.thread(of.slot).wait.kind();
+        if self.sched.is_blocked(of.slot) { kernel::reason(kind).function() } else { None }
     }
 
     fn write_stat(&self, of: &Subject, to: &mut Room<'_>) -> core::fmt::Result {
         let mut host = self.host_stat();
         let (name, len) = self.name_of(of);
-        let usage = match of.slot {
-            _ if of.whole => self.process_usage(),
-            Some(t) => self.thread_usage_since(t, host.since),
-            None => Default::default(),
-        };
-        let begun = of.slot.map_or(0, |t| self.thread(t).begun.load(Relaxed));
+        let usage = if of.whole { self.process_usage() } else { self.thread_usage_since(of.slot, host.since) };
+        let begun = self.thread(of.slot).begun.load(Relaxed);
         let facts = Facts {
             process: self.config().pid.0,
             id: of.id,
             name: &name[..len],
             state: self.proc_state(of),
             whole: of.whole,
-            threads: self.threads().live(),
+            threads: self.threads().shown(),
             times: [usage.utime.0, usage.stime.0],
             begun: (begun != 0).then_some(begun + host.boot.0),
-            scheduling: of.slot.map(|t| self.scheduling_of(t)),
+            scheduling: Some(self.scheduling_of(of.slot)),
             waits_in: self.waits_in(of),
-            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
+            signals: self.signal_sets(of.slot),
         };
         facts.write_stat(&mut host.line, to)
     }
@@ -176,22 +172,20 @@ impl<M: Host> Linux<'_, M> {
         let (name, len) = self.name_of(of);
         let mut cpus = [0; CPUS_SHOWN];
         let mut allowed = 0;
-        if let Some(t) = of.slot {
-            for (to, cpu) in cpus.iter_mut().zip(self.sched.affinity(t).iter()) {
-                *to = u32::from(cpu.0);
-                allowed += 1;
-            }
+        for (to, cpu) in cpus.iter_mut().zip(self.sched.affinity(of.slot).iter()) {
+            *to = u32::from(cpu.0);
+            allowed += 1;
         }
         let ours = Ours {
             name: &name[..len],
             state: self.proc_state(of),
             tgid: self.config().pid.0,
             pid: of.id,
-            threads: self.threads().live(),
-            signals: of.slot.map_or([0; 5], |t| self.signal_sets(t)),
+            threads: self.threads().shown(),
+            signals: self.signal_sets(of.slot),
             cpus: &cpus[..allowed],
             cpus_possible: self.config().cpus as u32,
-            switches: of.slot.map_or([0; 2], |t| self.switches(t)),
+            switches: self.switches(of.slot),
         };
         self.host_status(of.whole, |base| procfs::text::status::write(base, &ours, to))
     }
@@ -203,7 +197,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn sched_of(&self, of: &Subject) -> Sched {
-        let Some(t) = of.slot else { return Sched::default() };
+        let t = of.slot;
         let scheduling = self.scheduling_of(t);
         let now = self.m.now();
         let (counts, [voluntary, involuntary]) = (self.sched.counts(t, now), self.switches(t));

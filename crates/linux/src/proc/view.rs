@@ -1,7 +1,6 @@
 //! The thread table as the tree asks for it.
 //!
-//! The process itself has no slot: its main thread may have exited while others live, and is a zombie then. So
-//! [`PROCESS`] stands for it, and for its main thread, whose id is the same.
+//! [`PROCESS`] stands for the process, and for its main thread, whose id is the same.
 
 use crate::{Host, Linux};
 use ids::{ThreadIdx, Tid};
@@ -24,10 +23,10 @@ impl<M: Host> View<'_, M> {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The slot of a living thread of the tree's; a main thread that has exited has none.
+    /// The slot of a living thread of the tree's, or of a main thread that has exited.
     pub(super) fn slot_of(&self, thread: ThreadId) -> Option<ThreadIdx> {
         if thread.slot == PROCESS {
-            return self.threads().find(Tid(thread.id));
+            return self.threads().find_named(Tid(thread.id));
         }
         let t = ThreadIdx(thread.slot);
         (self.thread(t).tid.load(Acquire) == thread.id).then_some(t)
@@ -65,6 +64,6 @@ impl<M: Host> Threads for View<'_, M> {
     }
 
     fn count(&self, _: ThreadId) -> u32 {
-        self.k.threads().live()
+        self.k.threads().shown()
     }
 }
