@@ -13,7 +13,7 @@ use crate::args::DemoArguments;
 use crate::child::{Outcome, Side, run_probe};
 use crate::probe::Probe;
 use crate::table::number;
-use tool::{machine, style};
+use tool::{machine, say, style};
 
 /// One program that is run on both sides.
 struct Act {
@@ -97,14 +97,14 @@ pub fn demo(request: &DemoArguments) -> anyhow::Result<i32> {
         remarks.extend(complaint(act, &native, "natively"));
     }
     stage.clear();
-    println!("{table}");
+    say!("{table}")?;
     for remark in remarks {
-        println!("{remark}");
+        say!("{remark}")?;
     }
-    println!(
+    say!(
         "{:.0} s. The same programs on both sides, by turns; `entresol bench` measures more.",
         started.elapsed().as_secs_f64()
-    );
+    )?;
     if failed {
         style::complain("a program did not do under Entresol what it should: see above");
     }
@@ -153,7 +153,7 @@ impl Stage {
 
     fn play(&self, act: &Act, side: Side, name: &'static str) -> anyhow::Result<Outcome> {
         if !self.terminal {
-            eprintln!("{name}: {}", act.about);
+            style::detail(&format!("{name}: {}\n", act.about));
         }
         self.bar.set_prefix(name);
         self.bar.set_message(act.about);

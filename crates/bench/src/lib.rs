@@ -36,7 +36,7 @@ use args::{BenchArguments, BenchTask};
 use child::{Outcome, Side};
 use figures::{Figure, Spread};
 use groups::{GROUPS, Group, Task};
-use tool::machine;
+use tool::{machine, say};
 
 pub use groups::names as group_names;
 
@@ -72,15 +72,15 @@ pub fn bench(request: &BenchArguments) -> anyhow::Result<i32> {
 
     let runs = if request.quick { 3 } else { 9 };
     let figures = measure(&wanted, runs, request.quick)?;
-    println!("{}", table::render(&figures));
-    for complaint in figures.iter().flat_map(|figure| &figure.complaints) {
-        println!("{complaint}");
-    }
-    println!("{}", describe_machine(started.elapsed(), &machine_before));
     if let Some(file) = &request.json {
         let text = serde_json::to_string_pretty(&figures)?;
         fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     }
+    say!("{}", table::render(&figures))?;
+    for complaint in figures.iter().flat_map(|figure| &figure.complaints) {
+        say!("{complaint}")?;
+    }
+    say!("{}", describe_machine(started.elapsed(), &machine_before))?;
     // A figure that is missing on our side alone is a failure; on the native side it is a fact.
     Ok(i32::from(figures.iter().any(|figure| figure.entresol.is_none() && !figure.refused)))
 }

@@ -8,6 +8,7 @@ use std::ptr;
 
 use crate::{install, program, unentered};
 use patch::program::Door;
+use tool::say;
 use tool::style::{BAD, GOOD, NOTE};
 use tool::{machine, resolve};
 
@@ -21,8 +22,10 @@ enum Finding {
 use Finding::{Bad, Good, Note};
 
 /// Prints every finding and answers the exit status: 1 if something does not work.
-#[must_use]
-pub fn doctor(program: Option<&OsStr>) -> i32 {
+///
+/// # Errors
+/// The host's, if a finding cannot be written.
+pub fn doctor(program: Option<&OsStr>) -> anyhow::Result<i32> {
     let mut findings = examine_machine();
     if let Some(name) = program {
         findings.extend(examine_program(name));
@@ -30,18 +33,18 @@ pub fn doctor(program: Option<&OsStr>) -> i32 {
     let mut works = true;
     for finding in &findings {
         match finding {
-            Good(sentence) => anstream::println!("{GOOD}ok{GOOD:#}    {sentence}"),
-            Note(sentence) => anstream::println!("{NOTE}note{NOTE:#}  {sentence}"),
+            Good(sentence) => say!("{GOOD}ok{GOOD:#}    {sentence}")?,
+            Note(sentence) => say!("{NOTE}note{NOTE:#}  {sentence}")?,
             Bad(sentence) => {
                 works = false;
-                anstream::println!("{BAD}bad{BAD:#}   {sentence}");
+                say!("{BAD}bad{BAD:#}   {sentence}")?;
             }
         }
     }
     if !works {
-        anstream::println!("      `entresol run --fallback=native` runs what Entresol cannot.");
+        say!("      `entresol run --fallback=native` runs what Entresol cannot.")?;
     }
-    i32::from(!works)
+    Ok(i32::from(!works))
 }
 
 fn examine_machine() -> Vec<Finding> {

@@ -71,7 +71,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Run(request) => Ok(run::run(&request)),
         Task::Profile(request) => profile::profile(&request),
         Task::Chaos(request) => Ok(chaos::chaos(&request)),
-        Task::Doctor(request) => Ok(doctor::doctor(request.program.as_deref())),
+        Task::Doctor(request) => doctor::doctor(request.program.as_deref()),
         Task::Demo(request) => bench::demo::demo(&request),
         Task::Bench(request) => bench::bench(&request),
         Task::Threads(request) => observe::threads::threads(&request),

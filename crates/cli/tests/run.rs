@@ -174,6 +174,29 @@ fn doctor_says_what_is_wrong_and_its_status_agrees() {
     assert!(String::from_utf8(answer.stdout).unwrap().contains("32-bit"));
 }
 
+/// On a full disk, say.
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let commands = [
+        (&["doctor"][..], 1),
+        (&["sim", "list"], 2),
+        (&["sim", "run", "periodic"], 2),
+        (&["sim", "sweep", "--seeds", "0..1"], 2),
+        (&["completions", "bash"], 1),
+        (&["ps"], 1),
+    ];
+    for (arguments, status) in commands {
+        let answer = output(entresol(arguments).stdout(full()));
+        let error = String::from_utf8(answer.stderr).unwrap();
+        assert_eq!(answer.status.code(), Some(status), "{arguments:?}: {error}");
+        assert!(error.contains("No space left on device"), "{arguments:?}: {error}");
+        // Nobody can be told.
+        let answer = output(entresol(arguments).stdout(full()).stderr(full()));
+        assert_eq!(answer.status.code(), Some(status), "{arguments:?}");
+    }
+}
+
 #[test]
 fn doctor_says_which_programs_cannot_be_entered() {
     let scratch = tempfile::tempdir().unwrap();

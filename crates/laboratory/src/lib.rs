@@ -28,6 +28,7 @@ mod text;
 use anyhow::Context;
 
 use args::{LabArguments, LabTask};
+use tool::say;
 
 /// Rows that documents can cite: a page's designs, by the words after `entresol lab`; those of real-time balancing, the
 /// oldest page, by their names alone.
@@ -57,13 +58,13 @@ pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
         LabTask::PosixTimers(request) => posix_timers::page(request)?,
         LabTask::Procfs(request) => procfs::page(request),
     };
-    if output.json {
-        println!("{}", serde_json::to_string_pretty(&page)?);
-    } else {
-        anstream::print!("{}", text::render(&page));
-    }
     if let Some(file) = &output.html {
         std::fs::write(file, html::render(&page)?).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if output.json {
+        say!("{}", serde_json::to_string_pretty(&page)?)?;
+    } else {
+        tool::output::text(&text::render(&page))?;
     }
     Ok(i32::from(!page.faults.is_empty()))
 }

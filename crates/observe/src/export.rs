@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 use state::Place;
 use std::io::Write;
 use std::net::TcpListener;
+use tool::style;
 use watch::{Watched, fetch, printable};
 
 /// The media type of OpenMetrics.
@@ -28,7 +29,7 @@ pub fn export(request: &ExportArguments) -> anyhow::Result<i32> {
         return Ok(0);
     };
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
-    eprintln!("entresol: http://{}/metrics", listener.local_addr()?);
+    style::detail(&format!("entresol: http://{}/metrics\n", listener.local_addr()?));
     http::serve(&listener, &request.host, CONTENT_TYPE, || metrics(request.processes))
 }
 

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 )]
 pub struct TimersArguments {
     /// The process
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
     #[command(subcommand)]
     what: Option<What>,
@@ -28,6 +28,7 @@ enum What {
     /// Write timers, interval timers, limits and clocks of CPU time as JSON
     Dump {
         /// The process
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
         pid: i32,
         /// A file instead of standard output
         #[arg(short, long, value_name = "FILE")]

@@ -27,7 +27,7 @@ pub(super) fn calibrate(request: &CalibrateArguments) -> anyhow::Result<i32> {
     let text = cost.write_into_file(PROFILE).context("the committed cost file has no such profile")?;
     match &request.write {
         Some(file) => super::write(file, text)?,
-        None => print!("{text}"),
+        None => tool::output::text(&text)?,
     }
     style::remark(&format!("not measured, but kept from the committed file: {}", kept.join("; ")));
     Ok(0)

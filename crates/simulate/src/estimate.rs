@@ -7,29 +7,30 @@ use comfy_table::{CellAlignment, Table};
 
 use super::args::PlanArguments;
 use super::experiment::{Configuration, Experiment};
+use tool::say;
 
 /// Counts and estimates; answers the exit status.
 pub(super) fn plan(request: &PlanArguments) -> anyhow::Result<i32> {
     let experiment = Experiment::read(&request.file)?;
     let configurations = &experiment.configurations;
-    println!("{}: {} runs of {} configurations", experiment.name, experiment.runs(), configurations.len());
+    say!("{}: {} runs of {} configurations", experiment.name, experiment.runs(), configurations.len())?;
     let sampled = sample(configurations.len(), request.sample as usize);
     if sampled.is_empty() {
         return Ok(0);
     }
     let timed: Vec<(usize, Duration)> = sampled.iter().map(|&at| (at, time(&configurations[at]))).collect();
-    show(configurations, &timed);
+    show(configurations, &timed)?;
     let whole = estimate(configurations, &timed);
-    println!("\nAll runs together: {} of one CPU like this one's.", words(whole));
+    say!("\nAll runs together: {} of one CPU like this one's.", words(whole))?;
     if let Some(shards) = request.shards {
-        println!("{shards} shards: {} each, on one CPU (--jobs 1).", words(whole.div_f64(shards as f64)));
+        say!("{shards} shards: {} each, on one CPU (--jobs 1).", words(whole.div_f64(shards as f64)))?;
     }
-    println!(
+    say!(
         "Estimated from {} runs just timed here: the first seed of {} configurations, evenly chosen; those between take as \
          long as the one before. Which runs are timed depends on the file only; the times are this machine's, now.",
         timed.len(),
         timed.len()
-    );
+    )?;
     Ok(0)
 }
 
@@ -52,7 +53,7 @@ fn estimate(configurations: &[Configuration], timed: &[(usize, Duration)]) -> Du
     each.sum()
 }
 
-fn show(configurations: &[Configuration], timed: &[(usize, Duration)]) {
+fn show(configurations: &[Configuration], timed: &[(usize, Duration)]) -> std::io::Result<()> {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header(["scenario", "options", "seeds", "ms a run"]);
@@ -68,7 +69,7 @@ fn show(configurations: &[Configuration], timed: &[(usize, Duration)]) {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}");
+    say!("{table}")
 }
 
 /// A long time in a unit that fits it.

@@ -8,6 +8,7 @@ use sim::{Report, export};
 use super::args::RunArguments;
 use super::plan::Plan;
 use super::{STATUS_BROKEN, show};
+use tool::say;
 
 /// Runs it; answers the exit status.
 pub(super) fn run(request: &RunArguments) -> anyhow::Result<i32> {
@@ -21,9 +22,9 @@ pub(super) fn run(request: &RunArguments) -> anyhow::Result<i32> {
     let report = plan.run(request.seed, files.wanted());
     files.write(&report)?;
     if request.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        say!("{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        anstream::print!("{}", show::report(&report));
+        tool::output::text(&show::report(&report))?;
     }
     Ok(judge(&report))
 }
@@ -33,7 +34,7 @@ pub(super) fn judge(report: &Report) -> i32 {
     let Some(failure) = &report.failure else { return 0 };
     tool::style::complain(&format!("{}, seed {}: {failure}", report.scenario, report.seed));
     if let Some(violation) = &report.violation {
-        eprint!("{}", show::scene(violation));
+        tool::style::detail(&show::scene(violation));
     }
     STATUS_BROKEN
 }

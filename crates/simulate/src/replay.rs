@@ -10,7 +10,7 @@ use super::args::ReplayArguments;
 use super::once::{Files, judge};
 use super::plan::{self, Plan, What};
 use super::show;
-use tool::style;
+use tool::{say, style};
 
 /// The form of the file.
 const FORM: u32 = 1;
@@ -119,9 +119,9 @@ pub(super) fn replay(request: &ReplayArguments) -> anyhow::Result<i32> {
     let files = Files::new(request.trace.as_deref(), request.html.as_deref())?;
     let report = plan.run(replay.seed, files.wanted());
     files.write(&report)?;
-    anstream::print!("{}", show::report(&report));
+    tool::output::text(&show::report(&report))?;
     if report.hash == replay.hash {
-        println!("the same trace as in {}", request.file.display());
+        say!("the same trace as in {}", request.file.display())?;
     } else {
         let (then, now) = (&replay.version, env!("CARGO_PKG_VERSION"));
         style::remark(&format!(

@@ -7,21 +7,22 @@ use comfy_table::{CellAlignment, Table};
 use sim::{Cost, Report, Violation};
 
 use bench::table::number;
+use tool::say;
 
 /// Lists the workloads; returns the exit status.
 pub(super) fn list() -> anyhow::Result<i32> {
     for s in sim::scenarios() {
-        println!("{}\n    {}.", s.name, s.about.trim_end_matches('.'));
+        say!("{}\n    {}.", s.name, s.about.trim_end_matches('.'))?;
         let machine = if s.machine { "--cpus, --costs, --scale" } else { "none: the seed draws the machine" };
-        println!("    Options of the machine: {machine}.");
+        say!("    Options of the machine: {machine}.")?;
         let takes = [("--threads", s.threads), ("--rounds", s.rounds)];
         for (option, default) in takes.iter().filter_map(|(option, default)| default.map(|d| (option, d))) {
-            println!("    {option} [default: {default}]");
+            say!("    {option} [default: {default}]")?;
         }
     }
     let policies = sim::Policy::ALL.map(sim::Policy::name).join(", ");
-    println!("\nPolicies (--policy, for rt-migrate): {policies}.");
-    println!("Cost profiles (--costs): {}. Every scenario takes --seed.", Cost::profiles().join(", "));
+    say!("\nPolicies (--policy, for rt-migrate): {policies}.")?;
+    say!("Cost profiles (--costs): {}. Every scenario takes --seed.", Cost::profiles().join(", "))?;
     Ok(0)
 }
 

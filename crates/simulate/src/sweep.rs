@@ -13,7 +13,7 @@ use super::args::SweepArguments;
 use super::plan::Plan;
 use super::replay::Replay;
 use super::{STATUS_BROKEN, blame};
-use tool::style;
+use tool::{say, style};
 
 /// The first failures leave files and are reported; beyond this number they are only counted.
 pub(super) const TOLD_MOST: usize = 10;
@@ -52,7 +52,7 @@ pub(super) fn sweep(request: &SweepArguments) -> anyhow::Result<i32> {
     let mut found = found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     found.failures.sort_by_key(|failure| failure.0);
     tell(&found, failures)?;
-    summarise(&found, &plan, &seeds, jobs, started.elapsed());
+    summarise(&found, &plan, &seeds, jobs, started.elapsed())?;
     Ok(if found.failed == 0 { 0 } else { STATUS_BROKEN })
 }
 
@@ -90,7 +90,7 @@ fn tell(found: &Found, folder: &Path) -> anyhow::Result<()> {
         let file = folder.join(format!("entresol-{}-{seed}.json", replay.short_name()));
         super::write(&file, serde_json::to_string_pretty(replay).context("a replay is plain data")? + "\n")?;
         style::complain(&format!("seed {seed}: {}", replay.failure.as_deref().unwrap_or_default()));
-        eprintln!("  entresol sim replay {}", file.display());
+        style::remark(&format!("entresol sim replay {}", file.display()));
     }
     let untold = found.failed.saturating_sub(found.failures.len() as u64);
     if untold > 0 {
@@ -99,10 +99,10 @@ fn tell(found: &Found, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn summarise(found: &Found, plan: &Plan, seeds: &Range<u64>, jobs: usize, took: Duration) {
+fn summarise(found: &Found, plan: &Plan, seeds: &Range<u64>, jobs: usize, took: Duration) -> std::io::Result<()> {
     let count = seeds.end - seeds.start;
     let rate = found.events as f64 / took.as_secs_f64().max(1e-9);
-    println!(
+    say!(
         "{}, seeds {}..{}: {} of {count} failed; {} run twice with equal traces; {} events, {:.3} s of virtual time, in \
          {:.1} s on {jobs} threads ({rate:.0} events a second)",
         plan.name(),
@@ -113,7 +113,7 @@ fn summarise(found: &Found, plan: &Plan, seeds: &Range<u64>, jobs: usize, took: 
         found.events,
         found.virtual_ns as f64 / 1e9,
         took.as_secs_f64(),
-    );
+    )
 }
 
 pub(super) fn progress_bar(length: u64) -> ProgressBar {

@@ -3,6 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`style`] | messages on the terminal |
+//! | [`output`] | answers on standard output |
 //! | [`html`] | text on pages |
 //! | [`machine`] | what this machine allows |
 //! | [`quota`] | what its control groups pay for |
@@ -16,6 +17,7 @@
 pub mod folders;
 pub mod html;
 pub mod machine;
+pub mod output;
 pub mod quota;
 pub mod resolve;
 pub mod style;

@@ -1,6 +1,7 @@
 //! Colours, only on a terminal: `anstream` strips them elsewhere and honours NO_COLOR.
 
 use anstyle::{AnsiColor, Style};
+use std::io::{IsTerminal, Write};
 
 /// Something is as it should be.
 pub const GOOD: Style = AnsiColor::Green.on_default();
@@ -9,19 +10,23 @@ pub const NOTE: Style = AnsiColor::Yellow.on_default();
 /// Something does not work.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// One line on standard error, marked as ours.
+/// One line on standard error, marked as ours. Where that cannot be written, nobody can be told.
 pub fn complain(sentence: &str) {
-    anstream::eprintln!("{BAD}entresol:{BAD:#} {sentence}");
+    let _ = writeln!(anstream::stderr().lock(), "{BAD}entresol:{BAD:#} {sentence}");
 }
 
 /// One line on standard error that is no failure.
 pub fn remark(sentence: &str) {
-    anstream::eprintln!("{NOTE}entresol:{NOTE:#} {sentence}");
+    let _ = writeln!(anstream::stderr().lock(), "{NOTE}entresol:{NOTE:#} {sentence}");
+}
+
+/// A text on standard error as it is.
+pub fn detail(text: &str) {
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Shows progress in place of the previous message, on a terminal only.
 pub fn progress(sentence: &str) {
-    use std::io::{IsTerminal, Write};
     let mut stream = std::io::stderr();
     if stream.is_terminal() {
         // Moves to the start of the line and erases the rest.

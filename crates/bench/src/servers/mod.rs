@@ -20,7 +20,7 @@ use load::{Exchange, Load};
 use peers::{Peers, Program};
 use process::Server;
 use report::{Row, Sample};
-use tool::machine;
+use tool::{machine, say};
 
 /// Connections that are busy beside idle ones.
 const ACTIVE: usize = 100;
@@ -128,12 +128,12 @@ pub fn bench(request: &ServersArguments) -> anyhow::Result<i32> {
     }
     bar.finish_and_clear();
     report::set_ratios(&mut rows);
-    println!("{}", report::render(&rows));
-    remarks.iter().for_each(|remark| println!("{remark}"));
     if let Some(file) = &request.json {
         let text = serde_json::to_string_pretty(&rows)?;
         std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     }
+    say!("{}", report::render(&rows))?;
+    remarks.iter().try_for_each(|remark| say!("{remark}"))?;
     Ok(i32::from(failed))
 }
 

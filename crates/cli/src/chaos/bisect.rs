@@ -8,7 +8,7 @@ use chaos::Switch;
 use super::args::ChaosArguments;
 use super::attempt::{Plan, Room};
 use super::{STATUS_FAILED, STATUS_OTHERWISE, recording, repeat, report};
-use tool::style;
+use tool::{say, style};
 
 /// Not more runs than this.
 const RUNS_MAX: usize = 2000;
@@ -46,26 +46,26 @@ pub fn bisect(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     );
     recording.switches = last.switches.clone();
     recording.write(&request.output)?;
-    println!("{} of {} switches are needed ({runs} runs):", recording.switches.len(), all.len());
+    say!("{} of {} switches are needed ({runs} runs):", recording.switches.len(), all.len())?;
     for (i, switch) in recording.switches.iter().enumerate() {
         let plan = Plan { stop: i as u64 + 1, ..recording.plan(&recording.switches, request.timeout) };
         let stopped = room.attempt(&plan)?;
-        show(i + 1, switch, &stopped.stacks);
+        show(i + 1, switch, &stopped.stacks)?;
     }
-    report::tell(&last);
+    report::tell(&last)?;
     style::remark(&format!("the reduced schedule is in {}", request.output.display()));
     Ok(STATUS_FAILED)
 }
 
-fn show(number: usize, switch: &Switch, stacks: &[report::Stack]) {
+fn show(number: usize, switch: &Switch, stacks: &[report::Stack]) -> std::io::Result<()> {
     let described = |thread: u32| match stacks.iter().find(|stack| stack.thread == Some(thread)) {
         Some(stack) => stack.title(),
         None => format!("thread {thread}"),
     };
     let how = if switch.spins { "computes for long or waits in a loop" } else { "stops here" };
-    println!("\n{number}. {} {how}, and {} runs:", described(switch.last), described(switch.to));
+    say!("\n{number}. {} {how}, and {} runs:", described(switch.last), described(switch.to))?;
     match stacks.iter().find(|stack| stack.thread == Some(switch.last)) {
-        Some(stack) if !stack.frames.is_empty() => stack.frames.iter().for_each(|line| println!("       {line}")),
-        _ => println!("       {:#x}", switch.place),
+        Some(stack) if !stack.frames.is_empty() => stack.frames.iter().try_for_each(|line| say!("       {line}")),
+        _ => say!("       {:#x}", switch.place),
     }
 }

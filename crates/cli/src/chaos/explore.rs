@@ -85,7 +85,7 @@ fn plan<'a>(request: &'a ChaosArguments, schedule: &'a Schedule, epoch: u64) -> 
 }
 
 fn failed(request: &ChaosArguments, plan: &Plan<'_>, outcome: &Outcome, tried: &Tried) -> anyhow::Result<i32> {
-    report::tell(outcome);
+    let told = report::tell(outcome);
     style::remark(&format!("after {}", tried.sum()));
     if !outcome.is_complete {
         style::complain("the run switched too often for its schedule to be kept");
@@ -96,6 +96,8 @@ fn failed(request: &ChaosArguments, plan: &Plan<'_>, outcome: &Outcome, tried: &
     style::remark(&format!(
         "its schedule is in {file}: entresol chaos --replay {file}, entresol chaos --bisect {file}"
     ));
+    // Only now, because the schedule must not be lost.
+    told?;
     Ok(STATUS_FAILED)
 }
 

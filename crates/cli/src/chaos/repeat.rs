@@ -15,8 +15,9 @@ pub fn repeat(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     let results = Results::begin(request, &recording.command)?;
     let mut room = Room::new()?;
     let outcome = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
-    report::tell(&outcome);
+    let told = report::tell(&outcome);
     results.write(1, 1, (outcome.end != End::Passed).then_some((recording.seed, &outcome)))?;
+    told?;
     if outcome.end == recording.end {
         return Ok(STATUS_FAILED);
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use chaos::Log;
 use profile::modules::Module;
 use state::Place;
-use tool::style;
+use tool::{say, style};
 use watch::stack::Frame;
 use watch::{fetch, stack};
 
@@ -105,7 +105,10 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// Prints the output of a run, how it ended, and where its threads are.
-pub fn tell(outcome: &Outcome) {
+///
+/// # Errors
+/// The host's, if the last of them cannot be written.
+pub fn tell(outcome: &Outcome) -> std::io::Result<()> {
     use std::io::Write;
     // A closed pipe is no reason to say nothing of the end.
     let _ = std::io::stdout().write_all(&outcome.output);
@@ -116,7 +119,7 @@ pub fn tell(outcome: &Outcome) {
         outcome.points,
         outcome.switches.len()
     ));
-    threads(outcome).iter().for_each(|line| println!("{line}"));
+    threads(outcome).iter().try_for_each(|line| say!("{line}"))
 }
 
 /// Where the threads of a run were at its end, and whether they wait for each other, line by line.

@@ -132,6 +132,10 @@ fn folder(named: &Path) -> anyhow::Result<PathBuf> {
     if !folder.is_dir() {
         bail!("cannot mount on {name}: it is no folder");
     }
+    let mut names = folder.read_dir().with_context(|| format!("cannot look into {name}"))?;
+    if names.next().is_some() {
+        bail!("cannot mount on {name}: it is not empty, and the mount would hide what is there");
+    }
     Ok(folder)
 }
 

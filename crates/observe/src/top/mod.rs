@@ -16,6 +16,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rates::Rates;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::time::{Duration, Instant};
+use tool::style;
 use view::{After, View};
 use watch::{Watched, fetch};
 
@@ -42,8 +43,10 @@ pub fn top(request: &TopArguments) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-/// Two looks, and what happened between them.
+/// Two looks, and what happened between them. Answers the exit status: 1 if a process that was asked for cannot be shown.
 fn once(view: &mut View, json: bool) -> anyhow::Result<i32> {
+    let wrong: Vec<_> = view.only.iter().filter_map(|&pid| fetch::one(pid).err()).collect();
+    wrong.iter().for_each(|error| style::complain(&error.to_string()));
     let mut rates = Rates::default();
     rates.look(processes(view));
     std::thread::sleep(view.interval);
@@ -57,7 +60,7 @@ fn once(view: &mut View, json: bool) -> anyhow::Result<i32> {
         view.lines(&rates).iter().try_for_each(|line| writeln!(out, "{}", draw::text(line, draw::WIDE)))?;
     }
     out.flush()?;
-    Ok(0)
+    Ok(i32::from(!wrong.is_empty()))
 }
 
 /// Those that were asked for, as far as they live.

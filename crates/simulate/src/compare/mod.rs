@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use tool::machine;
+use tool::{machine, say};
 
 use super::plan::{What, named_cost};
 use super::{STATUS_BROKEN, create};
@@ -69,7 +69,7 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<i32> {
     workload.fits(cpus).map_err(|wrong| anyhow::anyhow!("{path}: {wrong}"))?;
     if arguments.live {
         let observed: Vec<Observed> = live::run(&workload, cpus)?.iter().map(Observed::from).collect();
-        println!("{}", serde_json::to_string(&observed)?);
+        say!("{}", serde_json::to_string(&observed)?)?;
         return Ok(0);
     }
     ensure!(machine::inside().is_none(), "compare runs a side natively, so it cannot itself run inside Entresol");
@@ -84,9 +84,9 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<i32> {
         super::write(file, &json)?;
     }
     if arguments.json {
-        println!("{json}");
+        say!("{json}")?;
     } else {
-        anstream::print!("{}", comparison.text());
+        tool::output::text(&comparison.text())?;
     }
     Ok(if comparison.failures.is_empty() { 0 } else { STATUS_BROKEN })
 }

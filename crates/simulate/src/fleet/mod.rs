@@ -29,7 +29,7 @@ use super::{STATUS_BROKEN, blame};
 use folder::{Folder, State};
 use row::Row;
 use shard::Shard;
-use tool::style;
+use tool::{say, style};
 
 /// How often a shard looks whether another one has failed: the folder may be on another machine.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ pub(super) fn sweep(request: &SweepArguments) -> anyhow::Result<i32> {
     let build = build_id()?;
     let folder = Folder::claim(&out(request.out.as_deref(), file), &experiment, &build, shard.of)?;
     if let State::Done { failed } = folder.state(shard)? {
-        println!("{}, shard {shard}: done before, {failed} runs failed", experiment.name);
+        say!("{}, shard {shard}: done before, {failed} runs failed", experiment.name)?;
         return Ok(if failed == 0 { 0 } else { STATUS_BROKEN });
     }
     folder.forget_failure(shard);
@@ -152,7 +152,7 @@ impl<'a> Work<'a> {
         }
         if let (true, Some((_, why))) = (self.fail_fast, failed.first()) {
             folder.fail(shard, why)?;
-            println!("{}, shard {shard}: ended early by a failure; no rows are kept", self.experiment.name);
+            say!("{}, shard {shard}: ended early by a failure; no rows are kept", self.experiment.name)?;
             return Ok(STATUS_BROKEN);
         }
         let rows = self.rows.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -165,7 +165,7 @@ impl<'a> Work<'a> {
         ensure!(runs > 0, "shard {shard} has no run: the experiment has {} only", self.experiment.runs());
         let file = folder.finish(shard, &row::table(rows, self.build, self.experiment))?;
         let name = &self.experiment.name;
-        println!("{name}, shard {shard}: {} of {runs} runs failed; {}", failed.len(), file.display());
+        say!("{name}, shard {shard}: {} of {runs} runs failed; {}", failed.len(), file.display())?;
         Ok(if failed.is_empty() { 0 } else { STATUS_BROKEN })
     }
 }

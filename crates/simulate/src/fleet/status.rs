@@ -7,6 +7,7 @@ use super::row;
 use super::shard::Shard;
 use crate::args::{RowsArguments, StatusArguments};
 use crate::{STATUS_BROKEN, STATUS_WRONG};
+use tool::say;
 
 /// So many shards are named; beyond them they are counted.
 const NAMED_MOST: usize = 20;
@@ -24,17 +25,17 @@ pub(crate) fn status(request: &StatusArguments) -> anyhow::Result<i32> {
             State::Missing => missing.push(shard),
         }
     }
-    println!("{}: {} runs in {} shards, build {}", owner.name, owner.runs, owner.shards, owner.build);
-    println!("done {done} (with {failed_runs} failed runs), failed {}, missing {}", failed.len(), missing.len());
+    say!("{}: {} runs in {} shards, build {}", owner.name, owner.runs, owner.shards, owner.build)?;
+    say!("done {done} (with {failed_runs} failed runs), failed {}, missing {}", failed.len(), missing.len())?;
     for (shard, why) in failed.iter().take(NAMED_MOST) {
-        println!("failed {shard}: {why}");
+        say!("failed {shard}: {why}")?;
     }
     let again: Vec<Shard> = failed.iter().map(|(shard, _)| *shard).chain(missing.iter().copied()).collect();
     if !again.is_empty() {
         let indices: Vec<String> = again.iter().take(NAMED_MOST).map(|shard| shard.index.to_string()).collect();
         let more = again.len().saturating_sub(NAMED_MOST);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        println!("to be run (again): shards {}{more}", indices.join(","));
+        say!("to be run (again): shards {}{more}", indices.join(","))?;
     }
     Ok(if failed_runs > 0 || !failed.is_empty() {
         STATUS_BROKEN
@@ -62,6 +63,6 @@ pub(crate) fn rows(request: &RowsArguments) -> anyhow::Result<i32> {
         folder.owner.runs
     );
     write_whole(&request.file, |to| whole.write(to))?;
-    println!("{} rows in {}", whole.rows(), request.file.display());
+    say!("{} rows in {}", whole.rows(), request.file.display())?;
     Ok(0)
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use super::shard::Shard;
 use crate::args::SubmitArguments;
 use crate::experiment::Experiment;
+use tool::say;
 
 /// Writes the job, and hands it over if that was asked for; answers the exit status.
 pub(crate) fn submit(request: &SubmitArguments) -> anyhow::Result<i32> {
@@ -30,9 +31,9 @@ pub(crate) fn submit(request: &SubmitArguments) -> anyhow::Result<i32> {
     };
     let file = request.job.clone().unwrap_or_else(|| format!("{}.{ending}", experiment.name).into());
     super::folder::write_whole(&file, |to| Ok(to.write_all(text.as_bytes())?))?;
-    println!("{}: {} runs in {shards} shards", file.display(), experiment.runs());
+    say!("{}: {} runs in {shards} shards", file.display(), experiment.runs())?;
     if !request.now {
-        println!("to submit it: {client} {}", [words, &[&file.to_string_lossy()]].concat().join(" "));
+        say!("to submit it: {client} {}", [words, &[&file.to_string_lossy()]].concat().join(" "))?;
         return Ok(0);
     }
     hand_over(client, words, &file)

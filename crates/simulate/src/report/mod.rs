@@ -12,6 +12,7 @@ use anyhow::ensure;
 use super::args::ReportArguments;
 use super::fleet::folder::{Folder, State, write_whole};
 use gather::Gathered;
+use tool::say;
 
 /// Writes the page; answers the exit status.
 pub(super) fn report(request: &ReportArguments) -> anyhow::Result<i32> {
@@ -29,11 +30,6 @@ pub(super) fn report(request: &ReportArguments) -> anyhow::Result<i32> {
     ensure!(gathered.runs > 0, "there is no run to report: no shard is done");
     let page = page::render(&gathered, missing);
     write_whole(&request.html, |to| Ok(to.write_all(page.as_bytes())?))?;
-    println!(
-        "{}: {} runs, {} failed, {missing} shards missing",
-        request.html.display(),
-        gathered.runs,
-        gathered.failed
-    );
+    say!("{}: {} runs, {} failed, {missing} shards missing", request.html.display(), gathered.runs, gathered.failed)?;
     Ok(0)
 }
