@@ -174,6 +174,24 @@ fn doctor_says_what_is_wrong_and_its_status_agrees() {
     assert!(String::from_utf8(answer.stdout).unwrap().contains("32-bit"));
 }
 
+/// In a container: signals whose default action ends a process do nothing to the first one (SIGNAL_UNKILLABLE).
+#[test]
+fn the_first_process_of_a_namespace_is_spared() {
+    let script = "kill -TERM $$; kill -HUP $$; kill -USR1 $$; echo $$; sh -c 'kill -TERM $$'; echo $?";
+    let run = |words: &[&str]| {
+        let command = [words, &["sh", "-c", script]].concat();
+        output(Command::new("unshare").args(["--user", "--pid", "--fork"]).args(command))
+    };
+    let native = run(&[]);
+    if !native.status.success() {
+        println!("skipped: this host lets nobody make a namespace of processes");
+        return;
+    }
+    let ours = run(&[env!("CARGO_BIN_EXE_entresol"), "run", "--"]);
+    assert_eq!(String::from_utf8(ours.stdout).unwrap(), String::from_utf8(native.stdout).unwrap());
+    assert_eq!(ours.status, native.status);
+}
+
 /// On a full disk, say.
 #[test]
 fn an_answer_that_cannot_be_written_is_an_error() {

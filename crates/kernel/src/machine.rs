@@ -188,8 +188,8 @@ pub trait Machine: Sync + Sized {
 
     /// Ends the host call in which `t` waits, if it does, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
-    /// Raises a signal of `t` at the host, which acts on it by default. Returns false if it was shown to a tracer that
-    /// suppressed it.
+    /// Raises a signal of `t` at the host, which acts on it by default. Returns false if a tracer took the signal away, or the
+    /// process survives it.
     fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool;
     /// The process treats signals differently. When this returns, the host does with signals what the process wants.
     fn signals_changed(&self, _change: SignalChange) {}

@@ -192,7 +192,7 @@ impl<M: Machine> Kernel<M> {
             Wake::Nobody if sent.fate == Fate::Coalesced => {}
             Wake::Nobody => M::Personality::unwanted(self, first, &info),
             Wake::Thread(t) => self.notify(cpu, t),
-            Wake::EndProcess(_) => drop(self.m.raise(first, &info, Raise::Terminate)),
+            Wake::EndProcess(_) => drop(self.terminate(first, &info)),
             Wake::Search(signal) => self.search_receiver(cpu, signal, first, info),
         }
     }
@@ -201,7 +201,7 @@ impl<M: Machine> Kernel<M> {
         let found = self.process.signals.lock().find_receiver(signal, first, |t| self.candidate_for(t));
         match found {
             Wake::Thread(t) => self.notify(cpu, t),
-            Wake::EndProcess(_) => drop(self.m.raise(first, &info, Raise::Terminate)),
+            Wake::EndProcess(_) => drop(self.terminate(first, &info)),
             Wake::Nobody | Wake::Search(_) => M::Personality::unwanted(self, first, &info),
         }
     }
@@ -345,14 +345,24 @@ impl<M: Machine> Kernel<M> {
                 }
                 Action::Terminate { info, .. } => {
                     self.restart_without_handler(t);
-                    self.m.raise(t, &info, Raise::Terminate);
-                    return;
+                    if self.terminate(t, &info) {
+                        return;
+                    }
                 }
                 // The process is about to end. Until the host ends it, the call is made again and sees that.
                 Action::Exit => return self.restart_without_handler(t),
                 Action::Show(_) => return,
             }
         }
+    }
+
+    /// Has the host end the process; false if that survives.
+    fn terminate(&self, t: ThreadIdx, info: &SigInfo) -> bool {
+        let dies = self.m.raise(t, info, Raise::Terminate);
+        if !dies {
+            self.process.signals.lock().survive();
+        }
+        dies
     }
 
     /// The rest of an action after the tracer, if it is to see the signal first, has seen it (`ptrace_signal`).

@@ -12,6 +12,9 @@ use kernel::{Call, ELSEWHERE, Out, Process};
 impl<M: Host> Linux<'_, M> {
     /// Answers a call of the current thread `t` that the kernel does not.
     pub fn call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        if let Some(result) = self.with_own_signals(t, call) {
+            return Out::Done(result);
+        }
         match call.nr {
             nr::READ | nr::PREAD64 => self.sys_read(cpu, call),
             nr::WRITE => self.sys_write(cpu, call),

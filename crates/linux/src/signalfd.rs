@@ -8,10 +8,15 @@
 //! Sender and unblocking thread synchronise like this: the sender marks the signal as left and then reads all masks;
 //! the thread changes its mask and then reads the mark. One of them sees the other. A signal queued at the host in
 //! between, unmarked, comes back as if from outside.
+//!
+//! A signal that was sent to one thread, and that this thread blocks while others do not, stays here. It is **lent** to
+//! the calling carrier for as long as the host answers a call of that thread about descriptors: so only this thread's
+//! calls find it (`signalfd_dequeue` looks at the caller's queue first). A thread that waits already does not see it.
 
-use crate::left;
-use crate::{Host, Linux};
-use abi::{Errno, SigInfo, SigSet, Signal, si_code};
+use crate::{Host, Linux, facts, left};
+use abi::{Errno, SigInfo, SigSet, Signal, nr, si_code};
+use core::ffi::CStr;
+use core::fmt::Write;
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
 use kernel::machine::{NEVER_LEFT, SignalChange, read_timespec};
@@ -99,6 +104,71 @@ impl<M: Host> Linux<'_, M> {
         if let Some(signal) = info.signal().filter(|s| self.state().descriptors.named().contains(*s)) {
             self.leave_if_unwanted(t, signal);
         }
+    }
+
+    /// Signals sent to `t` alone that a descriptor may read and that stay here.
+    fn own_signals(&self, t: ThreadIdx) -> SigSet {
+        let signals = self.thread(t).signals.0.lock();
+        signals.queued_set() & signals.blocked() & self.state().descriptors.named()
+    }
+
+    /// Makes a call about descriptors at once if it finds a signal that was sent to `t` alone; `None` if not: the call is to be made
+    /// as always.
+    #[inline]
+    pub(crate) fn with_own_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
+        if self.state().descriptors.named().is_empty() { None } else { self.lend_signals(t, call) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lend_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
+        let own = self.own_signals(t);
+        let at_once = if own.is_empty() { None } else { self.at_once(call, own) }?;
+        for signal in own.iter() {
+            while self.own_signals(t).contains(signal)
+                && let Some(info) = self.take_signal(t, SigSet::only(signal))
+            {
+                if !left::queue_for_carrier(&self.m, self.config().pid.0, &info) {
+                    self.requeue(t, info);
+                    break;
+                }
+            }
+        }
+        let result = self.host(&at_once);
+        while let Some(signal) = (left::pending_for_carrier(&self.m) & own).lowest()
+            && let Some(info) = left::take(&self.m, SigSet::only(signal))
+        {
+            self.requeue(t, info);
+        }
+        // Without a time limit of 0 there is nothing yet.
+        (result > 0 || at_once.nr == call.nr && at_once.args == call.args).then_some(result)
+    }
+
+    /// The call that answers this one without waiting, if it is one that finds signals of `own`.
+    fn at_once(&self, call: &Call, own: SigSet) -> Option<Call> {
+        let [a, b, c, _, mask, _] = call.args;
+        match call.nr {
+            nr::READ | nr::READV => (self.signals_read_by(a as i32)? & own != SigSet::EMPTY).then_some(*call),
+            nr::POLL => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
+            // With a mask of its own, other signals are blocked.
+            nr::PPOLL if call.args[3] == 0 => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
+            nr::EPOLL_WAIT => Some(Call { nr: nr::EPOLL_WAIT, args: [a, b, c, 0, 0, 0] }),
+            nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 if mask == 0 => {
+                Some(Call { nr: nr::EPOLL_WAIT, args: [a, b, c, 0, 0, 0] })
+            }
+            _ => None,
+        }
+    }
+
+    /// The signals that a descriptor reads; `None` if it is no `signalfd(2)` (`signalfd_show_fdinfo`).
+    fn signals_read_by(&self, fd: i32) -> Option<SigSet> {
+        let mut path = [0; 40];
+        write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fdinfo/{fd}").ok()?;
+        let mut bytes = [0; 512];
+        let text = facts::read_file(&self.m, CStr::from_bytes_until_nul(&path).ok()?, &mut bytes);
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"sigmask:"))?;
+        let digits = core::str::from_utf8(line).ok()?;
+        Some(SigSet(u64::from_str_radix(digits.trim(), 16).ok()?))
     }
 
     /// Leaves a signal to the host if every thread blocks it.

@@ -258,6 +258,12 @@ impl ProcessSignals {
         self.ending.get_or_insert(Ending { by });
     }
 
+    /// The signal that was to end the process did not: a tracer has taken it away, or the process is the first of its namespace
+    /// of processes (`ptrace_signal`, SIGNAL_UNKILLABLE).
+    pub fn survive(&mut self) {
+        self.ending = None;
+    }
+
     /// Whether the process ends.
     pub fn is_dying(&self) -> bool {
         self.ending.is_some()

@@ -209,10 +209,13 @@ impl ProcessSignals {
         }
     }
 
-    /// The wake-up after `to` was chosen as receiver: a signal that ends the process without a core does so at once.
+    /// The wake-up after `to` was chosen as receiver: a signal that ends the process without a core does so at once, unless
+    /// there is a tracer, which may take it away.
     pub(crate) fn wake_for(&mut self, signal: Signal, to: &Candidate) -> Wake {
         let awaited = to.real_blocked.contains(signal);
-        if self.actions.is_fatal(signal) && !SigSet::CORE.contains(signal) && !awaited && !self.is_dying() {
+        let is_spared = self.traced && signal != Signal::KILL;
+        let ends_it = self.actions.is_fatal(signal) && !SigSet::CORE.contains(signal) && !is_spared;
+        if ends_it && !awaited && !self.is_dying() {
             self.begin_exit(Some(signal));
             return Wake::EndProcess(signal);
         }

@@ -140,3 +140,38 @@ CASE(no_such_process) {
   say("attach to nobody %s", result(ptrace(PTRACE_ATTACH, 0x3fffffff, NULL, NULL)));
   say("peek at oneself %s", result(ptrace(PTRACE_PEEKDATA, getpid(), NULL, NULL)));
 }
+
+/* What would end the child is taken away by its tracer, and then one is let through. */
+static const int deadly[] = {SIGTERM, SIGUSR1, SIGTRAP, SIGSEGV, SIGABRT, SIGHUP, SIGTERM};
+static void *raise_them(void *argument) {
+  for (int round = 0; round < 2; round++)
+    for (int i = 0; i < COUNT(deadly); i++) {
+      if (round) kill(getpid(), deadly[i]);
+      else raise(deadly[i]);
+    }
+  return argument;
+}
+static void *trace_deadly(void *argument) {
+  pid_t child = fork();
+  need(child != -1);
+  if (child == 0) {
+    need(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
+    raise_them(NULL);
+    raise(SIGUSR2);
+    _exit(3);
+  }
+  int status, seen = 0;
+  while (waitpid(child, &status, __WALL) == child && WIFSTOPPED(status)) {
+    int signal = WSTOPSIG(status);
+    siginfo_t info;
+    need(ptrace(PTRACE_GETSIGINFO, child, NULL, &info) == 0);
+    /* Ours. */
+    bool passes = signal == 32 || signal == 33 || signal == SIGUSR2;
+    if (signal != 32 && signal != 33) say("stop %d: %s, code %d", seen++, sigabbrev_np(signal), info.si_code);
+    need(ptrace(PTRACE_CONT, child, NULL, passes ? (void *)(long)signal : NULL) == 0);
+  }
+  say("child: %s", ended(status));
+  return argument;
+}
+CASE(deadly_signals_taken_away) { trace_deadly(NULL); }
+CASE(deadly_signals_taken_away_by_a_thread) { finish(start(trace_deadly, NULL)); }

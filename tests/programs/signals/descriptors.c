@@ -384,3 +384,58 @@ CASE(a_broken_pipe) {
   say("%s code %d", sigabbrev_np((int)info.ssi_signo), info.ssi_code);
   close(file), close(fd);
 }
+
+/* One thread blocks the signal, and others do not: what is sent to it alone is for its own calls (`signalfd_dequeue`). */
+static int own_fd, own_set;
+
+static long own_read(void) {
+  struct signalfd_siginfo info[3] = {0};
+  long n = read(own_fd, info, sizeof info);
+  return n < 0 ? -errno : n / (long)sizeof *info * 1000 + (long)info[0].ssi_signo * 10 + (info[0].ssi_code == SI_TKILL);
+}
+static long own_polled(int ms) {
+  struct pollfd two[2] = {{.fd = -1}, {.fd = own_fd, .events = POLLIN}};
+  return poll(two, 2, ms) * 10 + two[1].revents;
+}
+static long own_found(int ms) {
+  struct epoll_event event = {0};
+  int n;
+  do n = epoll_wait(own_set, &event, 1, ms);
+  while (n < 0 && errno == EINTR);
+  return n * 1000 + (n > 0 ? (long)event.data.u32 : 0);
+}
+
+static void *has_own_signals(void *unused) {
+  int rt = SIGRTMIN + 3;
+  own_fd = descriptor(SIGUSR1, rt, 0);
+  own_set = epoll_create1(0);
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = 77};
+  need(epoll_ctl(own_set, EPOLL_CTL_ADD, own_fd, &event) == 0);
+  say("nothing: %ld %ld", own_polled(0), own_found(0));
+  raise(SIGUSR1);
+  say("one: %ld %ld", own_polled(-1), own_found(-1));
+  sigset_t pending;
+  need(sigpending(&pending) == 0);
+  say("pending %d", sigismember(&pending, SIGUSR1));
+  say("read %ld", own_read());
+  say("nothing: %ld %ld", own_polled(0), own_found(0));
+  for (int i = 0; i < 2; i++) need(pthread_kill(pthread_self(), rt) == 0);
+  raise(SIGUSR1);
+  say("three: %ld", own_read() / 1000);
+  /* Unblocked after all. */
+  raise(SIGUSR1);
+  sigset_t set = set_of(SIGUSR1, 0);
+  need(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
+  say("handled %d", (int)handled);
+  close(own_set), close(own_fd);
+  return unused;
+}
+
+CASE(own_signals) {
+  install(SIGUSR1, note_it);
+  handled = 0;
+  finish(start(has_own_signals, NULL));
+  /* Sent to the process, it is for whoever does not block it. */
+  kill(getpid(), SIGUSR1);
+  say("handled %d", (int)handled);
+}

@@ -90,13 +90,34 @@ pub(crate) fn show(info: &SigInfo) -> bool {
     if dispositions::SERVICE_SET & bit == 0 || !is_traced() {
         return true;
     }
-    let before = report::sigaction(info.signo(), Some(&dispositions::action(on_shown as *const () as u64, 0)));
     SHOWN.store(0, Relaxed);
+    raise(info, on_shown as *const () as u64);
+    SHOWN.load(Relaxed) != 0
+}
+
+/// Sends the calling carrier a signal for which this handler is installed meanwhile; 0: the default action.
+fn raise(info: &SigInfo, handler: u64) {
+    let before = report::sigaction(info.signo(), Some(&dispositions::action(handler, 0)));
     os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
-    let mask = os::sigprocmask(1, bit);
+    let mask = os::sigprocmask(1, 1 << (info.signo() - 1));
     os::sigprocmask(2, mask);
     report::sigaction(info.signo(), Some(&before));
-    SHOWN.load(Relaxed) != 0
+}
+
+/// Lets the host end the process by this signal, which it may survive. Comes back with false if it does.
+pub(crate) fn survive(k: &Process, info: &SigInfo) -> bool {
+    let had_page = k.m.page.withdraw();
+    raise(info, 0);
+    if had_page {
+        k.m.page.announce(if k.m.service.is_alone() { k.m.pid } else { k.m.service.tid() });
+    }
+    false
+}
+
+/// Whether a signal that ends a process by default may not end this one: a tracer may take it away, and the first process of
+/// a namespace is spared (SIGNAL_UNKILLABLE).
+pub(crate) fn may_survive(pid: i32) -> bool {
+    pid == 1 || is_traced()
 }
 
 /// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.

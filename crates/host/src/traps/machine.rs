@@ -328,6 +328,9 @@ impl Machine for Host {
         if why == Raise::Terminate && self.clock.stands().is_some() {
             controlled::hold(Carrier::my_process(), chaos::log::State::Dying);
         }
+        if why == Raise::Terminate && !fault && stops::may_survive(self.pid) {
+            return stops::survive(Carrier::my_process(), info);
+        }
         if why == Raise::Terminate {
             end::sum_up(Carrier::my_process());
         }

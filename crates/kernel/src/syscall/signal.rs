@@ -8,7 +8,7 @@ use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal, StackT, nr, si_code};
 use ids::{CpuId, Nanos, Tid};
-use signal::{AltStack, MaskHow, Taken};
+use signal::{AltStack, MaskHow, Quota, Taken, Target};
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
@@ -215,6 +215,15 @@ impl<M: Machine> Kernel<M> {
                 Taken::More => {}
             }
         }
+    }
+
+    /// Queues a signal that was taken from `t`, which blocks it, once more. Nobody is told.
+    pub fn requeue(&self, t: ThreadIdx, info: SigInfo) {
+        let state = self.state_of(t);
+        let mut process = self.process.signals.lock();
+        let mut signals = self.thread(t).signals.0.lock();
+        let candidate = signals.candidate(state);
+        let _ = process.send(Target::Thread(&mut signals, candidate), info, Quota::UNLIMITED);
     }
 
     /// The result of `rt_sigtimedwait(2)` that has taken this signal, which is told at `to` unless that is 0.
