@@ -24,7 +24,7 @@ pub fn line(words: Arguments<'_>) -> Result<()> {
 /// Writes a text that has its own line ends.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn text(text: &str) -> Result<()> {
     let mut stream = anstream::stdout().lock();
     named(stream.write_all(text.as_bytes()).and_then(|()| stream.flush()))
