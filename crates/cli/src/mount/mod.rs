@@ -101,6 +101,10 @@ pub fn mount(request: &MountArguments) -> anyhow::Result<i32> {
     let options = request.hiding.options();
     let tree = tree(options)?;
     refusal::look(user)?;
+    let name = folder.display();
+    if folder.read_dir().with_context(|| format!("cannot look into {name}"))?.next().is_some() {
+        bail!("cannot mount on {name}: it is not empty, and the mount would hide what is there");
+    }
     let ends = block_ends();
     let mounted = Mounted::new(tree, &options, &folder, request.allow_other)
         .map_err(|error| refusal::explain(&error, &folder))?;
@@ -131,10 +135,6 @@ fn folder(named: &Path) -> anyhow::Result<PathBuf> {
     }
     if !folder.is_dir() {
         bail!("cannot mount on {name}: it is no folder");
-    }
-    let mut names = folder.read_dir().with_context(|| format!("cannot look into {name}"))?;
-    if names.next().is_some() {
-        bail!("cannot mount on {name}: it is not empty, and the mount would hide what is there");
     }
     Ok(folder)
 }
