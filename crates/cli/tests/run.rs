@@ -174,7 +174,7 @@ fn doctor_says_what_is_wrong_and_its_status_agrees() {
     assert!(String::from_utf8(answer.stdout).unwrap().contains("32-bit"));
 }
 
-/// In a container: signals whose default action ends a process do nothing to the first one (SIGNAL_UNKILLABLE).
+/// Signals whose default action ends a process do nothing to the first one of a container (SIGNAL_UNKILLABLE).
 #[test]
 fn the_first_process_of_a_namespace_is_spared() {
     let script = "kill -TERM $$; kill -HUP $$; kill -USR1 $$; echo $$; sh -c 'kill -TERM $$'; echo $?";
@@ -192,7 +192,7 @@ fn the_first_process_of_a_namespace_is_spared() {
     assert_eq!(ours.status, native.status);
 }
 
-/// On a full disk, say.
+/// Every write to `/dev/full` fails, as on a full disk.
 #[test]
 fn an_answer_that_cannot_be_written_is_an_error() {
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

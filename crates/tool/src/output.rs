@@ -1,6 +1,6 @@
-//! What a command answers, on standard output.
+//! Answers of commands are written to standard output here, and a write that fails is an error like any other.
 //!
-//! `println!` panics where nothing can be written, as on a full disk. Here that is an error like any other.
+//! `println!` would panic, as on a full disk.
 
 use std::fmt::Arguments;
 use std::io::{Error, Result, Write};

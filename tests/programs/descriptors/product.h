@@ -254,7 +254,7 @@ static bool a_signal_comes_within_its_time(const struct file *file, const struct
   return true;
 }
 static bool its_number_is_closed(const struct file *file, const struct form *form, int count, bool try) {
-  /* Those that ask say whether the number was closed when they were woken. */
+  /* poll(2) and its kin tell whether the number was closed already when they were woken. */
   if (try) return form->of != ASKS || is_of_epoll(form) || !file->makes_room;
   begin_all(form, count);
   int *number = is_of_epoll(form) ? &set : &fd;

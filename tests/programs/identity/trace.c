@@ -141,7 +141,7 @@ CASE(no_such_process) {
   say("peek at oneself %s", result(ptrace(PTRACE_PEEKDATA, getpid(), NULL, NULL)));
 }
 
-/* What would end the child is taken away by its tracer, and then one is let through. */
+/* The tracer takes away each signal that would end the child, and then lets one through. */
 static const int deadly[] = {SIGTERM, SIGUSR1, SIGTRAP, SIGSEGV, SIGABRT, SIGHUP, SIGTERM};
 static void *raise_them(void *argument) {
   for (int round = 0; round < 2; round++)
@@ -165,7 +165,7 @@ static void *trace_deadly(void *argument) {
     int signal = WSTOPSIG(status);
     siginfo_t info;
     need(ptrace(PTRACE_GETSIGINFO, child, NULL, &info) == 0);
-    /* Ours. */
+    /* 32 and 33 are ticks and requests of Entresol. */
     bool passes = signal == 32 || signal == 33 || signal == SIGUSR2;
     if (signal != 32 && signal != 33) say("stop %d: %s, code %d", seen++, sigabbrev_np(signal), info.si_code);
     need(ptrace(PTRACE_CONT, child, NULL, passes ? (void *)(long)signal : NULL) == 0);
