@@ -172,6 +172,12 @@ pub(crate) fn read_file<'a>(m: &impl Host, path: &CStr, to: &'a mut [u8]) -> &'a
     to.get(..usize::try_from(read).unwrap_or(0)).unwrap_or_default()
 }
 
+/// The hexadecimal number on the line that begins with this label.
+pub(crate) fn hexadecimal(text: &[u8], label: &[u8]) -> Option<u64> {
+    let digits = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(label))?;
+    u64::from_str_radix(core::str::from_utf8(digits).ok()?.trim(), 16).ok()
+}
+
 /// Opens a file of the host's by a path of ours; it is closed by exec.
 pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
     ask(m, nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])

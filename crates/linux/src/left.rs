@@ -44,7 +44,5 @@ pub fn pending(m: &impl Host) -> SigSet {
 pub(crate) fn pending_for_carrier(m: &impl Host) -> SigSet {
     let mut bytes = [0; 4096];
     let status = crate::facts::read_file(m, c"/proc/thread-self/status", &mut bytes);
-    let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"SigPnd:"));
-    let digits = line.and_then(|digits| core::str::from_utf8(digits).ok());
-    SigSet(digits.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0))
+    SigSet(crate::facts::hexadecimal(status, b"SigPnd:").unwrap_or(0))
 }

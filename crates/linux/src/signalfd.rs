@@ -166,9 +166,7 @@ impl<M: Host> Linux<'_, M> {
         write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fdinfo/{fd}").ok()?;
         let mut bytes = [0; 512];
         let text = facts::read_file(&self.m, CStr::from_bytes_until_nul(&path).ok()?, &mut bytes);
-        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"sigmask:"))?;
-        let digits = core::str::from_utf8(line).ok()?;
-        Some(SigSet(u64::from_str_radix(digits.trim(), 16).ok()?))
+        facts::hexadecimal(text, b"sigmask:").map(SigSet)
     }
 
     /// Leaves a signal to the host if every thread blocks it.

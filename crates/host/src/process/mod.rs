@@ -151,6 +151,11 @@ pub fn found(kernel: Box<Kernel<Host>>) -> &'static Process {
 }
 
 impl Host {
+    /// Leaves the page that was withdrawn. The service thread answers, or the only carrier.
+    pub(crate) fn announce_again(&self) {
+        self.page.announce(if self.service.is_alone() { self.pid } else { self.service.tid() });
+    }
+
     /// The machine of a program that begins; `runtime` is the user's runtime folder, `rate` the clock's if it is known.
     /// `None` without memory.
     pub fn new(cpus: usize, runtime: &[u8], rate: Option<u64>, handover: Handover, settings: Settings) -> Option<Host> {

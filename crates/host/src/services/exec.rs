@@ -378,7 +378,7 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     Linux(k).keep_times();
     alone::reinstall(k, !0);
     if had_page {
-        k.m.page.announce(if k.m.service.is_alone() { k.m.pid } else { k.m.service.tid() });
+        k.m.announce_again();
     }
     // If a signal has come before the call, its handler comes first, and then the call.
     result

@@ -109,7 +109,7 @@ pub(crate) fn survive(k: &Process, info: &SigInfo) -> bool {
     let had_page = k.m.page.withdraw();
     raise(info, 0);
     if had_page {
-        k.m.page.announce(if k.m.service.is_alone() { k.m.pid } else { k.m.service.tid() });
+        k.m.announce_again();
     }
     false
 }
