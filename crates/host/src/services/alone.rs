@@ -31,12 +31,12 @@ use crate::carriers::preempt::{look as look_from, stir};
 use crate::carriers::receive::{STANDARD, URGENT};
 use crate::process::Process;
 use crate::services::{caught, service};
-use abi::{SigSet, Signal, si_code};
+use abi::{SigSet, Signal, nr, si_code};
 use arch::context::pending;
 use arch::frame::HostFrame;
 use ids::{Nanos, ThreadIdx};
-use kernel::Machine;
 use kernel::wait::Wait;
+use kernel::{Call, Machine};
 use sync::atomic::Ordering::*;
 
 /// How long a process does without a page.
@@ -249,6 +249,20 @@ pub(crate) fn before_host(me: &Carrier, busy: bool) {
     }
     before_wait(me);
     look(k);
+}
+
+/// Whether others can tell that a thread waits in the call: `FUTEX_WAKE` counts whom it wakes. A call that a signal of ours
+/// interrupts is not there until it is made again, and would miss its only wake-up.
+#[inline]
+pub(crate) fn is_counted(call: &Call) -> bool {
+    matches!(call.nr, nr::FUTEX | nr::FUTEX_WAIT | nr::FUTEX_WAITV)
+}
+
+/// The carrier is about to make a call that nothing of ours may interrupt: what would happen meanwhile happens now.
+pub(crate) fn before_counted(k: &Process) {
+    if k.m.service.is_alone() && k.m.service.until.load(Relaxed) != LEFT {
+        leave_page(k);
+    }
 }
 
 /// The carrier is about to sleep, or to wait in the host.

@@ -4,6 +4,7 @@ use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
 use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
 use crate::process::Process;
+use crate::services::alone;
 use crate::serving::timed::{Ended, TimedWait};
 use crate::serving::{delegate, identity, lookout};
 use abi::nr;
@@ -79,17 +80,20 @@ pub(crate) fn waiting_call(
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
     let mut mask = Mask { closed: false };
-    // The tick of a process that is alone comes to the wait.
+    // The tick of a process that is alone comes to the wait. Before a counted one it has come, and its CPU has no timeouts.
+    let counted = alone::is_counted(&call);
+    let keeps_out = || counted || !k.m.service.is_alone();
     let mut timed = None;
-    if !k.m.service.is_alone() {
+    if keeps_out() {
         timed = mask.close(k, &call, until);
     }
     me.begin_waiting();
     let result = loop {
         if me.stirred.load(SeqCst) {
+            mask.open();
             look(k);
         }
-        if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
+        if timed.is_none() && !mask.closed && keeps_out() {
             // Its time goes on while it is made again.
             let gone = k.m.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
             timed = mask.close(k, &shortened(&call, gone), until);
@@ -165,12 +169,12 @@ impl Mask {
 
     fn close_for_all(&mut self) {
         self.closed = true;
-        os::sigprocmask(2, WAITING_MASK);
+        os::sigprocmask(0, WAITING_MASK & !CARRIER_MASK);
     }
 
-    fn open(self) {
-        if self.closed {
-            os::sigprocmask(2, CARRIER_MASK);
+    fn open(&mut self) {
+        if core::mem::take(&mut self.closed) {
+            os::sigprocmask(1, WAITING_MASK & !CARRIER_MASK);
         }
     }
 }
