@@ -510,3 +510,18 @@ fn who_runs_is_seen_by_its_cpu_time() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn one_thread_has_at_most_all_of_the_time_since_its_process_began() {
+    let room = Room::new();
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; echo; while :; do :; done";
+    let mut child = room.command(&["run", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let rows = room.json(&["ps", "--json", "-o", "pid,pcpu"]);
+    let row = rows.iter().find(|row| row["pid"] == child.id()).expect("it is there");
+    // The start of a process is known to a tick of 10 ms.
+    let percent = row["pcpu"].as_f64().unwrap();
+    assert!(percent > 0.0 && percent < 150.0, "{percent}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -139,8 +139,7 @@ fn wait(place: &Place, asked: Option<Nanos>, until: Instant) -> Result<Watched, 
                     // Not asked, and older than what needs no asking: nobody could be asked.
                     let stale = !fresh || (asked.is_none() && clock(libc::CLOCK_MONOTONIC) > snapshot.process.next);
                     let stale = stale.then_some(Duration::from_nanos(age.0));
-                    let age = clock(libc::CLOCK_BOOTTIME).since(page.header().created);
-                    Ok(Watched { pid, age, snapshot, stale })
+                    Ok(Watched { pid, age: find::age(page.header()), snapshot, stale })
                 }
                 Err(Error::Empty) => Err(FetchError::Silent(pid)),
                 Err(why) => Err(FetchError::Page { pid, why }),

@@ -154,6 +154,16 @@ pub fn fate(header: &Header) -> Fate {
     if same { Fate::Lives } else { Fate::Gone }
 }
 
+/// How long ago the process that left the page began, to a tick of the host.
+///
+/// Its page may be younger: it leaves a new one when another host thread answers for it, or its rights have changed.
+#[must_use]
+pub fn age(header: &Header) -> Nanos {
+    let here = Some(header.namespace) == namespace();
+    let began = if here { began(header.pid).ok().flatten() } else { None };
+    crate::fetch::clock(libc::CLOCK_BOOTTIME).since(began.map_or(header.created, |(began, _)| began))
+}
+
 /// The namespace of process ids that this process has and its `/proc` shows.
 fn namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino()).filter(|&number| number != 0)
