@@ -6,3 +6,5 @@ pub const SIGNAL: u32 = 1;
 pub const EXIT: u32 = 2;
 /// Signals may have arrived that the thread must be given first.
 pub const ARRIVALS: u32 = 4;
+/// A signal has come that the thread blocks and that its descriptors may read: a wait for descriptors begins anew.
+pub const FOR_DESCRIPTORS: u32 = 8;

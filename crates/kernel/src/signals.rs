@@ -84,6 +84,13 @@ fn restart_code(result: u64) -> Option<Errno> {
     (512..=516).contains(&e).then_some(Errno(e as i32))
 }
 
+/// Whether a call reads descriptors, or waits for them: a `signalfd(2)` may be among them.
+pub fn reads_signals(nr: usize) -> bool {
+    use abi::nr::*;
+    let polls = matches!(nr, POLL | PPOLL | SELECT | PSELECT6 | EPOLL_WAIT | EPOLL_PWAIT | EPOLL_PWAIT2);
+    polls || matches!(nr, READ | READV)
+}
+
 impl<M: Machine> Kernel<M> {
     /// Whether a waiting thread must give up its wait for a signal.
     pub fn interrupted(&self, t: ThreadIdx) -> bool {
@@ -103,7 +110,7 @@ impl<M: Machine> Kernel<M> {
     /// Whether a host call of `t` is interrupted, which the machine asks before and after the call. A futex word of
     /// ours may end it as well.
     pub fn host_interrupted(&self, t: ThreadIdx) -> bool {
-        self.interrupted(t) || self.mixed_woken(t)
+        self.stops_waiting(t) || self.mixed_woken(t)
     }
 
     pub(crate) fn state_of(&self, t: ThreadIdx) -> ThreadState {
@@ -239,6 +246,28 @@ impl<M: Machine> Kernel<M> {
     fn candidate_for(&self, t: ThreadIdx) -> Option<Candidate> {
         let state = self.state_of(t);
         (!state.exiting).then(|| self.thread(t).signals.0.lock().candidate(state))
+    }
+
+    /// A signal has come that `t` blocks and that its descriptors may read: if it waits for descriptors, it makes its call again.
+    pub fn notify_descriptors(&self, t: ThreadIdx) {
+        self.thread(t).hint.fetch_or(hint::FOR_DESCRIPTORS, AcqRel);
+        self.notify(CpuId::NONE, t);
+    }
+
+    /// Whether the call in which `t` waits must be made again, because signals have come that its descriptors may read.
+    pub fn descriptors_changed(&self, t: ThreadIdx) -> bool {
+        let thread = self.thread(t);
+        thread.hint.load(Acquire) & hint::FOR_DESCRIPTORS != 0 && reads_signals(thread.wait.call.load(Relaxed) as usize)
+    }
+
+    /// The thread is about to return a result that restarts its call, without a signal: it looks at it on its way out.
+    pub fn restart_at_exit(&self, t: ThreadIdx) {
+        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+    }
+
+    /// Whether a waiting thread must give up its wait for a signal, or for one that its descriptors may read.
+    pub fn stops_waiting(&self, t: ThreadIdx) -> bool {
+        self.descriptors_changed(t) || self.interrupted(t)
     }
 
     /// Makes a thread check its signals, wherever it is. The signal is in its queue or the process's.

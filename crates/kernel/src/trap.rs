@@ -457,6 +457,9 @@ impl<M: Machine> Kernel<M> {
         if bits & hint::ARRIVALS != 0 {
             self.take_arrivals(cpu, t);
         }
+        if bits & hint::FOR_DESCRIPTORS != 0 {
+            self.thread(t).hint.fetch_and(!hint::FOR_DESCRIPTORS, AcqRel);
+        }
         if self.thread(t).hint.load(Acquire) & hint::SIGNAL != 0 {
             self.deliver_signals(cpu, t);
         }

@@ -47,6 +47,10 @@ impl<M: Host> Linux<'_, M> {
         if let Some(first) = mixed_nodes(part) {
             return self.mixed_ended(first, result);
         }
+        let result = match result == Errno::EINTR.to_ret() && part == 0 && self.descriptors_changed(t) {
+            true => self.read_signals_again(t, call),
+            false => result,
+        };
         self.note_accepted(call, result);
         if matches!(call, nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3) {
             let r = self.m.registers(t);
@@ -66,6 +70,17 @@ impl<M: Host> Linux<'_, M> {
             },
             r if part > 0 && self.strikes(Fault::TellLastPart) => r,
             r => self.owed_at_end(call, || self.m.registers(t).rdi, part + r),
+        }
+    }
+
+    /// A call that reads descriptors has been cut short, because they may have something of the thread's own: it is made again, and
+    /// for no longer if it is `poll(2)`. A signal for which there is a handler comes first.
+    fn read_signals_again(&self, t: ThreadIdx, call: usize) -> isize {
+        let comes_first = self.interrupted(t);
+        self.restart_at_exit(t);
+        match call == nr::POLL || comes_first {
+            true => Errno::EINTR.to_ret(),
+            false => Errno::ERESTARTNOINTR.to_ret(),
         }
     }
 

@@ -38,6 +38,9 @@ impl<M: Host> Linux<'_, M> {
         if let Some(mask) = masked.mask {
             self.begin_mask(t, mask);
         }
+        if let Some(result) = self.with_own_signals(t, &masked.call) {
+            return Out::Done(self.masked_over(t, &masked, result));
+        }
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
         let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
         if !interrupted && self.is_expected_to_wait(cpu, t, &masked.call) {
@@ -132,7 +135,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// The host clears the sets when nothing is ready. A call that waits on needs them as they were, and one that is
     /// interrupted leaves them alone.
-    fn try_select(&self, call: &Call) -> Option<isize> {
+    pub(crate) fn try_select(&self, call: &Call) -> Option<isize> {
         let a = &call.args;
         let bytes = usize::try_from(a[0] as i32).ok()?.div_ceil(64) * 8;
         let mut sets = [[0u8; SET_MAX]; 3];

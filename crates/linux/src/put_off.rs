@@ -56,7 +56,7 @@ impl<M: Host> Linux<'_, M> {
     /// Goes on with a thread whose host call was given up and that has been chosen: the call's result, or `None` if the
     /// thread sleeps first.
     pub(crate) fn put_off(&self, t: ThreadIdx, call: usize) -> Option<isize> {
-        if self.interrupted(t) {
+        if self.stops_waiting(t) {
             return Some(Errno::EINTR.to_ret());
         }
         let wait = &self.thread(t).wait;
@@ -112,7 +112,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn put_off_finished(&self, t: ThreadIdx) -> Option<isize> {
         let wait = &self.thread(t).wait;
         let call = wait.call.load(Relaxed) as usize;
-        if self.interrupted(t) {
+        if self.stops_waiting(t) {
             self.state().put_off.fetch_sub(1, Relaxed);
             return Some(Errno::EINTR.to_ret());
         }

@@ -1,17 +1,19 @@
 //! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork work on it; the
 //! signals are moved to it.
 //!
-//! Signals that some descriptor names and that every thread blocks are *left* to the host: the machine does not take
-//! them when they arrive from outside, and one sent inside that no thread takes is queued there. As soon as a thread
-//! unblocks such a signal or waits for it, it is ours again, with its pending instances.
+//! Signals of the process as a whole that some descriptor names and that every thread blocks are *left* to the host: the machine
+//! does not take them when they arrive from outside, and one sent inside that no thread takes is queued there. As soon as a
+//! thread unblocks such a signal or waits for it, it is ours again, with its pending instances. So are those that were sent to
+//! the only thread of a process.
 //!
 //! Sender and unblocking thread synchronise like this: the sender marks the signal as left and then reads all masks;
 //! the thread changes its mask and then reads the mark. One of them sees the other. A signal queued at the host in
 //! between, unmarked, comes back as if from outside.
 //!
-//! A signal that was sent to one thread, and that this thread blocks while others do not, stays here. It is **lent** to
-//! the calling carrier for as long as the host answers a call of that thread about descriptors: so only this thread's
-//! calls find it (`signalfd_dequeue` looks at the caller's queue first). A thread that waits already does not see it.
+//! A signal that was sent to one of several threads, and that it blocks, stays here: whoever unblocks it must not get it. It is
+//! **lent** to the calling carrier for as long as the host answers a call of that thread about descriptors: so only this
+//! thread's calls find it (`signalfd_dequeue` looks at the caller's queue first). A thread that waits already makes its call
+//! again.
 
 use crate::{Host, Linux, facts, left};
 use abi::{Errno, SigInfo, SigSet, Signal, nr, si_code};
@@ -103,6 +105,10 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn unwanted(&self, t: ThreadIdx, info: &SigInfo) {
         if let Some(signal) = info.signal().filter(|s| self.state().descriptors.named().contains(*s)) {
             self.leave_if_unwanted(t, signal);
+            // It was sent to this thread alone, and stays here.
+            if self.own_signals(t).contains(signal) {
+                self.notify_descriptors(t);
+            }
         }
     }
 
@@ -134,14 +140,18 @@ impl<M: Host> Linux<'_, M> {
                 }
             }
         }
-        let result = self.host(&at_once);
+        let result = match call.nr {
+            nr::SELECT | nr::PSELECT6 => self.try_select(call).unwrap_or(0),
+            _ => self.host(&at_once),
+        };
         while let Some(signal) = (left::pending_for_carrier(&self.m) & own).lowest()
             && let Some(info) = left::take(&self.m, SigSet::only(signal))
         {
             self.requeue(t, info);
         }
         // Without a time limit of 0 there is nothing yet.
-        (result > 0 || at_once.nr == call.nr && at_once.args == call.args).then_some(result)
+        let waits = matches!(call.nr, nr::SELECT | nr::PSELECT6) || at_once != *call;
+        (result > 0 || !waits).then_some(result)
     }
 
     /// The call that answers this one without waiting, if it is one that finds signals of `own`.
@@ -149,8 +159,11 @@ impl<M: Host> Linux<'_, M> {
         let [a, b, c, _, mask, _] = call.args;
         match call.nr {
             nr::READ | nr::READV => (self.signals_read_by(a as i32)? & own != SigSet::EMPTY).then_some(*call),
-            nr::POLL => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
-            // With a mask of its own, other signals are blocked.
+            // One that goes on has the same arguments.
+            nr::POLL | nr::RESTART_SYSCALL => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
+            // A mask of its own is in force first.
+            nr::SELECT => Some(*call),
+            nr::PSELECT6 if call.args[5] == 0 => Some(*call),
             nr::PPOLL if call.args[3] == 0 => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
             nr::EPOLL_WAIT => Some(Call { nr: nr::EPOLL_WAIT, args: [a, b, c, 0, 0, 0] }),
             nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 if mask == 0 => {
@@ -179,7 +192,12 @@ impl<M: Host> Linux<'_, M> {
             return;
         }
         self.tell_left();
-        while let Some(info) = self.take_signal(t, only) {
+        let is_only_thread = self.threads().live() == 1;
+        let take = || match is_only_thread {
+            true => self.take_signal(t, only),
+            false => self.take_shared_signal(t, only),
+        };
+        while let Some(info) = take() {
             // A timer that is not read as fast as it expires has one signal there, not many.
             if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
                 left::queue(&self.m, &info);

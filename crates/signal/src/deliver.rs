@@ -112,6 +112,10 @@ impl ProcessSignals {
             let (info, timer) = self.pool.pop(&mut thread.private, signal);
             return Some(Dequeued { info, scope: Scope::Thread, timer });
         }
+        self.dequeue_shared(blocked)
+    }
+
+    fn dequeue_shared(&mut self, blocked: SigSet) -> Option<Dequeued> {
         let signal = next_signal(self.shared.set(), blocked)?;
         let (info, timer) = self.pool.pop(&mut self.shared, signal);
         Some(Dequeued { info, scope: Scope::Process, timer })
@@ -119,15 +123,12 @@ impl ProcessSignals {
 
     /// Takes the next pending signal of `wanted`, as sigtimedwait and signalfd do.
     pub fn take(&mut self, thread: &mut ThreadSignals, wanted: SigSet, timers: &mut impl TimerSignals) -> Taken {
-        for _ in 0..BATCH {
-            let Some(d) = self.dequeue(thread, !wanted.blockable()) else {
-                return Taken::Nothing;
-            };
-            if let Some(info) = resolve(d, timers) {
-                return Taken::Signal(info);
-            }
-        }
-        Taken::More
+        take_from(|| self.dequeue(thread, !wanted.blockable()), timers)
+    }
+
+    /// The same, of those alone that are for the process as a whole.
+    pub fn take_shared(&mut self, wanted: SigSet, timers: &mut impl TimerSignals) -> Taken {
+        take_from(|| self.dequeue_shared(!wanted.blockable()), timers)
     }
 
     /// The thread's next action about signals (`get_signal`).
@@ -258,6 +259,16 @@ impl ProcessSignals {
 fn next_signal(pending: SigSet, blocked: SigSet) -> Option<Signal> {
     let ready = pending.without(blocked);
     if ready.intersects(SigSet::SYNCHRONOUS) { (ready & SigSet::SYNCHRONOUS).lowest() } else { ready.lowest() }
+}
+
+fn take_from(mut dequeue: impl FnMut() -> Option<Dequeued>, timers: &mut impl TimerSignals) -> Taken {
+    for _ in 0..BATCH {
+        let Some(d) = dequeue() else { return Taken::Nothing };
+        if let Some(info) = resolve(d, timers) {
+            return Taken::Signal(info);
+        }
+    }
+    Taken::More
 }
 
 /// Asks the timer that sent a signal whether it still stands.

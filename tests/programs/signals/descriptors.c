@@ -386,7 +386,10 @@ CASE(a_broken_pipe) {
 }
 
 /* One thread blocks the signal, and others do not: what is sent to it alone is for its own calls (`signalfd_dequeue`). */
+enum { OWN_WAITS = 5 };
 static int own_fd, own_set;
+static atomic_int own_waits;
+static pthread_barrier_t own_ready;
 
 static long own_read(void) {
   struct signalfd_siginfo info[3] = {0};
@@ -405,6 +408,20 @@ static long own_found(int ms) {
   return n * 1000 + (n > 0 ? (long)event.data.u32 : 0);
 }
 
+static long own_selected(long ms) {
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(own_fd, &set);
+  struct timeval time = {0, ms * 1000};
+  return select(own_fd + 1, &set, NULL, NULL, ms < 0 ? NULL : &time) * 10 + FD_ISSET(own_fd, &set);
+}
+/* The call has a mask, which blocks the signal as well. */
+static long own_masked(void) {
+  struct pollfd one = {.fd = own_fd, .events = POLLIN};
+  sigset_t mask = set_of(SIGUSR1, 0);
+  return ppoll(&one, 1, NULL, &mask) * 10 + one.revents;
+}
+
 static void *has_own_signals(void *unused) {
   int rt = SIGRTMIN + 3;
   own_fd = descriptor(SIGUSR1, rt, 0);
@@ -414,6 +431,7 @@ static void *has_own_signals(void *unused) {
   say("nothing: %ld %ld", own_polled(0), own_found(0));
   raise(SIGUSR1);
   say("one: %ld %ld", own_polled(-1), own_found(-1));
+  say("selected %ld %ld, with a mask %ld", own_selected(-1), own_selected(0), own_masked());
   sigset_t pending;
   need(sigpending(&pending) == 0);
   say("pending %d", sigismember(&pending, SIGUSR1));
@@ -422,6 +440,16 @@ static void *has_own_signals(void *unused) {
   for (int i = 0; i < 2; i++) need(pthread_kill(pthread_self(), rt) == 0);
   raise(SIGUSR1);
   say("three: %ld", own_read() / 1000);
+  /* It comes while the thread waits. */
+  for (int i = 0; i < OWN_WAITS; i++) {
+    pthread_barrier_wait(&own_ready);
+    atomic_store(&own_waits, i + 1);
+    if (i == 1) say("comes: polled %ld", own_polled(-1));
+    if (i == 2) say("comes: found %ld", own_found(-1));
+    if (i == 3) say("comes: selected %ld", own_selected(-1));
+    if (i == 4) say("comes: with a mask %ld", own_masked());
+    say("comes: read %ld", own_read());
+  }
   /* Unblocked after all. */
   raise(SIGUSR1);
   sigset_t set = set_of(SIGUSR1, 0);
@@ -434,8 +462,54 @@ static void *has_own_signals(void *unused) {
 CASE(own_signals) {
   install(SIGUSR1, note_it);
   handled = 0;
-  finish(start(has_own_signals, NULL));
+  need(pthread_barrier_init(&own_ready, NULL, 2) == 0);
+  atomic_store(&own_waits, 0);
+  pthread_t thread = start(has_own_signals, NULL);
+  for (int i = 0; i < OWN_WAITS; i++) {
+    pthread_barrier_wait(&own_ready);
+    while (atomic_load(&own_waits) <= i) sched_yield();
+    if (i) sleep_ms(3);
+    need(pthread_kill(thread, SIGUSR1) == 0);
+  }
+  finish(thread);
   /* Sent to the process, it is for whoever does not block it. */
   kill(getpid(), SIGUSR1);
+  say("handled %d", (int)handled);
+}
+
+/* While a signal is sent, all threads may block it: it stays one of the thread that it was sent to. */
+enum { OWN_STORM = 2000 };
+static atomic_int own_over;
+static void *blocks_and_unblocks(void *unused) {
+  sigset_t set = set_of(SIGUSR1, 0);
+  while (!atomic_load(&own_over)) pthread_sigmask(SIG_BLOCK, &set, NULL), pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  return unused;
+}
+static void *reads_a_storm(void *unused) {
+  own_fd = descriptor(SIGUSR1, 0, 0);
+  atomic_store(&own_waits, 1);
+  long wrong = 0;
+  for (int i = 1; i <= OWN_STORM; i++) {
+    wrong += own_read() != 1000 + SIGUSR1 * 10 + 1;
+    atomic_store(&own_waits, i + 1);
+  }
+  say("wrong %ld", wrong);
+  close(own_fd);
+  return unused;
+}
+CASE(own_signals_in_a_storm) {
+  install(SIGUSR1, note_it);
+  handled = 0;
+  atomic_store(&own_waits, 0), atomic_store(&own_over, 0);
+  pthread_t reader = start(reads_a_storm, NULL), other = start(blocks_and_unblocks, NULL);
+  sigset_t set = set_of(SIGUSR1, 0);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  for (int i = 1; i <= OWN_STORM; i++) {
+    while (atomic_load(&own_waits) < i) sched_yield();
+    need(pthread_kill(reader, SIGUSR1) == 0);
+  }
+  finish(reader);
+  atomic_store(&own_over, 1);
+  finish(other);
   say("handled %d", (int)handled);
 }

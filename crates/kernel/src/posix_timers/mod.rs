@@ -19,7 +19,7 @@ mod clocks;
 mod cpu_clocks;
 mod expiry;
 mod host_clocks;
-mod talk;
+pub(crate) mod talk;
 
 use crate::SetUpFailed;
 use charge::{Kept, PendingLimit};

@@ -3,12 +3,13 @@
 use crate::Personality;
 use crate::hint;
 use crate::machine::{Call, Machine, SignalChange};
+use crate::posix_timers::talk::TimerTalk;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
 use crate::{Kernel, ThreadIdx};
 use abi::{Errno, SIG_IGN, SigAction, SigInfo, SigSet, Signal, StackT, nr, si_code};
 use ids::{CpuId, Nanos, Tid};
-use signal::{AltStack, MaskHow, Quota, Taken, Target};
+use signal::{AltStack, MaskHow, ProcessSignals, Quota, Taken, Target};
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
@@ -200,11 +201,24 @@ impl<M: Machine> Kernel<M> {
 
     /// Takes a pending signal of the set, the own ones of `t` first.
     pub fn take_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
+        self.take_with(t, |process, timers| process.take(&mut self.thread(t).signals.0.lock(), wanted, timers))
+    }
+
+    /// Takes a pending signal of the set that is for the process as a whole.
+    pub fn take_shared_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
+        self.take_with(t, |process, timers| process.take_shared(wanted, timers))
+    }
+
+    fn take_with(
+        &self,
+        t: ThreadIdx,
+        take: impl Fn(&mut ProcessSignals, &mut TimerTalk<'_, M>) -> Taken,
+    ) -> Option<SigInfo> {
         loop {
             let mut timers = self.timer_talk();
             let taken = {
                 let mut process = self.process.signals.lock();
-                let taken = process.take(&mut self.thread(t).signals.0.lock(), wanted, &mut timers);
+                let taken = take(&mut process, &mut timers);
                 self.settle_timers(&mut process);
                 taken
             };

@@ -187,7 +187,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// Whether there is a reason to try again, or to give up.
     fn has_reason(&self, t: ThreadIdx) -> bool {
-        self.is_taken(t) || self.has_missed(t) || self.thread(t).wait.timed_out() || self.interrupted(t)
+        self.is_taken(t) || self.has_missed(t) || self.thread(t).wait.timed_out() || self.stops_waiting(t)
     }
 
     /// A parked thread has been chosen: whether it can go on. If not, it is marked as waiting again.
@@ -260,7 +260,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// The result of a call that waits no longer, though nothing has come: a signal, or its time is over.
     fn is_ended(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
-        if self.interrupted(t) {
+        if self.stops_waiting(t) {
             return Some(Errno::EINTR.to_ret());
         }
         self.thread(t).wait.timed_out().then(|| {
