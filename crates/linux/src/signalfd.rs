@@ -130,6 +130,19 @@ impl<M: Host> Linux<'_, M> {
     fn lend_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
         let own = self.own_signals(t);
         let at_once = if own.is_empty() { None } else { self.at_once(call, own) }?;
+        let ask = || self.lend(t, own, &at_once);
+        let result = match at_once.nr {
+            // An idle carrier that looks at the set finds no signal for itself, and the set would forget the descriptor.
+            nr::EPOLL_WAIT => self.state().ready.apart(&self.m, at_once.args[0], ask),
+            _ => ask(),
+        };
+        // Without a time limit of 0 there is nothing yet.
+        let waits = matches!(call.nr, nr::SELECT | nr::PSELECT6) || at_once != *call;
+        (result > 0 || !waits).then_some(result)
+    }
+
+    /// The host's answer to a call that does not wait, while the carrier has the signals `own` of `t`.
+    fn lend(&self, t: ThreadIdx, own: SigSet, call: &Call) -> isize {
         for signal in own.iter() {
             while self.own_signals(t).contains(signal)
                 && let Some(info) = self.take_signal(t, SigSet::only(signal))
@@ -142,16 +155,14 @@ impl<M: Host> Linux<'_, M> {
         }
         let result = match call.nr {
             nr::SELECT | nr::PSELECT6 => self.try_select(call).unwrap_or(0),
-            _ => self.host(&at_once),
+            _ => self.host(call),
         };
         while let Some(signal) = (left::pending_for_carrier(&self.m) & own).lowest()
             && let Some(info) = left::take(&self.m, SigSet::only(signal))
         {
             self.requeue(t, info);
         }
-        // Without a time limit of 0 there is nothing yet.
-        let waits = matches!(call.nr, nr::SELECT | nr::PSELECT6) || at_once != *call;
-        (result > 0 || !waits).then_some(result)
+        result
     }
 
     /// The call that answers this one without waiting, if it is one that finds signals of `own`.

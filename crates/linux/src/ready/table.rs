@@ -121,7 +121,7 @@ impl Ready {
             descriptor.stream.examine(m, point.fd, &self.sharing);
         }
         if wanted != registration.events {
-            let event = Readiness { events: wanted, token: u64::from(point.fd) | u64::from(registration.epoch) << 32 };
+            let event = Registration { events: wanted, ..*registration }.event(point.fd);
             let op = if registration.events == 0 { epoll::ADD } else { epoll::MOD };
             let mut result = self.control(m, op, point.fd, event);
             if result == Errno::EEXIST.to_ret() {
@@ -144,6 +144,23 @@ impl Ready {
             registration.events = wanted;
         }
         true
+    }
+
+    /// Does something while the poller does not look at `fd`.
+    pub(crate) fn apart<R>(&self, m: &impl Host, fd: u64, act: impl FnOnce() -> R) -> R {
+        let Some(descriptor) = self.get(fd as u32) else { return act() };
+        let mut registration = descriptor.registration.lock();
+        if registration.events == 0 {
+            drop(registration);
+            return act();
+        }
+        self.control(m, epoll::DEL, fd as u32, Readiness::default());
+        let result = act();
+        // What has happened meanwhile is reported.
+        if self.control(m, epoll::ADD, fd as u32, registration.event(fd as u32)) < 0 {
+            registration.events = 0;
+        }
+        result
     }
 
     /// Whether a call that does not wait may answer EAGAIN though one that waits would not wait: at the end of datagrams
@@ -209,6 +226,12 @@ impl Ready {
         let several = (first < last).then(|| self.descriptors.numbers().map(|fd| fd as u32));
         let within = several.into_iter().flatten().filter(move |fd| (first..=last).contains(fd));
         one.into_iter().chain(within).filter_map(|fd| Some((fd, self.get(fd)?)))
+    }
+}
+
+impl Registration {
+    fn event(&self, fd: u32) -> Readiness {
+        Readiness { events: self.events, token: u64::from(fd) | u64::from(self.epoch) << 32 }
     }
 }
 
