@@ -10,6 +10,7 @@ use abi::args::{
 };
 use abi::nr;
 use core::ffi::CStr;
+use core::fmt::Write;
 use ids::Nanos;
 use kernel::Call;
 use kernel::Grants;
@@ -128,7 +129,7 @@ pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
     flags & O_NONBLOCK == 0 && ask(m, nr::NEWFSTATAT, args) == 0 && is_fifo(&stat)
 }
 
-fn is_pipe(m: &impl Host, fd: u64) -> bool {
+pub(crate) fn is_pipe(m: &impl Host, fd: u64) -> bool {
     let mut stat = [[0; 4]; STAT_WORDS];
     ask(m, nr::FSTAT, &mut [Word(fd), Out(stat.as_flattened_mut())]) == 0 && is_fifo(&stat)
 }
@@ -181,6 +182,13 @@ pub(crate) fn hexadecimal(text: &[u8], label: &[u8]) -> Option<u64> {
 /// Opens a file of the host's by a path of ours; it is closed by exec.
 pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
     ask(m, nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
+}
+
+/// Opens the file of a descriptor once more.
+pub(crate) fn open_again(m: &impl Host, fd: u64, flags: u64) -> Option<u64> {
+    let mut path = [0; 40];
+    write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fd/{}", fd as i32).ok()?;
+    u64::try_from(open(m, CStr::from_bytes_until_nul(&path).ok()?, flags)).ok()
 }
 
 /// A second descriptor for the same file, closed by exec and out of the way of those that the program opens, which get the

@@ -15,7 +15,7 @@ use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
     GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_OOB, MSG_WAITALL,
-    RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
+    O_NONBLOCK, RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -135,7 +135,10 @@ impl<M: Host> Linux<'_, M> {
             Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
             Tried::RestInHost(done, rest) => Out::Host(rest, done),
             Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => Out::Host(*call, 0),
-            Tried::Look(_) => self.descriptor_wait(cpu, t, *call, 0),
+            Tried::Look(_) => match self.read_without_writer(call) {
+                Some(result) => Out::Done(result),
+                None => self.descriptor_wait(cpu, t, *call, 0),
+            },
             Tried::AtTerminal(signal, out) => self.stop_at_terminal(cpu, t, call, signal).unwrap_or(out),
         }
     }
@@ -458,6 +461,20 @@ impl<M: Host> Linux<'_, M> {
         }
         let out = if self.is_nonblocking(fd) { Out::Inline(*call) } else { Out::Host(*call, 0) };
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
+    }
+
+    /// The result of a read from a FIFO that nobody has opened for writing: it is at its end, and poll(2) says so only when there has
+    /// been a writer (`pipe_poll`). `None`: it waits.
+    ///
+    /// It reads by another description, which does not wait.
+    fn read_without_writer(&self, call: &Call) -> Option<isize> {
+        if !matches!(call.nr, nr::READ | nr::READV) || !facts::is_pipe(&self.m, call.args[0]) {
+            return None;
+        }
+        let again = facts::open_again(&self.m, call.args[0], O_NONBLOCK)?;
+        let result = self.host(&Call { nr: call.nr, args: with(&call.args, 0, again) });
+        facts::close(&self.m, again);
+        (result != Errno::EAGAIN.to_ret()).then_some(result)
     }
 
     /// Whether a call that asks what is ready need not be tried, because its thread waits there each time.

@@ -65,6 +65,30 @@ CASE(fifo_read) {
   }
 }
 
+/* A FIFO that nobody has opened for writing is at its end; poll says so only when there has been a writer. */
+CASE(fifo_without_writer) {
+  for (int k = 0; k < COUNT(counts); k++) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/without-form-%d", getpid());
+    need(mkfifo(path, 0600) == 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    need(reader >= 0 && fcntl(reader, F_SETFL, 0) == 0);
+    all_wait_on(reader);
+    begin(counts[k], read_one);
+    join("never a writer", counts[k]);
+    int writer = open(path, O_WRONLY);
+    need(writer >= 0 && unlink(path) == 0);
+    begin(counts[k], read_one);
+    need(write(writer, large, (counts[k] + 1) / 2) == (counts[k] + 1) / 2);
+    wait_until(over(counts[k]) >= (counts[k] + 1) / 2);
+    close(writer);
+    join("half and the end", counts[k]);
+    begin(counts[k], read_one);
+    join("no writer any more", counts[k]);
+    close(reader);
+  }
+}
+
 CASE(fifo_write) {
   for (int k = 0; k < COUNT(counts); k++) {
     int writer, reader = fifo(&writer);

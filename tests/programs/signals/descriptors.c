@@ -1,3 +1,4 @@
+//@ engines
 /* signalfd: signals that are read, polled for, and taken otherwise after all. */
 #include "../check.h"
 #include <fcntl.h>
