@@ -211,11 +211,12 @@ static bool must_end(int slot) {
     if (w->timed || c->ended) return true;
     if (w->way == WHOLE) return there >= c->size;
     if (!writes(w->way)) return there > 0;
-    /* As long as there is room it writes; it has ended when all is there. */
+    /* As long as there is room it writes; it has ended when all is there. What is there is asked last, because it may write now. */
     int left = 0;
     struct pollfd p = {c->held_out, POLLOUT, 0};
+    if (poll(&p, 1, 0) > 0) return true;
     ioctl(c->held_in, FIONREAD, &left);
-    return poll(&p, 1, 0) > 0 || left - c->before >= BIG;
+    return left - c->before >= BIG;
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(a, b); }
