@@ -1,7 +1,7 @@
 //! The end of a host call that waited: its result, and what the program is told if a signal cut it short.
 
 use crate::host_call::with;
-use crate::kinds::restarts;
+use crate::kinds::{begins_anew, is_counted, restarts};
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::args::{POLLIN, POLLOUT, WNOHANG};
@@ -164,6 +164,11 @@ impl<M: Host> Linux<'_, M> {
             && facts::is_nonblocking(&self.m, fd)
             && facts::socket_time_limit(&self.m, fd, events == POLLOUT).is_none();
         waits.then(|| (fd & 0xffff_ffff | events << 32).to_le_bytes())
+    }
+
+    /// Whether the program could tell that the call, in which `t` waits, was interrupted and made again.
+    pub fn shows_interrupts(&self, t: ThreadIdx, call: &Call) -> bool {
+        is_counted(call) || begins_anew(call) || self.has_time_limit(t, call.nr)
     }
 
     /// Whether the call is on a socket that gives up after a time.

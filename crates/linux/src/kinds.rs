@@ -2,6 +2,7 @@
 
 use abi::args::{F_OFD_SETLKW, F_SETLKW, TCSBRK, TCSBRKP, TCSETSF, TCSETSW};
 use abi::{Errno, nr};
+use kernel::Call;
 
 /// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
 /// signal, and nothing of ours depends on it.
@@ -160,6 +161,28 @@ pub(crate) fn may_last(nr: usize) -> bool {
             | nr::MOUNT
             | nr::UMOUNT2
     )
+}
+
+/// Whether others can tell that a thread waits in the call: `FUTEX_WAKE` counts whom it wakes. A call that a signal of ours
+/// interrupts is not there until it is made again, and would miss its only wake-up.
+pub fn is_counted(call: &Call) -> bool {
+    matches!(call.nr, nr::FUTEX | nr::FUTEX_WAIT | nr::FUTEX_WAITV)
+}
+
+/// Whether a call that is made again begins anew: its time, of which the host does not write how much is left, or its place in
+/// a queue that others see.
+pub(crate) fn begins_anew(call: &Call) -> bool {
+    const IORING_ENTER_EXT_ARG: u64 = 1 << 3;
+    let a = &call.args;
+    match call.nr {
+        nr::POLL => a[2] as i32 > 0,
+        nr::EPOLL_WAIT | nr::EPOLL_PWAIT => a[3] as i32 > 0,
+        nr::EPOLL_PWAIT2 => a[3] != 0,
+        nr::SEMOP | nr::SEMTIMEDOP | nr::MSGRCV | nr::MSGSND | nr::FLOCK => true,
+        nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => a[4] != 0,
+        nr::IO_URING_ENTER => a[3] & IORING_ENTER_EXT_ARG != 0,
+        _ => false,
+    }
 }
 
 /// Whether it sends pieces of memory.

@@ -65,7 +65,7 @@ pub use exec::HandedOn;
 pub use finish::TRY_AGAIN;
 pub use host_call::call_at_once;
 pub use inherit::Inheritance;
-pub use kinds::restarts;
+pub use kinds::{is_counted, restarts};
 pub use machine::{Arg, Host, host};
 #[cfg(feature = "planted")]
 pub use planted::Fault;

@@ -33,28 +33,6 @@ CASE(flags_and_a_counter) {
   say("woken %d, changed %d", woken, changed);
 }
 
-/* A waiter is there until somebody wakes it, however young its process is. */
-CASE(a_wait_without_a_gap) {
-  _Atomic uint32_t *word = shared_memory(4096);
-  long gaps = 0, woken = 0;
-  for (int i = 0; i < 8; i++) {
-    *word = 0;
-    pid_t child = fork();
-    if (child == 0) {
-      futex(word, FUTEX_WAIT, 0, NULL, NULL, 0);
-      _exit(0);
-    }
-    wait_until(waiters(word, 0) == 1);
-    for (int64_t end = now_ns(CLOCK_MONOTONIC) + 12 * 1000000; now_ns(CLOCK_MONOTONIC) < end;) gaps += waiters(word, 0) != 1;
-    woken += futex(word, FUTEX_WAKE, 1, NULL, NULL, 0);
-    *word = 1;
-    futex(word, FUTEX_WAKE, 1, NULL, NULL, 0);
-    int status;
-    need(waitpid(child, &status, 0) == child);
-  }
-  say("gaps %ld, woken %ld", gaps, woken);
-}
-
 static void *wait_for_a_bit(void *argument) {
   _Atomic uint32_t *word = argument;
   *word = 0x80000000u | (uint32_t)gettid();

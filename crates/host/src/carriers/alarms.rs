@@ -132,6 +132,16 @@ impl Alarms {
         }
     }
 
+    /// Neither goes off any more.
+    pub(crate) fn disarm(&self) {
+        for alarm in self.alarms.iter().filter(|alarm| alarm.exists()) {
+            alarm.at.store(u64::MAX, Relaxed);
+            let never = [0_u64; 4];
+            // SAFETY: the timer is this carrier's, and the host reads the times.
+            unsafe { syscall!(nr::TIMER_SETTIME, alarm.id.load(Relaxed), 0, never.as_ptr(), 0) };
+        }
+    }
+
     /// Signals of both may have been lost: they count as not set.
     pub fn forget(&self) {
         for alarm in &self.alarms {

@@ -31,12 +31,13 @@ use crate::carriers::preempt::{look as look_from, stir};
 use crate::carriers::receive::{STANDARD, URGENT};
 use crate::process::Process;
 use crate::services::{caught, service};
-use abi::{SigSet, Signal, nr, si_code};
+use abi::{SigSet, Signal, si_code};
 use arch::context::pending;
 use arch::frame::HostFrame;
 use ids::{Nanos, ThreadIdx};
 use kernel::wait::Wait;
 use kernel::{Call, Machine};
+use linux::Linux;
 use sync::atomic::Ordering::*;
 
 /// How long a process does without a page.
@@ -251,17 +252,18 @@ pub(crate) fn before_host(me: &Carrier, busy: bool) {
     look(k);
 }
 
-/// Whether others can tell that a thread waits in the call: `FUTEX_WAKE` counts whom it wakes. A call that a signal of ours
-/// interrupts is not there until it is made again, and would miss its only wake-up.
-#[inline]
-pub(crate) fn is_counted(call: &Call) -> bool {
-    matches!(call.nr, nr::FUTEX | nr::FUTEX_WAIT | nr::FUTEX_WAITV)
-}
-
-/// The carrier is about to make a call that nothing of ours may interrupt: what would happen meanwhile happens now.
-pub(crate) fn before_counted(k: &Process) {
-    if k.m.service.is_alone() && k.m.service.until.load(Relaxed) != LEFT {
+/// The carrier is about to make a call that waits. If the program could tell that a signal of ours interrupts it, what would
+/// happen meanwhile happens now.
+///
+/// `until` is when the first timeout of its CPU is due.
+pub(crate) fn before_call(me: &Carrier, call: &Call, until: Option<Nanos>) {
+    let (k, service) = (me.process(), &me.process().m.service);
+    if service.is_alone() && service.until.load(Relaxed) != LEFT && Linux(k).shows_interrupts(THREAD, call) {
         leave_page(k);
+        me.alarms.disarm();
+        if let Some(at) = until {
+            me.alarms.set(service, me.tid.load(Relaxed), at, None);
+        }
     }
 }
 

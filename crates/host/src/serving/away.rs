@@ -4,7 +4,6 @@ use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
 use crate::carriers::carrier::{CALL, Carrier, END, LOOK_OUT, NO_IDENTITY, RETIRE};
 use crate::process::Process;
-use crate::services::alone;
 use crate::serving::timed::{Ended, TimedWait};
 use crate::serving::{delegate, identity, lookout};
 use abi::nr;
@@ -80,8 +79,8 @@ pub(crate) fn waiting_call(
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
     let mut mask = Mask { closed: false };
-    // The tick of a process that is alone comes to the wait. Before a counted one it has come, and its CPU has no timeouts.
-    let counted = alone::is_counted(&call);
+    // The tick of a process that is alone comes to the wait. None comes to a counted one: its CPU has no timeouts.
+    let counted = linux::is_counted(&call);
     let keeps_out = || counted || !k.m.service.is_alone();
     let mut timed = None;
     if keeps_out() {

@@ -301,13 +301,11 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
 /// The carrier makes a call that may wait.
 fn wait_in_host(me: &'static Carrier, t: ThreadIdx, call: Call, wanted: Wanted) -> Next {
     let k = me.process();
-    if alone::is_counted(&call) {
-        alone::before_counted(k);
-    }
     let until = match wanted {
         Wanted::At(at) => Some(at),
         Wanted::Now | Wanted::Never => None,
     };
+    alone::before_call(me, &call, until);
     away(me, t, wanted == Wanted::Now, |kept| {
         if kept && Linux(k).would_wait(&call) {
             return linux::TRY_AGAIN;
