@@ -15,7 +15,7 @@ use signal::{
     Action, Candidate, Delivery, Dispositions, Fate, Force, ProcessSignals, Restart, Retarget, Sent, Shown, Target,
     ThreadState, Wake,
 };
-use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*, fence};
 
 /// The process's signal state.
 pub struct ProcessState {
@@ -250,8 +250,13 @@ impl<M: Machine> Kernel<M> {
 
     /// A signal has come that `t` blocks and that its descriptors may read: if it waits for descriptors, it makes its call again.
     pub fn notify_descriptors(&self, t: ThreadIdx) {
-        self.thread(t).hint.fetch_or(hint::FOR_DESCRIPTORS, AcqRel);
-        self.notify(CpuId::NONE, t);
+        let thread = self.thread(t);
+        thread.hint.fetch_or(hint::FOR_DESCRIPTORS, AcqRel);
+        // With the fence of a thread that begins to wait: it sees the hint, or its wait is seen here. Other calls are not disturbed.
+        fence(SeqCst);
+        if thread.wait.kind() == Wait::Host && reads_signals(thread.wait.call.load(Relaxed) as usize) {
+            self.notify(CpuId::NONE, t);
+        }
     }
 
     /// Whether the call in which `t` waits must be made again, because signals have come that its descriptors may read.

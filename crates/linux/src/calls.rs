@@ -12,7 +12,9 @@ use kernel::{Call, ELSEWHERE, Out, Process};
 impl<M: Host> Linux<'_, M> {
     /// Answers a call of the current thread `t` that the kernel does not.
     pub fn call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        if let Some(result) = self.with_own_signals(t, call) {
+        if !is_masked(call.nr)
+            && let Some(result) = self.with_own_signals(t, call)
+        {
             return Out::Done(result);
         }
         match call.nr {

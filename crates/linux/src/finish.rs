@@ -73,14 +73,17 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call that reads descriptors has been cut short, because they may have something of the thread's own: it is made again, and
-    /// for no longer if it is `poll(2)`. A signal for which there is a handler comes first.
-    fn read_signals_again(&self, t: ThreadIdx, call: usize) -> isize {
-        let comes_first = self.interrupted(t);
+    /// A call that reads descriptors has been cut short, because they may have something of the thread's own: the result with
+    /// that. If they have nothing, the call is made again, unless a signal comes for which there is a handler.
+    fn read_signals_again(&self, t: ThreadIdx, nr: usize) -> isize {
+        let r = self.m.registers(t);
+        if let Some(result) = self.with_own_signals(t, &Call { nr, args: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] }) {
+            return result;
+        }
         self.restart_at_exit(t);
-        match call == nr::POLL || comes_first {
-            true => Errno::EINTR.to_ret(),
-            false => Errno::ERESTARTNOINTR.to_ret(),
+        match nr {
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => Errno::ERESTARTNOHAND.to_ret(),
+            _ => Errno::EINTR.to_ret(),
         }
     }
 

@@ -17,7 +17,7 @@
 //! | `ready`, `vectors` | waiting for descriptors without a host thread; sends that a stream may take in parts |
 //! | `memory` | thread stacks and shared mappings |
 //! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
-//! | `signalfd`, `left`, `arrivals`, `owners` | signals that the host queues, causes or addresses |
+//! | `signalfd`, `left`, `lent`, `arrivals`, `owners` | signals that the host queues, causes or addresses |
 //! | `terminal` | job control |
 //! | `exec`, `inherit`, `host_times` | what a new program and a forked child find |
 //! | `shared_futex` | futexes that other processes see |
@@ -40,6 +40,7 @@ mod host_times;
 mod inherit;
 mod kinds;
 pub mod left;
+mod lent;
 mod machine;
 mod masked;
 mod membarrier;

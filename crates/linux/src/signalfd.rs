@@ -6,19 +6,14 @@
 //! thread unblocks such a signal or waits for it, it is ours again, with its pending instances. So are those that were sent to
 //! the only thread of a process.
 //!
-//! Sender and unblocking thread synchronise like this: the sender marks the signal as left and then reads all masks;
-//! the thread changes its mask and then reads the mark. One of them sees the other. A signal queued at the host in
-//! between, unmarked, comes back as if from outside.
+//! Sender and unblocking thread synchronise by the lock of the process's signals: the sender marks the signal as left while it
+//! finds that all block it; the thread changes its mask under the lock and then reads the mark.
 //!
-//! A signal that was sent to one of several threads, and that it blocks, stays here: whoever unblocks it must not get it. It is
-//! **lent** to the calling carrier for as long as the host answers a call of that thread about descriptors: so only this
-//! thread's calls find it (`signalfd_dequeue` looks at the caller's queue first). A thread that waits already makes its call
-//! again.
+//! A signal that was sent to one of several threads, and that it blocks, stays here: whoever unblocks it must not get it. Calls of
+//! that thread find it by `lent`.
 
-use crate::{Host, Linux, facts, left};
-use abi::{Errno, SigInfo, SigSet, Signal, nr, si_code};
-use core::ffi::CStr;
-use core::fmt::Write;
+use crate::{Host, Linux, left};
+use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
 use kernel::machine::{NEVER_LEFT, SignalChange, read_timespec};
@@ -112,95 +107,15 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Signals sent to `t` alone that a descriptor may read and that stay here.
-    fn own_signals(&self, t: ThreadIdx) -> SigSet {
-        let signals = self.thread(t).signals.0.lock();
-        signals.queued_set() & signals.blocked() & self.state().descriptors.named()
-    }
-
-    /// Makes a call about descriptors at once if it finds a signal that was sent to `t` alone; `None` if not: the call is to be made
-    /// as always.
-    #[inline]
-    pub(crate) fn with_own_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
-        if self.state().descriptors.named().is_empty() { None } else { self.lend_signals(t, call) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn lend_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
-        let own = self.own_signals(t);
-        let at_once = if own.is_empty() { None } else { self.at_once(call, own) }?;
-        let ask = || self.lend(t, own, &at_once);
-        let result = match at_once.nr {
-            // An idle carrier that looks at the set finds no signal for itself, and the set would forget the descriptor.
-            nr::EPOLL_WAIT => self.state().ready.apart(&self.m, at_once.args[0], ask),
-            _ => ask(),
-        };
-        // Without a time limit of 0 there is nothing yet.
-        let waits = matches!(call.nr, nr::SELECT | nr::PSELECT6) || at_once != *call;
-        (result > 0 || !waits).then_some(result)
-    }
-
-    /// The host's answer to a call that does not wait, while the carrier has the signals `own` of `t`.
-    fn lend(&self, t: ThreadIdx, own: SigSet, call: &Call) -> isize {
-        for signal in own.iter() {
-            while self.own_signals(t).contains(signal)
-                && let Some(info) = self.take_signal(t, SigSet::only(signal))
-            {
-                if !left::queue_for_carrier(&self.m, self.config().pid.0, &info) {
-                    self.requeue(t, info);
-                    break;
-                }
-            }
-        }
-        let result = match call.nr {
-            nr::SELECT | nr::PSELECT6 => self.try_select(call).unwrap_or(0),
-            _ => self.host(call),
-        };
-        while let Some(signal) = (left::pending_for_carrier(&self.m) & own).lowest()
-            && let Some(info) = left::take(&self.m, SigSet::only(signal))
-        {
-            self.requeue(t, info);
-        }
-        result
-    }
-
-    /// The call that answers this one without waiting, if it is one that finds signals of `own`.
-    fn at_once(&self, call: &Call, own: SigSet) -> Option<Call> {
-        let [a, b, c, _, mask, _] = call.args;
-        match call.nr {
-            nr::READ | nr::READV => (self.signals_read_by(a as i32)? & own != SigSet::EMPTY).then_some(*call),
-            // One that goes on has the same arguments.
-            nr::POLL | nr::RESTART_SYSCALL => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
-            // A mask of its own is in force first.
-            nr::SELECT => Some(*call),
-            nr::PSELECT6 if call.args[5] == 0 => Some(*call),
-            nr::PPOLL if call.args[3] == 0 => Some(Call { nr: nr::POLL, args: [a, b, 0, 0, 0, 0] }),
-            nr::EPOLL_WAIT => Some(Call { nr: nr::EPOLL_WAIT, args: [a, b, c, 0, 0, 0] }),
-            nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 if mask == 0 => {
-                Some(Call { nr: nr::EPOLL_WAIT, args: [a, b, c, 0, 0, 0] })
-            }
-            _ => None,
-        }
-    }
-
-    /// The signals that a descriptor reads; `None` if it is no `signalfd(2)` (`signalfd_show_fdinfo`).
-    fn signals_read_by(&self, fd: i32) -> Option<SigSet> {
-        let mut path = [0; 40];
-        write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fdinfo/{fd}").ok()?;
-        let mut bytes = [0; 512];
-        let text = facts::read_file(&self.m, CStr::from_bytes_until_nul(&path).ok()?, &mut bytes);
-        facts::hexadecimal(text, b"sigmask:").map(SigSet)
-    }
-
     /// Leaves a signal to the host if every thread blocks it.
     fn leave_if_unwanted(&self, t: ThreadIdx, signal: Signal) {
-        let left = &self.state().descriptors.left;
         let only = SigSet::only(signal);
-        left.fetch_or(only.0, SeqCst);
-        if self.process().signals.lock().is_open(signal) {
-            left.fetch_and(!only.0, SeqCst);
-            return;
+        {
+            let signals = self.process().signals.lock();
+            if signals.is_open(signal) {
+                return;
+            }
+            self.state().descriptors.left.fetch_or(only.0, SeqCst);
         }
         self.tell_left();
         let is_only_thread = self.threads().live() == 1;

@@ -107,12 +107,14 @@ impl ProcessSignals {
     /// each queue the synchronous ones first, then the lowest number (`dequeue_signal`,
     /// `next_signal`).
     pub fn dequeue(&mut self, thread: &mut ThreadSignals, blocked: SigSet) -> Option<Dequeued> {
+        self.dequeue_private(thread, blocked).or_else(|| self.dequeue_shared(blocked))
+    }
+
+    fn dequeue_private(&mut self, thread: &mut ThreadSignals, blocked: SigSet) -> Option<Dequeued> {
         self.settle(thread);
-        if let Some(signal) = next_signal(thread.private.set(), blocked) {
-            let (info, timer) = self.pool.pop(&mut thread.private, signal);
-            return Some(Dequeued { info, scope: Scope::Thread, timer });
-        }
-        self.dequeue_shared(blocked)
+        let signal = next_signal(thread.private.set(), blocked)?;
+        let (info, timer) = self.pool.pop(&mut thread.private, signal);
+        Some(Dequeued { info, scope: Scope::Thread, timer })
     }
 
     fn dequeue_shared(&mut self, blocked: SigSet) -> Option<Dequeued> {
@@ -124,6 +126,16 @@ impl ProcessSignals {
     /// Takes the next pending signal of `wanted`, as sigtimedwait and signalfd do.
     pub fn take(&mut self, thread: &mut ThreadSignals, wanted: SigSet, timers: &mut impl TimerSignals) -> Taken {
         take_from(|| self.dequeue(thread, !wanted.blockable()), timers)
+    }
+
+    /// The same, of those alone that were sent to the thread.
+    pub fn take_private(
+        &mut self,
+        thread: &mut ThreadSignals,
+        wanted: SigSet,
+        timers: &mut impl TimerSignals,
+    ) -> Taken {
+        take_from(|| self.dequeue_private(thread, !wanted.blockable()), timers)
     }
 
     /// The same, of those alone that are for the process as a whole.

@@ -478,6 +478,69 @@ CASE(own_signals) {
   say("handled %d", (int)handled);
 }
 
+/* What is for a descriptor of the thread's own and what it does otherwise. */
+static int own_pipe[2];
+static void *writes_much(void *unused) {
+  static char bytes[1 << 20];
+  own_fd = descriptor(SIGUSR1, 0, 0);
+  atomic_store(&own_waits, 1);
+  say("written %ld", (long)write(own_pipe[1], bytes, sizeof bytes));
+  say("and read %ld", own_read());
+  /* Flushed, because it is ignored for a moment. */
+  raise(SIGUSR1);
+  signal(SIGUSR1, SIG_IGN);
+  install(SIGUSR1, note_it);
+  need(fcntl(own_fd, F_SETFL, O_NONBLOCK) == 0);
+  say("flushed: polled %ld, read %ld", own_polled(0), own_read());
+  close(own_fd);
+  /* A timer that expires often has one signal there. */
+  own_fd = descriptor(SIGRTMIN + 3, 0, SFD_NONBLOCK);
+  struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + 3, ._sigev_un._tid = gettid()};
+  timer_t timer;
+  need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  need(timer_settime(timer, 0, &(struct itimerspec){{0, 500000}, {0, 500000}}, NULL) == 0);
+  for (int i = 0; i < 20; i++) {
+    must(own_polled(-1) == 11);
+    sleep_ms(1);
+  }
+  need(timer_settime(timer, 0, &(struct itimerspec){0}, NULL) == 0);
+  long expired = 0;
+  while (own_read() > 0) expired++;
+  say("expired %s", expired <= 1 ? "once at most" : "often");
+  close(own_fd);
+  /* The call's mask holds the signal back, and the descriptor reads it. */
+  own_fd = descriptor(SIGUSR1, 0, 0);
+  sigset_t set = set_of(SIGUSR1, 0);
+  need(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
+  atomic_store(&own_waits, 2);
+  long found = own_masked();
+  say("with a mask %ld, handled %d", found, (int)handled);
+  close(own_fd);
+  return unused;
+}
+CASE(own_signals_and_other_calls) {
+  static char bytes[1 << 16];
+  install(SIGUSR1, note_it);
+  handled = 0;
+  need(pipe(own_pipe) == 0);
+  atomic_store(&own_waits, 0);
+  pthread_t thread = start(writes_much, NULL);
+  wait_until(atomic_load(&own_waits) == 1);
+  sleep_ms(3);
+  need(pthread_kill(thread, SIGUSR1) == 0);
+  sleep_ms(3);
+  for (long left = 1 << 20; left > 0;) {
+    long n = read(own_pipe[0], bytes, sizeof bytes);
+    need(n > 0);
+    left -= n;
+  }
+  wait_until(atomic_load(&own_waits) == 2);
+  sleep_ms(3);
+  need(pthread_kill(thread, SIGUSR1) == 0);
+  finish(thread);
+  close(own_pipe[0]), close(own_pipe[1]);
+}
+
 /* While a signal is sent, all threads may block it: it stays one of the thread that it was sent to. */
 enum { OWN_STORM = 2000 };
 static atomic_int own_over;

@@ -204,6 +204,11 @@ impl<M: Machine> Kernel<M> {
         self.take_with(t, |process, timers| process.take(&mut self.thread(t).signals.0.lock(), wanted, timers))
     }
 
+    /// Takes a pending signal of the set that was sent to `t` alone.
+    pub fn take_private_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
+        self.take_with(t, |process, timers| process.take_private(&mut self.thread(t).signals.0.lock(), wanted, timers))
+    }
+
     /// Takes a pending signal of the set that is for the process as a whole.
     pub fn take_shared_signal(&self, t: ThreadIdx, wanted: SigSet) -> Option<SigInfo> {
         self.take_with(t, |process, timers| process.take_shared(wanted, timers))

@@ -159,6 +159,7 @@ impl Ready {
         // What has happened meanwhile is reported.
         if self.control(m, epoll::ADD, fd as u32, registration.event(fd as u32)) < 0 {
             registration.events = 0;
+            descriptor.generation.fetch_add(1, AcqRel);
         }
         result
     }

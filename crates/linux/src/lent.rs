@@ -1,0 +1,108 @@
+//! Signals that were sent to one thread, for its own calls about `signalfd(2)` descriptors.
+//!
+//! Such a signal stays here, and the host finds it for the thread that makes a call, as `signalfd_dequeue` looks at the caller's
+//! queue first. So it is **lent** to the calling carrier for as long as the host answers:
+//! - to a call that reads, the signals themselves; what it has left comes back;
+//! - to a call that looks, one signal of each number, which says nothing but that it is there.
+//!
+//! A thread that waits already is told, and makes its call again (`notify_descriptors`).
+
+use crate::{Host, Linux, facts, left};
+use abi::{Errno, SigInfo, SigSet, nr, si_code};
+use core::ffi::CStr;
+use core::fmt::Write;
+use ids::ThreadIdx;
+use kernel::Call;
+
+/// The bytes that a read gets for each signal (`struct signalfd_siginfo`).
+const READ_SIZE: usize = 128;
+
+impl<M: Host> Linux<'_, M> {
+    /// The result of a call about descriptors that finds a signal sent to `t` alone; `None`: the call is to be made as always. A
+    /// signal mask of the call's own is in force.
+    #[inline]
+    pub(crate) fn with_own_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
+        if self.state().descriptors.named().is_empty() { None } else { self.lend_signals(t, call) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lend_signals(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
+        let own = self.own_signals(t);
+        if own.is_empty() {
+            return None;
+        }
+        let [a, b, c, ..] = call.args;
+        let at_once = |nr, args| self.host(&Call { nr, args });
+        match call.nr {
+            nr::READ | nr::READV => self.read_own(t, call, own),
+            // A `poll(2)` that goes on has the same arguments.
+            nr::POLL | nr::PPOLL | nr::RESTART_SYSCALL => self.look_with(own, || at_once(nr::POLL, [a, b, 0, 0, 0, 0])),
+            nr::SELECT | nr::PSELECT6 => self.look_with(own, || self.try_select(call).unwrap_or(0)),
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+                // An idle carrier that looks at the set finds no signal for itself, and the set would forget the descriptor.
+                let look = || self.look_with(own, || at_once(nr::EPOLL_WAIT, [a, b, c, 0, 0, 0]));
+                self.state().ready.apart(&self.m, a, look)
+            }
+            _ => None,
+        }
+    }
+
+    /// Signals sent to `t` alone that it blocks and that a descriptor may read.
+    pub(crate) fn own_signals(&self, t: ThreadIdx) -> SigSet {
+        let process = self.process().signals.lock();
+        let signals = self.thread(t).signals.0.lock();
+        process.private_set(&signals) & signals.blocked() & self.state().descriptors.named()
+    }
+
+    /// What a look finds while signals of `own` are pending for the carrier; `None` for nothing.
+    fn look_with(&self, own: SigSet, ask: impl FnOnce() -> isize) -> Option<isize> {
+        let pid = self.config().pid.0;
+        let lent =
+            own.iter().filter(|&signal| left::queue_for_carrier(&self.m, pid, &SigInfo::user(signal, pid, 0))).count();
+        let result = ask();
+        for _ in 0..lent {
+            left::take(&self.m, own);
+        }
+        (result > 0).then_some(result)
+    }
+
+    /// What a read gets of the signals `own` of `t`.
+    fn read_own(&self, t: ThreadIdx, call: &Call, own: SigSet) -> Option<isize> {
+        let wanted = self.signals_read_by(call.args[0] as i32)? & own;
+        let room = if call.nr == nr::READ { call.args[2] as usize / READ_SIZE } else { usize::MAX };
+        let mut lent = 0;
+        while lent < room
+            && let Some(info) = self.take_private_signal(t, wanted)
+        {
+            if !left::queue_for_carrier(&self.m, self.config().pid.0, &info) {
+                self.requeue(t, info);
+                break;
+            }
+            lent += 1;
+        }
+        if lent == 0 {
+            return None;
+        }
+        let result = self.host(call);
+        let read = usize::try_from(result).unwrap_or(0) / READ_SIZE;
+        for _ in read..lent {
+            // A timer that has expired again has a signal here already.
+            if let Some(info) = left::take(&self.m, wanted)
+                && (info.code() != si_code::TIMER || !info.signal().is_some_and(|s| self.own_signals(t).contains(s)))
+            {
+                self.requeue(t, info);
+            }
+        }
+        (result != Errno::EINTR.to_ret()).then_some(result)
+    }
+
+    /// The signals that a descriptor reads; `None` if it is no `signalfd(2)` (`signalfd_show_fdinfo`).
+    fn signals_read_by(&self, fd: i32) -> Option<SigSet> {
+        let mut path = [0; 40];
+        write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fdinfo/{fd}").ok()?;
+        let mut bytes = [0; 512];
+        let text = facts::read_file(&self.m, CStr::from_bytes_until_nul(&path).ok()?, &mut bytes);
+        facts::hexadecimal(text, b"sigmask:").map(SigSet)
+    }
+}
