@@ -521,6 +521,8 @@ impl<M: Machine> Kernel<M> {
         let Some(returned) = returned else { return bad_frame() };
         self.m.set_resume(t, Resume::Registers(&returned.registers));
         let thread = self.thread(t);
+        // A call that was about to go on ends (`do_no_restart_syscall`).
+        thread.wait.continues.store(false, Relaxed);
         let left = {
             let mut process = self.process.signals.lock();
             let mut signals = thread.signals.0.lock();

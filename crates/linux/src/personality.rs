@@ -75,15 +75,23 @@ impl<M: Host> Linux<'_, M> {
     /// The program's action for a signal has changed: the host is told whether it is ignored, and of SIGCHLD what becomes of
     /// children, whether stops are reported and whether zombies stay.
     pub fn tell_action(&self, signal: Signal) {
-        const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
         if NEVER_LEFT.contains(signal) {
             return;
         }
         let action = self.process().signals.lock().actions().get(signal);
         let handler = if action.handler == SIG_IGN { SIG_IGN } else { SigAction::DEFAULT.handler };
-        let flags = SaFlags(if signal == Signal::CHLD { action.flags.0 & OF_CHILDREN } else { 0 });
+        let flags = SaFlags(self.flags_of_children(signal));
         let action = SigAction { handler, flags, ..SigAction::DEFAULT }.to_bytes();
         self.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
+    }
+
+    /// The flags of a signal's action that the host is to know: of SIGCHLD, what becomes of children.
+    pub fn flags_of_children(&self, signal: Signal) -> u64 {
+        const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
+        match signal {
+            Signal::CHLD => self.process().signals.lock().actions().get(signal).flags.0 & OF_CHILDREN,
+            _ => 0,
+        }
     }
 
     /// The process's part of a checkpoint.

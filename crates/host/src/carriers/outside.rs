@@ -110,9 +110,12 @@ pub(crate) fn serve<R>(mut deliver: impl FnMut(SigInfo) -> R) {
         if state & 3 != FULL || state >> 2 != os::getpid() as u64 {
             continue;
         }
-        // SAFETY: the slot is full, and only its reader empties it.
-        let info = unsafe { *slot.info.get() };
-        slot.state.store(state | DELIVERING, Release);
+        // SAFETY: the memory is the slot's. If it is written to meanwhile, another reader has claimed it, and this is thrown away.
+        let info = unsafe { slot.info.get().read_volatile() };
+        // A service thread may have begun since the carrier began to read.
+        if slot.state.compare_exchange(state, state | DELIVERING, AcqRel, Relaxed).is_err() {
+            continue;
+        }
         // A queueing signal that finds no room is lost: the host could not keep it either.
         let _ = SigInfo::read(&info).map(&mut deliver);
         // Fails if a handler has claimed the slot since.

@@ -144,9 +144,11 @@ pub(crate) fn close(k: &Process) -> bool {
     if !k.m.service.is_alone() {
         return false;
     }
+    // First, because it may open the mask.
+    look_now(k);
     os::sigprocmask(0, CARRIER_MASK);
     k.m.service.open.store(0, Relaxed);
-    look_now(k);
+    look(k);
     k.interrupted(THREAD)
 }
 
@@ -197,7 +199,9 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     let left = service.until.load(Relaxed) == LEFT;
     if left && needs_service_thread(blocked, ignored, caught) {
         end_now(k);
-        return false;
+        // One that was pending is there before the thread goes on.
+        k.m.receive(None);
+        return k.interrupted(THREAD);
     }
     let handled = caught & HANDLED;
     if handled != service.installed.load(Relaxed) {
@@ -234,6 +238,30 @@ fn install(k: &Process, handled: u64) {
     let fatal = if k.m.service.until.load(Relaxed) == LEFT { gone & fatal } else { 0 };
     each(gone & !fatal, 0);
     each(fatal, on_fatal as *const () as u64);
+}
+
+/// The program has another action for the signal. If that is a handler, the host gets one of ours where its default action would do
+/// harm: to a signal that comes before the way out, where the carrier adapts its mask, or to one that is pending. Says whether
+/// it has one.
+pub(crate) fn catch(k: &Process, signal: Signal) -> bool {
+    if kernel::machine::NEVER_LEFT.contains(signal) || !k.caught_signals().contains(signal) {
+        return false;
+    }
+    let (bit, flags) = (SigSet::only(signal).0, Linux(k).flags_of_children(signal));
+    let service = &k.m.service;
+    if service.is_alone() && HANDLED & bit != 0 {
+        service.installed.fetch_or(bit, Relaxed);
+        report::sigaction(signal.raw(), Some(&dispositions::action(on_arrival as *const () as u64, flags)));
+        return true;
+    }
+    if service.is_alone() {
+        change_mask(service.open.fetch_and(!bit, Relaxed) & bit, 0);
+    }
+    let is_kept = SigSet::IGNORED_BY_DEFAULT.contains(signal);
+    if is_kept {
+        caught::keep_pending(signal, flags);
+    }
+    is_kept
 }
 
 /// Has our handlers of these signals installed again, because the host may have lost them.

@@ -85,6 +85,11 @@ fn each(set: u64, mut f: impl FnMut(Signal)) {
     SigSet(set).iter().for_each(&mut f);
 }
 
+/// The host keeps what is pending of a signal that it would ignore by default, and that all carriers block: it has a handler.
+pub(crate) fn keep_pending(signal: Signal, flags: u64) {
+    report::sigaction(signal.raw(), Some(&dispositions::action(on_caught as *const () as u64, flags)));
+}
+
 /// Sets a handler, and leaves the flags that say what becomes of children.
 pub(crate) fn set(signal: Signal, handler: u64) {
     const OF_CHILDREN: u64 = abi::SaFlags::NOCLDSTOP.0 | abi::SaFlags::NOCLDWAIT.0;

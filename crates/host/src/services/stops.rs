@@ -49,7 +49,8 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     let asked = &k.m.service.stop;
     if is_traced() {
         // A tracer waits for a stop of this very host thread.
-        return end::suffer(k, signal, Raise::Stop { continued });
+        end::suffer(k, signal, Raise::Stop { continued });
+        return k.m.receive(None);
     }
     let word = u64::from(continued) << 32 | signal as u64;
     for round in 0.. {
@@ -64,7 +65,8 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     }
     if !k.m.service.call() {
         asked.store(0, Release);
-        return end::suffer(k, signal, Raise::Stop { continued });
+        end::suffer(k, signal, Raise::Stop { continued });
+        return k.m.receive(None);
     }
     for round in 0.. {
         if asked.load(Acquire) != word {

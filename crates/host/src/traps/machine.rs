@@ -352,7 +352,9 @@ impl Machine for Host {
         match change {
             SignalChange::LeftToHost(set) => return service::leave(k, set.0),
             SignalChange::Action(signal) => {
-                linux::Linux(k).tell_action(signal);
+                if !alone::catch(k, signal) {
+                    linux::Linux(k).tell_action(signal);
+                }
                 if signal != Signal::CHLD && !SigSet::STOP.contains(signal) {
                     return;
                 }
