@@ -6,7 +6,7 @@ use crate::machine::{ask, host};
 use abi::args::{
     AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_DUPFD_CLOEXEC, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN,
     POLLOUT, RLIMIT_NICE, RLIMIT_NOFILE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN,
-    SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
+    SO_DOMAIN, SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
 };
 use abi::nr;
 use core::ffi::CStr;
@@ -72,6 +72,17 @@ fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Opti
     let (mut value, mut size) = ([0; SIZE], (SIZE as u32).to_le_bytes());
     let args = &mut [Word(fd), Word(SOL_SOCKET), Word(option), Out(&mut value), Out(&mut size)];
     (ask(m, nr::GETSOCKOPT, args) == 0).then_some(value)
+}
+
+/// Whether the poller tells writers that wait for `fd` of all that ends their wait. A full receiver of netlink messages wakes
+/// nobody but them (`netlink_attachskb`), and so does the `shutdown(2)` of a stream of the host's own (`unix_shutdown`).
+pub(crate) fn tells_writers(m: &impl Host, fd: u64) -> bool {
+    const AF_UNIX: u32 = 1;
+    const AF_NETLINK: u32 = 16;
+    match socket_option(m, fd, SO_DOMAIN).map(u32::from_le_bytes) {
+        Some(AF_UNIX) => is_datagram(m, fd),
+        domain => domain != Some(AF_NETLINK),
+    }
 }
 
 /// The time limit of a socket for sending, or for receiving; `None` for no limit and for what is no socket.

@@ -1,7 +1,7 @@
 //! The end of a host call that waited: its result, and what the program is told if a signal cut it short.
 
 use crate::host_call::with;
-use crate::kinds::{begins_anew, is_counted, restarts};
+use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
 use abi::args::{POLLIN, POLLOUT, WNOHANG};
@@ -169,13 +169,13 @@ impl<M: Host> Linux<'_, M> {
         waits.then(|| (fd & 0xffff_ffff | events << 32).to_le_bytes())
     }
 
-    /// Whether the program could tell that the call, in which `t` waits, was interrupted and made again.
-    pub fn shows_interrupts(&self, t: ThreadIdx, call: &Call) -> bool {
-        is_counted(call) || begins_anew(call) || self.has_time_limit(t, call.nr)
+    /// Whether the program has set time limits of sockets.
+    pub fn sets_time_limits(&self) -> bool {
+        self.state().ready.sets_limits()
     }
 
     /// Whether the call is on a socket that gives up after a time.
-    pub(crate) fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
+    pub fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
         let r = self.m.registers(t);
         let limited = |fd, sending| facts::socket_time_limit(&self.m, fd, sending).is_some();
         match call {

@@ -14,8 +14,8 @@ use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
-    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_OOB, MSG_WAITALL,
-    O_NONBLOCK, RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
+    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_COPY, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_OOB,
+    MSG_WAITALL, MSG_ZEROCOPY, O_NONBLOCK, RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -193,6 +193,7 @@ impl<M: Host> Linux<'_, M> {
             // Urgent data that is still to come is EAGAIN also for one that may wait (`tcp_recv_urg`).
             nr::RECVFROM if a[3] & MSG_OOB != 0 => Tried::MustWait,
             nr::RECVMSG if a[2] & MSG_OOB != 0 => Tried::MustWait,
+            nr::RECVMMSG if a[3] & (MSG_OOB | MSG_DONTWAIT) == MSG_OOB => Tried::MustWait,
             nr::RECVFROM if waits_for_all(a[3]) => self.try_receive_all(call),
             // A non-blocking try could return a part.
             nr::RECVMSG if waits_for_all(a[2]) => Tried::MustWait,
@@ -285,7 +286,7 @@ impl<M: Host> Linux<'_, M> {
     /// `sendto(2)`: of a stream a part may be sent.
     fn try_send(&self, call: &Call) -> Tried {
         let a = &call.args;
-        if must_connect(a[3]) {
+        if goes_as_a_whole(a[3]) {
             return Tried::MustWait;
         }
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
@@ -301,7 +302,7 @@ impl<M: Host> Linux<'_, M> {
     fn try_send_several(&self, call: &Call) -> Tried {
         let a = &call.args;
         let count = u64::from(a[2] as u32).min(MESSAGES_MAX);
-        if must_connect(a[3]) || !facts::is_datagram(&self.m, a[0]) {
+        if goes_as_a_whole(a[3]) || !facts::is_datagram(&self.m, a[0]) {
             return Tried::MustWait;
         }
         match self.host(&Call { nr: call.nr, args: with(a, 3, a[3] | MSG_DONTWAIT) }) {
@@ -317,7 +318,7 @@ impl<M: Host> Linux<'_, M> {
     /// `writev(2)`, `sendmsg(2)`.
     fn try_pieces(&self, call: &Call) -> Tried {
         let may_wait = call.nr != nr::SENDMSG || call.args[2] & MSG_DONTWAIT == 0;
-        if call.nr == nr::SENDMSG && must_connect(call.args[2]) {
+        if call.nr == nr::SENDMSG && goes_as_a_whole(call.args[2]) {
             return Tried::MustWait;
         }
         if call.nr == nr::WRITEV && self.file_of(call.args[0]) == File::OnDisk {
@@ -352,7 +353,8 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn try_nomsg(&self, call: &Call) -> Tried {
-        if call.args[4] & IPC_NOWAIT != 0 {
+        // A copy is made at once or not at all (`do_msgrcv`).
+        if call.args[4] & (IPC_NOWAIT | MSG_COPY) != 0 {
             return Tried::Done(self.host(call));
         }
         match self.host(&Call { nr: call.nr, args: with(&call.args, 4, call.args[4] | IPC_NOWAIT) }) {
@@ -372,7 +374,10 @@ impl<M: Host> Linux<'_, M> {
         let [fd, addr, len, ..] = call.args;
         // The vector calls refuse the one length, and have another error for the other.
         if len == 0 || len > i64::MAX as u64 {
-            return Tried::Done(self.host(call));
+            // Of some files even a read of nothing waits (`inotify_read`).
+            let waits =
+                call.nr == nr::READ && len == 0 && !facts::is_socket(&self.m, fd) && !facts::is_pipe(&self.m, fd);
+            return if waits { self.wait_if_stream(call, fd) } else { Tried::Done(self.host(call)) };
         }
         let plain = self.state().ready.is_plain(fd as u32);
         // Of a write that must not wait some file systems do a part, or do it and say that they have not, and others refuse it.
@@ -553,7 +558,10 @@ impl<M: Host> Linux<'_, M> {
                 Tried::Look(out) if !facts::is_ready(&self.m, call.args[0], out) => Attempt::Wait,
                 Tried::Look(_) | Tried::Inline => {
                     // Another process may be faster, and then the call waits.
-                    Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
+                    match self.host_briefly(self.sched.cpu_of(t), call) {
+                        r if call.nr == nr::WRITE && r > 0 && (r as u64) < call.args[2] => Attempt::Part(r),
+                        r => Attempt::Done(r),
+                    }
                 }
                 // SO_RCVLOWAT has been set meanwhile.
                 Tried::MustWait if is_read(call.nr) && facts::is_ready(&self.m, call.args[0], false) => {
@@ -568,9 +576,10 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// Whether a call that sends connects first, and may wait for that (`tcp_sendmsg_fastopen`).
-fn must_connect(flags: u64) -> bool {
-    flags & (MSG_FASTOPEN | MSG_DONTWAIT) == MSG_FASTOPEN
+/// Whether a call that sends may wait and must not be tried without: it connects first (`tcp_sendmsg_fastopen`), or each
+/// call has a number by which the program is told of its end (MSG_ZEROCOPY).
+fn goes_as_a_whole(flags: u64) -> bool {
+    flags & MSG_DONTWAIT == 0 && flags & (MSG_FASTOPEN | MSG_ZEROCOPY) != 0
 }
 
 /// The host's answer to a call that was made with tick and kick open.

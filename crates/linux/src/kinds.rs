@@ -1,6 +1,6 @@
 //! Kinds of host calls: which of them may wait, last, be parked or start over.
 
-use abi::args::{F_OFD_SETLKW, F_SETLKW, TCSBRK, TCSBRKP, TCSETSF, TCSETSW};
+use abi::args::{F_OFD_SETLKW, F_SETLKW, MSG_WAITALL, MSG_ZEROCOPY, TCSBRK, TCSBRKP, TCSETSF, TCSETSW};
 use abi::{Errno, nr};
 use kernel::Call;
 
@@ -163,24 +163,32 @@ pub(crate) fn may_last(nr: usize) -> bool {
     )
 }
 
-/// Whether others can tell that a thread waits in the call: `FUTEX_WAKE` counts whom it wakes. A call that a signal of ours
-/// interrupts is not there until it is made again, and would miss its only wake-up.
-pub fn is_counted(call: &Call) -> bool {
-    matches!(call.nr, nr::FUTEX | nr::FUTEX_WAIT | nr::FUTEX_WAITV)
-}
-
-/// Whether a call that is made again begins anew: its time, of which the host does not write how much is left, or its place in
-/// a queue that others see.
-pub(crate) fn begins_anew(call: &Call) -> bool {
+/// Whether the program could tell that a call in which it waits was interrupted and made again:
+/// - by its time, of which the host does not write how much is left;
+/// - by its place in a queue that others see: `FUTEX_WAKE` counts whom it wakes, and one that is not there misses it;
+/// - by a part that it has moved and that cannot be continued (`rest_of_cut`).
+pub fn shows_interrupts(call: &Call) -> bool {
     const IORING_ENTER_EXT_ARG: u64 = 1 << 3;
     let a = &call.args;
     match call.nr {
-        nr::POLL => a[2] as i32 > 0,
-        nr::EPOLL_WAIT | nr::EPOLL_PWAIT => a[3] as i32 > 0,
         nr::EPOLL_PWAIT2 => a[3] != 0,
-        nr::SEMOP | nr::SEMTIMEDOP | nr::MSGRCV | nr::MSGSND | nr::FLOCK => true,
-        nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => a[4] != 0,
+        nr::IO_GETEVENTS | nr::IO_PGETEVENTS => a[4] != 0,
         nr::IO_URING_ENTER => a[3] & IORING_ENTER_EXT_ARG != 0,
+        nr::FUTEX | nr::FUTEX_WAIT | nr::FUTEX_WAITV => true,
+        nr::SEMOP | nr::SEMTIMEDOP | nr::MSGRCV | nr::MSGSND | nr::FLOCK => true,
+        nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDMSG | nr::SENDMMSG | nr::RECVMMSG => true,
+        nr::SENDFILE | nr::SPLICE | nr::VMSPLICE | nr::COPY_FILE_RANGE => true,
+        nr::SENDTO => a[3] & MSG_ZEROCOPY != 0,
+        nr::RECVMSG => a[2] & MSG_WAITALL != 0,
+        _ => false,
+    }
+}
+
+/// Whether the call polls for a time, so that it is made again for the rest of that.
+pub fn polls_for_a_time(call: &Call) -> bool {
+    match call.nr {
+        nr::POLL => call.args[2] as i32 > 0,
+        nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3] as i32 > 0,
         _ => false,
     }
 }

@@ -66,7 +66,7 @@ pub use exec::HandedOn;
 pub use finish::TRY_AGAIN;
 pub use host_call::call_at_once;
 pub use inherit::Inheritance;
-pub use kinds::{is_counted, restarts};
+pub use kinds::{polls_for_a_time, restarts, shows_interrupts};
 pub use machine::{Arg, Host, host};
 #[cfg(feature = "planted")]
 pub use planted::Fault;

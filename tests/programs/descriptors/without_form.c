@@ -4,11 +4,14 @@
 /* Calls that have no form that does not wait: FIFOs, pseudo-terminals, inotify, message queues, connect; and poll of many
  * descriptors. Each with one thread that waits and with many. */
 #include "waiters.h"
+#include <linux/netlink.h>
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/inotify.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -296,4 +299,72 @@ CASE(polling_many) {
     }
   }
   for (int i = 0; i < MANY; i++) close(many[i][0]), close(many[i][1]);
+}
+
+/* Ends of waits that an epoll instance does not report: the host wakes only who waits for them itself. */
+static long write_some(struct waiter *w) { return send(w->fd, large, 1000, MSG_NOSIGNAL); }
+CASE(shut_down) {
+  for (int k = 0; k < COUNT(counts); k++) {
+    for (int own = 0; own < 2; own++) {
+      int two[2];
+      need(socketpair(AF_UNIX, SOCK_STREAM, 0, two) == 0);
+      all_wait_on(two[0]);
+      while (send(two[0], large, 65536, MSG_DONTWAIT) > 0) {}
+      while (send(two[0], large, 100, MSG_DONTWAIT) > 0) {}
+      begin(counts[k], write_some);
+      need(shutdown(two[!own], own ? SHUT_WR : SHUT_RD) == 0);
+      join(own ? "shut down here" : "shut down there", counts[k]);
+      close(two[0]), close(two[1]);
+    }
+  }
+}
+
+static struct sockaddr_nl receiver;
+static long send_message(struct waiter *w) {
+  return sendto(w->fd, large, 4096, 0, (void *)&receiver, sizeof receiver);
+}
+CASE(netlink) {
+  for (int k = 0; k < COUNT(counts); k++) {
+    int in = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK), out = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK);
+    receiver = (struct sockaddr_nl){.nl_family = AF_NETLINK};
+    socklen_t len = sizeof receiver;
+    need(in >= 0 && out >= 0 && !bind(in, (void *)&receiver, len) && !getsockname(in, (void *)&receiver, &len));
+    while (sendto(out, large, 4096, MSG_DONTWAIT, (void *)&receiver, sizeof receiver) > 0) {}
+    all_wait_on(out);
+    begin(counts[k], send_message);
+    while (over(counts[k]) < counts[k])
+      if (recv(in, large, 4096, MSG_DONTWAIT) < 0) sched_yield();
+    join("netlink", counts[k]);
+    close(in), close(out);
+  }
+}
+
+/* A read of nothing waits all the same. */
+static long read_nothing(struct waiter *w) { return read(w->fd, w->bytes, 0); }
+CASE(read_nothing_of_events) {
+  char folder[64], path[80];
+  snprintf(folder, sizeof folder, "/tmp/without-form-%d", getpid());
+  snprintf(path, sizeof path, "%s/x", folder);
+  for (int k = 0; k < COUNT(counts); k++) {
+    need(mkdir(folder, 0700) == 0);
+    int fd = inotify_init();
+    need(fd >= 0 && inotify_add_watch(fd, folder, IN_CREATE) >= 0);
+    all_wait_on(fd);
+    begin(counts[k], read_nothing);
+    close(open(path, O_CREAT, 0600));
+    join("nothing", counts[k]);
+    unlink(path), rmdir(folder), close(fd);
+  }
+}
+
+CASE(copy_of_a_message) {
+  int queue = msgget(IPC_PRIVATE, 0600);
+  struct {
+    long type;
+    char text[8];
+  } message = {.type = 1};
+  need(queue >= 0 && msgsnd(queue, &message, 4, 0) == 0);
+  say("waits %s", result(msgrcv(queue, &message, 8, 0, 040000)));
+  say("does not %s", result(msgrcv(queue, &message, 8, 0, 040000 | IPC_NOWAIT)));
+  need(msgctl(queue, IPC_RMID, NULL) == 0);
 }

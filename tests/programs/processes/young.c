@@ -2,7 +2,10 @@
 #include "../futex/futex.h"
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <fcntl.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 static _Atomic uint32_t *word;
@@ -38,6 +41,63 @@ static void look(const char *what, void (*wait)(void), bool (*is_there)(void), b
     need(waitpid(child, &status, 0) == child);
   }
   say("%s: gaps %ld, ended %ld", what, gaps, ended);
+}
+
+/* A call that moves all or nothing, while the process grows older. */
+static char bytes[1 << 16];
+static long write_pieces(int fd) {
+  struct iovec all[3] = {{bytes, 30000}, {bytes, 20000}, {bytes, 10000}};
+  return writev(fd, all, 3);
+}
+static long receive_all(int fd) {
+  struct iovec all[2] = {{bytes, 1000}, {bytes, 1000}};
+  return recvmsg(fd, &(struct msghdr){.msg_iov = all, .msg_iovlen = 2}, MSG_WAITALL);
+}
+static long receive_several(int fd) {
+  struct iovec one = {bytes, 64};
+  struct mmsghdr all[20];
+  for (int i = 0; i < 20; i++) all[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &one, .msg_iovlen = 1}};
+  return recvmmsg(fd, all, 20, 0, NULL);
+}
+static long splice_all(int fd) {
+  int two[2];
+  need(pipe(two) == 0 && fcntl(two[1], F_SETPIPE_SZ, 1 << 16) > 0 && write(two[1], bytes, 60000) == 60000);
+  return splice(two[0], NULL, fd, NULL, 60000, 0);
+}
+
+static void move(const char *what, int type, long (*call)(int), long (*help)(int, int)) {
+  long whole = 0;
+  for (int i = 0; i < 6; i++) {
+    int two[2];
+    need(type ? socketpair(AF_UNIX, type, 0, two) == 0 : pipe2(two, 0) == 0);
+    if (!type) need(fcntl(two[1], F_SETPIPE_SZ, 8192) == 8192);
+    pid_t child = fork();
+    if (child == 0) {
+      close(two[0]);
+      long done = call(two[1]);
+      _exit(done == (call == receive_all ? 2000 : call == receive_several ? 20 : 60000));
+    }
+    close(two[1]);
+    for (int round = 0; help(two[0], round) > 0; round++) sleep_ms(1);
+    int status;
+    need(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    whole += WEXITSTATUS(status);
+    close(two[0]);
+  }
+  say("%s: whole %ld", what, whole);
+}
+static long take_some(int fd, int round) {
+  (void)round;
+  static char taken[4096];
+  return read(fd, taken, sizeof taken);
+}
+static long give_some(int fd, int round) { return round < 20 ? send(fd, bytes, 100, MSG_NOSIGNAL) : 0; }
+
+CASE(a_part_is_not_enough) {
+  move("writev", 0, write_pieces, take_some);
+  move("splice", 0, splice_all, take_some);
+  move("recvmsg", SOCK_STREAM, receive_all, give_some);
+  move("recvmmsg", SOCK_DGRAM, receive_several, give_some);
 }
 
 CASE(a_wait_without_a_gap) {

@@ -10,7 +10,8 @@
 //! (`on_fatal`), and a request of a tool comes to a handler (`on_request`).
 //!
 //! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower that goes on
-//! beside it, a host thread bound to one thread (`ptrace`), the first request; and before it waits for signals, or where a handler for a signal that queues may interrupt it.
+//! beside it, a host thread bound to one thread (`ptrace`), the first request; and before it waits for signals, where a handler for a signal that queues may interrupt it, or in a call that shows
+//! interrupts ([`before_call`]).
 //!
 //! **A signal that queues is not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that others send
 //! come to a handler, which notes one of each number and leaves their numbers blocked ([`note`]). They stay so, and further ones at
@@ -280,13 +281,23 @@ pub(crate) fn before_host(me: &Carrier, busy: bool) {
     look(k);
 }
 
-/// The carrier is about to make a call that waits. If the program could tell that a signal of ours interrupts it, what would
-/// happen meanwhile happens now.
-///
+/// The carrier is about to make a call that waits, and a signal of ours must not be what ends it where the program could tell.
 /// `until` is when the first timeout of its CPU is due.
+///
+/// The process gets a service thread, which takes these signals. For a call with a time it is enough that the process leaves its
+/// page now: what is left of `poll(2)` and its like is known, and requests of tools are rare.
 pub(crate) fn before_call(me: &Carrier, call: &Call, until: Option<Nanos>) {
     let (k, service) = (me.process(), &me.process().m.service);
-    if service.is_alone() && service.until.load(Relaxed) != LEFT && Linux(k).shows_interrupts(THREAD, call) {
+    if !service.is_alone() {
+        return;
+    }
+    let linux = Linux(k);
+    if linux::shows_interrupts(call) || linux.sets_time_limits() && linux.has_time_limit(THREAD, call.nr) {
+        return end(k);
+    }
+    // A socket with a limit may have been inherited.
+    let is_young = service.until.load(Relaxed) != LEFT;
+    if is_young && (linux::polls_for_a_time(call) || linux.has_time_limit(THREAD, call.nr)) {
         leave_page(k);
         me.alarms.disarm();
         if let Some(at) = until {

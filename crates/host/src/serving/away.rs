@@ -79,20 +79,17 @@ pub(crate) fn waiting_call(
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
     let mut mask = Mask { closed: false };
-    // The tick of a process that is alone comes to the wait. None comes to a counted one: its CPU has no timeouts.
-    let counted = linux::is_counted(&call);
-    let keeps_out = || counted || !k.m.service.is_alone();
+    // The tick of a process that is alone comes to the wait.
     let mut timed = None;
-    if keeps_out() {
+    if !k.m.service.is_alone() {
         timed = mask.close(k, &call, until);
     }
     me.begin_waiting();
     let result = loop {
         if me.stirred.load(SeqCst) {
-            mask.open();
             look(k);
         }
-        if timed.is_none() && !mask.closed && keeps_out() {
+        if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
             // Its time goes on while it is made again.
             let gone = k.m.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
             timed = mask.close(k, &shortened(&call, gone), until);
@@ -168,12 +165,12 @@ impl Mask {
 
     fn close_for_all(&mut self) {
         self.closed = true;
-        os::sigprocmask(0, WAITING_MASK & !CARRIER_MASK);
+        os::sigprocmask(2, WAITING_MASK);
     }
 
-    fn open(&mut self) {
-        if core::mem::take(&mut self.closed) {
-            os::sigprocmask(1, WAITING_MASK & !CARRIER_MASK);
+    fn open(self) {
+        if self.closed {
+            os::sigprocmask(2, CARRIER_MASK);
         }
     }
 }

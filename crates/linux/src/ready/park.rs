@@ -79,7 +79,8 @@ impl<M: Host> Linux<'_, M> {
         let thread = self.thread(t);
         // The host faults on a bad address only when something ends its wait, which may be a tick.
         let is_told_late = points.len() == 0 && call.args[0] >= USER_END;
-        if !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
+        let is_told = !matches!(call.nr, nr::WRITE | nr::SENDTO) || facts::tells_writers(&self.m, call.args[0]);
+        if !is_told || !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
             thread.parked.leave_to_host(&self.parked);
             return false;
         }

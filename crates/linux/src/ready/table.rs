@@ -107,6 +107,10 @@ impl Ready {
         }
     }
 
+    pub(crate) fn sets_limits(&self) -> bool {
+        self.limits.load(Relaxed)
+    }
+
     /// Has the poller report what the point is about. False if it cannot, or if the host must do the waiting.
     pub(super) fn register(&self, m: &impl Host, point: Point) -> bool {
         let Some(descriptor) = self.get_or_make(point.fd) else { return false };
@@ -172,7 +176,7 @@ impl Ready {
 
     /// How long a wait of this socket may last, if it has a limit (SO_RCVTIMEO, SO_SNDTIMEO).
     pub(super) fn time_limit(&self, m: &impl Host, point: Point) -> Option<Nanos> {
-        let limited = self.limits.load(Relaxed) || self.get(point.fd)?.registration.lock().limited;
+        let limited = self.sets_limits() || self.get(point.fd)?.registration.lock().limited;
         if limited { facts::socket_time_limit(m, point.fd.into(), point.out) } else { None }
     }
 
