@@ -77,7 +77,7 @@ fn calls_that_cause_none_do_not() {
     let group = -(500i64) as u64;
     for (nr, args) in [
         (nr::GETPPID, [0; 6]),
-        (nr::READ, [0, word(0), 0, 0, 0, 0]),
+        (nr::READ, [0, word(0), 8, 0, 0, 0]),
         (nr::PIPE2, [word(0), 0, 0, 0, 0, 0]),
         (nr::FCNTL, [0, F_SETFL, 0, 0, 0, 0]),
         (nr::IOCTL, [0, TIOCGWINSZ, word(0), 0, 0, 0]),
