@@ -6,7 +6,7 @@
 //! descriptors, too (`descriptors/readers@threads`), with `hardened` on hosts that are so (`signals/handlers@mdwe`), with `forms` linked otherwise (`threads/mutex@static`). A file without cases is run whole in all three ways.
 //!
 //! `ENTRESOL_CORPUS=whole` runs every file whole, once, on four CPUs, and in the ways that its directives name: all that is
-//! compared, in a fifth of the time, but a difference is told of the file and not of the case.
+//! compared, in less time, but a difference is told of the file and not of the case.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

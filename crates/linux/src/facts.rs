@@ -197,9 +197,17 @@ pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
 
 /// Opens the file of a descriptor once more.
 pub(crate) fn open_again(m: &impl Host, fd: u64, flags: u64) -> Option<u64> {
-    let mut path = [0; 40];
-    write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fd/{}", fd as i32).ok()?;
-    u64::try_from(open(m, CStr::from_bytes_until_nul(&path).ok()?, flags)).ok()
+    let mut path = [0; PATH];
+    u64::try_from(open(m, of_descriptor("fd", fd as i32, &mut path)?, flags)).ok()
+}
+
+/// The longest path that [`of_descriptor`] makes, with the zero at its end.
+pub(crate) const PATH: usize = 40;
+
+/// The path of a descriptor in a folder of `/proc/self`.
+pub(crate) fn of_descriptor<'a>(folder: &str, fd: i32, path: &'a mut [u8; PATH]) -> Option<&'a CStr> {
+    write!(procfs::text::Room::new(&mut path[..PATH - 1]), "/proc/self/{folder}/{fd}").ok()?;
+    CStr::from_bytes_until_nul(path).ok()
 }
 
 /// A second descriptor for the same file, closed by exec and out of the way of those that the program opens, which get the

@@ -5,7 +5,7 @@
 //! on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
 use crate::facts::CURRENT;
-use crate::kinds::{fcntl_waits, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
+use crate::kinds::{fcntl_waits, goes_as_a_whole, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
 use crate::machine::Arg::{In, Word};
 use crate::masked::is_masked;
 use crate::planted::Fault;
@@ -14,8 +14,8 @@ use crate::terminal::changes_terminal;
 use crate::vectors::Sent;
 use crate::{Host, Linux, facts};
 use abi::args::{
-    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_COPY, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_FASTOPEN, MSG_NOSIGNAL, MSG_OOB,
-    MSG_WAITALL, MSG_ZEROCOPY, O_NONBLOCK, RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
+    GRND_NONBLOCK, IPC_NOWAIT, LOCK_NB, MSG_COPY, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB, MSG_WAITALL,
+    RWF_NOWAIT, SEEK_CUR, SOCK_CLOEXEC, SOCK_NONBLOCK, WNOHANG,
 };
 use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -468,20 +468,6 @@ impl<M: Host> Linux<'_, M> {
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
-    /// The result of a read from a FIFO that nobody has opened for writing: it is at its end, and poll(2) says so only when there has
-    /// been a writer (`pipe_poll`). `None`: it waits.
-    ///
-    /// It reads by another description, which does not wait.
-    fn read_without_writer(&self, call: &Call) -> Option<isize> {
-        if !matches!(call.nr, nr::READ | nr::READV) || !facts::is_pipe(&self.m, call.args[0]) {
-            return None;
-        }
-        let again = facts::open_again(&self.m, call.args[0], O_NONBLOCK)?;
-        let result = self.host(&Call { nr: call.nr, args: with(&call.args, 0, again) });
-        facts::close(&self.m, again);
-        (result != Errno::EAGAIN.to_ret()).then_some(result)
-    }
-
     /// Whether a call that asks what is ready need not be tried, because its thread waits there each time.
     ///
     /// Nobody else wants the CPU, and the thread will not be parked, which it can be only after a try.
@@ -574,12 +560,6 @@ impl<M: Host> Linux<'_, M> {
             },
         }
     }
-}
-
-/// Whether a call that sends may wait and must not be tried without: it connects first (`tcp_sendmsg_fastopen`), or each
-/// call has a number by which the program is told of its end (MSG_ZEROCOPY).
-fn goes_as_a_whole(flags: u64) -> bool {
-    flags & MSG_DONTWAIT == 0 && flags & (MSG_FASTOPEN | MSG_ZEROCOPY) != 0
 }
 
 /// The host's answer to a call that was made with tick and kick open.

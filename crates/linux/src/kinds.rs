@@ -1,6 +1,8 @@
 //! Kinds of host calls: which of them may wait, last, be parked or start over.
 
-use abi::args::{F_OFD_SETLKW, F_SETLKW, MSG_WAITALL, MSG_ZEROCOPY, TCSBRK, TCSBRKP, TCSETSF, TCSETSW};
+use abi::args::{
+    F_OFD_SETLKW, F_SETLKW, MSG_DONTWAIT, MSG_FASTOPEN, MSG_WAITALL, MSG_ZEROCOPY, TCSBRK, TCSBRKP, TCSETSF, TCSETSW,
+};
 use abi::{Errno, nr};
 use kernel::Call;
 
@@ -191,6 +193,12 @@ pub fn polls_for_a_time(call: &Call) -> bool {
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3] as i32 > 0,
         _ => false,
     }
+}
+
+/// Whether a call that sends may wait and must not be tried without: it connects first (`tcp_sendmsg_fastopen`), or each
+/// call has a number by which the program is told of its end (MSG_ZEROCOPY).
+pub(crate) fn goes_as_a_whole(flags: u64) -> bool {
+    flags & MSG_DONTWAIT == 0 && flags & (MSG_FASTOPEN | MSG_ZEROCOPY) != 0
 }
 
 /// Whether it sends pieces of memory.

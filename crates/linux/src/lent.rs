@@ -9,8 +9,6 @@
 
 use crate::{Host, Linux, facts, left};
 use abi::{Errno, SigInfo, SigSet, nr, si_code};
-use core::ffi::CStr;
-use core::fmt::Write;
 use ids::ThreadIdx;
 use kernel::Call;
 
@@ -55,7 +53,7 @@ impl<M: Host> Linux<'_, M> {
         process.private_set(&signals) & signals.blocked() & self.state().descriptors.named()
     }
 
-    /// What a look finds while signals of `own` are pending for the carrier; `None` for nothing.
+    /// The result of `ask` while the carrier has a pending signal of each number in `own`; `None` if that is nothing or an error.
     fn look_with(&self, own: SigSet, ask: impl FnOnce() -> isize) -> Option<isize> {
         let pid = self.config().pid.0;
         let lent =
@@ -67,7 +65,7 @@ impl<M: Host> Linux<'_, M> {
         (result > 0).then_some(result)
     }
 
-    /// What a read gets of the signals `own` of `t`.
+    /// The result of a call that reads, while the carrier has the signals `own` of `t`; `None` if there are none for it.
     fn read_own(&self, t: ThreadIdx, call: &Call, own: SigSet) -> Option<isize> {
         let wanted = self.signals_read_by(call.args[0] as i32)? & own;
         let room = if call.nr == nr::READ { call.args[2] as usize / READ_SIZE } else { usize::MAX };
@@ -99,10 +97,8 @@ impl<M: Host> Linux<'_, M> {
 
     /// The signals that a descriptor reads; `None` if it is no `signalfd(2)` (`signalfd_show_fdinfo`).
     fn signals_read_by(&self, fd: i32) -> Option<SigSet> {
-        let mut path = [0; 40];
-        write!(procfs::text::Room::new(&mut path[..39]), "/proc/self/fdinfo/{fd}").ok()?;
-        let mut bytes = [0; 512];
-        let text = facts::read_file(&self.m, CStr::from_bytes_until_nul(&path).ok()?, &mut bytes);
+        let (mut path, mut bytes) = ([0; facts::PATH], [0; 512]);
+        let text = facts::read_file(&self.m, facts::of_descriptor("fdinfo", fd, &mut path)?, &mut bytes);
         facts::hexadecimal(text, b"sigmask:").map(SigSet)
     }
 }

@@ -43,7 +43,7 @@ impl<M: Host> Linux<'_, M> {
         }
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
         if masked.at_once && masked.mask.is_some() && !epoll && self.m.is_alone() {
-            // What the mask lets through may be pending at the host, which no wait opens to it.
+            // Signals that the mask lets through may be pending at the host: this call does not wait, so nothing else receives them.
             self.m.receive(None);
         }
         let interrupted = !(epoll && masked.at_once) && self.interrupted(t);

@@ -5,11 +5,11 @@
 //! `getrandom(2)`) stops when a signal is pending (`read_iter_zero`, `get_random_bytes_user`), and a tick or a kick, which
 //! the program must not see, is one. So the rest is read before the program hears of it.
 
-use crate::host_call::Tried;
+use crate::host_call::{Tried, with};
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::machine::ask;
 use crate::{Host, Linux, facts};
-use abi::args::{MAX_RW_COUNT, MSG_DONTWAIT, MSG_WAITALL, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
+use abi::args::{MAX_RW_COUNT, MSG_DONTWAIT, MSG_WAITALL, O_NONBLOCK, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
 use abi::{Errno, nr};
 use kernel::Call;
 use sync::Arena;
@@ -126,6 +126,20 @@ impl<M: Host> Linux<'_, M> {
             // The next read says what is wrong.
             _ => Tried::Done(got),
         }
+    }
+
+    /// The result of a read from a FIFO that nobody has opened for writing: it is at its end, and poll(2) says so only when there has
+    /// been a writer (`pipe_poll`). `None`: it waits.
+    ///
+    /// It reads by another description, which does not wait.
+    pub(crate) fn read_without_writer(&self, call: &Call) -> Option<isize> {
+        if !matches!(call.nr, nr::READ | nr::READV) || !facts::is_pipe(&self.m, call.args[0]) {
+            return None;
+        }
+        let again = facts::open_again(&self.m, call.args[0], O_NONBLOCK)?;
+        let result = self.host(&Call { nr: call.nr, args: with(&call.args, 0, again) });
+        facts::close(&self.m, again);
+        (result != Errno::EAGAIN.to_ret()).then_some(result)
     }
 
     /// `getrandom(2)` has got so much.

@@ -10,8 +10,9 @@
 //! (`on_fatal`), and a request of a tool comes to a handler (`on_request`).
 //!
 //! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower that goes on
-//! beside it, a host thread bound to one thread (`ptrace`), the first request; and before it waits for signals, where a handler for a signal that queues may interrupt it, or in a call that shows
-//! interrupts ([`before_call`]).
+//! beside it, a host thread bound to one thread (`ptrace`), the first request; and
+//! before it waits for signals, where a handler for a signal that queues may interrupt it, or in a call that shows interrupts
+//! ([`before_call`]).
 //!
 //! **A signal that queues is not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that others send
 //! come to a handler, which notes one of each number and leaves their numbers blocked ([`note`]). They stay so, and further ones at

@@ -160,7 +160,7 @@ impl Ready {
         }
         self.control(m, epoll::DEL, fd as u32, Readiness::default());
         let result = act();
-        // What has happened meanwhile is reported.
+        // The poller reports events of the meantime, because a registration reports the present state.
         if self.control(m, epoll::ADD, fd as u32, registration.event(fd as u32)) < 0 {
             registration.events = 0;
             descriptor.generation.fetch_add(1, AcqRel);
