@@ -104,6 +104,8 @@ pub mod reg {
     pub const R14: usize = 14;
     /// Kept over calls.
     pub const R15: usize = 15;
+    /// The arguments of a system call.
+    pub const ARGUMENTS: [usize; 6] = [RDI, RSI, RDX, R10, R8, R9];
 }
 
 // SAFETY: the holder of the claim has the fields to itself; `xbuf` goes with them.

@@ -113,9 +113,8 @@ pub fn print(k: &Process) {
 /// Where threads waited for descriptors, and which calls took a host thread.
 fn print_waits(k: &Process, out: &mut Line, s: &kernel::stats::Stats) {
     if s.parked > 0 {
-        let (sleeps, events, looks) = (k.m.poller_sleeps(), s.events, s.looks);
-        let _ =
-            writeln!(out, "  poller         {events} events; {sleeps} sleeps of idle CPUs, {looks} looks of busy ones");
+        let (turns, events, looks) = (k.m.poller_turns(), s.events, s.looks);
+        let _ = writeln!(out, "  poller         {events} events; {turns} looks of idle CPUs, {looks} of busy ones");
     }
     if s.waited > 0 {
         let _ = write!(out, "  waits on a host thread each  ");

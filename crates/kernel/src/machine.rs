@@ -180,9 +180,9 @@ pub trait Machine: Sync + Sized {
     fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64;
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
-    /// Whether the current thread came by a system call, so that its registers hold the call's result (Linux: `orig_ax`), or with
-    /// [`Resume::Call`] its number. False after [`Resume::Registers`], and where its own code was interrupted.
-    fn in_call(&self, t: ThreadIdx) -> bool;
+    /// The arguments of the system call by which the current thread came. Its registers hold the call's result (Linux: `orig_ax`), or
+    /// with [`Resume::Call`] its number. `None` after [`Resume::Registers`], and where its own code was interrupted.
+    fn call_arguments(&self, t: ThreadIdx) -> Option<[u64; 6]>;
     /// Moves the thread's extended state between the thread and a signal frame.
     fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault>;
 
@@ -218,6 +218,11 @@ pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault>
 impl<M: Machine> Kernel<M> {
     /// The result of the thread's system call. The caller has the thread to itself.
     #[inline(always)]
+    /// The arguments of the call by which `t` came; zeros if its own code was interrupted.
+    pub fn arguments(&self, t: ThreadIdx) -> [u64; 6] {
+        self.m.call_arguments(t).unwrap_or_default()
+    }
+
     pub(crate) fn set_result(&self, t: ThreadIdx, value: isize) {
         self.m.set_resume(t, Resume::Result(value));
     }

@@ -442,7 +442,7 @@ impl<M: Machine> Kernel<M> {
     /// The result of the thread's call, if that says how to restart it. The same number in a register of interrupted code is the
     /// program's own.
     fn restart_code(&self, t: ThreadIdx) -> Option<Errno> {
-        restart_code(self.m.registers(t).rax).filter(|_| self.m.in_call(t))
+        self.m.call_arguments(t).and_then(|_| restart_code(self.m.registers(t).rax))
     }
 
     fn restart_without_handler(&self, t: ThreadIdx) {

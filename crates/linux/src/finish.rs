@@ -53,8 +53,8 @@ impl<M: Host> Linux<'_, M> {
         };
         self.note_accepted(call, result);
         if matches!(call, nr::CLOSE | nr::CLOSE_RANGE | nr::DUP2 | nr::DUP3) {
-            let r = self.m.registers(t);
-            self.note_closed(&Call { nr: call, args: [r.rdi, r.rsi, 0, 0, 0, 0] });
+            let args = self.arguments(t);
+            self.note_closed(&Call { nr: call, args: [args[0], args[1], 0, 0, 0, 0] });
         }
         match self.told_late(t, call, result) {
             r if crate::masked::is_masked(call) => self.masked_result(t, call, r),
@@ -69,15 +69,15 @@ impl<M: Host> Linux<'_, M> {
                 None => self.cut_short(t, call).to_ret(),
             },
             r if part > 0 && self.strikes(Fault::TellLastPart) => r,
-            r => self.owed_at_end(call, || self.m.registers(t).rdi, part + r),
+            r => self.owed_at_end(call, || self.arguments(t)[0], part + r),
         }
     }
 
     /// A call that reads descriptors has been cut short, because they may have something of the thread's own: the result with
     /// that. If they have nothing, the call is made again, unless a signal comes for which there is a handler.
     fn read_signals_again(&self, t: ThreadIdx, nr: usize) -> isize {
-        let r = self.m.registers(t);
-        if let Some(result) = self.with_own_signals(t, &Call { nr, args: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] }) {
+        let args = self.arguments(t);
+        if let Some(result) = self.with_own_signals(t, &Call { nr, args }) {
             return result;
         }
         self.restart_at_exit(t);
@@ -89,11 +89,14 @@ impl<M: Host> Linux<'_, M> {
 
     /// `poll(2)` of no descriptors, at an address that is none, has waited: it says so, whatever has ended it.
     pub(crate) fn told_late(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
-        let r = self.m.registers(t);
-        if !matches!(call, nr::POLL | nr::PPOLL) || r.rsi as u32 != 0 || r.rdi < USER_END {
+        if !matches!(call, nr::POLL | nr::PPOLL) {
             return result;
         }
-        match self.host(&Call { nr: nr::POLL, args: [r.rdi, 0, 0, 0, 0, 0] }) {
+        let args = self.arguments(t);
+        if args[1] as u32 != 0 || args[0] < USER_END {
+            return result;
+        }
+        match self.host(&Call { nr: nr::POLL, args: [args[0], 0, 0, 0, 0, 0] }) {
             fault @ ..0 => fault,
             _ => result,
         }
@@ -101,7 +104,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// A writer to a pipe that a signal wakes looks at O_NONBLOCK first (`pipe_write`).
     fn writes_to_nonblocking_pipe(&self, t: ThreadIdx, call: usize) -> bool {
-        matches!(call, nr::WRITE | nr::WRITEV) && facts::is_nonblocking_pipe(&self.m, self.m.registers(t).rdi)
+        matches!(call, nr::WRITE | nr::WRITEV) && facts::is_nonblocking_pipe(&self.m, self.arguments(t)[0])
     }
 
     /// The result of a call that a signal has ended before it did anything (`signal(7)`).
@@ -117,16 +120,15 @@ impl<M: Host> Linux<'_, M> {
 
     /// Whether the call of `t`, a `futex(2)`, is a plain wait with a time.
     fn waits_with_time(&self, t: ThreadIdx) -> bool {
-        let r = self.m.registers(t);
-        matches!(r.rsi as u32 & FUTEX_CMD_MASK, FUTEX_WAIT | FUTEX_WAIT_BITSET) && r.r10 != 0
+        let args = self.arguments(t);
+        matches!(args[1] as u32 & FUTEX_CMD_MASK, FUTEX_WAIT | FUTEX_WAIT_BITSET) && args[3] != 0
     }
 
     /// A wait for children was interrupted: a child that has something to tell comes first, because `do_wait` looks at the
     /// children before it looks at the signals. Its own SIGCHLD may have interrupted the call just before it was made.
     #[cold]
     fn child_after_all(&self, t: ThreadIdx, call: usize) -> Option<isize> {
-        let r = self.m.registers(t);
-        let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, 0];
+        let args = with(&self.arguments(t), 5, 0);
         let Call { args, .. } = self.with_children_of_all(t, &Call { nr: call, args });
         match call {
             nr::WAIT4 => {
@@ -176,28 +178,28 @@ impl<M: Host> Linux<'_, M> {
 
     /// Whether the call is on a socket that gives up after a time.
     pub fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
-        let r = self.m.registers(t);
+        let args = self.arguments(t);
         let limited = |fd, sending| facts::socket_time_limit(&self.m, fd, sending).is_some();
         match call {
-            nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(r.rdi, false),
-            nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(r.rdi, false),
-            nr::WRITE | nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDFILE => limited(r.rdi, true),
-            nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => limited(r.rdi, true),
-            nr::SPLICE => limited(r.rdi, false) || limited(r.rdx, true),
+            nr::READ | nr::READV | nr::PREADV | nr::PREADV2 => limited(args[0], false),
+            nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => limited(args[0], false),
+            nr::WRITE | nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDFILE => limited(args[0], true),
+            nr::SENDTO | nr::SENDMSG | nr::SENDMMSG | nr::CONNECT => limited(args[0], true),
+            nr::SPLICE => limited(args[0], false) || limited(args[2], true),
             _ => false,
         }
     }
 
     /// Continues a `poll(2)` that a signal without a handler interrupted (`do_restart_poll`).
     pub(crate) fn poll_again(&self, t: ThreadIdx) -> Out {
-        let (r, end) = (self.m.registers(t), self.thread(t).wait.a.load(Relaxed));
-        let call = |ms: i32| Call { nr: nr::POLL, args: [r.rdi, r.rsi, ms as u32 as u64, 0, 0, 0] };
+        let (args, end) = (self.arguments(t), self.thread(t).wait.a.load(Relaxed));
+        let call = |ms: i32| Call { nr: nr::POLL, args: [args[0], args[1], ms as u32 as u64, 0, 0, 0] };
         if end == FOR_EVER {
             return Out::Host(call(-1), end as isize);
         }
         // This clock may be ahead of the host's by a few parts in a million: never early.
         let left = Nanos(end).since(self.m.now());
-        let left = left.0 + (Nanos::from_millis(u64::from(r.rdx as u32)).since(left).0 >> 10);
+        let left = left.0 + (Nanos::from_millis(u64::from(args[2] as u32)).since(left).0 >> 10);
         match left.div_ceil(1_000_000) {
             0 => self.host_at_once(&call(0)),
             ms => Out::Host(call(ms.min(i32::MAX as u64) as i32), end as isize),

@@ -88,10 +88,10 @@ impl<M: Host> Linux<'_, M> {
 
     /// The time limit of `poll(2)` or `epoll_wait(2)`; `None` without one.
     fn time_of(&self, t: ThreadIdx, call: usize) -> Option<Nanos> {
-        let r = self.m.registers(t);
+        let args = self.arguments(t);
         let ms = match call {
-            nr::POLL => r.rdx as i32,
-            nr::EPOLL_WAIT => r.r10 as i32,
+            nr::POLL => args[2] as i32,
+            nr::EPOLL_WAIT => args[3] as i32,
             _ => -1,
         };
         u64::try_from(ms).ok().map(Nanos::from_millis)
@@ -135,15 +135,15 @@ impl<M: Host> Linux<'_, M> {
 
     /// Makes the call as one that does not wait: its result, if it is through or its time is over.
     fn look(&self, t: ThreadIdx, call: usize) -> Option<isize> {
-        let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
+        let (args, wait) = (self.arguments(t), &self.thread(t).wait);
         // The host says EINTR for a tick of ours, too.
         let undecided = |result: isize| result == Errno::EINTR.to_ret() || result == Errno::EAGAIN.to_ret();
         if matches!(call, nr::WRITE | nr::SENDTO) {
             let part = wait.a.load(Relaxed);
-            let (at, left) = (r.rsi + part, r.rdx - part);
+            let (at, left) = (args[1] + part, args[2] - part);
             let more = match call {
-                nr::WRITE => facts::transfer_at_once(&self.m, nr::PWRITEV2, r.rdi, at, left),
-                _ => self.host(&Call { nr: call, args: [r.rdi, at, left, MSG_DONTWAIT_NOSIGNAL, 0, 0] }),
+                nr::WRITE => facts::transfer_at_once(&self.m, nr::PWRITEV2, args[0], at, left),
+                _ => self.host(&Call { nr: call, args: [args[0], at, left, MSG_DONTWAIT_NOSIGNAL, 0, 0] }),
             };
             return match more {
                 more if more >= 0 && (more as u64) < left => {
@@ -155,7 +155,7 @@ impl<M: Host> Linux<'_, M> {
             };
         }
         let past = self.m.clock(Clock::Monotonic) >= Nanos(wait.b.load(Relaxed));
-        let args = if call == nr::POLL { [r.rdi, r.rsi, 0, 0, 0, 0] } else { [r.rdi, r.rsi, r.rdx, 0, 0, 0] };
+        let args = if call == nr::POLL { [args[0], args[1], 0, 0, 0, 0] } else { [args[0], args[1], args[2], 0, 0, 0] };
         match self.host(&Call { nr: call, args }) {
             0 if !past => None,
             result if undecided(result) => None,
@@ -166,12 +166,12 @@ impl<M: Host> Linux<'_, M> {
     /// The result of a call that is given up. One with a timeout of its own is interrupted, because its timeout would
     /// restart.
     fn given_up(&self, t: ThreadIdx, call: usize) -> isize {
-        let r = self.m.registers(t);
+        let args = self.arguments(t);
         let timed = match call {
-            nr::PPOLL => r.rdx != 0,
-            nr::EPOLL_PWAIT => r.r10 as i32 >= 0,
-            nr::EPOLL_PWAIT2 | nr::SEMTIMEDOP => r.r10 != 0,
-            nr::SELECT | nr::PSELECT6 | nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => r.r8 != 0,
+            nr::PPOLL => args[2] != 0,
+            nr::EPOLL_PWAIT => args[3] as i32 >= 0,
+            nr::EPOLL_PWAIT2 | nr::SEMTIMEDOP => args[3] != 0,
+            nr::SELECT | nr::PSELECT6 | nr::RECVMMSG | nr::IO_GETEVENTS | nr::IO_PGETEVENTS => args[4] != 0,
             _ => self.has_time_limit(t, call),
         };
         if timed {

@@ -299,9 +299,13 @@ impl Machine for SimMachine {
         })
     }
 
-    fn in_call(&self, t: ThreadIdx) -> bool {
-        // Programs of a simulation have no code of their own between calls.
-        self.with(t, |c| c.regs.rip == USER_RIP)
+    fn call_arguments(&self, t: ThreadIdx) -> Option<[u64; 6]> {
+        self.with(t, |c| {
+            c.tried = self.now();
+            let r = &c.regs;
+            // Programs of a simulation have no code of their own between calls.
+            (r.rip == USER_RIP).then_some([r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9])
+        })
     }
 
     fn move_extended_state(&self, _t: ThreadIdx, how: Transfer) -> Result<(), Fault> {

@@ -219,6 +219,14 @@ pub fn gettid() -> i32 {
     unsafe { syscall!(nr::GETTID) as i32 }
 }
 
+/// The host CPU that the caller runs on.
+pub(crate) fn host_cpu() -> u32 {
+    let mut here = 0;
+    // SAFETY: the host fills the word.
+    unsafe { syscall!(nr::GETCPU, &raw mut here, 0, 0) };
+    here
+}
+
 /// Whether `poll(2)` finds `fd` ready within so many milliseconds, or finds fault with it.
 pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
     let mut ready = false;

@@ -89,6 +89,8 @@ pub struct Carrier {
     /// The CPU to whose host CPU the carrier is bound, plus one; `u32::MAX` if that is not known. Written by the carrier, and by one
     /// that is about to wake it.
     pub placed: AtomicU32,
+    /// The host CPU, plus one, where it ran when it looked last ([`Places::part`](crate::carriers::place::Places::part)).
+    pub(crate) ran_on: AtomicU32,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
     /// Requests to it because carriers are few.
@@ -209,6 +211,7 @@ impl Carrier {
                 assigned: AtomicU32::new(0),
                 owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
+                ran_on: AtomicU32::new(0),
                 kicked: AtomicBool::new(false),
                 asked: Asked::default(),
                 idle_looks: AtomicU32::new(IDLE_LOOKS),

@@ -9,12 +9,12 @@ pub(crate) mod identities;
 pub(crate) mod inline;
 pub(crate) mod lent;
 pub(crate) mod mailbox;
-pub(crate) mod moderation;
 pub(crate) mod outside;
 pub(crate) mod place;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub(crate) mod poller;
+pub(crate) mod polling;
 pub(crate) mod preempt;
 pub(crate) mod receive;
 pub mod seat;

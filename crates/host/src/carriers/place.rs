@@ -16,11 +16,10 @@
 //! The program never sees this: the kernel answers affinity calls, and a new program starts with the process's own
 //! mask.
 
-use crate::base::os::{self, CpuSet, nr};
+use crate::base::os::{self, CpuSet};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::{Seat, Seats};
 use crate::carriers::table::Carriers;
-use arch::syscall;
 use ids::CpuId;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
@@ -121,10 +120,7 @@ impl Places {
     /// A second seat is in use: says by how much places are shifted, and gives the first seat's carrier its own.
     #[cold]
     fn spread(&self, seats: &Seats, all: &Carriers, cpu: CpuId) -> u32 {
-        let mut here = 0u32;
-        // SAFETY: the host fills the word.
-        unsafe { syscall!(nr::GETCPU, &raw mut here, 0, 0) };
-        let here = here as usize;
+        let here = os::host_cpu() as usize;
         let below = |i: usize| match (here / 64).cmp(&i) {
             core::cmp::Ordering::Less => 0,
             core::cmp::Ordering::Equal => (1u64 << (here % 64)) - 1,
@@ -145,6 +141,34 @@ impl Places {
             os::set_affinity(tid, &self.of(self.first.index(), shift));
         }
         shift
+    }
+
+    /// The carrier, the caller, runs where the host has put it. If another of ours runs there too while a host CPU has none of them,
+    /// it moves to that one.
+    ///
+    /// The host leaves both there for milliseconds: a CPU on which clients sleep for some microseconds each time is too rarely idle
+    /// for its balancer (`sched_balance_newidle`).
+    pub(crate) fn part(&self, seats: &Seats, all: &Carriers, me: &Carrier) {
+        if !self.fixed || me.placed.load(Relaxed) != 0 {
+            return;
+        }
+        let here = os::host_cpu();
+        me.ran_on.store(here + 1, Relaxed);
+        let (mut free, mut is_shared) = (self.all, false);
+        for other in seats.running().filter(|&carrier| carrier != me.number).map(|carrier| all.get(carrier)) {
+            if let Some(there) = other.ran_on.load(Relaxed).checked_sub(1) {
+                is_shared |= there == here;
+                free[there as usize / 64] &= !(1 << (there % 64));
+            }
+        }
+        let place = (0..64 * free.len()).find(|&place| free[place / 64] & 1 << (place % 64) != 0);
+        if let Some(place) = place.filter(|_| is_shared) {
+            let mut only: CpuSet = [0; 128];
+            only[place / 64] = 1 << (place % 64);
+            os::set_affinity(0, &only);
+            os::set_affinity(0, &self.all);
+            me.ran_on.store(place as u32 + 1, Relaxed);
+        }
     }
 
     /// The host CPU with that number among those of the process, counted from `shift` on.

@@ -8,9 +8,9 @@
 
 use crate::base::os::nr;
 use crate::carriers::carrier::Carrier;
-use crate::carriers::moderation::Moderation;
+use crate::carriers::polling::Polling;
 use abi::epoll::Readiness;
-use arch::entry;
+use arch::{entry, syscall};
 use ids::Nanos;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
@@ -20,36 +20,36 @@ pub(crate) const EVENTS: usize = 64;
 /// The poller of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Poller {
-    /// Carriers of idle CPUs that sleep in it, and in the upper half how often one has begun to.
+    /// Carriers of idle CPUs that sleep in it, and in the upper half how often one has looked or begun to sleep.
     sleepers: AtomicU64,
     /// The value of `sleepers` at the last tick of a busy CPU.
     seen: AtomicU64,
     /// A lookout is posted (`serving::lookout`).
     lookout: AtomicBool,
-    /// How long carriers rest before they look.
-    pub(crate) moderation: Moderation,
+    /// Whether carriers poll before they sleep in it.
+    pub(crate) polling: Polling,
 }
 
 /// In [`Poller::sleepers`].
-const ONE_MORE_SLEEP: u64 = 1 << 32;
+const ONE_MORE_TURN: u64 = 1 << 32;
 
 impl Poller {
     /// Whether the carrier of an idle CPU sleeps in it.
     pub(crate) fn is_used(&self) -> bool {
-        !self.sleepers.load(Relaxed).is_multiple_of(ONE_MORE_SLEEP)
+        !self.sleepers.load(Relaxed).is_multiple_of(ONE_MORE_TURN)
     }
 
-    /// How often the carrier of an idle CPU has begun to sleep in it.
-    pub(crate) fn sleeps(&self) -> u64 {
-        self.sleepers.load(Relaxed) / ONE_MORE_SLEEP
+    /// How often the carrier of an idle CPU has looked or begun to sleep in it.
+    pub(crate) fn turns(&self) -> u64 {
+        self.sleepers.load(Relaxed) / ONE_MORE_TURN
     }
 
-    /// At a tick: whether no carrier has slept in it since the tick before, or sleeps now, if it is `urgent`; and there is no
-    /// lookout.
+    /// At a tick: whether the carrier of no idle CPU has looked since the tick before, or sleeps in it now, if it is `urgent`; and
+    /// there is no lookout.
     pub(crate) fn is_abandoned(&self, urgent: bool) -> bool {
         let now = self.sleepers.load(Relaxed);
         let before = self.seen.swap(now, Relaxed);
-        now.is_multiple_of(ONE_MORE_SLEEP) && (urgent || before == now) && !self.lookout.load(Relaxed)
+        now.is_multiple_of(ONE_MORE_TURN) && (urgent || before == now) && !self.lookout.load(Relaxed)
     }
 
     /// Claims the post of the lookout; false if there is one.
@@ -76,10 +76,19 @@ impl Poller {
 
     /// The carrier of an idle CPU sleeps ([`Poller::sleep`]).
     pub(crate) fn wait(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
-        self.sleepers.fetch_add(ONE_MORE_SLEEP + 1, Relaxed);
+        self.sleepers.fetch_add(ONE_MORE_TURN + 1, Relaxed);
         let n = self.sleep(me, left, to);
         self.sleepers.fetch_sub(1, Relaxed);
         n
+    }
+
+    /// One look of the carrier, the caller: how many events there are.
+    pub(crate) fn look(&self, me: &Carrier, to: &mut [Readiness; EVENTS]) -> usize {
+        let Some(fd) = me.process().personality.poller() else { return 0 };
+        self.sleepers.fetch_add(ONE_MORE_TURN, Relaxed);
+        // SAFETY: the host fills the events.
+        let n = unsafe { syscall!(nr::EPOLL_WAIT, fd, to.as_mut_ptr(), EVENTS, 0) };
+        usize::try_from(n).unwrap_or(0)
     }
 
     /// Sleeps until there are events, the time is over or the carrier, the caller, is woken: how many events.

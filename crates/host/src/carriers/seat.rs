@@ -145,6 +145,11 @@ impl Seats {
         self.takeovers.fetch_add(1, Relaxed);
     }
 
+    /// The numbers of the carriers that serve CPUs at this moment.
+    pub(crate) fn running(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().map(|word| word.load(Relaxed)).filter(|word| word & 3 == RUNNING).map(|word| word >> 2)
+    }
+
     /// The seat's state and its carrier, at this moment.
     pub fn look(&self, cpu: CpuId) -> (Seat, u32) {
         let now = self.of(cpu).load(SeqCst);

@@ -131,8 +131,23 @@ impl Carrier {
     /// It, the caller, which has the seat of `cpu`, moves to the host CPU where it belongs.
     pub(crate) fn find_place(&self, cpu: CpuId) {
         let k = self.process();
-        let free = k.parked.is_waited_for() && !k.parked.is_urgent() && !k.sched.was_urgent(cpu);
+        let free = k.parked.is_waited_for() && !self.is_urgent(cpu);
         k.m.places.take(&k.m.seats, &k.m.carriers, self, free, || k.sched.core(cpu));
+    }
+
+    /// It, the caller, which has the seat of `cpu`, shares no host CPU with another while it waits for descriptors wherever the
+    /// host likes.
+    pub(crate) fn part(&self, cpu: CpuId) {
+        let k = self.process();
+        if k.parked.is_any() && !self.is_urgent(cpu) {
+            k.m.places.part(&k.m.seats, &k.m.carriers, self);
+        }
+    }
+
+    /// Whether real-time threads run on `cpu`, or wait for descriptors.
+    pub(crate) fn is_urgent(&self, cpu: CpuId) -> bool {
+        let k = self.process();
+        k.parked.is_urgent() || k.sched.was_urgent(cpu)
     }
 
     /// The process of the carrier that runs this code: `me().process()` without the wait for `me`.
@@ -256,9 +271,9 @@ impl Host {
         self.seats.takeovers()
     }
 
-    /// How often the carrier of an idle CPU began to sleep in the poller.
-    pub fn poller_sleeps(&self) -> u64 {
-        self.poller.sleeps()
+    /// How often the carrier of an idle CPU looked for events or began to sleep until there are some.
+    pub fn poller_turns(&self) -> u64 {
+        self.poller.turns()
     }
 
     /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks

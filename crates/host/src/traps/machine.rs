@@ -268,8 +268,8 @@ impl Machine for Host {
         }
     }
 
-    fn in_call(&self, t: ThreadIdx) -> bool {
-        self.with_context(t, |c| c.call != NO_CALL)
+    fn call_arguments(&self, t: ThreadIdx) -> Option<[u64; 6]> {
+        self.with_context(t, |c| (c.call != NO_CALL).then(|| reg::ARGUMENTS.map(|register| c.r[register])))
     }
 
     fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault> {

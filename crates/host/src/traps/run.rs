@@ -7,6 +7,7 @@ use crate::base::{os, report};
 use crate::carriers::ahead::Seen;
 use crate::carriers::carrier::{Carrier, IDLE_LOOKS, SERVICE, UNBORN};
 use crate::carriers::poller::{EVENTS, Poller};
+use crate::carriers::polling;
 use crate::process::Host;
 use crate::process::{end, survey};
 use crate::services::exec;
@@ -72,7 +73,7 @@ fn call_of(context: *const Context) -> Call {
     use arch::context::reg;
     // Of the number the host looks at the lower half alone (`do_syscall_64`).
     let nr = word_of(context, reg::RAX) as i32 as usize;
-    Call { nr, args: [reg::RDI, reg::RSI, reg::RDX, reg::R10, reg::R8, reg::R9].map(|at| word_of(context, at)) }
+    Call { nr, args: reg::ARGUMENTS.map(|at| word_of(context, at)) }
 }
 
 #[inline(always)]
@@ -240,6 +241,7 @@ fn interrupted(me: &Carrier) -> Next {
     let bits = me.gs.pending.swap(0, AcqRel);
     if bits & pending::TIMER != 0 {
         lookout::post_if_needed(me);
+        me.part(me.cpu());
     }
     alone::look(me.process());
     controlled::note_interrupt(me.process());
@@ -422,7 +424,8 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     if me.process().is_controlled() {
         return leave_idle(me).or_else(|| controlled::idle(me, until)).unwrap_or_else(|| sleep(me, until));
     }
-    match leave_idle(me).or_else(|| look_around(me)).or_else(|| look_ahead(me, until)) {
+    let look = || if polls(me, until) { poll(me) } else { look_around(me) };
+    match leave_idle(me).or_else(look).or_else(|| look_ahead(me, until)) {
         // The kick that was found may be that of a request.
         Some(next) => scarce::look(me, next),
         None => sleep(me, until),
@@ -457,6 +460,40 @@ fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
     }
 }
 
+/// Whether the carrier polls for events before it sleeps: if that pays, and nothing else is due.
+fn polls(me: &Carrier, until: Option<Nanos>) -> bool {
+    let k = me.process();
+    let is_near = || until.is_some_and(|at| at.since(os::clock_gettime(1)) < polling::SPAN);
+    let cpu = me.cpu();
+    k.m.poller.polling.pays() && k.parked.is_any() && !me.is_urgent(cpu) && !is_attended(k, cpu) && !is_near()
+}
+
+/// Looks for events, and between two looks lets others run.
+fn poll(me: &'static Carrier) -> Option<Next> {
+    let (k, cpu) = (me.process(), me.cpu());
+    let begun = k.m.now();
+    let mut events = [abi::epoll::Readiness::default(); EVENTS];
+    loop {
+        let found = k.m.poller.look(me, &mut events);
+        let now = k.m.now();
+        k.parked.note_look(cpu, now);
+        let span = now.since(begun);
+        if found > 0 {
+            k.m.poller.polling.polled(span, found);
+            Linux(k).descriptors_ready(cpu, &events[..found]);
+            return Some(k.trap(cpu, Trap::Interrupt { timer: false, kick: true }));
+        }
+        if span >= polling::SPAN {
+            k.m.poller.polling.polled(span, 0);
+            return None;
+        }
+        os::relax(0);
+        if let Some(next) = look_once(me) {
+            return Some(next);
+        }
+    }
+}
+
 /// Sleeps until kicked or until the time, or a little before it.
 fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
@@ -473,7 +510,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let look = wanted || me.gs.pending.load(Relaxed) != 0 || scarce::is_asked(me);
     let mut left = due();
     let asleep = k.m.now();
-    let (mut events, mut found, mut rested) = ([abi::epoll::Readiness::default(); EVENTS], 0, false);
+    let (mut events, mut found) = ([abi::epoll::Readiness::default(); EVENTS], 0);
     let no_longer = |left: Option<Nanos>, span: Nanos| Some(left.map_or(span, |left| left.min(span)));
     while !look
         && found == 0
@@ -489,16 +526,12 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
             os::futex_wait(&me.park, 0, left);
         } else if let Some(pause) = Poller::pause(me, is_attended(k, cpu)) {
             os::futex_wait(&me.park, 0, no_longer(left, pause));
-        } else if let Some(rest) = k.m.poller.moderation.rest().filter(|_| !rested && !k.parked.is_urgent()) {
-            os::futex_wait(&me.park, 0, no_longer(left, rest));
-            rested = true;
         } else {
             let from = k.m.now();
             found = k.m.poller.wait(me, left, &mut events);
             let now = k.m.now();
-            k.m.poller.moderation.note(rested, now.since(from), found);
+            k.m.poller.polling.slept(now.since(from));
             k.parked.note_look(cpu, now);
-            rested = false;
         }
         left = due();
     }
@@ -522,6 +555,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let seated = k.m.seats.unpark(cpu, me);
     Linux(k).descriptors_ready(if seated { cpu } else { CpuId::NONE }, &events[..found]);
     if seated {
+        me.part(cpu);
         k.sched.idle_state(cpu, Idle::Spinning);
         let due = left == Some(Nanos::ZERO) && !early;
         // A signal that comes after the marks are taken marks again.

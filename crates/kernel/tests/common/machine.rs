@@ -247,8 +247,9 @@ impl Machine for TestMachine {
     fn registers(&self, t: ThreadIdx) -> Registers {
         self.state().contexts[&t.0]
     }
-    fn in_call(&self, t: ThreadIdx) -> bool {
-        self.state().contexts[&t.0].rip == AFTER
+    fn call_arguments(&self, t: ThreadIdx) -> Option<[u64; 6]> {
+        let r = self.state().contexts[&t.0];
+        (r.rip == AFTER).then_some([r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9])
     }
     fn move_extended_state(&self, _t: ThreadIdx, _how: Transfer) -> Result<(), Fault> {
         Ok(())

@@ -32,7 +32,7 @@ impl<M: Host> Linux<'_, M> {
     /// The rest of a call has failed.
     #[cold]
     pub(crate) fn owe_error(&self, t: ThreadIdx, result: isize) {
-        let fd = self.m.registers(t).rdi;
+        let fd = self.arguments(t)[0];
         if let Err(error) = Errno::from_ret(result)
             && is_kept(error)
             && facts::is_tcp(&self.m, fd)

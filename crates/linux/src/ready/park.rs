@@ -220,9 +220,9 @@ impl<M: Host> Linux<'_, M> {
 
     /// The call of a parked thread, which its registers hold; of one that is done in part, the rest.
     fn parked_call(&self, t: ThreadIdx) -> Call {
-        let (r, wait) = (self.m.registers(t), &self.thread(t).wait);
+        let (args, wait) = (self.arguments(t), &self.thread(t).wait);
         let nr = wait.call.load(Relaxed) as usize;
-        let mut call = Call { nr, args: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] };
+        let mut call = Call { nr, args };
         if matches!(nr, nr::WRITE | nr::SENDTO | nr::RECVFROM) {
             let part = if self.strikes(Fault::RepeatParked) { 0 } else { wait.a.load(Relaxed) };
             (call.args[1], call.args[2]) = (call.args[1] + part, call.args[2] - part);
