@@ -5,8 +5,8 @@ use crate::machine::Arg::{In, Out, Word};
 use crate::machine::{ask, host};
 use abi::args::{
     AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_DUPFD_CLOEXEC, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN,
-    POLLOUT, RLIMIT_NICE, RLIMIT_NOFILE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, SO_ACCEPTCONN,
-    SO_DOMAIN, SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
+    POLLOUT, RLIMIT_NICE, RLIMIT_NOFILE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, S_IFREG,
+    SO_ACCEPTCONN, SO_DOMAIN, SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
 };
 use abi::nr;
 use core::ffi::CStr;
@@ -147,6 +147,34 @@ pub(crate) fn is_pipe(m: &impl Host, fd: u64) -> bool {
 
 /// `struct stat` has 144 bytes; st_mode is the word at byte 24.
 const STAT_WORDS: usize = 36;
+
+/// Whether whoever asks if `fd` is ready takes that away from the next: a file of `/proc` that tells of mounts, swap or pressure
+/// (`mounts_poll`, `psi_trigger_poll`), or a counter (`perf_poll`).
+pub(crate) fn tells_once(m: &impl Host, fd: u32) -> bool {
+    const ANONYMOUS: u32 = 0;
+    let (mut stat, mut path, mut name) = ([[0; 4]; STAT_WORDS], [0; PATH], [0; 24]);
+    if ask(m, nr::FSTAT, &mut [Word(fd.into()), Out(stat.as_flattened_mut())]) != 0 {
+        return false;
+    }
+    match u32::from_le_bytes(stat[6]) & S_IFMT {
+        S_IFREG => !is_queue(m, fd),
+        ANONYMOUS => of_descriptor("fd", fd as i32, &mut path).is_some_and(|path| {
+            let room = Word(name.len() as u64);
+            ask(m, nr::READLINK, &mut [In(path.to_bytes_with_nul()), Out(&mut name), room]) > 0
+                && name.starts_with(b"anon_inode:[perf_event]")
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a regular file is a message queue.
+fn is_queue(m: &impl Host, fd: u32) -> bool {
+    const MQUEUE_MAGIC: u64 = 0x1980_0202;
+    // `struct statfs` has 120 bytes and begins with the kind of the file system.
+    let mut stat = [[0; 8]; 15];
+    ask(m, nr::FSTATFS, &mut [Word(fd.into()), Out(stat.as_flattened_mut())]) == 0
+        && u64::from_le_bytes(stat[0]) == MQUEUE_MAGIC
+}
 
 fn is_fifo(stat: &[[u8; 4]; STAT_WORDS]) -> bool {
     u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO

@@ -96,6 +96,12 @@ impl State {
         self.ready.poller.descriptor()
     }
 
+    /// The descriptors that keep files open for threads which wait for them, while the program has closed its own. A forked child has
+    /// copies, and none of those threads.
+    pub fn stand_ins(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ready.stand_ins()
+    }
+
     /// How often the host had to wait for a descriptor on a host thread because it had no descriptor or no memory for the poller.
     pub fn poller_refusals(&self) -> u32 {
         self.ready.refusals()

@@ -14,6 +14,7 @@
 #include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/stat.h>
 #include <termios.h>
 
@@ -302,8 +303,17 @@ CASE(polling_many) {
 }
 
 /* Ends of waits that an epoll instance does not report: the host wakes only who waits for them itself. */
-static long write_some(struct waiter *w) { return send(w->fd, large, 1000, MSG_NOSIGNAL); }
+static long write_some(struct waiter *w) {
+  struct iovec parts[2] = {{large, 500}, {large + 500, 500}};
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  switch (w->number % 3) {
+    case 0: return send(w->fd, large, 1000, MSG_NOSIGNAL);
+    case 1: return sendmsg(w->fd, &message, MSG_NOSIGNAL);
+    default: return writev(w->fd, parts, 2);
+  }
+}
 CASE(shut_down) {
+  signal(SIGPIPE, SIG_IGN);
   for (int k = 0; k < COUNT(counts); k++) {
     for (int own = 0; own < 2; own++) {
       int two[2];

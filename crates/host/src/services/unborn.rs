@@ -66,9 +66,10 @@ pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     let waits = k.config().limits.is_empty() && !k.m.records.are_made();
     birth.timer = waits.then(|| alarms::make_one(alone::PATIENCE)).flatten().unwrap_or(-1);
     let (waits, open) = (birth.timer >= 0, birth.open);
-    // Its copy of the descriptor that only its parent knows. With CLONE_FILES it is the parent's own.
-    if let Some(fd) = k.personality.poller().filter(|_| !birth.shares_descriptors()) {
-        os::close(fd as i32);
+    // Its copies of descriptors that only its parent knows. With CLONE_FILES they are the parent's own.
+    if !birth.shares_descriptors() {
+        let personality = &k.personality;
+        personality.poller().into_iter().chain(personality.stand_ins()).for_each(|fd| os::close(fd as i32));
     }
     me.borrower.store(Box::into_raw(birth).cast(), Relaxed);
     if waits {

@@ -14,7 +14,7 @@
 //! A thread that begins to wait while the number is being closed may find the old file once more and then wait where
 //! nothing comes: so those that wait are woken again after the close.
 
-use super::park::EXCLUSIVE;
+use super::park::{EXCLUSIVE, PEEKS};
 use super::points::Point;
 use super::table::Descriptor;
 use crate::planted::Fault;
@@ -171,7 +171,7 @@ impl<M: Host> Linux<'_, M> {
         let Some(stand_in) = facts::duplicate_above(&self.m, fd, STAND_INS_FROM) else { return };
         self.state().ready.hold(stand_in);
         for out in [false, true] {
-            self.each_waiter(Point { fd, out }.key(), EXCLUSIVE, |t| self.turn_to(t, fd, stand_in));
+            self.each_waiter(Point { fd, out }.key(), EXCLUSIVE | PEEKS, |t| self.turn_to(t, fd, stand_in));
         }
         match descriptor.waiting.only() {
             Some(t) => self.turn_to(t, fd, stand_in),

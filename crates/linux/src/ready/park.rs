@@ -24,6 +24,7 @@ const LOOK_EVERY: u64 = 32;
 /// Bits by which events choose the waiters to wake.
 pub(super) const EXCLUSIVE: u32 = 1;
 const SHARED: u32 = 2;
+pub(super) const PEEKS: u32 = 4;
 
 /// Values of `ThreadParked::nodes`; from `POOLED` on, the number of the first node in the pool.
 const OWN_NODE: u32 = 1;
@@ -79,7 +80,9 @@ impl<M: Host> Linux<'_, M> {
         let thread = self.thread(t);
         // The host faults on a bad address only when something ends its wait, which may be a tick.
         let is_told_late = points.len() == 0 && call.args[0] >= USER_END;
-        let is_told = !matches!(call.nr, nr::WRITE | nr::SENDTO) || facts::tells_writers(&self.m, call.args[0]);
+        // The rest of a call that is made in pieces cannot wait in the host.
+        let may_wait_there = matches!(call.nr, nr::WRITE | nr::SENDTO) || done == 0 && is_of_pieces(call.nr);
+        let is_told = !may_wait_there || facts::tells_writers(&self.m, call.args[0]);
         if !is_told || !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
             thread.parked.leave_to_host(&self.parked);
             return false;
@@ -149,7 +152,11 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn join_queues(&self, t: ThreadIdx, points: &Points) {
-        let bits = if points.exclusive { EXCLUSIVE } else { SHARED };
+        let bits = match (points.exclusive, points.peeks) {
+            (true, true) => PEEKS,
+            (true, false) => EXCLUSIVE,
+            (false, _) => SHARED,
+        };
         for (place, point) in self.places(t).zip(points.iter()) {
             self.join_queue(t, place, point.key(), bits);
         }
@@ -342,7 +349,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Wakes one of those that move data, and all that ask what is ready.
+    /// Wakes one of those that take what has come, and all that ask what is ready or only look at it.
     fn queue_is_ready(&self, cpu: CpuId, key: u64) {
         let may_be_more = if self.strikes(Fault::DropEvent) {
             true
@@ -353,7 +360,7 @@ impl<M: Host> Linux<'_, M> {
             self.wake_first(cpu, key, EXCLUSIVE)
         };
         if may_be_more {
-            self.wake_from_queue(cpu, key, usize::MAX, SHARED);
+            self.wake_from_queue(cpu, key, usize::MAX, SHARED | PEEKS);
         }
     }
 }

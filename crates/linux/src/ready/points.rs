@@ -1,6 +1,7 @@
 //! Which descriptors a call waits for, in which direction, and how long.
 
 use crate::Host;
+use abi::args::MSG_PEEK;
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, Timeval, nr};
 use alloc::vec::Vec;
@@ -48,17 +49,23 @@ pub(crate) struct Points {
     len: usize,
     /// An event is for one of those that wait so (read, write, accept), not for all (poll, select).
     pub(super) exclusive: bool,
+    /// The call leaves what has come to others (MSG_PEEK).
+    pub(super) peeks: bool,
 }
 
 impl Points {
     fn new(exclusive: bool) -> Points {
-        Points { few: [Point::default(); FEW], more: Vec::new(), len: 0, exclusive }
+        Points { few: [Point::default(); FEW], more: Vec::new(), len: 0, exclusive, peeks: false }
     }
 
     fn one(fd: u64, out: bool) -> Option<Points> {
         let mut points = Points::new(true);
         points.add(fd as u32, out)?;
         Some(points)
+    }
+
+    fn of_receiver(fd: u64, flags: u64) -> Option<Points> {
+        Some(Points { peeks: flags & MSG_PEEK != 0, ..Points::one(fd, false)? })
     }
 
     fn add(&mut self, fd: u32, out: bool) -> Option<()> {
@@ -92,8 +99,9 @@ impl Points {
     pub(crate) fn of(m: &impl Host, call: &Call) -> Option<Points> {
         let a = &call.args;
         match call.nr {
-            nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::ACCEPT | nr::ACCEPT4 => Points::one(a[0], false),
-            nr::MQ_TIMEDRECEIVE | nr::RECVMMSG => Points::one(a[0], false),
+            nr::READ | nr::READV | nr::ACCEPT | nr::ACCEPT4 | nr::MQ_TIMEDRECEIVE => Points::one(a[0], false),
+            nr::RECVFROM | nr::RECVMMSG => Points::of_receiver(a[0], a[3]),
+            nr::RECVMSG => Points::of_receiver(a[0], a[2]),
             nr::MQ_TIMEDSEND | nr::CONNECT => Points::one(a[0], true),
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => Points::one(a[0], false),
             nr::WRITE | nr::SENDTO | nr::WRITEV | nr::SENDMSG => Points::one(a[0], true),

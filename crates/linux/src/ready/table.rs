@@ -56,6 +56,8 @@ pub(crate) struct Ready {
     descriptors: Arena<Descriptor, CHUNK, { DESCRIPTORS_MAX / CHUNK }>,
     /// The program sets time limits of sockets, so a registration does not tell.
     limits: AtomicBool,
+    /// There has been a stand-in.
+    holds: AtomicBool,
     /// How often the host had no descriptor or no memory for the poller, so that it had to do the waiting.
     refusals: AtomicU32,
     pub(super) sharing: Sharing,
@@ -123,6 +125,10 @@ impl Ready {
             registration.limited =
                 [false, true].iter().any(|&out| facts::socket_time_limit(m, point.fd.into(), out).is_some());
             descriptor.stream.examine(m, point.fd, &self.sharing);
+            if facts::tells_once(m, point.fd) {
+                registration.refused = true;
+                return false;
+            }
         }
         if wanted != registration.events {
             let event = Registration { events: wanted, ..*registration }.event(point.fd);
@@ -183,6 +189,7 @@ impl Ready {
     /// One more holds on to a stand-in.
     pub(super) fn hold(&self, fd: u32) {
         if let Some(descriptor) = self.get_or_make(fd) {
+            self.holds.store(true, Relaxed);
             descriptor.holders.fetch_add(1, Relaxed);
         }
     }
@@ -190,6 +197,12 @@ impl Ready {
     /// One less: whether it was the last.
     pub(super) fn release(&self, fd: u32) -> bool {
         self.get(fd).is_some_and(|descriptor| descriptor.holders.fetch_sub(1, AcqRel) == 1)
+    }
+
+    /// The stand-ins at this moment.
+    pub(crate) fn stand_ins(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = self.holds.load(Relaxed).then(|| self.known(0, u32::MAX)).into_iter().flatten();
+        all.filter(|(_, descriptor)| descriptor.holders.load(Relaxed) != 0).map(|(fd, _)| fd)
     }
 
     /// The poller has reported something: whether it is about the present file.
