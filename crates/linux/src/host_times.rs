@@ -23,8 +23,8 @@ const RUSAGE_SIZE: usize = 144;
 /// Takes over the host's counts and timers; its own timers and soft limit do nothing from now on.
 pub(crate) fn take_over(m: &impl Host) -> Times {
     let cpu = limit(m, RLIMIT_CPU, None);
-    if cpu.cur != cpu.max {
-        let _ = limit(m, RLIMIT_CPU, Some(Rlimit { cur: cpu.max, max: cpu.max }));
+    if cpu != raised(cpu) {
+        let _ = limit(m, RLIMIT_CPU, Some(raised(cpu)));
     }
     let itimers = ITIMERS.map(|which| {
         let value = itimer(m, which, None);
@@ -42,12 +42,19 @@ pub(crate) fn real_itimer(m: &impl Host) -> [Nanos; 2] {
     [setting.value, setting.interval]
 }
 
-/// Gives limit and timers back.
+/// What the host's limit on CPU time is in our hands.
+fn raised(limit: Rlimit) -> Rlimit {
+    Rlimit { cur: limit.max, max: limit.max }
+}
+
+/// Gives limits and timers back.
 pub(crate) fn hand_on(m: &impl Host, times: &Times) {
-    for (resource, wanted) in [(RLIMIT_CPU, times.limit), (RLIMIT_RTTIME, times.rttime)] {
-        if limit(m, resource, None) != wanted {
-            let _ = limit(m, resource, Some(wanted));
-        }
+    // A child that borrows memory has no kernel, so its own change was made at the host.
+    if times.limit != raised(times.limit) && limit(m, RLIMIT_CPU, None) == raised(times.limit) {
+        let _ = limit(m, RLIMIT_CPU, Some(times.limit));
+    }
+    if limit(m, RLIMIT_RTTIME, None) != times.rttime {
+        let _ = limit(m, RLIMIT_RTTIME, Some(times.rttime));
     }
     for (which, value) in ITIMERS.into_iter().zip(times.itimers.unwrap_or_default()) {
         if value != ItimerValue::default() {

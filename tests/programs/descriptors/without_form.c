@@ -14,8 +14,8 @@
 #include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <termios.h>
 
 static char large[1 << 20];

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -238,6 +239,45 @@ static int search_in_vfork(void *unused) {
 CASE(found_by_a_path) {
   in_child("in a child", search);
   in_vfork(search_in_vfork);
+}
+
+static int tell_limit(void *limit) {
+  need(limit == NULL || setrlimit(RLIMIT_CPU, limit) == 0);
+  execl("/bin/sh", "sh", "-c", "ulimit -St; ulimit -Ht", NULL);
+  _exit(1);
+}
+static int limit_itself(void *unused) {
+  (void)unused;
+  struct rlimit limit = {41, 42};
+  return tell_limit(&limit);
+}
+static int limit_itself_softly(void *unused) {
+  (void)unused;
+  struct rlimit limit;
+  need(getrlimit(RLIMIT_CPU, &limit) == 0);
+  limit.rlim_cur = 44;
+  return tell_limit(&limit);
+}
+static int limit_itself_hard(void *unused) {
+  (void)unused;
+  struct rlimit limit = {42, 42};
+  return tell_limit(&limit);
+}
+/* The limit on CPU time that a child sets is its own and its program's. */
+CASE(limit_of_a_vfork_child) {
+  fflush(stdout);
+  in_vfork(tell_limit);
+  in_vfork(limit_itself);
+  in_vfork(limit_itself_softly);
+  in_vfork(limit_itself_hard);
+  struct rlimit limit;
+  need(getrlimit(RLIMIT_CPU, &limit) == 0);
+  limit.rlim_cur = 43;
+  need(setrlimit(RLIMIT_CPU, &limit) == 0);
+  in_vfork(tell_limit);
+  in_vfork(limit_itself);
+  in_vfork(limit_itself_softly);
+  in_vfork(limit_itself_hard);
 }
 
 static void leave(int sig) {
