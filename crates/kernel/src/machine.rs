@@ -216,13 +216,13 @@ pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault>
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The result of the thread's system call. The caller has the thread to itself.
-    #[inline(always)]
     /// The arguments of the call by which `t` came; zeros if its own code was interrupted.
     pub fn arguments(&self, t: ThreadIdx) -> [u64; 6] {
         self.m.call_arguments(t).unwrap_or_default()
     }
 
+    /// The result of the thread's system call. The caller has the thread to itself.
+    #[inline(always)]
     pub(crate) fn set_result(&self, t: ThreadIdx, value: isize) {
         self.m.set_resume(t, Resume::Result(value));
     }

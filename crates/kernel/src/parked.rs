@@ -5,7 +5,8 @@ use crate::habit::Habit;
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
-/// A CPU that has looked for events so lately will look again soon, or be idle and sleep until there are some.
+/// A CPU that has looked for events so lately will look again soon, or sleep until there are some, unless another program has its
+/// host CPU.
 const LATELY: Nanos = Nanos::from_micros(100);
 
 /// How many threads wait for descriptors.

@@ -50,6 +50,7 @@ impl Scheduler {
             Change::Attr(attr) => {
                 let before = e.class();
                 e.set_attr(attr, self.config.base_slice(), self.config.rr_slice);
+                self.note_urgency(e);
                 // CPU time consumed in another class does not count towards a real-time slice.
                 if e.class() == Class::Rt && before != Class::Rt {
                     e.runtime_at_wake.set(e.runtime.get());

@@ -76,10 +76,11 @@ use admission::Admission;
 use alloc::boxed::Box;
 use cpu::Cpu;
 use domain::Domains;
+use entity::Entity;
 use ids::{CpuId, CpuMask, Nanos, Policy, ThreadIdx};
 use queue::Held;
 use server::FairServer;
-use sync::atomic::Ordering;
+use sync::atomic::{AtomicBool, Ordering};
 use table::Table;
 
 /// Told which CPUs must look at their run queue again. Called with no run-queue lock held.
@@ -156,6 +157,8 @@ pub struct Scheduler {
     domains: Domains,
     admission: Admission,
     config: Config,
+    /// A thread has been a real-time or deadline thread.
+    urgent: AtomicBool,
 }
 
 /// One CPU of a scheduler, looked up once for several questions in a row.
@@ -214,6 +217,7 @@ impl Scheduler {
             domains,
             admission,
             config,
+            urgent: AtomicBool::new(false),
         })
     }
 
@@ -225,6 +229,7 @@ impl Scheduler {
         let attr = if attr.is_valid() && attr.policy != Policy::Deadline { *attr } else { Attr::DEFAULT };
         e.reset();
         e.set_attr(&attr, self.config.base_slice(), self.config.rr_slice);
+        self.note_urgency(e);
         let all = CpuMask::first(self.cpus.len());
         let mask = mask.and(&all);
         let mask = if mask.is_empty() { all } else { mask };
@@ -232,6 +237,17 @@ impl Scheduler {
         self.table.set_mask(t, &mask);
         e.life.attach();
         Ok(())
+    }
+
+    fn note_urgency(&self, e: &Entity) {
+        if !e.is_fair() {
+            self.urgent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether any thread has ever been a real-time or deadline thread.
+    pub fn has_been_urgent(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed)
     }
 
     /// Forgets `t`, which has exited or never run.

@@ -89,8 +89,10 @@ pub struct Carrier {
     /// The CPU to whose host CPU the carrier is bound, plus one; `u32::MAX` if that is not known. Written by the carrier, and by one
     /// that is about to wake it.
     pub placed: AtomicU32,
-    /// The host CPU, plus one, where it ran when it looked last ([`Places::part`](crate::carriers::place::Places::part)).
+    /// The host CPU, plus one, where it ran when it looked last ([`Places::part`](crate::carriers::place::Places::part)), and when that
+    /// was; 0: not since it has its seat.
     pub(crate) ran_on: AtomicU32,
+    pub(crate) looked_at: AtomicU64,
     /// A kick is on its way; the receiver clears it before it looks.
     pub kicked: AtomicBool,
     /// Requests to it because carriers are few.
@@ -212,6 +214,7 @@ impl Carrier {
                 owed: AtomicU32::new(0),
                 placed: AtomicU32::new(0),
                 ran_on: AtomicU32::new(0),
+                looked_at: AtomicU64::new(0),
                 kicked: AtomicBool::new(false),
                 asked: Asked::default(),
                 idle_looks: AtomicU32::new(IDLE_LOOKS),

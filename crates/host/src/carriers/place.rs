@@ -20,7 +20,7 @@ use crate::base::os::{self, CpuSet};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::{Seat, Seats};
 use crate::carriers::table::Carriers;
-use ids::CpuId;
+use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// The places of a process's carriers.
@@ -144,16 +144,22 @@ impl Places {
     }
 
     /// The carrier, the caller, runs where the host has put it. If another of ours runs there too while a host CPU has none of them,
-    /// it moves to that one.
+    /// it moves to that one, if it `may`. It looks when it has been moved, and once in a while.
     ///
     /// The host leaves both there for milliseconds: a CPU on which clients sleep for some microseconds each time is too rarely idle
     /// for its balancer (`sched_balance_newidle`).
-    pub(crate) fn part(&self, seats: &Seats, all: &Carriers, me: &Carrier) {
-        if !self.fixed || me.placed.load(Relaxed) != 0 {
+    pub(crate) fn part(&self, seats: &Seats, all: &Carriers, me: &Carrier, now: Nanos, may: bool) {
+        const ONCE_IN: Nanos = Nanos::from_micros(900);
+        if !self.fixed {
             return;
         }
         let here = os::host_cpu();
-        me.ran_on.store(here + 1, Relaxed);
+        let has_moved = me.ran_on.swap(here + 1, Relaxed) != here + 1;
+        let lately = now.since(Nanos(me.looked_at.load(Relaxed))) < ONCE_IN;
+        if !may || me.placed.load(Relaxed) != 0 || (lately && !has_moved) {
+            return;
+        }
+        me.looked_at.store(now.0, Relaxed);
         let (mut free, mut is_shared) = (self.all, false);
         for other in seats.running().filter(|&carrier| carrier != me.number).map(|carrier| all.get(carrier)) {
             if let Some(there) = other.ran_on.load(Relaxed).checked_sub(1) {
@@ -161,13 +167,16 @@ impl Places {
                 free[there as usize / 64] &= !(1 << (there % 64));
             }
         }
-        let place = (0..64 * free.len()).find(|&place| free[place / 64] & 1 << (place % 64) != 0);
-        if let Some(place) = place.filter(|_| is_shared) {
+        let (places, here) = (64 * free.len(), here as usize);
+        let place =
+            (here..here + places).map(|place| place % places).find(|place| free[place / 64] & 1 << (place % 64) != 0);
+        if let Some(place) = place.filter(|_| is_shared && os::affinity() == self.all) {
             let mut only: CpuSet = [0; 128];
             only[place / 64] = 1 << (place % 64);
             os::set_affinity(0, &only);
             os::set_affinity(0, &self.all);
-            me.ran_on.store(place as u32 + 1, Relaxed);
+            Places::settle(me, 0);
+            me.ran_on.store(os::host_cpu() + 1, Relaxed);
         }
     }
 

@@ -44,8 +44,8 @@ impl Poller {
         self.sleepers.load(Relaxed) / ONE_MORE_TURN
     }
 
-    /// At a tick: whether the carrier of no idle CPU has looked since the tick before, or sleeps in it now, if it is `urgent`; and
-    /// there is no lookout.
+    /// At a tick: whether nobody attends to it. No idle CPU's carrier sleeps in it and none has looked since the tick before (if it
+    /// is `urgent`, that is not enough), and there is no lookout.
     pub(crate) fn is_abandoned(&self, urgent: bool) -> bool {
         let now = self.sleepers.load(Relaxed);
         let before = self.seen.swap(now, Relaxed);

@@ -6,10 +6,10 @@
 //! for [`SPAN`], and between two looks lets others run on its host CPU. A client that runs there sends more meanwhile, and
 //! all its requests are found by one look.
 //!
-//! **It polls only while that pays.** It begins after some sleeps in a row that were shorter than the span. It stops when it
-//! finds nothing, and when another program computes on its host CPU: to let that run takes long and brings few events,
-//! where a carrier that sleeps is woken at once. Each time that it stops, it needs more short sleeps to begin again; each
-//! poll that pays makes up for one of them.
+//! **It polls only while that pays.** It begins when most sleeps are shorter than the span. It stops when it finds nothing, and when
+//! another program computes on its host CPU: to let that run takes long and brings few events, where a carrier that sleeps is
+//! woken at once. Each time that it stops for such a program, it needs more short sleeps to begin again; each poll that pays makes
+//! up for one of them.
 //!
 //! All words are hints: of two carriers that write at once, one is forgotten.
 
@@ -18,13 +18,16 @@ use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// For how long a carrier polls.
 pub(crate) const SPAN: Nanos = Nanos::from_micros(40);
-/// Others have run for long between two looks.
-const LONG: Nanos = Nanos::from_micros(200);
+/// Another program that is let run may keep the host CPU for its slice, about so long.
+pub(crate) const HOST_SLICE: Nanos = Nanos::from_millis(4);
+/// Others have run for long: not just a client, or another carrier.
+const LONG: Nanos = Nanos::from_millis(1);
 /// Polls in vain, in a row, after which it stops.
 const VAIN_MAX: u32 = 4;
-/// Short sleeps in a row before it begins, and at most.
+/// Short sleeps before it begins; each longer one takes two of them back.
 const SLEEPS_MIN: u32 = 16;
-const SLEEPS_MAX: u32 = 1 << 12;
+/// The most that are asked for beyond these.
+const MORE_MAX: u32 = 1 << 10;
 
 /// Shared by the carriers of a process.
 #[derive(Debug, Default)]
@@ -33,10 +36,12 @@ pub(crate) struct Polling {
     polls: AtomicBool,
     /// Polls in vain, in a row.
     vain: AtomicU32,
-    /// Short sleeps in a row.
+    /// Short sleeps.
     short: AtomicU32,
     /// How many more than [`SLEEPS_MIN`] of them it needs to begin.
     more: AtomicU32,
+    /// Events that idle CPUs have found. It wraps.
+    events: AtomicU32,
 }
 
 impl Polling {
@@ -45,12 +50,13 @@ impl Polling {
         self.polls.load(Relaxed)
     }
 
-    /// A carrier that did not poll has slept in the poller for so long.
+    /// A carrier that did not poll has slept in the poller for so long, until there were events.
     pub(crate) fn slept(&self, span: Nanos) {
         if self.pays() {
             return;
         }
-        let short = if span < SPAN { self.short.load(Relaxed) + 1 } else { 0 };
+        let short = self.short.load(Relaxed);
+        let short = if span < SPAN { short + 1 } else { short.saturating_sub(2) };
         let begins = short >= SLEEPS_MIN + self.more.load(Relaxed);
         self.short.store(if begins { 0 } else { short }, Relaxed);
         if begins {
@@ -59,19 +65,42 @@ impl Polling {
         }
     }
 
-    /// A carrier has polled for so long and found so many events.
-    pub(crate) fn polled(&self, span: Nanos, found: usize) {
-        let more = self.more.load(Relaxed);
-        let vain = if found > 0 { 0 } else { self.vain.load(Relaxed) + 1 };
+    /// How many events idle CPUs have found until now, these included.
+    pub(crate) fn count(&self, found: usize) -> u32 {
+        self.events.fetch_add(found as u32, Relaxed).wrapping_add(found as u32)
+    }
+
+    /// A carrier has polled for so long and has found events or `none`; so many have come to all since the count was `before`.
+    pub(crate) fn polled(&self, span: Nanos, none: bool, before: u32) {
+        let vain = if none { self.vain.load(Relaxed) + 1 } else { 0 };
         self.vain.store(vain, Relaxed);
-        // Had the carrier slept, it would have been woken for fewer than one event a span.
-        let is_slow = span > LONG && span.0 > found as u64 * SPAN.0;
-        if is_slow || vain >= VAIN_MAX {
+        if self.is_slow(span, before) {
+            self.give_way();
+        } else if vain >= VAIN_MAX {
             self.polls.store(false, Relaxed);
-            self.more.store((2 * more + SLEEPS_MIN).min(SLEEPS_MAX), Relaxed);
-        } else if found > 0 {
-            self.more.store(more.saturating_sub(1), Relaxed);
+        } else if !none {
+            self.more.store(self.more.load(Relaxed).saturating_sub(1), Relaxed);
         }
+    }
+
+    /// Something else than an event has ended the poll.
+    pub(crate) fn interrupted(&self, span: Nanos, before: u32) {
+        if self.is_slow(span, before) {
+            self.give_way();
+        }
+    }
+
+    /// Whether others have run for long though fewer than one event a span has come: a carrier that sleeps would have been woken
+    /// for it at once.
+    fn is_slow(&self, span: Nanos, before: u32) -> bool {
+        let come = self.count(0).wrapping_sub(before);
+        span > LONG && span.0 > u64::from(come) * SPAN.0
+    }
+
+    /// Another program has the host CPU.
+    fn give_way(&self) {
+        self.polls.store(false, Relaxed);
+        self.more.store((2 * self.more.load(Relaxed) + SLEEPS_MIN).min(MORE_MAX), Relaxed);
     }
 }
 
@@ -80,6 +109,13 @@ mod tests {
     use super::*;
 
     const SHORT: Nanos = Nanos::from_micros(10);
+
+    /// One poll that ends with so many events.
+    fn poll(polling: &Polling, span: Nanos, found: usize) {
+        let before = polling.count(0);
+        polling.count(found);
+        polling.polled(span, found == 0, before);
+    }
 
     /// How many short sleeps come before it polls.
     fn sleeps_until_it_polls(polling: &Polling) -> u32 {
@@ -96,12 +132,12 @@ mod tests {
         let polling = Polling::default();
         assert_eq!(sleeps_until_it_polls(&polling), 16);
         for _ in 0..1_000 {
-            (1..VAIN_MAX).for_each(|_| polling.polled(SPAN, 0));
-            polling.polled(SHORT, 1);
-            polling.polled(Nanos::from_millis(2), 60);
+            (1..VAIN_MAX).for_each(|_| poll(&polling, SPAN, 0));
+            poll(&polling, SHORT, 1);
+            poll(&polling, Nanos::from_millis(2), 60);
             assert!(polling.pays());
         }
-        (0..VAIN_MAX).for_each(|_| polling.polled(SPAN, 0));
+        (0..VAIN_MAX).for_each(|_| poll(&polling, SPAN, 0));
         assert!(!polling.pays());
     }
 
@@ -112,21 +148,35 @@ mod tests {
         let mut needed = 0;
         for _ in 0..20 {
             let sleeps = sleeps_until_it_polls(&polling);
-            assert!(sleeps > needed || sleeps >= SLEEPS_MAX, "{sleeps} after {needed}");
+            assert!(sleeps > needed || sleeps >= MORE_MAX, "{sleeps} after {needed}");
             needed = sleeps;
-            polling.polled(SHORT, 1);
-            polling.polled(Nanos::from_millis(3), 20);
+            poll(&polling, SHORT, 1);
+            poll(&polling, Nanos::from_millis(3), 20);
         }
+    }
+
+    #[test]
+    fn a_kick_after_another_program_has_run_stops_it() {
+        let polling = Polling::default();
+        sleeps_until_it_polls(&polling);
+        polling.interrupted(SHORT, 0);
+        // Another carrier has found what came.
+        let before = polling.count(0);
+        polling.count(100);
+        polling.interrupted(Nanos::from_millis(3), before);
+        assert!(polling.pays());
+        polling.interrupted(Nanos::from_millis(3), polling.count(0));
+        assert!(!polling.pays());
     }
 
     #[test]
     fn polls_that_pay_make_up_for_one_that_did_not() {
         let polling = Polling::default();
         sleeps_until_it_polls(&polling);
-        polling.polled(Nanos::from_millis(3), 1);
+        poll(&polling, Nanos::from_millis(3), 1);
         assert_eq!(sleeps_until_it_polls(&polling), 32);
-        (0..16).for_each(|_| polling.polled(SHORT, 1));
-        polling.polled(Nanos::from_millis(3), 1);
+        (0..16).for_each(|_| poll(&polling, SHORT, 1));
+        poll(&polling, Nanos::from_millis(3), 1);
         assert_eq!(sleeps_until_it_polls(&polling), 32);
     }
 

@@ -125,6 +125,7 @@ impl Carrier {
     /// It, the caller, has the seat of `cpu` from now on.
     pub(crate) fn sit_down(&self, cpu: CpuId) {
         self.cpu.store(u32::from(cpu.0) + 1, Relaxed);
+        self.ran_on.store(0, Relaxed);
         self.find_place(cpu);
     }
 
@@ -139,13 +140,13 @@ impl Carrier {
     /// host likes.
     pub(crate) fn part(&self, cpu: CpuId) {
         let k = self.process();
-        if k.parked.is_any() && !self.is_urgent(cpu) {
-            k.m.places.part(&k.m.seats, &k.m.carriers, self);
+        if k.parked.is_any() {
+            k.m.places.part(&k.m.seats, &k.m.carriers, self, k.m.clock.now(), !self.is_urgent(cpu));
         }
     }
 
     /// Whether real-time threads run on `cpu`, or wait for descriptors.
-    pub(crate) fn is_urgent(&self, cpu: CpuId) -> bool {
+    fn is_urgent(&self, cpu: CpuId) -> bool {
         let k = self.process();
         k.parked.is_urgent() || k.sched.was_urgent(cpu)
     }

@@ -1,7 +1,7 @@
 //! The lookout: a spare that sleeps in the poller while every CPU is busy.
 //!
 //! Busy CPUs look for events at their ticks only, which is late for a real-time thread that waits for a descriptor. The first
-//! tick that finds that no CPU has slept in the poller since the one before posts a lookout.
+//! tick that finds that no idle CPU has looked since the one before posts a lookout.
 //!
 //! **It takes nothing from idle carriers.** Linux wakes the sleeper that came last (`__add_wait_queue_exclusive` in `ep_poll`),
 //! so carriers that become idle after it are woken before it. Back from an event it would be the last itself, so it leaves if a carrier

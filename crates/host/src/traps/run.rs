@@ -460,18 +460,20 @@ fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
     }
 }
 
-/// Whether the carrier polls for events before it sleeps: if that pays, and nothing else is due.
+/// Whether the carrier polls for events before it sleeps: if that pays, and neither a timeout nor a real-time thread relies on the
+/// host CPU, which another program that is let run may keep for its slice.
 fn polls(me: &Carrier, until: Option<Nanos>) -> bool {
     let k = me.process();
-    let is_near = || until.is_some_and(|at| at.since(os::clock_gettime(1)) < polling::SPAN);
-    let cpu = me.cpu();
-    k.m.poller.polling.pays() && k.parked.is_any() && !me.is_urgent(cpu) && !is_attended(k, cpu) && !is_near()
+    if !k.m.poller.polling.pays() || !k.parked.is_any() || k.sched.has_been_urgent() || is_attended(k, me.cpu()) {
+        return false;
+    }
+    until.is_none_or(|at| at.since(os::clock_gettime(1)) > polling::HOST_SLICE)
 }
 
 /// Looks for events, and between two looks lets others run.
 fn poll(me: &'static Carrier) -> Option<Next> {
-    let (k, cpu) = (me.process(), me.cpu());
-    let begun = k.m.now();
+    let (k, cpu, polling) = (me.process(), me.cpu(), &me.process().m.poller.polling);
+    let (begun, before) = (k.m.now(), polling.count(0));
     let mut events = [abi::epoll::Readiness::default(); EVENTS];
     loop {
         let found = k.m.poller.look(me, &mut events);
@@ -479,18 +481,20 @@ fn poll(me: &'static Carrier) -> Option<Next> {
         k.parked.note_look(cpu, now);
         let span = now.since(begun);
         if found > 0 {
-            k.m.poller.polling.polled(span, found);
+            polling.count(found);
+            polling.polled(span, false, before);
             Linux(k).descriptors_ready(cpu, &events[..found]);
             return Some(k.trap(cpu, Trap::Interrupt { timer: false, kick: true }));
         }
+        if let Some(next) = look_once(me) {
+            polling.interrupted(span, before);
+            return Some(next);
+        }
         if span >= polling::SPAN {
-            k.m.poller.polling.polled(span, 0);
+            polling.polled(span, true, before);
             return None;
         }
         os::relax(0);
-        if let Some(next) = look_once(me) {
-            return Some(next);
-        }
     }
 }
 
@@ -530,7 +534,10 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
             let from = k.m.now();
             found = k.m.poller.wait(me, left, &mut events);
             let now = k.m.now();
-            k.m.poller.polling.slept(now.since(from));
+            if found > 0 {
+                k.m.poller.polling.count(found);
+                k.m.poller.polling.slept(now.since(from));
+            }
             k.parked.note_look(cpu, now);
         }
         left = due();
