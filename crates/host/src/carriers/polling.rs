@@ -65,9 +65,14 @@ impl Polling {
         }
     }
 
-    /// How many events idle CPUs have found until now, these included.
-    pub(crate) fn count(&self, found: usize) -> u32 {
-        self.events.fetch_add(found as u32, Relaxed).wrapping_add(found as u32)
+    /// How many events idle CPUs have found until now.
+    pub(crate) fn events(&self) -> u32 {
+        self.events.load(Relaxed)
+    }
+
+    /// An idle CPU has found so many.
+    pub(crate) fn add_events(&self, found: usize) {
+        self.events.fetch_add(found as u32, Relaxed);
     }
 
     /// A carrier has polled for so long and has found events or `none`; so many have come to all since the count was `before`.
@@ -93,7 +98,7 @@ impl Polling {
     /// Whether others have run for long though fewer than one event a span has come: a carrier that sleeps would have been woken
     /// for it at once.
     fn is_slow(&self, span: Nanos, before: u32) -> bool {
-        let come = self.count(0).wrapping_sub(before);
+        let come = self.events().wrapping_sub(before);
         span > LONG && span.0 > u64::from(come) * SPAN.0
     }
 
@@ -112,8 +117,8 @@ mod tests {
 
     /// One poll that ends with so many events.
     fn poll(polling: &Polling, span: Nanos, found: usize) {
-        let before = polling.count(0);
-        polling.count(found);
+        let before = polling.events();
+        polling.add_events(found);
         polling.polled(span, found == 0, before);
     }
 
@@ -161,11 +166,11 @@ mod tests {
         sleeps_until_it_polls(&polling);
         polling.interrupted(SHORT, 0);
         // Another carrier has found what came.
-        let before = polling.count(0);
-        polling.count(100);
+        let before = polling.events();
+        polling.add_events(100);
         polling.interrupted(Nanos::from_millis(3), before);
         assert!(polling.pays());
-        polling.interrupted(Nanos::from_millis(3), polling.count(0));
+        polling.interrupted(Nanos::from_millis(3), polling.events());
         assert!(!polling.pays());
     }
 

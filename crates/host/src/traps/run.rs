@@ -473,7 +473,7 @@ fn polls(me: &Carrier, until: Option<Nanos>) -> bool {
 /// Looks for events, and between two looks lets others run.
 fn poll(me: &'static Carrier) -> Option<Next> {
     let (k, cpu, polling) = (me.process(), me.cpu(), &me.process().m.poller.polling);
-    let (begun, before) = (k.m.now(), polling.count(0));
+    let (begun, before) = (k.m.now(), polling.events());
     let mut events = [abi::epoll::Readiness::default(); EVENTS];
     loop {
         let found = k.m.poller.look(me, &mut events);
@@ -481,7 +481,7 @@ fn poll(me: &'static Carrier) -> Option<Next> {
         k.parked.note_look(cpu, now);
         let span = now.since(begun);
         if found > 0 {
-            polling.count(found);
+            polling.add_events(found);
             polling.polled(span, false, before);
             Linux(k).descriptors_ready(cpu, &events[..found]);
             return Some(k.trap(cpu, Trap::Interrupt { timer: false, kick: true }));
@@ -535,7 +535,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
             found = k.m.poller.wait(me, left, &mut events);
             let now = k.m.now();
             if found > 0 {
-                k.m.poller.polling.count(found);
+                k.m.poller.polling.add_events(found);
                 k.m.poller.polling.slept(now.since(from));
             }
             k.parked.note_look(cpu, now);
