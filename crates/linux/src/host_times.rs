@@ -23,8 +23,8 @@ const RUSAGE_SIZE: usize = 144;
 /// Takes over the host's counts and timers; its own timers and soft limit do nothing from now on.
 pub(crate) fn take_over(m: &impl Host) -> Times {
     let cpu = limit(m, RLIMIT_CPU, None);
-    if cpu != raised(cpu) {
-        let _ = limit(m, RLIMIT_CPU, Some(raised(cpu)));
+    if cpu.cur != cpu.max {
+        let _ = limit(m, RLIMIT_CPU, Some(Rlimit { cur: cpu.max, max: cpu.max }));
     }
     let itimers = ITIMERS.map(|which| {
         let value = itimer(m, which, None);
@@ -42,15 +42,12 @@ pub(crate) fn real_itimer(m: &impl Host) -> [Nanos; 2] {
     [setting.value, setting.interval]
 }
 
-/// What the host's limit on CPU time is in our hands.
-fn raised(limit: Rlimit) -> Rlimit {
-    Rlimit { cur: limit.max, max: limit.max }
-}
-
-/// Gives limits and timers back.
-pub(crate) fn hand_on(m: &impl Host, times: &Times) {
-    // A child that borrows memory has no kernel, so its own change was made at the host.
-    if times.limit != raised(times.limit) && limit(m, RLIMIT_CPU, None) == raised(times.limit) {
+/// Gives limits and timers back. A child that has `borrowed` its memory has no kernel: a limit that it set itself is the host's.
+pub(crate) fn hand_on(m: &impl Host, times: &Times, borrowed: bool) {
+    let cpu = limit(m, RLIMIT_CPU, None);
+    // We leave the host a soft limit that is its hard one, and no lower hard one than the program's.
+    let is_ours = !borrowed || cpu.cur == cpu.max && cpu.max >= times.limit.max;
+    if is_ours && cpu != times.limit {
         let _ = limit(m, RLIMIT_CPU, Some(times.limit));
     }
     if limit(m, RLIMIT_RTTIME, None) != times.rttime {

@@ -157,9 +157,10 @@ impl<M: Host> Linux<'_, M> {
         self.0.take_over_times(cpu, t, host_times::take_over(&self.m));
     }
 
-    /// Before exec: gives the host the timers and limits that the new program inherits.
-    pub fn hand_on_times(&self, times: &Times) {
-        host_times::hand_on(&self.m, times);
+    /// Before exec: gives the host the timers and limits that the new program inherits. The caller may be a child that has `borrowed` its
+    /// memory.
+    pub fn hand_on_times(&self, times: &Times, borrowed: bool) {
+        host_times::hand_on(&self.m, times, borrowed);
     }
 
     /// Exec has failed: timers and limit are ours again, as they were.

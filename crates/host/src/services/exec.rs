@@ -349,7 +349,7 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     if !can_be_read(mask, call) {
         return os::interruptible(call);
     }
-    Linux(k).hand_on_times(&k.times_to_hand_on(false));
+    Linux(k).hand_on_times(&k.times_to_hand_on(false), false);
     me.alarms.refuse_rings();
     me.refuse_kicks();
     // A program that is over at once leaves no page, and would leave this one.
@@ -424,7 +424,7 @@ pub(crate) fn by_borrower(
     let k = Carrier::my_process();
     with_mask(Carrier::me(), CLONING_MASK, || {
         let HandedDown { carried, times, rate } = down();
-        Linux(k).hand_on_times(&times);
+        Linux(k).hand_on_times(&times, true);
         let slacks = os::reset_timer_slack();
         os::set_timer_slack(slacks[0]);
         let carried = carried.by_child(slacks);
@@ -462,7 +462,7 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     let carried = from.kernel().carried(k.config().cpus);
     clock.keep();
     let inherited = Inherited { carried, ignored: actions.ignored(), rate: clock.rate(), mask: None, needed: 0 };
-    Linux(k).hand_on_times(&from.kernel().times());
+    Linux(k).hand_on_times(&from.kernel().times(), false);
     caught::with_caught(me, actions.caught().without(mask), || {
         // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
         if me.gs.pending.load(SeqCst) != 0 || outside::is_due(os::getpid()) {
