@@ -137,12 +137,17 @@ pub(crate) fn opens_fifo(m: &impl Host, call: &Call) -> bool {
     let (dir, path, flags) = if call.nr == nr::OPEN { (AT_FDCWD, a[0], a[1]) } else { (a[0], a[1], a[2]) };
     let mut stat = [[0; 4]; STAT_WORDS];
     let args = &mut [Word(dir), Word(path), Out(stat.as_flattened_mut()), Word(0)];
-    flags & O_NONBLOCK == 0 && ask(m, nr::NEWFSTATAT, args) == 0 && is_fifo(&stat)
+    flags & O_NONBLOCK == 0 && ask(m, nr::NEWFSTATAT, args) == 0 && kind_in(&stat) == S_IFIFO
 }
 
 pub(crate) fn is_pipe(m: &impl Host, fd: u64) -> bool {
+    kind(m, fd) == Some(S_IFIFO)
+}
+
+/// What kind of file `fd` stands for (S_IFMT); 0 for one that has no place in a file system.
+fn kind(m: &impl Host, fd: u64) -> Option<u32> {
     let mut stat = [[0; 4]; STAT_WORDS];
-    ask(m, nr::FSTAT, &mut [Word(fd), Out(stat.as_flattened_mut())]) == 0 && is_fifo(&stat)
+    (ask(m, nr::FSTAT, &mut [Word(fd), Out(stat.as_flattened_mut())]) == 0).then(|| kind_in(&stat))
 }
 
 /// `struct stat` has 144 bytes; st_mode is the word at byte 24.
@@ -151,14 +156,10 @@ const STAT_WORDS: usize = 36;
 /// Whether whoever asks if `fd` is ready takes that away from the next: a file of `/proc` that tells of mounts, swap or pressure
 /// (`mounts_poll`, `psi_trigger_poll`), or a counter (`perf_poll`).
 pub(crate) fn tells_once(m: &impl Host, fd: u32) -> bool {
-    const ANONYMOUS: u32 = 0;
-    let (mut stat, mut path, mut name) = ([[0; 4]; STAT_WORDS], [0; PATH], [0; 24]);
-    if ask(m, nr::FSTAT, &mut [Word(fd.into()), Out(stat.as_flattened_mut())]) != 0 {
-        return false;
-    }
-    match u32::from_le_bytes(stat[6]) & S_IFMT {
-        S_IFREG => !is_queue(m, fd),
-        ANONYMOUS => of_descriptor("fd", fd as i32, &mut path).is_some_and(|path| {
+    let (mut path, mut name) = ([0; PATH], [0; 24]);
+    match kind(m, fd.into()) {
+        Some(S_IFREG) => !is_queue(m, fd),
+        Some(0) => of_descriptor("fd", fd as i32, &mut path).is_some_and(|path| {
             let room = Word(name.len() as u64);
             ask(m, nr::READLINK, &mut [In(path.to_bytes_with_nul()), Out(&mut name), room]) > 0
                 && name.starts_with(b"anon_inode:[perf_event]")
@@ -176,8 +177,8 @@ fn is_queue(m: &impl Host, fd: u32) -> bool {
         && u64::from_le_bytes(stat[0]) == MQUEUE_MAGIC
 }
 
-fn is_fifo(stat: &[[u8; 4]; STAT_WORDS]) -> bool {
-    u32::from_le_bytes(stat[6]) & S_IFMT == S_IFIFO
+fn kind_in(stat: &[[u8; 4]; STAT_WORDS]) -> u32 {
+    u32::from_le_bytes(stat[6]) & S_IFMT
 }
 
 /// The size in bytes of a System V shared memory segment.

@@ -39,11 +39,12 @@ pub(super) struct Stream {
 pub(super) struct Sharing(AtomicU32);
 
 impl Stream {
-    /// Before it is registered, under its lock.
-    pub(super) fn examine(&self, m: &impl Host, fd: u32, sharing: &Sharing) {
+    /// Before it is registered, under its lock: whether it is a plain stream.
+    pub(super) fn examine(&self, m: &impl Host, fd: u32, sharing: &Sharing) -> bool {
         let fd = fd.into();
         let plain = self.is_private(sharing) && facts::is_tcp(m, fd) && !facts::is_nonblocking(m, fd);
         self.plain.store(plain, Release);
+        plain
     }
 
     /// The poller has reported this; the lock of the registration is held.

@@ -124,8 +124,8 @@ impl Ready {
         if registration.events == 0 {
             registration.limited =
                 [false, true].iter().any(|&out| facts::socket_time_limit(m, point.fd.into(), out).is_some());
-            descriptor.stream.examine(m, point.fd, &self.sharing);
-            if facts::tells_once(m, point.fd) {
+            let is_stream = descriptor.stream.examine(m, point.fd, &self.sharing);
+            if !is_stream && facts::tells_once(m, point.fd) {
                 registration.refused = true;
                 return false;
             }
