@@ -186,6 +186,8 @@ __attribute__((unused)) static void in_child(const char *what, void (*body)(void
 int main(int argc, char **argv) {
   const char *only = argc > 1 ? argv[argc - 1] : NULL;
   bool found = only == NULL;
+  /* A shell that starts the tests in the background ignores these, and so would the program. */
+  signal(SIGHUP, SIG_DFL), signal(SIGINT, SIG_DFL), signal(SIGQUIT, SIG_DFL);
   for (const struct check_case *entry = __start_check_cases; entry < __stop_check_cases; entry++) {
     if (only && strcmp(only, entry->name) != 0) continue;
     found = true;
