@@ -134,6 +134,25 @@ fn short_waits_ask_the_host_for_its_count_now_and_then_and_a_reading_is_right() 
 }
 
 #[test]
+fn short_idle_periods_ask_the_host_for_its_count_now_and_then_and_a_reading_is_right() {
+    const US: u64 = 1000;
+    // What an idle period consumes: more than is assumed, and less.
+    for idle in [30, 1] {
+        let (mut w, main, start) = alone();
+        w.kernel.m.state().asked = 0;
+        for _ in 0..100 {
+            pass(&mut w, 30 * US, 20 * US);
+            sleep_for(&mut w, main, 200 * US, idle * US);
+        }
+        let asked = w.kernel.m.state().asked;
+        assert!((1..10).contains(&asked), "asked {asked} times");
+        pass(&mut w, 20 * MS, 20 * MS);
+        assert_eq!(read(&mut w, main, PROCESS) - start, 100 * (20 + idle) * US + 20 * MS);
+        assert_eq!(read(&mut w, main, PROCESS), read(&mut w, main, THREAD));
+    }
+}
+
+#[test]
 fn a_long_wait_asks_the_host_for_its_count() {
     let (mut w, main, start) = alone();
     w.kernel.m.state().asked = 0;

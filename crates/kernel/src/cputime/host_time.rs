@@ -7,9 +7,9 @@
 //!
 //! | when | asks |
 //! |---|---|
-//! | a carrier takes a seat, or wakes up | always: it has just been in the host |
-//! | the CPU turns idle | after a burst of [`BURST`] or more: stolen time makes bursts long |
-//! | it turns busy while its carrier still polls | if that lasted [`LOOKED`] or more |
+//! | a carrier takes a seat | always: it has just been in the host |
+//! | the CPU turns idle | after a burst of [`LONG_BURST`], or of [`BURST`] if [`ASSUMED_MAX`] were not asked about |
+//! | it turns busy | after [`LONG_WAIT`], or after [`LOOKED`] if so many waits were not asked about |
 //! | a long host call ends, another carrier takes over in the middle of one | always |
 //! | a thread leaves its CPU for a host call | after [`BURST`], or after [`COMPARED_FOR`] if nobody wants the CPU |
 //! | it is back, and its carrier has kept the CPU | after [`LONG_WAIT`], or if [`ASSUMED_MAX`] waits were not asked about |
@@ -18,7 +18,8 @@
 //! | a thread exits | after [`BURST`] |
 //!
 //! Servers wait for a short time and often, and a reading costs them as much as a tenth of a request. So of a short wait it is
-//! *assumed* that it has cost [`WAIT_COST`]. What is wrong with that becomes a debt when the host is asked next.
+//! *assumed* that it has cost [`WAIT_COST`], or [`IDLE_COST`] if the CPU was idle, and of a short burst that nothing was stolen.
+//! What is wrong with that becomes a debt when the host is asked next. While something is armed nothing is assumed.
 //!
 //! The difference is kept as a debt until a thread can bear it. Stolen time is taken back from the thread that runs
 //! when the host is asked; the consumption of an idle CPU is charged to the next thread there, in portions of at
@@ -40,16 +41,22 @@ const COMPARED_FOR: Nanos = Nanos::from_millis(10);
 /// Bursts that are shorter do not pay for asking the host: little can have been stolen.
 const BURST: Nanos = Nanos::from_micros(20);
 
+/// Time that the host gives to others makes a burst longer than this.
+const LONG_BURST: Nanos = Nanos::from_micros(200);
+
 /// An idle carrier looks around for some 20 µs. If that took longer, the host had preempted it.
 const LOOKED: Nanos = Nanos::from_micros(50);
 
 /// What a short wait in the host is assumed to cost: going to sleep and waking up.
 const WAIT_COST: Nanos = Nanos::from_micros(2);
 
+/// What a CPU that was idle for a short time is assumed to have consumed: looking around, going to sleep and waking up.
+const IDLE_COST: Nanos = Nanos::from_micros(5);
+
 /// A wait so long pays for asking the host.
 const LONG_WAIT: Nanos = Nanos::from_millis(1);
 
-/// Of so many waits in a row the cost is assumed.
+/// So many waits and bursts in a row are not asked about.
 const ASSUMED_MAX: u32 = 32;
 
 /// A debt of this size is charged to the next thread at once, not only when the host is asked.
@@ -72,7 +79,7 @@ pub(crate) struct HostTime {
     hit_kernel: AtomicBool,
     /// The CPU is not served: its carrier has handed it to another that is on its way.
     passed_on: AtomicBool,
-    /// Waits whose cost was assumed since the host was asked.
+    /// Waits and bursts that were not asked about since the host was asked.
     assumed: AtomicU32,
 }
 
@@ -162,18 +169,21 @@ impl HostTime {
         self.assumed.load(Relaxed) < ASSUMED_MAX && self.since(ours) < COMPARED_FOR
     }
 
+    /// One more wait or burst is not asked about: false if there are enough of them.
+    fn assume(&self) -> bool {
+        let before = self.assumed.load(Relaxed);
+        self.assumed.store((before + 1).min(ASSUMED_MAX), Relaxed);
+        before < ASSUMED_MAX
+    }
+
     /// What a wait has cost that is over `now`, if that can be assumed: it was short, and the carrier has kept the CPU.
     fn assumed_cost(&self, now: Nanos) -> Option<Nanos> {
         let rested = self.rested.load(Relaxed);
-        let waits = self.assumed.load(Relaxed);
-        if rested == UNKNOWN || !self.is_known() || waits == ASSUMED_MAX {
+        if rested == UNKNOWN || !self.is_known() {
             return None;
         }
         let waited = now - Nanos(rested);
-        (waited < LONG_WAIT).then(|| {
-            self.assumed.store(waits + 1, Relaxed);
-            waited.min(WAIT_COST)
-        })
+        (waited < LONG_WAIT && self.assume()).then(|| waited.min(WAIT_COST))
     }
 
     fn has_assumed(&self) -> bool {
@@ -334,8 +344,9 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         let Some(expected) = base.expected(ours) else { return base.count(ours) };
-        let long = base.since(ours) >= BURST;
-        match long.then(|| self.carrier_time()).flatten() {
+        let span = base.since(ours);
+        let asks = span >= BURST && (span >= LONG_BURST || self.cputime.is_armed() || !base.assume());
+        match asks.then(|| self.carrier_time()).flatten() {
             Some(host) => base.settle(host, ours),
             None => base.set(expected, ours),
         }
@@ -352,9 +363,17 @@ impl<M: Machine> Kernel<M> {
         }
         let before = base.host.load(Relaxed);
         let idle = now - Nanos(rested);
-        let host = if idle < LOOKED { None } else { self.carrier_time() };
-        let host = host.unwrap_or(Nanos(before) + idle);
-        let missed = host.0.saturating_sub(before) as i64;
+        let assumed = match idle {
+            // It may have looked around all the time.
+            _ if idle < LOOKED => Some(idle),
+            _ if idle < LONG_WAIT && !self.cputime.is_armed() && base.assume() => Some(IDLE_COST),
+            _ => None,
+        };
+        let host = match assumed {
+            Some(cost) => Nanos(before) + cost,
+            None => self.carrier_time().inspect(|_| base.assumed.store(0, Relaxed)).unwrap_or(Nanos(before) + idle),
+        };
+        let missed = host.0.wrapping_sub(before) as i64;
         base.debt.store(base.debt.load(Relaxed).saturating_sub(missed), Relaxed);
         base.set(host, Nanos(base.ours.load(Relaxed)));
     }
