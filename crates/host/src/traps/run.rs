@@ -544,9 +544,9 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     let woken = k.m.now();
     let looks = me.idle_looks.load(Relaxed);
-    // Looking around longer would not have found what the poller reports, so an event counts as a long sleep.
-    let slept = if found == 0 { woken.since(asleep) } else { Nanos(u64::MAX / 2) };
-    me.idle_looks.store(looks_after(looks, slept), Relaxed);
+    // Looking around does not find what the poller reports.
+    let looks = if found == 0 { looks_after(looks, woken.since(asleep)) } else { looks / 4 };
+    me.idle_looks.store(looks, Relaxed);
     let early = match (wake_up_at, until) {
         (Some(_), Some(until)) if k.is_controlled() => {
             if left == Some(Nanos::ZERO) {
@@ -588,5 +588,5 @@ fn is_attended(k: &crate::process::Process, cpu: CpuId) -> bool {
 fn looks_after(looks: u32, slept: Nanos) -> u32 {
     let idle = slept.0 + u64::from(looks) * LOOK_NS;
     let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;
-    if spared { (looks * 2).min(IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) }
+    if spared { (looks * 2).clamp(IDLE_LOOKS_MIN, IDLE_LOOKS) } else { (looks / 4).max(IDLE_LOOKS_MIN) }
 }
