@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the layers: crates use crates of lower layers only; pure ones (P) have no unsafe code, in their tests neither,
-and no standard library; inside a crate few files import each other in a circle; host calls are made where they belong.
+and no standard library; inside a crate few files import each other in a circle; host calls are made where they belong;
+few methods connect kernel, personality and machine.
 The table is the design's (ARCHITECTURE.md); a crate that is not in it is an error."""
 
 import json
@@ -56,6 +57,9 @@ HOST_CALLS = {"sim": 1}
 HOST_CALL = re.compile(r"\bm(?:achine)?\.(?:host|ask)\(|\bsyscall!\(")
 # Crates that make system calls because they are about them.
 MAKES_CALLS = {"linux", "host", "arch", "image", "api", "mount", "tool", "watch", "bench", "laboratory", "simulate", "cli", "tests"}
+# The traits between kernel, personality and machine, and how many methods they have together at most.
+SEAMS = {"Machine": "crates/kernel/src/machine.rs", "Personality": "crates/kernel/src/personality.rs", "Host": "crates/linux/src/machine.rs"}
+SEAM_METHODS_MAX = 29
 ARCHITECTURE_WORDS_MAX = 2500
 
 
@@ -140,6 +144,13 @@ def check_inside(name, folder):
             yield f"{name}: {calls} raw host calls, {HOST_CALLS.get(name, 0)} may be"
 
 
+def seam_methods(root):
+    """The methods of the traits of SEAMS."""
+    for name, file in SEAMS.items():
+        body = re.search(rf"^pub trait {name}\b.*?^}}$", product_text(root / file), re.MULTILINE | re.DOTALL)
+        yield from re.findall(r"\bfn (\w+)", body[0])
+
+
 def main():
     metadata = json.loads(
         subprocess.run(
@@ -177,7 +188,11 @@ def main():
             for file in beside:
                 if re.search(r"^[^/\n]*\bunsafe\b", file.read_text(), re.MULTILINE):
                     faults.append(f"{name}: {file.relative_to(crates[package['name']])} has unsafe code")
-    words = len(pathlib.Path(metadata["workspace_root"], "ARCHITECTURE.md").read_text().split())
+    root = pathlib.Path(metadata["workspace_root"])
+    methods = list(seam_methods(root))
+    if len(methods) > SEAM_METHODS_MAX:
+        faults.append(f"{', '.join(SEAMS)} have {len(methods)} methods, {SEAM_METHODS_MAX} may be")
+    words = len((root / "ARCHITECTURE.md").read_text().split())
     if words > ARCHITECTURE_WORDS_MAX:
         faults.append(f"ARCHITECTURE.md has {words} words, {ARCHITECTURE_WORDS_MAX} may be")
     for fault in faults:

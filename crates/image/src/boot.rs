@@ -46,7 +46,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
         let tree = options.tree.unwrap_or_else(Tree::begin);
         let mut handover = handover(door, &options, &tree, &value);
         let by_linker = executable.is_none();
-        handover.executable = executable;
+        handover.executable = executable.map(Into::into);
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
         if !by_linker {

@@ -113,7 +113,7 @@ pub fn print(k: &Process) {
 /// Where threads waited for descriptors, and which calls took a host thread.
 fn print_waits(k: &Process, out: &mut Line, s: &kernel::stats::Stats) {
     if s.parked > 0 {
-        let (turns, events, looks) = (k.m.poller_turns(), s.events, s.looks);
+        let (turns, events, looks) = (k.parked.turns(), s.events, s.looks);
         let _ = writeln!(out, "  poller         {events} events; {turns} looks of idle CPUs, {looks} of busy ones");
     }
     if s.waited > 0 {

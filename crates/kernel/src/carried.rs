@@ -112,7 +112,7 @@ impl<M: Machine> Kernel<M> {
     /// Applies it to the first thread of the new program. Values that do not fit this kernel, which may have other
     /// CPUs, stay at their defaults.
     pub fn take_carried(&self, t: ThreadIdx, carried: &Carried) {
-        let now = self.m.now();
+        let now = self.now();
         let cpu = self.sched.cpu_of(t);
         // If admission is refused here, because there are fewer CPUs, the default policy stays.
         let before = self.sched.attr(t).nice;

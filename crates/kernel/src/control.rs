@@ -132,7 +132,7 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn schedule_controlled(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> Next {
-        if self.cpu(cpu).timer_is_due(self.m.now()) {
+        if self.cpu(cpu).timer_is_due(self.now()) {
             let _ = self.on_timer(cpu);
         }
         if self.parked.is_any() {
@@ -141,11 +141,11 @@ impl<M: Machine> Kernel<M> {
         let mut prev = prev;
         loop {
             let Some(t) = self.elect(controlled, cpu, prev) else {
-                self.turn_idle(cpu, self.m.now());
+                self.turn_idle(cpu, self.now());
                 return self.go_idle(cpu);
             };
             if self.is_ready(t, self.thread(t)) {
-                self.cputime.cpu.run(cpu, self.m.now());
+                self.cputime.cpu.run(cpu, self.now());
                 return self.exit(cpu, t);
             }
             prev = Prev::Block;
@@ -219,7 +219,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sys_chance(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let Some(controlled) = &self.controlled else { return self.foreign(cpu, t, call) };
         let [a, b, flags, ..] = call.args;
-        let now = self.m.clock(Clock::Realtime).0;
+        let now = self.clock(Clock::Realtime).0;
         match call.nr {
             nr::GETRANDOM => Out::Done(Errno::ret_of(self.random(controlled, a, b, flags as u32))),
             nr::TIME => {
@@ -243,8 +243,8 @@ impl<M: Machine> Kernel<M> {
         self.controlled.as_ref()?;
         // CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE.
         Some(match clock {
-            CLOCK_REALTIME | 5 => self.m.clock(Clock::Realtime),
-            CLOCK_MONOTONIC | CLOCK_BOOTTIME | 4 | 6 => self.m.clock(Clock::Monotonic),
+            CLOCK_REALTIME | 5 => self.clock(Clock::Realtime),
+            CLOCK_MONOTONIC | CLOCK_BOOTTIME | 4 | 6 => self.clock(Clock::Monotonic),
             _ => return None,
         })
     }

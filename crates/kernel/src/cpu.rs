@@ -201,7 +201,7 @@ impl<M: Machine> Kernel<M> {
     /// nothing: the tick that is already set comes first, and is then set for the thread that runs.
     fn next_tick(&self, cpu: CpuId) -> NextTick {
         let (c, tick) = (self.cpu(cpu), self.config.tick);
-        let (now, last) = (self.m.now(), Nanos(c.ticked.load(Relaxed)));
+        let (now, last) = (self.now(), Nanos(c.ticked.load(Relaxed)));
         let goes_on = now.since(last) < tick;
         let regular = if goes_on { last } else { now } + tick;
         // Where ticks follow each other, the one after the next is likely.
@@ -265,7 +265,7 @@ impl<M: Machine> Kernel<M> {
         if self.parked.is_any() {
             M::Personality::look_for_events(self, cpu);
         }
-        let now = self.m.now();
+        let now = self.now();
         let last = Nanos(c.ticked.load(Relaxed));
         let mut ticked = Ticked::Quietly;
         let (tick, since) = (self.config.tick, now.since(last));

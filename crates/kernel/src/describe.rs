@@ -68,7 +68,7 @@ struct Waits {
 impl<M: Machine> Kernel<M> {
     /// This moment.
     pub fn moment(&self) -> Moment {
-        let (now, m) = (self.m.now(), &self.m);
+        let (now, m) = (self.now(), &self.m);
         Moment { now, monotonic: m.clock(Clock::Monotonic), real: m.clock(Clock::Realtime) }
     }
 
@@ -194,7 +194,7 @@ impl<M: Machine> Kernel<M> {
             let signals = self.process.signals.lock();
             [signals.shared_set(), signals.actions().ignored(), signals.actions().caught()].map(|set| set.0)
         };
-        let end = self.m.clock(Clock::Monotonic);
+        let end = self.clock(Clock::Monotonic);
         // The host may have served others meanwhile.
         let spent = before.zip(self.carrier_time()).map(|(before, after)| after - before);
         let cost = spent.unwrap_or(end - at.monotonic);

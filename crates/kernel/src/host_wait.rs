@@ -36,7 +36,7 @@ impl<M: Machine> Kernel<M> {
         cpu::bump(&self.cpu(cpu).count.waited);
         self.begin_wait(t, Wait::Host);
         self.thread(t).wait.a.store(done as u64, Relaxed);
-        let now = self.m.now();
+        let now = self.now();
         self.thread(t).wait.b.store(now.0, Relaxed);
         self.leave_carrier(cpu, t, now);
         let next = match &self.controlled {
@@ -98,7 +98,7 @@ impl<M: Machine> Kernel<M> {
         let wait = &self.thread(t).wait;
         wait.begin(Wait::Host);
         wait.a.store(0, Relaxed);
-        self.compare_with(cpu, t, self.m.now(), host);
+        self.compare_with(cpu, t, self.now(), host);
         self.thread(t).time.call_began_at(Some(host));
         Some(t)
     }
@@ -124,7 +124,7 @@ impl<M: Machine> Kernel<M> {
         self.wake(from, t);
     }
 
-    /// A `poll(2)` begins to wait: when it ends, by [`Machine::now`].
+    /// A `poll(2)` begins to wait: when it ends, by [`Kernel::now`].
     pub fn begin_poll(&self, t: ThreadIdx, ms: u64) {
         let wait = &self.thread(t).wait;
         let span = u64::try_from(ms as i32).map_or(FOR_EVER, |ms| ms * 1_000_000);

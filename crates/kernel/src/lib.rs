@@ -260,7 +260,7 @@ struct Now<'a, M>(&'a M);
 impl<M: Machine> sched::Clock for Now<'_, M> {
     #[inline(always)]
     fn read(self) -> Nanos {
-        self.0.now()
+        self.0.clock(Clock::Scheduling)
     }
 }
 

@@ -62,13 +62,19 @@ pub enum Transfer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoMemory;
 
-/// A clock of the host: those that programs name in timeouts, and one of the machine's own.
+/// A clock of the machine: those that programs name in timeouts, read exactly, and some that are cheap or the machine's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
+    /// Scheduling time: monotonic on each CPU, cheap.
+    Scheduling,
     /// CLOCK_REALTIME.
     Realtime,
     /// CLOCK_MONOTONIC.
     Monotonic,
+    /// CLOCK_MONOTONIC, cheaply: what it reads, or a few microseconds less.
+    MonotonicFloor,
+    /// CLOCK_MONOTONIC, cheaply: what it reads, or a few microseconds more.
+    MonotonicCeiling,
     /// CLOCK_BOOTTIME.
     Boottime,
     /// CLOCK_TAI.
@@ -122,6 +128,8 @@ pub enum Event<'a> {
     Serves(CpuId, Option<usize>),
     /// The least nice value of all threads has changed: with this one the process competes with others, and they see it.
     Nice(ids::Nice),
+    /// The process treats signals differently: when the machine has been told, the host does with signals what the process wants.
+    Signals(SignalChange),
     /// A thread with these rights ([`Machine::identity`]) has ended and is no longer among the living.
     Gone(u32),
     /// The program's user is to read this.
@@ -138,13 +146,8 @@ pub trait Machine: Sync + Sized {
     /// The side that answers calls which are not the kernel's.
     type Personality: Personality<Self>;
 
-    /// Scheduling time in nanoseconds: monotonic on each CPU, cheap.
-    fn now(&self) -> Nanos;
-    /// A clock of the host, exactly.
+    /// Reads a clock, in nanoseconds.
     fn clock(&self, clock: Clock) -> Nanos;
-    /// CLOCK_MONOTONIC, cheaply: it reads no less than the first and no more than the second,
-    /// which are a few microseconds apart.
-    fn monotonic_bounds(&self) -> (Nanos, Nanos);
     /// Makes `cpu` enter the kernel soon ([`crate::Trap::Interrupt`]). May be lost only if that
     /// CPU is in the kernel and will look at its run queue before it leaves.
     fn kick(&self, cpu: CpuId);
@@ -176,8 +179,6 @@ pub trait Machine: Sync + Sized {
     fn keep(&self, cpu: CpuId, t: ThreadIdx);
     /// How the thread continues when it is resumed. The caller has the thread to itself.
     fn set_resume(&self, t: ThreadIdx, how: Resume<'_>);
-    /// The FS base of the current thread, which is set first if there is a new one.
-    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64;
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
     /// The arguments of the system call by which the current thread came. Its registers hold the call's result (Linux: `orig_ax`), or
@@ -191,8 +192,6 @@ pub trait Machine: Sync + Sized {
     /// Raises a signal of `t` at the host, which acts on it by default. Returns false if a tracer took the signal away, or the
     /// process survives it.
     fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool;
-    /// The process treats signals differently. When this returns, the host does with signals what the process wants.
-    fn signals_changed(&self, _change: SignalChange) {}
     /// The number of the rights that `t` has at the machine.
     fn identity(&self, _t: ThreadIdx) -> u32 {
         0
@@ -216,6 +215,18 @@ pub fn put<T: Plain>(m: &impl Machine, addr: u64, value: T) -> Result<(), Fault>
 }
 
 impl<M: Machine> Kernel<M> {
+    /// Scheduling time.
+    #[inline(always)]
+    pub fn now(&self) -> Nanos {
+        self.m.clock(Clock::Scheduling)
+    }
+
+    /// Reads a clock of the machine.
+    #[inline(always)]
+    pub fn clock(&self, clock: Clock) -> Nanos {
+        self.m.clock(clock)
+    }
+
     /// The arguments of the call by which `t` came; zeros if its own code was interrupted.
     pub fn arguments(&self, t: ThreadIdx) -> [u64; 6] {
         self.m.call_arguments(t).unwrap_or_default()

@@ -23,9 +23,44 @@ pub struct Parked {
     /// Where events were looked for last, and when.
     looker: AtomicU32,
     looked: AtomicU64,
+    /// CPUs that sleep until there are events, and in the upper half how often one has looked for some or begun to sleep.
+    sleepers: AtomicU64,
 }
 
+/// In [`Parked::sleepers`].
+const ONE_MORE_TURN: u64 = 1 << 32;
+
 impl Parked {
+    /// An idle CPU is about to sleep until there are events.
+    pub fn begin_sleep(&self) {
+        self.sleepers.fetch_add(ONE_MORE_TURN + 1, Relaxed);
+    }
+
+    /// The CPU does not sleep any more.
+    pub fn end_sleep(&self) {
+        self.sleepers.fetch_sub(1, Relaxed);
+    }
+
+    /// An idle CPU looks for events.
+    pub fn count_look(&self) {
+        self.sleepers.fetch_add(ONE_MORE_TURN, Relaxed);
+    }
+
+    /// Whether a CPU sleeps until there are events.
+    pub fn is_slept_for(&self) -> bool {
+        !self.attendance().is_multiple_of(ONE_MORE_TURN)
+    }
+
+    /// How often an idle CPU has looked for events or begun to sleep until there are some.
+    pub fn turns(&self) -> u64 {
+        self.attendance() / ONE_MORE_TURN
+    }
+
+    /// Differs after an idle CPU has looked for events, or has begun or ended its sleep.
+    pub fn attendance(&self) -> u64 {
+        self.sleepers.load(Relaxed)
+    }
+
     /// Whether threads are parked now.
     #[inline(always)]
     pub fn is_any(&self) -> bool {

@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
 
     /// CPU time of `t` since this was asked last, for a machine that samples a thread which does not run.
     pub fn take_unsampled(&self, t: ThreadIdx) -> Nanos {
-        self.unsampled(t, self.m.now())
+        self.unsampled(t, self.now())
     }
 
     /// Asks `cpu` for a sample of the thread that it runs.
@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
         if self.cpu(cpu).sample_asked.swap(false, AcqRel)
             && let Some(t) = self.sched.current(cpu)
         {
-            let value = self.unsampled(t, self.m.now());
+            let value = self.unsampled(t, self.now());
             self.m.observe(Event::Sample(cpu, t, value));
         }
     }

@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
             self.cancel_wait(t);
             return self.resched(cpu);
         }
-        let at = self.m.clock(Clock::Monotonic) + span;
+        let at = self.clock(Clock::Monotonic) + span;
         self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });
         self.schedule(cpu, Prev::Block)
     }

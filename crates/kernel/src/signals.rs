@@ -4,7 +4,7 @@
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
 use crate::hint;
-use crate::machine::{Machine, Raise, Resume, SignalChange, Transfer};
+use crate::machine::{Event, Machine, Raise, Resume, SignalChange, Transfer};
 use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
@@ -584,7 +584,7 @@ impl<M: Machine> Kernel<M> {
         };
         self.retarget(cpu, t, left);
         if stops_changed {
-            self.m.signals_changed(SignalChange::SimpleStops);
+            self.m.observe(Event::Signals(SignalChange::SimpleStops));
         }
     }
 }

@@ -97,6 +97,9 @@ pub enum Process {
     Clone(abi::CloneArgs),
     /// `execve(2)`, `execveat(2)`.
     Exec(Call),
+    /// A call by which the process leaves what it shares with others (`unshare(2)`, `setns(2)`). It can only as a whole: EINVAL if
+    /// the host would leave some host thread behind.
+    Leave(Call),
     /// A call that changes what the calling thread may do, as Linux keeps it per thread: user and group
     /// ids, capabilities, and the like; or that only the thread's own host thread may make (`ptrace(2)`).
     Rights(Call),
@@ -160,7 +163,7 @@ impl<M: Machine> Kernel<M> {
             Trap::HostReturn { thread, result } => {
                 self.carrier_is_back(cpu, thread);
                 let Thread { wait, parked, .. } = self.thread(thread);
-                parked.habit.is_over(|| self.m.now() - Nanos(wait.b.load(Relaxed)));
+                parked.habit.is_over(|| self.now() - Nanos(wait.b.load(Relaxed)));
                 self.host_result(cpu, thread, result);
                 self.schedule(cpu, Prev::Block)
             }
@@ -219,12 +222,20 @@ impl<M: Machine> Kernel<M> {
         self.after_call(cpu, t, nr, Out::Done(result))
     }
 
+    /// The machine has done what [`Next::Process`] asked so that the current thread can make its call, which it makes again.
+    pub fn process_prepared(&self, cpu: CpuId) -> Next {
+        let t = self.current(cpu);
+        let nr = self.thread(t).wait.call.load(Relaxed) as usize;
+        self.restart_call(t, None);
+        self.after_call(cpu, t, nr, Out::Restored)
+    }
+
     /// A new carrier serves the CPU. The current thread was chosen or left in a host call on another carrier and has
     /// not been loaded here, so its state must not be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
         self.seat_is_taken(cpu);
         self.forget_timer(cpu);
-        self.know_carrier(cpu, self.m.now());
+        self.know_carrier(cpu, self.now());
         let _ = self.on_timer(cpu);
         self.answer_asked(cpu);
         self.resched(cpu)
@@ -252,7 +263,7 @@ impl<M: Machine> Kernel<M> {
             Some(t) if ticked == Ticked::Throttled && self.thread(t).wait.kind() == Wait::None => {
                 self.thread(t).rseq_cpu.store(0, Relaxed);
                 self.m.save(t);
-                let prev = if self.hold_back(cpu, t, self.m.now()) { Prev::Block } else { Prev::Preempted };
+                let prev = if self.hold_back(cpu, t, self.now()) { Prev::Block } else { Prev::Preempted };
                 self.schedule(cpu, prev)
             }
             Some(t) if self.sched.need_resched(cpu) && ticked != Ticked::Signalled => {
@@ -287,7 +298,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Chooses the next thread of a CPU that is idle.
     fn schedule_from_idle(&self, cpu: CpuId) -> Next {
-        self.idle_over(cpu, self.m.now());
+        self.idle_over(cpu, self.now());
         let next = self.schedule(cpu, Prev::Block);
         if let Next::Run(t) = next {
             self.bear_idle(cpu, t);
@@ -468,7 +479,7 @@ impl<M: Machine> Kernel<M> {
 
     /// One look of an idle CPU that has not gone to sleep yet.
     pub fn idle_look(&self, cpu: CpuId) -> Option<Next> {
-        let now = self.m.now();
+        let now = self.now();
         let t = self.sched.idle_pull(cpu, now, &mut self.kicks(cpu))?;
         self.idle_over(cpu, now);
         self.cputime.cpu.run(cpu, now);

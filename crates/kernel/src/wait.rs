@@ -271,7 +271,7 @@ impl<M: Machine> Kernel<M> {
         if deadline.clock == Clock::Monotonic {
             return deadline.at;
         }
-        self.m.clock(Clock::Monotonic) + deadline.at.since(self.m.clock(deadline.clock))
+        self.clock(Clock::Monotonic) + deadline.at.since(self.clock(deadline.clock))
     }
 
     /// Takes the timeout of a wait out of its queue.
@@ -286,14 +286,14 @@ impl<M: Machine> Kernel<M> {
 
     /// Wakes the threads whose time has come on this CPU, at most 64 (law 4).
     pub(crate) fn expire_timeouts(&self, cpu: CpuId) {
-        let now = self.m.clock(Clock::Monotonic);
+        let now = self.clock(Clock::Monotonic);
         for _ in 0..64 {
             let Some((t, generation)) = self.cpu(cpu).timeouts.lock().pop_expired(now) else { return };
             let wait = &self.thread(t).wait;
             if wait.clock.load(Relaxed) != 0 && wait.generation() == generation {
                 // A clock that was set back: never early by the clock that was named.
                 let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock: Clock::Realtime };
-                if self.m.clock(Clock::Realtime) < deadline.at {
+                if self.clock(Clock::Realtime) < deadline.at {
                     self.queue_timeout(cpu, t, self.on_monotonic(deadline), generation);
                     continue;
                 }

@@ -127,6 +127,7 @@ impl<M: Host> Linux<'_, M> {
             nr::PTRACE => Out::Process(Process::Rights(self.with_host_ids(call))),
             nr::SECCOMP | nr::UNSHARE | nr::SETNS => self.sys_confine(call),
             nr::URETPROBE => self.sys_uretprobe(t),
+            nr::ARCH_PRCTL => self.sys_arch_prctl(call),
             nr if is_masked(nr) => {
                 self.back_files();
                 self.sys_masked(cpu, t, call)
@@ -153,7 +154,6 @@ impl<M: Host> Linux<'_, M> {
             | nr::RT_TGSIGQUEUEINFO
             | nr::FUTEX_WAKE
             | nr::FUTEX_REQUEUE
-            | nr::ARCH_PRCTL
             | nr::SET_ROBUST_LIST
             | nr::GET_ROBUST_LIST
             | nr::GETPRIORITY

@@ -1,11 +1,15 @@
-//! Confinement of host threads (`seccomp(2)`, `unshare(2)`, `setns(2)`).
+//! Confinement of host threads (`seccomp(2)`, `unshare(2)`, `setns(2)`), and calls about the host thread that makes them
+//! (`arch_prctl(2)`, `uretprobe(2)`).
 
 use crate::{Host, Linux};
-use abi::args::{F_GETFD, NS_GET_NSTYPE, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES};
+use abi::args::{
+    ARCH_GET_GS, ARCH_SET_CPUID, ARCH_SET_GS, F_GETFD, NS_GET_NSTYPE, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES,
+};
 use abi::{Errno, SigInfo, Signal, clone_flags as cf, nr};
-use ids::ThreadIdx;
+use ids::{CpuId, ThreadIdx};
 use kernel::syscall::clone::SHARED;
-use kernel::{Call, Out};
+use kernel::{Call, Next, Out, Process};
+use sync::atomic::Ordering::*;
 
 /// Resources that only threads of one process share (`check_unshare_flags`).
 const OF_THREADS: u64 = cf::THREAD | cf::SIGHAND | cf::VM;
@@ -23,26 +27,22 @@ impl<M: Host> Linux<'_, M> {
             nr::SECCOMP if matches!(a[0], SECCOMP_GET_ACTION_AVAIL | SECCOMP_GET_NOTIF_SIZES) => {
                 Out::Done(self.host(call))
             }
-            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS | NAMESPACES) == 0 => Out::Done(self.stop_sharing(a[0])),
+            nr::UNSHARE if a[0] & !(SHARED | OF_THREADS | NAMESPACES) == 0 => {
+                self.stop_sharing(a[0]).unwrap_or(Out::Done(0))
+            }
             nr::SETNS => self.sys_setns(call),
             _ => Errno::EINVAL.into(),
         }
     }
 
-    /// The current thread has these to itself from now on. One among threads cannot: a carrier that had its own would be
-    /// another world for whoever runs on it. That is refused, as by a host without such calls.
-    ///
-    /// `unshare(2)` of what the process shares with other ones. Only a process with one host thread can: then all of it leaves.
-    pub(crate) fn stop_sharing(&self, flags: u64) -> isize {
+    /// `unshare(2)` of what the process shares with other ones. `None`: the current thread has these to itself. One among threads
+    /// cannot: a carrier that had its own would be another world for whoever runs on it. That is refused, as by a host without
+    /// such calls.
+    pub(crate) fn stop_sharing(&self, flags: u64) -> Option<Out> {
         if flags & NAMESPACES == 0 && (flags == 0 || self.has_alone(flags)) {
-            return 0;
+            return None;
         }
-        let call = Call { nr: nr::UNSHARE, args: [flags & (SHARED | NAMESPACES), 0, 0, 0, 0, 0] };
-        let result = self.leave(flags, &call);
-        if result == 0 {
-            self.shares_no_more(flags | implied(flags));
-        }
-        result
+        Some(self.leave(Call { nr: nr::UNSHARE, args: [flags & (SHARED | NAMESPACES), 0, 0, 0, 0, 0] }))
     }
 
     /// `setns(2)`: by a file of one namespace, or by a process and the kinds of those to join.
@@ -57,20 +57,40 @@ impl<M: Host> Linux<'_, M> {
         if kinds & !NAMESPACES != 0 {
             return Errno::EINVAL.into();
         }
-        Out::Done(self.leave(kinds, call))
+        self.leave(*call)
     }
 
-    /// The process, if it has one host thread, makes this call, by which that leaves namespaces of these kinds.
-    fn leave(&self, kinds: u64, call: &Call) -> isize {
-        if !self.has_one_thread() || !self.m.is_alone() {
-            return Errno::EINVAL.to_ret();
+    /// The process, if it has one thread, leaves what it shares by this call.
+    fn leave(&self, call: Call) -> Out {
+        if self.has_one_thread() { Out::Process(Process::Leave(call)) } else { Errno::EINVAL.into() }
+    }
+
+    /// A call of [`Process::Leave`] is done. The current thread gets the result, or, if its own call is another one that the process
+    /// has left something for, makes that again.
+    pub fn has_left(&self, cpu: CpuId, call: &Call, result: isize) -> Next {
+        if result != 0 {
+            return self.process_done(cpu, result);
         }
-        let result = self.host(call);
-        if result == 0 && kinds & cf::NEWUSER != 0 {
-            self.m.rights_have_changed();
-            self.state().proc.rights_change();
+        // A user namespace has rights of its own.
+        self.state().proc.rights_change();
+        if call.nr == nr::UNSHARE {
+            self.shares_no_more(call.args[0] | implied(call.args[0]));
         }
-        result
+        let own = self.thread(self.current(cpu)).wait.call.load(Relaxed) as usize;
+        if own == call.nr { self.process_done(cpu, result) } else { self.process_prepared(cpu) }
+    }
+
+    /// `arch_prctl(2)`. The FS base is in its register while the current thread makes a call, so the host reads and sets the
+    /// thread's. The GS base names the carrier; a program's own is not supported (CAVEATS).
+    pub(crate) fn sys_arch_prctl(&self, call: &Call) -> Out {
+        let a = &call.args;
+        match a[0] {
+            ARCH_SET_GS => Errno::EPERM.into(),
+            ARCH_GET_GS => self.put::<u64>(a[1], 0).into(),
+            // The machine asks the processor, too: as one that cannot refuse to say.
+            ARCH_SET_CPUID if a[1] == 0 => Errno::ENODEV.into(),
+            _ => Out::Done(self.host(call)),
+        }
     }
 
     /// `uretprobe(2)` ends any caller but the host's own code (`SYSCALL_DEFINE0(uretprobe)`). The call would be the

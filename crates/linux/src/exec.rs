@@ -10,7 +10,7 @@ use crate::{Host, Linux};
 use abi::{SigInfo, SigSet, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
-use kernel::machine::{NEVER_LEFT, SignalChange};
+use kernel::machine::{Event, NEVER_LEFT, SignalChange};
 
 /// Signals that were handed on, in case the call fails.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl<M: Host> Linux<'_, M> {
     pub fn hand_on_signals(&self, t: ThreadIdx) -> HandedOn {
         let set = self.blocked(t);
         let mut handed = HandedOn { set, kept: Vec::new() };
-        self.m.signals_changed(SignalChange::LeftToHost(SigSet(!0)));
+        self.m.observe(Event::Signals(SignalChange::LeftToHost(SigSet(!0))));
         while !set.is_empty() {
             let private = self.process().signals.lock().private_set(&self.thread(t).signals.0.lock()) & set;
             // Signals of the thread alone are taken first.
@@ -51,7 +51,7 @@ impl<M: Host> Linux<'_, M> {
         if !handed.set.is_empty() {
             self.take_over_signals(cpu, t, handed.set);
         }
-        self.m.signals_changed(SignalChange::LeftToHost(self.state().descriptors.left()));
+        self.m.observe(Event::Signals(SignalChange::LeftToHost(self.state().descriptors.left())));
         for (info, private) in handed.kept {
             // Cannot fail: the signal was queued here before.
             let _ = match private {

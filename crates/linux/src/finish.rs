@@ -198,7 +198,7 @@ impl<M: Host> Linux<'_, M> {
             return Out::Host(call(-1), end as isize);
         }
         // This clock may be ahead of the host's by a few parts in a million: never early.
-        let left = Nanos(end).since(self.m.now());
+        let left = Nanos(end).since(self.now());
         let left = left.0 + (Nanos::from_millis(u64::from(args[2] as u32)).since(left).0 >> 10);
         match left.div_ceil(1_000_000) {
             0 => self.host_at_once(&call(0)),

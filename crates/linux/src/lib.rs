@@ -58,6 +58,7 @@ mod signalfd;
 mod terminal;
 mod vectors;
 
+use alloc::sync::Arc;
 use core::ops::Deref;
 use kernel::Kernel;
 use sync::atomic::AtomicU32;
@@ -84,6 +85,8 @@ pub struct State {
     files: short::Files,
     ready: ready::Ready,
     registrations: membarrier::Registrations,
+    /// The program's path, if the host takes another file for it. Set by the machine before the process begins.
+    pub executable: Option<Arc<[u8]>>,
     /// Goes wrong on purpose.
     pub planted: planted::Planted,
     /// Threads whose host call sleeps instead of waiting, for want of a carrier.

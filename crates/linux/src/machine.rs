@@ -42,24 +42,9 @@ pub trait Host: Machine<Personality = State> {
     /// about that time, or earlier. The machine sets the timer of the caller's CPU for that, and begins a call again that
     /// a signal of ours finds before it has begun.
     fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize;
-    /// The program's path, if the host takes another file for it.
-    fn executable(&self) -> Option<&[u8]> {
-        None
-    }
     /// Whether the process of the thread with this id is known to be gone.
     fn is_gone(&self, _tid: u32) -> bool {
         false
-    }
-    /// Whether the process has one host thread: what that gets for itself, the whole process has.
-    fn is_alone(&self) -> bool {
-        false
-    }
-    /// The only host thread has got other rights by a call that no other host thread could make after it: those that it has from
-    /// now on are the process's.
-    fn rights_have_changed(&self) {}
-    /// Whether a CPU sleeps in the poller ([`State::poller`]).
-    fn is_polled(&self) -> bool {
-        true
     }
     /// Whether the thread sleeps in the host call that it waits for. A reader that sees it asleep may rely on a wake-up by what
     /// the call waits for. Used to report the thread's state.

@@ -8,7 +8,7 @@
 
 use crate::host_call::is_told_late;
 use crate::ready::{after, read_time, tells_time_left};
-use crate::{Host, Linux, facts};
+use crate::{Host, Linux, facts, left};
 use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::machine::Call;
@@ -42,8 +42,8 @@ impl<M: Host> Linux<'_, M> {
             return Out::Done(self.masked_over(t, &masked, result));
         }
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
-        if masked.at_once && masked.mask.is_some() && !epoll && self.m.is_alone() {
-            // Signals that the mask lets through may be pending at the host: this call does not wait, so nothing else receives them.
+        if masked.at_once && !epoll && masked.mask.is_some_and(|mask| self.lets_through(mask)) {
+            // This call does not wait, so nothing else receives them.
             self.m.receive(None);
         }
         let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
@@ -76,6 +76,12 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// A call that has not waited is over.
+    /// Whether signals are pending at the host for the only thread that this mask lets through. Those of several threads are received
+    /// as they come.
+    fn lets_through(&self, mask: SigSet) -> bool {
+        self.has_one_thread() && left::pending(&self.m).0 & !mask.0 != 0
+    }
+
     fn masked_over(&self, t: ThreadIdx, masked: &Masked, result: isize) -> isize {
         if let Some(end) = masked.end {
             self.tell_time_left(&masked.call, end);

@@ -121,7 +121,7 @@ impl<M: Host> Linux<'_, M> {
                 self.back_files_for_child();
             }
             Process::Exec(_) => self.back_files(),
-            Process::Exit(_) | Process::Rights(_) => {}
+            Process::Exit(_) | Process::Leave(_) | Process::Rights(_) => {}
         }
     }
 

@@ -73,13 +73,13 @@ impl<M: Host> Linux<'_, M> {
         let others = u64::from(self.state().put_off.fetch_add(1, Relaxed));
         let span = if made { MADE.0 * (others + 1) } else { LOOK.0.max(LOOK_OF_MANY.0 * others) };
         // Time in the host, or waiting for this CPU, counts towards the call's time limit.
-        let gone = self.m.now().since(began);
+        let gone = self.now().since(began);
         wait.begin(Wait::Host);
         wait.value.store(then as i64, Relaxed);
         if then == Then::Look {
             // The cheap clock may be ahead of the host's by a few parts in a million: never early.
             let left = self.time_of(t, call).map(|time| time.since(gone) + Nanos(gone.0 >> 10));
-            let until = left.map_or(u64::MAX, |left| (self.m.clock(Clock::Monotonic) + left).0);
+            let until = left.map_or(u64::MAX, |left| (self.clock(Clock::Monotonic) + left).0);
             wait.b.store(until, Relaxed);
         }
         self.sleep_on(t, Nanos(span));
@@ -99,7 +99,7 @@ impl<M: Host> Linux<'_, M> {
 
     fn sleep_on(&self, t: ThreadIdx, span: Nanos) {
         let wait = &self.thread(t).wait;
-        let now = self.m.clock(Clock::Monotonic);
+        let now = self.clock(Clock::Monotonic);
         let mut at = now + span;
         if wait.value.load(Relaxed) == Then::Look as i64 {
             at = at.min(Nanos(wait.b.load(Relaxed)));
@@ -154,7 +154,7 @@ impl<M: Host> Linux<'_, M> {
                 result => Some(result),
             };
         }
-        let past = self.m.clock(Clock::Monotonic) >= Nanos(wait.b.load(Relaxed));
+        let past = self.clock(Clock::Monotonic) >= Nanos(wait.b.load(Relaxed));
         let args = if call == nr::POLL { [args[0], args[1], 0, 0, 0, 0] } else { [args[0], args[1], args[2], 0, 0, 0] };
         match self.host(&Call { nr: call, args }) {
             0 if !past => None,

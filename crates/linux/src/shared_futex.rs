@@ -80,7 +80,7 @@ impl<M: Host> Linux<'_, M> {
         if self.bury_owner(addr, value) {
             return Errno::EAGAIN.into();
         }
-        let left = deadline.map(|deadline| deadline.at.since(self.m.clock(deadline.clock)));
+        let left = deadline.map(|deadline| deadline.at.since(self.clock(deadline.clock)));
         match left {
             // As the host answers, which looks at the word first.
             Some(Nanos::ZERO) => Out::Host(*call, 0),

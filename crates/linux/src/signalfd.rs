@@ -16,7 +16,7 @@ use crate::{Host, Linux, left};
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
-use kernel::machine::{NEVER_LEFT, SignalChange, read_timespec};
+use kernel::machine::{Event, NEVER_LEFT, SignalChange, read_timespec};
 use kernel::trap::Out;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -136,7 +136,7 @@ impl<M: Host> Linux<'_, M> {
     fn tell_left(&self) {
         loop {
             let left = self.state().descriptors.left();
-            self.m.signals_changed(SignalChange::LeftToHost(left));
+            self.m.observe(Event::Signals(SignalChange::LeftToHost(left)));
             if self.state().descriptors.left() == left {
                 return;
             }

@@ -33,7 +33,6 @@ pub(crate) const RESTORER_RIP: u64 = 0x50_1000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub regs: Registers,
-    pub fs_base: u64,
     /// The CPU that runs the thread, until its state is saved (law 2).
     pub claim: Option<CpuId>,
     /// The number of its last system call.
@@ -105,6 +104,11 @@ impl SimMachine {
         }
     }
 
+    /// Scheduling time.
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(self.now.load(Relaxed))
+    }
+
     /// Moves the clock.
     pub(crate) fn set_now(&self, now: Nanos) {
         self.now.store(now.0, Relaxed);
@@ -112,6 +116,20 @@ impl SimMachine {
 
     pub(crate) fn with<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
         f(&mut self.inner.lock().contexts[t.index()])
+    }
+
+    /// Asks the small Linux something. The kernel is told of CPUs that leave its poller by that.
+    pub(crate) fn with_linux<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        let (answer, woken) = {
+            let inner = &mut *self.inner.lock();
+            (f(inner), std::mem::take(&mut inner.linux.poller.woken))
+        };
+        if woken > 0
+            && let Some(kernel) = self.kernel.get().and_then(Weak::upgrade)
+        {
+            (0..woken).for_each(|_| kernel.parked.end_sleep());
+        }
+        answer
     }
 
     /// The first law that was broken counts.
@@ -138,7 +156,7 @@ impl linux::Host for SimMachine {
             (abi::nr::EPOLL_CREATE1, _) => DESCRIPTOR as isize,
             (abi::nr::EPOLL_CTL, [_, Arg::Word(op), Arg::Word(fd), Arg::In(event)]) => {
                 let event = event.first_chunk().map_or(Readiness::default(), Readiness::from_bytes);
-                self.inner.lock().linux.control(*op, *fd, event)
+                self.with_linux(|inner| inner.linux.control(*op, *fd, event))
             }
             (abi::nr::EPOLL_WAIT, [_, Arg::Out(to), Arg::Word(most), _]) => {
                 let events = self.inner.lock().linux.events(*most as usize);
@@ -149,15 +167,11 @@ impl linux::Host for SimMachine {
             }
             // The small Linux knows no addresses but the program's.
             (_, args) if args.iter().all(|arg| matches!(arg, Arg::Word(_))) => {
-                let Inner { linux, memory, .. } = &mut *self.inner.lock();
-                linux.call(&Call { nr, args: Arg::words(args) }, memory)
+                let call = Call { nr, args: Arg::words(args) };
+                self.with_linux(|Inner { linux, memory, .. }| linux.call(&call, memory))
             }
             _ => Errno::ENOSYS.to_ret(),
         }
-    }
-
-    fn is_polled(&self) -> bool {
-        !self.inner.lock().linux.poller.sleepers.is_empty()
     }
 }
 
@@ -172,12 +186,11 @@ impl SimMachine {
     }
 
     fn transfer(&self, fd: u64, addr: u64, len: u64, writes: bool) -> isize {
-        let (result, events) = {
-            let Inner { linux, memory, .. } = &mut *self.inner.lock();
+        let (result, events) = self.with_linux(|Inner { linux, memory, .. }| {
             let result = linux.transfer(fd, addr, len, writes, memory);
             let nothing = result == Errno::EAGAIN.to_ret();
             (result, if nothing { linux.hurry(fd) } else { Vec::new() })
-        };
+        });
         if !events.is_empty()
             && let Some(kernel) = self.kernel.get().and_then(Weak::upgrade)
         {
@@ -191,23 +204,15 @@ impl SimMachine {
 impl Machine for SimMachine {
     type Personality = linux::State;
 
-    fn now(&self) -> Nanos {
-        Nanos(self.now.load(Relaxed))
-    }
-
     fn clock(&self, clock: Clock) -> Nanos {
         let now = self.now() + Nanos(self.skew.load(Relaxed));
         match clock {
-            Clock::Monotonic | Clock::Boottime => now,
+            Clock::Scheduling => self.now(),
+            Clock::Monotonic | Clock::MonotonicFloor | Clock::MonotonicCeiling | Clock::Boottime => now,
             Clock::Realtime => now + REALTIME_AHEAD,
             Clock::Tai => now + REALTIME_AHEAD + Nanos::from_secs(37),
             Clock::Carrier => Nanos::ZERO,
         }
-    }
-
-    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
-        let now = self.clock(Clock::Monotonic);
-        (now, now)
     }
 
     fn kick(&self, cpu: CpuId) {
@@ -244,14 +249,19 @@ impl Machine for SimMachine {
         self.inner.lock().memory.write(addr, from)
     }
 
-    fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) -> Result<(), NoMemory> {
+    fn clone_context(
+        &self,
+        parent: ThreadIdx,
+        child: ThreadIdx,
+        stack: u64,
+        _tls: Option<u64>,
+    ) -> Result<(), NoMemory> {
         self.reserve_context(child);
         let mut inner = self.inner.lock();
         let from = inner.contexts[parent.index()].clone();
         let rsp = if stack == 0 { from.regs.rsp } else { stack };
         inner.contexts[child.index()] = Context {
             regs: Registers { rax: 0, rsp, rip: USER_RIP, ..from.regs },
-            fs_base: tls.unwrap_or(from.fs_base),
             claim: None,
             call: from.call,
             tried: Nanos::ZERO,
@@ -283,13 +293,6 @@ impl Machine for SimMachine {
             }
             Resume::Registers(r) => c.regs = *r,
         });
-    }
-
-    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64 {
-        self.with(t, |c| {
-            c.fs_base = new.unwrap_or(c.fs_base);
-            c.fs_base
-        })
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {

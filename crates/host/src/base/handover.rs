@@ -4,6 +4,7 @@ use crate::base::os;
 use crate::base::report::Text;
 use abi::SigSet;
 use abi::args::AT_FDCWD;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use kernel::Carried;
@@ -16,7 +17,7 @@ pub struct Handover {
     /// `ENTRESOL_OPTIONS=` and its value, with a final zero.
     pub options: Vec<u8>,
     /// The program's path, if the image was executed in its place; the host takes the image for the program then.
-    pub executable: Option<Vec<u8>>,
+    pub executable: Option<Arc<[u8]>>,
 }
 
 impl Handover {
@@ -33,7 +34,7 @@ impl Handover {
         let file = os::file_at(dir, path, flags)?;
         // By the link, because the image's own path may have been given to another file, or lie where this user may not go.
         let image = os::file_at(AT_FDCWD as isize, c"/proc/self/exe".as_ptr().cast(), 0)?;
-        (file == image).then(|| [executable, &[0][..]].concat())
+        (file == image).then(|| [&executable[..], &[0]].concat())
     }
 
     /// The options, what the thread that makes the exec keeps, and what the new program's kernel need not find out anew: which

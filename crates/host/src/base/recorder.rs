@@ -278,7 +278,7 @@ impl Recorder {
         let due = &self.due[ring];
         due.store(due.load(Relaxed) + 1, Relaxed);
         let name = thread.name_words();
-        let who = Sampled { tid: thread.tid.load(Relaxed), name, count: 1, value, at: k.m.now() };
+        let who = Sampled { tid: thread.tid.load(Relaxed), name, count: 1, value, at: k.now() };
         let load = |at| user::load_u64(at).ok();
         if !write::sample(&self.rings[ring], ring as u16, &who, place, load, still_there) {
             due.store(due.load(Relaxed) - 1, Relaxed);

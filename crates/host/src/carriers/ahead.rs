@@ -96,7 +96,7 @@ impl Ahead {
 
     /// The time at which the carrier of `cpu`, which is idle and sleeps until `next`, wakes up for it.
     pub(crate) fn wake_up_at(&self, k: &Kernel<impl Machine>, cpu: CpuId, next: Nanos) -> Nanos {
-        let lead = self.lead(next.since(k.m.now()));
+        let lead = self.lead(next.since(k.now()));
         if lead != Nanos::ZERO && k.ends_urgent_sleep(cpu, next) { next - lead } else { next }
     }
 
@@ -135,7 +135,7 @@ impl Ahead {
         mut once: impl FnMut() -> Option<T>,
     ) -> Seen<T> {
         let Some(until) = self.looks_until(k, cpu, next) else { return Seen::Nothing };
-        let begin = k.m.now();
+        let begin = k.now();
         let mut now = begin;
         let seen = loop {
             if next.is_some_and(|at| now >= at) {
@@ -148,7 +148,7 @@ impl Ahead {
             if let Some(found) = once() {
                 break Seen::Found(found);
             }
-            now = k.m.now();
+            now = k.now();
         };
         self.looked.fetch_add(now.since(begin).0, Relaxed);
         seen

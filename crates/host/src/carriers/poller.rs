@@ -12,6 +12,7 @@ use crate::carriers::polling::Polling;
 use abi::epoll::Readiness;
 use arch::{entry, syscall};
 use ids::Nanos;
+use kernel::parked::Parked;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 /// How many events one look takes.
@@ -20,9 +21,7 @@ pub(crate) const EVENTS: usize = 64;
 /// The poller of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Poller {
-    /// Carriers of idle CPUs that sleep in it, and in the upper half how often one has looked or begun to sleep.
-    sleepers: AtomicU64,
-    /// The value of `sleepers` at the last tick of a busy CPU.
+    /// Who attended to it ([`Parked::attendance`]) at the last tick of a busy CPU.
     seen: AtomicU64,
     /// A lookout is posted (`serving::lookout`).
     lookout: AtomicBool,
@@ -30,26 +29,13 @@ pub(crate) struct Poller {
     pub(crate) polling: Polling,
 }
 
-/// In [`Poller::sleepers`].
-const ONE_MORE_TURN: u64 = 1 << 32;
-
 impl Poller {
-    /// Whether the carrier of an idle CPU sleeps in it.
-    pub(crate) fn is_used(&self) -> bool {
-        !self.sleepers.load(Relaxed).is_multiple_of(ONE_MORE_TURN)
-    }
-
-    /// How often the carrier of an idle CPU has looked or begun to sleep in it.
-    pub(crate) fn turns(&self) -> u64 {
-        self.sleepers.load(Relaxed) / ONE_MORE_TURN
-    }
-
-    /// At a tick: whether nobody attends to it. No idle CPU's carrier sleeps in it and none has looked since the tick before (if it
-    /// is `urgent`, that is not enough), and there is no lookout.
-    pub(crate) fn is_abandoned(&self, urgent: bool) -> bool {
-        let now = self.sleepers.load(Relaxed);
+    /// At a tick: whether nobody attends to it. No idle CPU's carrier sleeps in it and none has looked since the tick before (if
+    /// real-time threads are parked, that is not enough), and there is no lookout.
+    pub(crate) fn is_abandoned(&self, parked: &Parked) -> bool {
+        let now = parked.attendance();
         let before = self.seen.swap(now, Relaxed);
-        now.is_multiple_of(ONE_MORE_TURN) && (urgent || before == now) && !self.lookout.load(Relaxed)
+        !parked.is_slept_for() && (parked.is_urgent() || before == now) && !self.lookout.load(Relaxed)
     }
 
     /// Claims the post of the lookout; false if there is one.
@@ -76,16 +62,17 @@ impl Poller {
 
     /// The carrier of an idle CPU sleeps ([`Poller::sleep`]).
     pub(crate) fn wait(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
-        self.sleepers.fetch_add(ONE_MORE_TURN + 1, Relaxed);
+        let parked = &me.process().parked;
+        parked.begin_sleep();
         let n = self.sleep(me, left, to);
-        self.sleepers.fetch_sub(1, Relaxed);
+        parked.end_sleep();
         n
     }
 
     /// One look of the carrier, the caller: how many events there are.
     pub(crate) fn look(&self, me: &Carrier, to: &mut [Readiness; EVENTS]) -> usize {
         let Some(fd) = me.process().personality.poller() else { return 0 };
-        self.sleepers.fetch_add(ONE_MORE_TURN, Relaxed);
+        me.process().parked.count_look();
         // SAFETY: the host fills the events.
         let n = unsafe { syscall!(nr::EPOLL_WAIT, fd, to.as_mut_ptr(), EVENTS, 0) };
         usize::try_from(n).unwrap_or(0)

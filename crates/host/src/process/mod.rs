@@ -160,7 +160,8 @@ impl Carrier {
 }
 
 /// The kernel is complete: it is a process from now on, for ever.
-pub fn found(kernel: Box<Kernel<Host>>) -> &'static Process {
+pub fn found(mut kernel: Box<Kernel<Host>>) -> &'static Process {
+    kernel.personality.executable = kernel.m.handover.executable.clone();
     let k: &'static Process = Box::leak(kernel);
     k.m.carriers.belong_to(core::ptr::from_ref(k).cast());
     k
@@ -270,11 +271,6 @@ impl Host {
     /// How often a spare took a CPU over.
     pub fn takeovers(&self) -> u64 {
         self.seats.takeovers()
-    }
-
-    /// How often the carrier of an idle CPU looked for events or began to sleep until there are some.
-    pub fn poller_turns(&self) -> u64 {
-        self.poller.turns()
     }
 
     /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks

@@ -91,7 +91,7 @@ pub(crate) fn waiting_call(
         }
         if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
             // Its time goes on while it is made again.
-            let gone = k.m.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
+            let gone = k.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
             timed = mask.close(k, &shortened(&call, gone), until);
         }
         if k.host_interrupted(t) {

@@ -16,7 +16,6 @@ use crate::carriers::poller::EVENTS;
 use crate::process::Process;
 use abi::epoll::Readiness;
 use ids::{CpuId, Nanos};
-use kernel::Machine;
 use linux::Linux;
 use sync::atomic::Ordering::*;
 
@@ -31,7 +30,7 @@ const PAUSE_MAX: Nanos = Nanos(4_000_000);
 #[inline]
 pub(crate) fn post_if_needed(me: &Carrier) {
     let k = me.process();
-    if k.parked.is_any() && k.m.poller.is_abandoned(k.parked.is_urgent()) {
+    if k.parked.is_any() && k.m.poller.is_abandoned(&k.parked) {
         post(me, k);
     }
 }
@@ -62,13 +61,13 @@ pub(crate) fn look_out(me: &'static Carrier) {
     me.placed.store(0, Relaxed);
     m.places.release();
     let (mut events, mut pause, mut useless) = ([Readiness::default(); EVENTS], Nanos::ZERO, 0);
-    while useless < USELESS_MAX && !poller.is_used() {
+    while useless < USELESS_MAX && !k.parked.is_slept_for() {
         me.park.store(0, SeqCst);
-        let asleep = m.now();
+        let asleep = k.now();
         let found = poller.sleep(me, None, &mut events);
         useless = if k.parked.is_any() { 0 } else { useless + 1 };
         Linux(k).descriptors_ready(CpuId::NONE, &events[..found]);
-        let fast = m.now().since(asleep) < SHORT;
+        let fast = k.now().since(asleep) < SHORT;
         pause = if fast { Nanos((2 * pause.0).clamp(SHORT.0, PAUSE_MAX.0)) } else { Nanos(pause.0 / 2) };
         if found > 0 && pause >= SHORT && !k.parked.is_urgent() {
             os::futex_wait(&me.park, 0, Some(pause));

@@ -4,12 +4,12 @@ use crate::base::dispositions::{SIGTRAP, die_again};
 use crate::base::{os, report, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
-use crate::process::Host;
+use crate::process::{Host, Process};
 use crate::process::{end, states, survey};
 use crate::services::{alone, service, stops};
 use crate::serving::{identity, takeover};
 use crate::traps::controlled;
-use abi::args::{CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
+use abi::args::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_TAI, CLOCK_THREAD_CPUTIME_ID};
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
@@ -24,22 +24,6 @@ use sync::atomic::Ordering::*;
 
 impl linux::Host for Host {
     const BARRIER: Option<sync::rcu::Barrier> = Some(takeover::barrier);
-
-    fn is_polled(&self) -> bool {
-        self.poller.is_used()
-    }
-
-    fn is_alone(&self) -> bool {
-        self.service.is_alone()
-    }
-
-    fn rights_have_changed(&self) {
-        self.identities.lock().look_again();
-    }
-
-    fn executable(&self) -> Option<&[u8]> {
-        self.handover.executable.as_deref()
-    }
 
     #[inline(always)]
     fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize {
@@ -68,31 +52,19 @@ impl linux::Host for Host {
 impl Machine for Host {
     type Personality = linux::State;
 
+    /// The kernel names the clock where it reads it, so that nothing is left of the choice there.
     #[inline(always)]
-    fn now(&self) -> Nanos {
-        self.clock.now()
-    }
-
     fn clock(&self, clock: Clock) -> Nanos {
-        if let Some(offset) = self.clock.stands() {
-            return match clock {
-                Clock::Realtime | Clock::Tai => self.clock.now() + offset,
-                Clock::Monotonic | Clock::Boottime => self.clock.now(),
-                Clock::Carrier => Nanos::ZERO,
-            };
+        match clock {
+            Clock::Scheduling => self.clock.now(),
+            Clock::MonotonicFloor => self.monotonic_bounds().0,
+            Clock::MonotonicCeiling => self.monotonic_bounds().1,
+            Clock::Realtime => self.ask_clock(CLOCK_REALTIME),
+            Clock::Monotonic => self.ask_clock(CLOCK_MONOTONIC),
+            Clock::Boottime => self.ask_clock(CLOCK_BOOTTIME),
+            Clock::Tai => self.ask_clock(CLOCK_TAI),
+            Clock::Carrier => self.ask_clock(CLOCK_THREAD_CPUTIME_ID),
         }
-        os::clock_gettime(match clock {
-            Clock::Realtime => 0,
-            Clock::Monotonic => 1,
-            Clock::Boottime => 7,
-            Clock::Tai => 11,
-            Clock::Carrier => CLOCK_THREAD_CPUTIME_ID,
-        })
-    }
-
-    #[inline]
-    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
-        self.bounds.read(|ticks| self.clock.span(ticks))
     }
 
     fn kick(&self, cpu: CpuId) {
@@ -160,6 +132,10 @@ impl Machine for Host {
             }
             Event::Nice(nice) => {
                 self.carriers.set_nice(&self.service, nice);
+                false
+            }
+            Event::Signals(change) => {
+                signals_changed(k(), change);
                 false
             }
             Event::Gone(identity) => {
@@ -246,15 +222,6 @@ impl Machine for Host {
             Resume::Call(instead) => self.set_call(t, instead),
             Resume::Registers(r) => self.set_registers(t, r),
         }
-    }
-
-    fn fs_base(&self, t: ThreadIdx, new: Option<u64>) -> u64 {
-        if let Some(new) = new {
-            self.with_context(t, |c| c.fs_base = new);
-            // SAFETY: the current thread's own choice.
-            unsafe { base::set_fs_base(new) };
-        }
-        base::fs_base()
     }
 
     fn registers(&self, t: ThreadIdx) -> Registers {
@@ -347,25 +314,6 @@ impl Machine for Host {
         true
     }
 
-    fn signals_changed(&self, change: SignalChange) {
-        let k = Carrier::my_process();
-        match change {
-            SignalChange::LeftToHost(set) => return service::leave(k, set.0),
-            SignalChange::Action(signal) => {
-                if !alone::catch(k, signal) {
-                    linux::Linux(k).tell_action(signal);
-                }
-                if signal != Signal::CHLD && !SigSet::STOP.contains(signal) {
-                    return;
-                }
-            }
-            SignalChange::SimpleStops => {}
-        }
-        // The host's new action replaces the machine's own handler, which is installed again.
-        alone::reinstall(k, 1 << (Signal::CHLD.raw() - 1));
-        stops::changed(k);
-    }
-
     fn identity(&self, t: ThreadIdx) -> u32 {
         self.identity_of(t)
     }
@@ -373,6 +321,25 @@ impl Machine for Host {
     fn receive(&self, awaited: Option<Signal>) {
         service::settle(Carrier::my_process(), awaited);
     }
+}
+
+/// The process treats signals differently.
+fn signals_changed(k: &Process, change: SignalChange) {
+    match change {
+        SignalChange::LeftToHost(set) => return service::leave(k, set.0),
+        SignalChange::Action(signal) => {
+            if !alone::catch(k, signal) {
+                linux::Linux(k).tell_action(signal);
+            }
+            if signal != Signal::CHLD && !SigSet::STOP.contains(signal) {
+                return;
+            }
+        }
+        SignalChange::SimpleStops => {}
+    }
+    // The host's new action replaces the machine's own handler, which is installed again.
+    alone::reinstall(k, 1 << (Signal::CHLD.raw() - 1));
+    stops::changed(k);
 }
 
 /// Makes a call that the carrier's timer ends after this time.
@@ -406,6 +373,22 @@ fn accompanied(m: &Host, result: isize) -> isize {
 }
 
 impl Host {
+    /// CLOCK_MONOTONIC is no less than the first and no more than the second.
+    #[inline]
+    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
+        self.bounds.read(|ticks| self.clock.span(ticks))
+    }
+
+    /// The host's clock with this number, or what it would be where time stands.
+    fn ask_clock(&self, number: i32) -> Nanos {
+        let Some(offset) = self.clock.stands() else { return os::clock_gettime(number) };
+        match number {
+            CLOCK_REALTIME | CLOCK_TAI => self.clock.now() + offset,
+            CLOCK_THREAD_CPUTIME_ID => Nanos::ZERO,
+            _ => self.clock.now(),
+        }
+    }
+
     /// On the path that ensures that threads queued on `cpu` get their turn: the CPUs are watched if there are any.
     #[inline]
     fn want_watch(&self, cpu: CpuId) {

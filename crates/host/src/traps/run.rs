@@ -15,13 +15,13 @@ use crate::services::{alone, borrower, fork, service, unborn};
 use crate::serving::away::{away, wait_for_seat, waiting_call};
 use crate::serving::identity::seats::{binds, carry_out_change, leave_idle, pass_on};
 use crate::serving::identity::tracer::to_first;
-use crate::serving::{delegate, lookout, scarce, takeover};
+use crate::serving::{delegate, identity, lookout, scarce, takeover};
 use crate::traps::controlled;
 use abi::SigInfo;
 use arch::context::{UNKNOWN_WORDS, pending};
 use arch::{Context, Gs, Kind, base, entry, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::{Call, Chosen, Here, Machine, Next, Process, Trap, Wanted};
+use kernel::{Call, Chosen, Here, Next, Process, Trap, Wanted};
 use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
@@ -344,6 +344,10 @@ fn carry_out(me: &'static Carrier, what: Process) -> Next {
             }
             return alone::with_other_rights(k, || carry_out_change(me, t, &call));
         }
+        Process::Leave(call) => {
+            let result = identity::leave(k, &call);
+            return Linux(k).has_left(me.cpu(), &call, result);
+        }
         Process::Clone(args) if args.flags & abi::clone_flags::VM != 0 => return borrower::lend(me, &args),
         Process::Clone(args) => return fork::fork(me, &args),
     };
@@ -473,11 +477,11 @@ fn polls(me: &Carrier, until: Option<Nanos>) -> bool {
 /// Looks for events, and between two looks lets others run.
 fn poll(me: &'static Carrier) -> Option<Next> {
     let (k, cpu, polling) = (me.process(), me.cpu(), &me.process().m.poller.polling);
-    let (begun, before) = (k.m.now(), polling.events());
+    let (begun, before) = (k.now(), polling.events());
     let mut events = [abi::epoll::Readiness::default(); EVENTS];
     loop {
         let found = k.m.poller.look(me, &mut events);
-        let now = k.m.now();
+        let now = k.now();
         k.parked.note_look(cpu, now);
         let span = now.since(begun);
         if found > 0 {
@@ -513,7 +517,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let wanted = k.sched.need_resched(cpu) || k.sched.queued(cpu) != 0;
     let look = wanted || me.gs.pending.load(Relaxed) != 0 || scarce::is_asked(me);
     let mut left = due();
-    let asleep = k.m.now();
+    let asleep = k.now();
     let (mut events, mut found) = ([abi::epoll::Readiness::default(); EVENTS], 0);
     let no_longer = |left: Option<Nanos>, span: Nanos| Some(left.map_or(span, |left| left.min(span)));
     while !look
@@ -531,9 +535,9 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
         } else if let Some(pause) = Poller::pause(me, is_attended(k, cpu)) {
             os::futex_wait(&me.park, 0, no_longer(left, pause));
         } else {
-            let from = k.m.now();
+            let from = k.now();
             found = k.m.poller.wait(me, left, &mut events);
-            let now = k.m.now();
+            let now = k.now();
             if found > 0 {
                 k.m.poller.polling.add_events(found);
                 k.m.poller.polling.slept(now.since(from));
@@ -542,7 +546,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
         }
         left = due();
     }
-    let woken = k.m.now();
+    let woken = k.now();
     let looks = me.idle_looks.load(Relaxed);
     // Looking around does not find what the poller reports.
     let looks = if found == 0 { looks_after(looks, woken.since(asleep)) } else { looks / 4 };
@@ -578,7 +582,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
 
 /// Whether another CPU attends to the poller. A real-time thread must not wait for that.
 fn is_attended(k: &crate::process::Process, cpu: CpuId) -> bool {
-    k.parked.is_attended(cpu, k.m.now()) && !k.parked.is_urgent()
+    k.parked.is_attended(cpu, k.now()) && !k.parked.is_urgent()
 }
 
 /// The number of looks around for the next idle period of a carrier that made `looks` and then slept for `slept`.

@@ -129,7 +129,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Sets an interval timer on CPU time; the old setting.
     pub(crate) fn set_itimer(&self, cpu: CpuId, which: CpuItimerKind, new: ItimerValue) -> ItimerValue {
-        let now = self.m.now();
+        let now = self.now();
         let mut timers = self.cputime.timers.lock();
         let old = timers.process.set_itimer(which, new, &self.cputime.cpu, now, self.config.tick);
         self.armed(cpu, &timers);
@@ -138,7 +138,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The setting of an interval timer on CPU time.
     pub(crate) fn itimer(&self, which: CpuItimerKind) -> ItimerValue {
-        let now = self.m.now();
+        let now = self.now();
         self.cputime.timers.lock().process.get_itimer(which, &self.cputime.cpu, now, self.config.tick)
     }
 }

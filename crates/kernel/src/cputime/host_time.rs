@@ -207,7 +207,7 @@ impl HostTime {
 impl<M: Machine> Kernel<M> {
     /// The CPU time that the host has given to the calling carrier; `None` where nobody can tell.
     pub(crate) fn carrier_time(&self) -> Option<Nanos> {
-        Some(self.m.clock(Clock::Carrier)).filter(|&time| time != Nanos::ZERO)
+        Some(self.clock(Clock::Carrier)).filter(|&time| time != Nanos::ZERO)
     }
 
     /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
@@ -217,7 +217,7 @@ impl<M: Machine> Kernel<M> {
     /// of a system call, and what they take there is still `t`'s.
     pub fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let host = self.carrier_time();
-        let now = self.m.now();
+        let now = self.now();
         match host {
             Some(host) => self.compare_with(cpu, t, now, host),
             None => {
@@ -283,7 +283,7 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub(crate) fn bear_idle(&self, cpu: CpuId, t: ThreadIdx) {
         if self.cpu(cpu).host_time.owes_much() {
-            self.bear_debt(cpu, t, self.m.now());
+            self.bear_debt(cpu, t, self.now());
         }
     }
 
@@ -291,7 +291,7 @@ impl<M: Machine> Kernel<M> {
     /// the host gave to others is taken back when it asks.
     #[inline]
     pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
-        let now = self.m.now();
+        let now = self.now();
         let base = &self.cpu(cpu).host_time;
         if base.has_assumed() || base.since(self.cputime.cpu.on(cpu, now)) >= COMPARED_FOR {
             return self.compare_with_host(cpu, t);
@@ -380,7 +380,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Takes back the time counted for `t`, the current thread of a CPU that no carrier has served since the last comparison.
     pub(crate) fn was_unserved(&self, cpu: CpuId, t: ThreadIdx) {
-        let (base, now) = (&self.cpu(cpu).host_time, self.m.now());
+        let (base, now) = (&self.cpu(cpu).host_time, self.now());
         if base.is_known() {
             base.settle(Nanos(base.host.load(Relaxed)), self.cputime.cpu.on(cpu, now));
             self.bear_debt(cpu, t, now);
@@ -393,7 +393,7 @@ impl<M: Machine> Kernel<M> {
     pub fn seat_is_passed_on(&self, cpu: CpuId, only: Option<ThreadIdx>, has_run: bool) {
         let base = &self.cpu(cpu).host_time;
         if let Some(host) = self.carrier_time() {
-            let (before, now) = (base.debt.load(Relaxed), self.m.now());
+            let (before, now) = (base.debt.load(Relaxed), self.now());
             base.settle(host, self.cputime.cpu.on(cpu, now));
             base.passed_on.store(true, Relaxed);
             if let Some(chosen) = self.sched.current(cpu).filter(|_| !has_run) {
@@ -414,7 +414,7 @@ impl<M: Machine> Kernel<M> {
         let base = &self.cpu(cpu).host_time;
         if base.passed_on.load(Relaxed) {
             base.passed_on.store(false, Relaxed);
-            let now = self.m.now();
+            let now = self.now();
             let span = base.since(self.cputime.cpu.on(cpu, now)).0 as i64;
             if let Some(t) = self.sched.current(cpu) {
                 self.bear(cpu, t, now, span, base.debt.load(Relaxed) + span);
@@ -440,7 +440,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The carrier that serves this CPU has returned from the host, where it has made a call of `t`.
     pub(crate) fn carrier_is_back(&self, cpu: CpuId, t: ThreadIdx) {
-        let (base, time, now) = (&self.cpu(cpu).host_time, &self.thread(t).time, self.m.now());
+        let (base, time, now) = (&self.cpu(cpu).host_time, &self.thread(t).time, self.now());
         let assumed = if self.cputime.is_armed() { None } else { base.assumed_cost(now) };
         let host = match assumed {
             Some(cost) => {

@@ -132,7 +132,7 @@ impl<M: Machine> Kernel<M> {
 
     /// A thread's clock.
     pub fn thread_clock(&self, t: ThreadIdx) -> Nanos {
-        self.thread_clock_at(t, self.m.now())
+        self.thread_clock_at(t, self.now())
     }
 
     /// Reads the clock at `now`, which the caller has just read.
@@ -143,19 +143,19 @@ impl<M: Machine> Kernel<M> {
 
     /// The process's clock: constant cost for any number of threads.
     pub(crate) fn process_clock(&self) -> Nanos {
-        self.cputime.cpu.clock(self.m.now())
+        self.cputime.cpu.clock(self.now())
     }
 
     /// The three readings of a thread.
     pub(crate) fn thread_sample(&self, t: ThreadIdx) -> Cputime {
-        let now = self.m.now();
+        let now = self.now();
         let exec = self.consumed(t, now);
         Cputime { exec, ..self.thread(t).time.cpu.sample(now) }
     }
 
     /// User and system time of a thread, as programs see them.
     pub fn thread_usage(&self, t: ThreadIdx) -> Usage {
-        let (now, time) = (self.m.now(), &self.thread(t).time);
+        let (now, time) = (self.now(), &self.thread(t).time);
         time.shown.show(now, Cputime { exec: self.thread_clock_at(t, now), ..time.cpu.sample(now) })
     }
 
@@ -170,7 +170,7 @@ impl<M: Machine> Kernel<M> {
     /// A CPU that nobody competes for has no ticks: what none has told apart is split as the host, which always
     /// ticks, splits the whole: `host` is that count.
     pub fn process_usage(&self, host: Usage) -> Usage {
-        let now = self.m.now();
+        let now = self.now();
         let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
         let rest = sample.exec - (sample.utime + sample.stime);
         if host.stime != Nanos::ZERO {
@@ -219,14 +219,14 @@ impl<M: Machine> Kernel<M> {
     /// The current thread makes a host call and keeps its CPU.
     #[inline(never)]
     pub(crate) fn begin_inline(&self, cpu: CpuId, t: ThreadIdx) {
-        let now = self.m.now();
+        let now = self.now();
         self.thread(t).time.since.store(now.0, Relaxed);
         self.know_carrier(cpu, now);
     }
 
     /// An inline call is over. If it took long, it is system time, of which only as much counts as the host counts.
     pub(crate) fn end_inline(&self, cpu: CpuId, t: ThreadIdx) {
-        let now = self.m.now();
+        let now = self.now();
         let took = now - Nanos(self.thread(t).time.since.load(Relaxed));
         if took > SHORT_CALL {
             self.end_long_inline(cpu, t, now, took);
@@ -272,7 +272,7 @@ impl<M: Machine> Kernel<M> {
 
     fn charge(&self, cpu: CpuId, t: ThreadIdx, span: Nanos, mode: Mode) {
         let time = &self.thread(t).time;
-        self.follow(t, self.m.now());
+        self.follow(t, self.now());
         self.cputime.cpu.charge(cpu, &time.cpu, span, mode);
         self.cpu(cpu).host_time.charged(span);
         time.add_extra(span);
@@ -280,7 +280,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The current thread has come to its end: sleepers on its clock wait for nothing.
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
-        let now = self.m.now();
+        let now = self.now();
         let now = self.compare_at_exit(cpu, t, now);
         self.sample_at_exit(cpu, t, now);
         self.leave_group(t);
@@ -294,7 +294,7 @@ impl<M: Machine> Kernel<M> {
     pub fn take_over_times(&self, cpu: CpuId, t: ThreadIdx, times: Times) {
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
-        self.know_carrier(cpu, self.m.now());
+        self.know_carrier(cpu, self.now());
         self.set_time_limit(cpu, TimeLimit::Cpu, times.limit);
         self.set_time_limit(cpu, TimeLimit::RtTime, times.rttime);
         let kinds = [CpuItimerKind::Virtual, CpuItimerKind::Prof];
@@ -310,7 +310,7 @@ impl<M: Machine> Kernel<M> {
     /// Before exec: what the host must have for the new program to find. A vfork child (`borrowed`) has the limit of
     /// its parent, but no timers.
     pub fn times_to_hand_on(&self, borrowed: bool) -> Times {
-        let now = self.m.now();
+        let now = self.now();
         let timers = self.cputime.timers.lock();
         let left = |which| timers.process.get_itimer(which, &self.cputime.cpu, now, self.config.tick);
         let itimers = (!borrowed).then(|| [left(CpuItimerKind::Virtual), left(CpuItimerKind::Prof)]);

@@ -40,7 +40,7 @@ impl<M: Machine> Kernel<M> {
         match (clock.thread, clock.clock) {
             (Some(t), CpuClock::Virt) => self.thread_sample(t).utime,
             (Some(t), _) => self.thread_clock(t),
-            (None, CpuClock::Virt) => self.cputime.cpu.sample(self.m.now()).utime,
+            (None, CpuClock::Virt) => self.cputime.cpu.sample(self.now()).utime,
             (None, _) => self.process_clock(),
         }
     }

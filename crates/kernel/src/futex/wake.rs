@@ -155,7 +155,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub(super) fn wake_batch(&self, cpu: CpuId, batch: &Batch) {
         if batch.len > 0 {
-            let now = self.m.now();
+            let now = self.now();
             for &t in &batch.threads[..batch.len] {
                 self.wake_at(cpu, t, now);
             }

@@ -112,7 +112,7 @@ impl<M: Machine> Kernel<M> {
     /// the last.
     pub(crate) fn work(&self, t: ThreadIdx) -> bool {
         let cpu = self.sched.cpu_of(t);
-        if self.cpu(cpu).timer_is_due(self.m.clock(Clock::Monotonic)) {
+        if self.cpu(cpu).timer_is_due(self.clock(Clock::Monotonic)) {
             let _ = self.on_timer(cpu);
         }
         let rest = Rest::load(self.thread(t));

@@ -138,7 +138,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn is_let_go(&self, t: ThreadIdx) -> bool {
         self.disarm_timeout(t);
         self.thread(t).wait.set_kind(Wait::None);
-        !self.hold_back(self.sched.cpu_of(t), t, self.m.now())
+        !self.hold_back(self.sched.cpu_of(t), t, self.now())
     }
 
     /// A thread begins to wait for a PI lock of `owner`, which must not be throttled.

@@ -64,7 +64,7 @@ impl<M: Machine> Kernel<M> {
         self.named(t);
         if self.group_number(t) == 0 && self.limits.has_cpusets {
             // The thread keeps its initial mask as far as the group allows.
-            let (now, own) = (self.m.now(), self.sched.affinity(t).and(&self.limits.common));
+            let (now, own) = (self.now(), self.sched.affinity(t).and(&self.limits.common));
             let mask = if own.is_empty() { self.limits.common.clone() } else { own };
             let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(CpuId::NONE));
         }
@@ -85,7 +85,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The thread gets all CPUs that its group has (`cpuset_attach`).
     fn confine(&self, t: ThreadIdx) -> Result<(), Errno> {
-        let now = self.m.now();
+        let now = self.now();
         // Kick every CPU that must reschedule, whichever CPU calls.
         let changed = self.sched.set_affinity(t, self.cpus_of(t).clone(), now, &mut self.kicks(CpuId::NONE));
         changed.map_err(|_| Errno::EBUSY)
@@ -99,7 +99,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn enter(&self, t: ThreadIdx, group: u32) {
-        self.count(t, self.m.now());
+        self.count(t, self.now());
         let old = self.thread(t).limits.group.swap(group, AcqRel);
         for (place, change) in [(old, u32::MAX), (group, 1)] {
             if let Some(group) = (place as usize).checked_sub(1).and_then(|i| self.limits.groups.get(i)) {

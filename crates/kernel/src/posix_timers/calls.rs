@@ -122,7 +122,7 @@ impl<M: Machine> Kernel<M> {
         });
         let timer = made.inspect_err(|_| room.timers.table.abandon(reserved))?;
         room.note(&timer);
-        room.timers.publish(reserved, timer, self.m.now()).map_err(|_| Errno::EAGAIN)
+        room.timers.publish(reserved, timer, self.now()).map_err(|_| Errno::EAGAIN)
     }
 
     /// Prepares what a timer on a CPU clock needs beside its slot.

@@ -141,7 +141,7 @@ impl<M: Machine> Kernel<M> {
         let base = timer.queue_base();
         let now = match base {
             Base::ProcessCpu(_) | Base::ThreadCpu(..) => self.cpu_clock(base).map(|clock| self.read_clock(clock)),
-            _ => Some(self.m.clock(machine_clock(base))),
+            _ => Some(self.clock(machine_clock(base))),
         };
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
         TimerRecord {
@@ -178,7 +178,7 @@ impl<M: Machine> Kernel<M> {
             pid: self.config.pid.0,
             next_id: self.timer_table().next_id(),
             restoring: self.timer_table().is_restoring().into(),
-            clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.m.clock(clock)),
+            clocks: [Clock::Monotonic, Clock::Realtime, Clock::Boottime, Clock::Tai].map(|clock| self.clock(clock)),
             cpu: [self.process_clock(), usage.utime, usage.stime],
             itimers: [Default::default(), itimer(CpuItimerKind::Virtual), itimer(CpuItimerKind::Prof)],
             limits: [limit(TimeLimit::Cpu), limit(TimeLimit::RtTime)],

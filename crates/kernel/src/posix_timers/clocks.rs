@@ -24,9 +24,9 @@ pub(super) struct NotEarlier<'a, M>(pub &'a M);
 /// The clock for counting periods that are over: no period is counted before its end.
 pub(super) struct NotLater<'a, M>(pub &'a M);
 
-fn read<M: Machine>(m: &M, base: Base, monotonic: impl Fn((Nanos, Nanos)) -> Nanos) -> Option<Nanos> {
+fn read<M: Machine>(m: &M, base: Base, monotonic: Clock) -> Option<Nanos> {
     match base {
-        Base::Monotonic => Some(monotonic(m.monotonic_bounds())),
+        Base::Monotonic => Some(m.clock(monotonic)),
         Base::ProcessCpu(_) | Base::ThreadCpu(..) => None,
         _ => Some(m.clock(machine_clock(base))),
     }
@@ -34,13 +34,13 @@ fn read<M: Machine>(m: &M, base: Base, monotonic: impl Fn((Nanos, Nanos)) -> Nan
 
 impl<M: Machine> ReadClock for NotEarlier<'_, M> {
     fn read(&self, base: Base) -> Option<Nanos> {
-        read(self.0, base, |bounds| bounds.1)
+        read(self.0, base, Clock::MonotonicCeiling)
     }
 }
 
 impl<M: Machine> ReadClock for NotLater<'_, M> {
     fn read(&self, base: Base) -> Option<Nanos> {
-        read(self.0, base, |bounds| bounds.0)
+        read(self.0, base, Clock::MonotonicFloor)
     }
 }
 
@@ -49,10 +49,10 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn wall_clocks(&self) -> WallClocks {
         let used = self.posix.clocks.load(Relaxed);
         let read = |base| {
-            if used & clock_bit(base) == clock_bit(base) { self.m.clock(machine_clock(base)) } else { Nanos::ZERO }
+            if used & clock_bit(base) == clock_bit(base) { self.clock(machine_clock(base)) } else { Nanos::ZERO }
         };
         WallClocks {
-            monotonic: if used & 1 != 0 { self.m.clock(Clock::Monotonic) } else { Nanos::ZERO },
+            monotonic: if used & 1 != 0 { self.clock(Clock::Monotonic) } else { Nanos::ZERO },
             realtime: read(Base::Realtime),
             boottime: read(Base::Boottime),
             tai: read(Base::Tai),

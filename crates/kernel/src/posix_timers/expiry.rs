@@ -20,8 +20,8 @@ impl<M: Machine> Kernel<M> {
         if base == Base::Monotonic {
             return at;
         }
-        let left = at.since(self.m.clock(machine_clock(base)));
-        self.m.clock(Clock::Monotonic) + left.min(LOOK_AGAIN)
+        let left = at.since(self.clock(machine_clock(base)));
+        self.clock(Clock::Monotonic) + left.min(LOOK_AGAIN)
     }
 
     /// The first POSIX timer of this CPU on the monotonic clock (MAX for none), and those on other
@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
     /// due expires here.
     pub(super) fn serve_expiry(&self, cpu: CpuId, first: First) {
         let at = self.look_at(first.base, first.at);
-        if first.cpu == cpu && at <= self.m.now() {
+        if first.cpu == cpu && at <= self.now() {
             self.expire_posix_timers(cpu);
         }
         if self.lower_earliest(first.cpu, at) && first.cpu != cpu {

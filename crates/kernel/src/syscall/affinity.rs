@@ -25,7 +25,7 @@ impl<M: Machine> Kernel<M> {
             // An empty intersection is EINVAL (`__set_cpus_allowed_ptr` with `cpuset_cpus_allowed`).
             mask = mask.and(self.cpus_of(target));
         }
-        let now = self.m.now();
+        let now = self.now();
         match self.sched.set_affinity(target, mask, now, &mut self.kicks(cpu)) {
             Ok(()) => Out::Done(0),
             Err(sched::AttrError::Busy) => Errno::EBUSY.into(),

@@ -133,7 +133,7 @@ impl<M: Machine> Kernel<M> {
         if args.flags & cf::CHILD_SETTID != 0 {
             let _ = self.store_u32(args.child_tid, tid as u32);
         }
-        let now = self.m.now();
+        let now = self.now();
         self.thread(child).begun.store(now.0, Relaxed);
         self.process.staying.fetch_add(1, Relaxed);
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
@@ -242,7 +242,7 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).reset([0; 2]);
         self.threads.adopt_tid(t, ids::Tid(self.config.pid.0));
         self.join_signals(t).ok()?;
-        let now = self.m.now();
+        let now = self.now();
         self.sched.wake_new(t, cpu, now, &mut self.kicks(cpu));
         let chosen = self.sched.schedule(cpu, now, sched::Prev::Block, &mut self.kicks(cpu));
         self.cputime.cpu.run(cpu, now);
@@ -298,7 +298,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.shared.inherit(&from.shared);
         let attr = inherited(from.attr);
-        let now = self.m.now();
+        let now = self.now();
         let cpu = self.sched.cpu_of(t);
         for (which, limit) in LIMITS.into_iter().zip(from.time_limits) {
             self.set_time_limit(cpu, which, limit);

@@ -1,14 +1,14 @@
-//! Identity and registrations of a thread: ids, robust list, name, bases.
+//! Identity and registrations of a thread: ids, robust list, name.
 
+use crate::Kernel;
 use crate::machine::{Call, Machine};
 use crate::trap::{Out, Process};
-use crate::{Kernel, USER_END};
 use abi::Errno;
 use abi::args::{
-    ARCH_GET_FS, ARCH_GET_GS, ARCH_SET_CPUID, ARCH_SET_FS, ARCH_SET_GS, PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_GET_NAME,
-    PR_GET_TID_ADDRESS, PR_GET_TIMERSLACK, PR_MCE_KILL, PR_SCHED_CORE, PR_SCHED_CORE_GET, PR_SET_KEEPCAPS, PR_SET_NAME,
-    PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_SET_SECUREBITS, PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH,
-    PR_SET_TIMERSLACK, PR_SET_TSC, PR_TIMER_CREATE_RESTORE_IDS, PR_TSC_ENABLE,
+    PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_GET_NAME, PR_GET_TID_ADDRESS, PR_GET_TIMERSLACK, PR_MCE_KILL, PR_SCHED_CORE,
+    PR_SCHED_CORE_GET, PR_SET_KEEPCAPS, PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_SET_SECUREBITS,
+    PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TIMERSLACK, PR_SET_TSC, PR_TIMER_CREATE_RESTORE_IDS,
+    PR_TSC_ENABLE,
 };
 use ids::{CpuId, ThreadIdx, Tid};
 use sync::atomic::Ordering::*;
@@ -140,25 +140,6 @@ impl<M: Machine> Kernel<M> {
             return self.foreign(cpu, t, call);
         }
         Out::Done(0)
-    }
-
-    pub(crate) fn sys_arch_prctl(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
-        let a = &call.args;
-        match a[0] {
-            // `TASK_SIZE_MAX`.
-            ARCH_SET_FS if a[1] >= USER_END - 4096 => Errno::EPERM.into(),
-            ARCH_SET_FS => {
-                self.m.fs_base(t, Some(a[1]));
-                Out::Done(0)
-            }
-            ARCH_GET_FS => self.put::<u64>(a[1], self.m.fs_base(t, None)).into(),
-            // The GS base names the carrier; a program's own is not supported (CAVEATS).
-            ARCH_SET_GS => Errno::EPERM.into(),
-            ARCH_GET_GS => self.put::<u64>(a[1], 0).into(),
-            // The machine asks the processor, too: as one that cannot refuse to say.
-            ARCH_SET_CPUID if a[1] == 0 => Errno::ENODEV.into(),
-            _ => self.foreign(cpu, t, call),
-        }
     }
 
     pub(crate) fn sys_getcpu(&self, cpu: CpuId, a: &[u64; 6]) -> Out {

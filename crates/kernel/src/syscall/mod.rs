@@ -51,7 +51,6 @@ impl<M: Machine> Kernel<M> {
             nr::SET_TID_ADDRESS => self.sys_set_tid_address(t, a),
             nr::GET_ROBUST_LIST => self.sys_get_robust_list(cpu, t, call),
             nr::PRCTL => self.sys_prctl(cpu, t, call),
-            nr::ARCH_PRCTL => self.sys_arch_prctl(cpu, t, call),
             nr::GETCPU => self.sys_getcpu(cpu, a),
             nr::FUTEX => self.futex_rare(cpu, t, call),
             nr::FUTEX_WAITV => self.sys_futex_waitv(cpu, t, call),

@@ -49,7 +49,7 @@ impl<M: Machine> Kernel<M> {
     /// group or user has.
     pub fn adopt_nice(&self, cpu: CpuId, nice: Nice) {
         self.process.nice.store(nice.0.into(), Relaxed);
-        let now = self.m.now();
+        let now = self.now();
         for t in self.threads.living() {
             let attr = Attr { nice, ..self.sched.attr(t) };
             // Any nice value of the host is valid here.

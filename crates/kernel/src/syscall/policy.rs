@@ -100,7 +100,7 @@ impl<M: Machine> Kernel<M> {
             // Linux changes what never runs again; here nothing of it is left to change.
             return if new.is_valid() { Out::Done(0) } else { Errno::EINVAL.into() };
         }
-        let (now, before) = (self.m.now(), self.sched.attr(target).nice);
+        let (now, before) = (self.now(), self.sched.attr(target).nice);
         match self.sched.set_attr(target, new, now, &mut self.kicks(by.cpu)) {
             Ok(()) => {
                 self.nice_changed(before, new.nice);

@@ -2,7 +2,7 @@
 
 use crate::Personality;
 use crate::hint;
-use crate::machine::{Call, Machine, SignalChange};
+use crate::machine::{Call, Event, Machine, SignalChange};
 use crate::posix_timers::talk::TimerTalk;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
@@ -40,7 +40,7 @@ impl<M: Machine> Kernel<M> {
         self.retarget(self.sched.cpu_of(t), t, left);
         M::Personality::wanted(self, t, || !self.blocked(t));
         if stops_changed {
-            self.m.signals_changed(SignalChange::SimpleStops);
+            self.m.observe(Event::Signals(SignalChange::SimpleStops));
         }
         before
     }
@@ -71,9 +71,9 @@ impl<M: Machine> Kernel<M> {
             let ignored = (action.handler == SIG_IGN) != (before.handler == SIG_IGN);
             let stops = SigSet::STOP.contains(signal) && action.handler != before.handler;
             if ignored || signal == Signal::CHLD {
-                self.m.signals_changed(SignalChange::Action(signal));
+                self.m.observe(Event::Signals(SignalChange::Action(signal)));
             } else if stops {
-                self.m.signals_changed(SignalChange::SimpleStops);
+                self.m.observe(Event::Signals(SignalChange::SimpleStops));
             }
         }
         Ok(if old == 0 { Out::Done(0) } else { self.put(old, before).into() })

@@ -30,9 +30,9 @@ impl<M: Machine> Kernel<M> {
         let deadline = match (absolute, clock) {
             (false, _) => Deadline::after(&self.m, at),
             (true, Clock::Monotonic | Clock::Realtime) => Deadline { at, clock },
-            (true, _) => Deadline::after(&self.m, at.since(self.m.clock(clock))),
+            (true, _) => Deadline::after(&self.m, at.since(self.clock(clock))),
         };
-        if absolute && at <= self.m.clock(clock) {
+        if absolute && at <= self.clock(clock) {
             // The thread goes on: a late one is to catch up with the rest of its slice or budget.
             return Out::Done(0);
         }
@@ -58,7 +58,7 @@ impl<M: Machine> Kernel<M> {
         if wait.b.load(Relaxed) != 0 {
             return Some(Errno::ERESTARTNOHAND.to_ret());
         }
-        let left = Nanos(wait.deadline.load(Relaxed)).since(self.m.clock(Clock::Monotonic));
+        let left = Nanos(wait.deadline.load(Relaxed)).since(self.clock(Clock::Monotonic));
         let rem = wait.a.load(Relaxed);
         if rem != 0 && self.put(rem, Timespec::from_nanos(left)).is_err() {
             return Some(Errno::EFAULT.to_ret());

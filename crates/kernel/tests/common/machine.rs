@@ -155,9 +155,6 @@ impl TestMachine {
 impl Machine for TestMachine {
     type Personality = linux::State;
 
-    fn now(&self) -> Nanos {
-        Nanos(self.state().now)
-    }
     fn clock(&self, clock: Clock) -> Nanos {
         let mut s = self.state();
         match clock {
@@ -168,9 +165,6 @@ impl Machine for TestMachine {
             }
             _ => Nanos(s.now),
         }
-    }
-    fn monotonic_bounds(&self) -> (Nanos, Nanos) {
-        (self.clock(Clock::Monotonic), self.clock(Clock::Monotonic))
     }
     fn kick(&self, cpu: CpuId) {
         self.state().kicked.insert(cpu.0);
@@ -240,9 +234,6 @@ impl Machine for TestMachine {
             }
             Resume::Registers(new) => *r = *new,
         }
-    }
-    fn fs_base(&self, _t: ThreadIdx, _new: Option<u64>) -> u64 {
-        0
     }
     fn registers(&self, t: ThreadIdx) -> Registers {
         self.state().contexts[&t.0]

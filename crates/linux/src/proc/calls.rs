@@ -353,7 +353,7 @@ impl<M: Host> Linux<'_, M> {
         let reads = matches!(asked.what, What::Readlink { .. });
         let follows = !asked.want.nofollow && asked.resolve & NO_MAGICLINKS == 0;
         let is_exe = node.entry()?.name == "exe" && rest.is_empty() && (reads || follows);
-        self.m.executable().filter(|_| is_exe)
+        self.state().executable.as_deref().filter(|_| is_exe)
     }
 
     fn answer_link(&self, text: &[u8], to: u64, len: u64) -> isize {

@@ -192,14 +192,14 @@ impl<M: Host> Linux<'_, M> {
 
     /// Voluntary and involuntary context switches of a thread.
     fn switches(&self, t: ThreadIdx) -> [u64; 2] {
-        let counts = self.sched.counts(t, self.m.now());
+        let counts = self.sched.counts(t, self.now());
         [u64::from(self.thread(t).wait.begun()), u64::from(counts.involuntary)]
     }
 
     fn sched_of(&self, of: &Subject) -> Sched {
         let t = of.slot;
         let scheduling = self.scheduling_of(t);
-        let now = self.m.now();
+        let now = self.now();
         let (counts, [voluntary, involuntary]) = (self.sched.counts(t, now), self.switches(t));
         Sched {
             runtime: self.thread_clock(t).0,

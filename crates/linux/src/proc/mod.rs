@@ -97,7 +97,7 @@ impl<M: Host> Linux<'_, M> {
     /// namespace) after [`FACTS_LAST`].
     #[inline]
     fn proc_owner(&self) -> Owner {
-        let (now, changes) = (self.m.now(), self.state().proc.changes.load(Acquire));
+        let (now, changes) = (self.now(), self.state().proc.changes.load(Acquire));
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
         match self.state().proc.owner.get(since, changes) {
             Some(words) => owner_of(words),

@@ -242,9 +242,8 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_close(&self, cpu: CpuId, call: &Call) -> Out {
         let mut call = *call;
         if call.nr == nr::CLOSE_RANGE && call.args[2] & CLOSE_RANGE_UNSHARE != 0 {
-            let result = self.stop_sharing(abi::clone_flags::FILES);
-            if result < 0 {
-                return Out::Done(result);
+            if let Some(first) = self.stop_sharing(abi::clone_flags::FILES) {
+                return first;
             }
             call.args[2] &= !CLOSE_RANGE_UNSHARE;
         }

@@ -22,7 +22,7 @@ pub(super) struct HostStat {
 
 impl<M: Host> Linux<'_, M> {
     pub(super) fn host_stat(&self) -> HostStat {
-        let (now, changes) = (self.m.now(), self.state().proc.changes.load(Relaxed));
+        let (now, changes) = (self.now(), self.state().proc.changes.load(Relaxed));
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
         let words = self.state().proc.stat.get(since, changes).unwrap_or_else(|| self.ask_for_stat(now, changes));
         let mut line = Stat::new(self.config().pid.0, b'R');
@@ -41,7 +41,7 @@ impl<M: Host> Linux<'_, M> {
         for (to, number) in words.iter_mut().zip(line.numbers) {
             *to = number as u64;
         }
-        words[NUMBERS] = self.m.clock(Clock::Boottime).since(now).0;
+        words[NUMBERS] = self.clock(Clock::Boottime).since(now).0;
         self.state().proc.stat.set(now, changes, &words);
         words
     }

@@ -17,7 +17,7 @@ impl<M: Host> Linux<'_, M> {
     /// The host's text of the process, for somebody to use. Of a thread it is at most [`FACTS_LAST`] old; of the process
     /// it is of this moment, because programs measure their memory by it.
     pub(super) fn host_status<R>(&self, whole: bool, using: impl FnOnce(&[u8]) -> R) -> R {
-        let (now, changes) = (self.m.now(), self.state().proc.changes.load(Relaxed));
+        let (now, changes) = (self.now(), self.state().proc.changes.load(Relaxed));
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));
         if !whole && let Some(words) = self.state().proc.status.get(since, changes) {
             let bytes = words.map(u64::to_le_bytes);

@@ -11,7 +11,7 @@ use abi::epoll::Readiness;
 use abi::{Errno, Timespec, Timeval, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::wait::Wait;
-use kernel::{Call, Io, USER_END};
+use kernel::{Call, Clock, Io, USER_END};
 use sync::atomic::{Ordering::*, fence};
 
 /// Up to so many threads wait in the host itself, each on a carrier: what they wait for then wakes the carrier that goes on
@@ -117,7 +117,7 @@ impl<M: Host> Linux<'_, M> {
         if self.has_missed(t) {
             self.wake(cpu, t);
         }
-        if self.sched.queued(cpu) > 0 && !self.m.is_polled() {
+        if self.sched.queued(cpu) > 0 && !self.parked.is_slept_for() {
             // This CPU stays busy.
             if is_first {
                 // An idle one that fell asleep before there was anything to look for does it.
@@ -125,7 +125,7 @@ impl<M: Host> Linux<'_, M> {
             }
             if count.load(Relaxed).is_multiple_of(LOOK_EVERY) {
                 self.look_for_events(cpu);
-                self.parked.note_look(cpu, self.m.now());
+                self.parked.note_look(cpu, self.now());
             }
         }
         true
@@ -145,7 +145,7 @@ impl<M: Host> Linux<'_, M> {
         thread.parked.nodes.store(nodes, Relaxed);
         self.begin_wait(t, Wait::Host);
         thread.wait.a.store(done as u64, Relaxed);
-        thread.wait.b.store(self.m.now().0, Relaxed);
+        thread.wait.b.store(self.now().0, Relaxed);
         if call.nr == nr::POLL && done == 0 {
             self.begin_poll(t, call.args[2]);
         }
@@ -310,7 +310,7 @@ impl<M: Host> Linux<'_, M> {
     /// `poll_select_finish`: a call that would have ended by itself at `end` tells how much time was left.
     pub(crate) fn tell_time_left(&self, call: &Call, end: Nanos) {
         if let Some(at) = time_left_at(call) {
-            let left = end.since(self.m.monotonic_bounds().1);
+            let left = end.since(self.clock(Clock::MonotonicCeiling));
             // As Linux: whether it could be told changes nothing.
             let _ = match call.nr {
                 nr::SELECT => self.put(at, Timeval::from_nanos(left)),

@@ -182,8 +182,7 @@ pub(super) fn deadline(m: &impl Host, call: &Call) -> Result<Option<Deadline>, E
 
 /// The end of a span that begins now.
 pub(crate) fn after(m: &impl Host, span: Nanos) -> Deadline {
-    // The later bound: never early.
-    Deadline { at: m.monotonic_bounds().1 + span, clock: Clock::Monotonic }
+    Deadline { at: m.clock(Clock::MonotonicCeiling) + span, clock: Clock::Monotonic }
 }
 
 /// A time limit that lies in memory. That of `select(2)` may have more than a second of microseconds (`kern_select`).

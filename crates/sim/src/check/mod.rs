@@ -171,7 +171,7 @@ impl Checker {
 
     /// Invariant 6: the scheduler accounts exactly the time for which a thread had a CPU.
     fn times(&mut self, w: &Look<'_>) -> Result<(), String> {
-        let now = kernel::Machine::now(&w.kernel.m);
+        let now = w.kernel.now();
         if now < self.last_now {
             return Err(format!("scheduling time went back from {:?} to {now:?}", self.last_now));
         }

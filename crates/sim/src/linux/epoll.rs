@@ -27,6 +27,8 @@ pub(crate) struct Poller {
     pub sleepers: Vec<CpuId>,
     /// CPUs that it wakes.
     pub called: Vec<CpuId>,
+    /// How many of them the kernel still counts as asleep.
+    pub woken: u32,
 }
 
 impl Poller {
@@ -46,12 +48,18 @@ impl Poller {
         if !self.list.contains(&(fd, file)) {
             self.list.push_back((fd, file));
         }
-        self.called.extend(self.sleepers.pop());
+        if let Some(sleeper) = self.sleepers.pop() {
+            self.called.push(sleeper);
+            self.woken += 1;
+        }
     }
 
     /// It sleeps there no more.
     pub(crate) fn leave(&mut self, cpu: CpuId) {
-        self.sleepers.retain(|&sleeper| sleeper != cpu);
+        if let Some(at) = self.sleepers.iter().position(|&sleeper| sleeper == cpu) {
+            self.sleepers.remove(at);
+            self.woken += 1;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::mail_ops::MailOp;
 use super::sync_ops::{BarrierOp, CondOp, LockOp, PiOp};
 use super::{Program, Step};
 use ids::Nanos;
-use kernel::{Call, Machine};
+use kernel::Call;
 
 /// A step under way.
 pub(crate) enum Op {

@@ -3,6 +3,7 @@
 use super::{Exit, Mode, World};
 use crate::config::Bug;
 use crate::event::Event;
+use crate::machine::Inner;
 use crate::trace::What;
 use abi::epoll::Readiness;
 use ids::{CpuId, Nanos, ThreadIdx};
@@ -183,7 +184,12 @@ impl World {
     /// The carrier sleeps in the poller, which may have something to report already.
     fn sleep_in_poller(&mut self, cpu: CpuId) {
         let poller = &mut self.kernel.m.inner.lock().linux.poller;
-        if poller.has_events() { poller.called.push(cpu) } else { poller.sleepers.push(cpu) }
+        if poller.has_events() {
+            poller.called.push(cpu);
+        } else {
+            poller.sleepers.push(cpu);
+            self.kernel.parked.begin_sleep();
+        }
     }
 
     /// The carrier wakes up: the events that it comes back with. If it was not the poller that woke it, there may be some none
@@ -192,9 +198,10 @@ impl World {
         let c = self.cpu(cpu);
         c.poll_generation += 1;
         let called = std::mem::take(&mut c.called);
-        let linux = &mut self.kernel.m.inner.lock().linux;
-        linux.poller.leave(cpu);
-        if called { linux.events(EVENTS) } else { Vec::new() }
+        self.kernel.m.with_linux(|Inner { linux, .. }| {
+            linux.poller.leave(cpu);
+            if called { linux.events(EVENTS) } else { Vec::new() }
+        })
     }
 
     /// Schedules the arrival of the CPUs that the poller wakes.

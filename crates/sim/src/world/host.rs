@@ -18,7 +18,7 @@ impl World {
         th.host_generation += 1;
         let n = th.host_generation;
         th.host = Some((n, cpu));
-        let waiting = self.kernel.m.inner.lock().linux.begin(*call, self.now);
+        let waiting = self.kernel.m.with_linux(|inner| inner.linux.begin(*call, self.now));
         self.thread(t).waiting = Some(waiting);
         if self.kernel.host_interrupted(t) {
             self.events.at(self.now, Event::Interrupt(t));
@@ -71,10 +71,7 @@ impl World {
     pub(crate) fn host_advances(&mut self, t: ThreadIdx, n: u32) {
         let Some(th) = self.threads.get_mut(t.index()).and_then(Option::as_mut) else { return };
         let Some(waiting) = th.waiting.as_mut().filter(|_| th.host.is_some_and(|host| host.0 == n)) else { return };
-        let result = {
-            let Inner { linux, memory, .. } = &mut *self.kernel.m.inner.lock();
-            linux.advance(waiting, memory, self.now)
-        };
+        let result = self.kernel.m.with_linux(|Inner { linux, memory, .. }| linux.advance(waiting, memory, self.now));
         if let Some(result) = result {
             self.host_done(t, n, result);
         }
@@ -105,7 +102,7 @@ impl World {
 
     /// A child process ends, and its parent is told.
     pub(crate) fn child_exits(&mut self, child: i32) {
-        self.kernel.m.inner.lock().linux.exit(child);
+        self.kernel.m.with_linux(|inner| inner.linux.exit(child));
         // It is ignored, unless the program says otherwise.
         let _ = Linux(&self.kernel).signal_from_host(CpuId::NONE, SigInfo::kernel(Signal::CHLD));
         self.settle_nowhere();

@@ -204,7 +204,7 @@ impl World {
             Event::Timer(cpu, n) if self.cpus[cpu.index()].timer_generation == n => self.timer_arrives(cpu),
             Event::HostDone(t, n) => self.host_advances(t, n),
             Event::ChildExit(child) => self.child_exits(child),
-            Event::Message(mailbox) => self.kernel.m.inner.lock().linux.send(mailbox),
+            Event::Message(mailbox) => self.kernel.m.with_linux(|inner| inner.linux.send(mailbox)),
             Event::Polled(cpu, n) if self.cpus[cpu.index()].poll_generation == n => self.wake_parked(cpu, false, false),
             Event::CpuWanted(t, n) => self.cpu_wanted(t, n),
             Event::Interrupt(t) => self.host_interrupt(t),

@@ -194,6 +194,19 @@ fn make(table: &mut Table, all: &Identities, from: u32, change: Change) -> Resul
     Ok((number, result))
 }
 
+/// The process leaves what it shares with others if this carrier is its only host thread: later ones begin with what it has then. Its
+/// rights may be others, too.
+pub(crate) fn leave(k: &Process, call: &Call) -> isize {
+    if !k.m.service.is_alone() {
+        return Errno::EINVAL.to_ret();
+    }
+    let result = credentials::make(call);
+    if result == 0 {
+        k.m.identities.lock().look_again();
+    }
+    result
+}
+
 /// An argument that cannot be copied is an error; the host says which.
 fn refused(call: &Call) -> isize {
     let result = credentials::make(call);

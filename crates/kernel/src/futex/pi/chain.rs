@@ -30,7 +30,7 @@ impl<M: Machine> Kernel<M> {
     /// The waiters of `owner` have changed: its urgency follows, and that of the owners
     /// behind it, as far as anything changes.
     pub(super) fn follow_chain(&self, pi: &mut PiState, owner: ThreadIdx, kicks: &mut LaterKicks<'_, M>) {
-        let now = self.m.now();
+        let now = self.now();
         let mut at = owner;
         for _ in 0..CHAIN_MAX {
             let Some(boost) = self.update_boost(pi, at) else { return };
